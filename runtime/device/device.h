@@ -1,0 +1,43 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/base/bytes.h"
+#include "runtime/device/device_queue.h"
+#include "runtime/device/ops.h"
+
+namespace medley {
+
+// What an agent was told, or found out, about one device.
+struct DeviceDescription {
+  std::string name;           // unique on its node: "cpu0"
+  std::string backend;        // "cpu", "reference": which entry of the backend list opens it
+  std::string variant;        // backend-specific kind: "sse41", "avx2", "avx512", "amx"
+  std::vector<int> cores;     // CPU backends: the cores it computes on; never empty there
+  Bytes memory_limit;         // at most this much may be allocated
+};
+
+// An open device: its queue and its ops. Destroy buffers first.
+struct Device {
+  std::unique_ptr<DeviceQueue> queue;
+  std::unique_ptr<Ops> ops;
+  bool computes_bf16 = false;  // has native bf16 matmul; if not, a bf16 job runs in f32 on it
+};
+
+// One backend, as the composition root lists it.
+struct Backend {
+  std::string name;  // as in DeviceDescription::backend
+
+  // Opens a device in this process. The CPU backends bind the process to the device's cores and
+  // limit the instruction set for good: one device a process.
+  // Unavailable: not on this machine, with the reason. InvalidArgument: unknown variant or core.
+  std::function<absl::StatusOr<Device>(const DeviceDescription&)> open;
+
+  // Empty if `description` could be opened on this machine, otherwise why not. Changes nothing.
+  std::function<std::string(const DeviceDescription&)> objection;
+};
+
+}  // namespace medley

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/base/bytes.h"
+
+namespace medley {
+
+// Element types of stored tensors.
+enum class Dtype : uint8_t { kF32, kF64, kBf16, kI32 };
+
+constexpr Bytes SizeOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF64: return {8};
+    case Dtype::kBf16: return {2};
+    case Dtype::kF32:
+    case Dtype::kI32: return {4};
+  }
+  return {0};
+}
+
+constexpr std::string_view NameOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF32: return "f32";
+    case Dtype::kF64: return "f64";
+    case Dtype::kBf16: return "bf16";
+    case Dtype::kI32: return "i32";
+  }
+  return "?";
+}
+
+// What a job's matmuls compute in. Everything else, and every stored tensor, is f32.
+// kBf16: operands rounded to bf16 (nearest even), products accumulated in f32.
+enum class Precision : uint8_t { kF32, kBf16 };
+
+}  // namespace medley
