@@ -1,0 +1,68 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/plan/plan.h"
+
+namespace medley {
+
+struct SearchLimits {
+  // Plans simulated at most; the best found so far is returned when they are used up.
+  int64_t max_simulations = 200'000;
+};
+
+struct ChosenPlan {
+  Plan plan;
+  double step_seconds = 0;          // predicted
+  double lower_bound_seconds = 0;   // no valid plan is predicted to be faster than this
+  bool proven_optimal = false;      // the search was exhausted within its limits
+  int64_t simulated_plans = 0;
+};
+
+// The valid plan with the least predicted step time: how many routes, which devices in which order, how many blocks
+// each holds, the micro-batch size, how many micro-batches each route takes, and the schedule. A device may be left out.
+//
+// Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8 devices it
+// equals brute force on the problems of the tests. Deterministic: equal problems give equal plans. Pure.
+//
+// Errors:
+//   InvalidArgument     no devices, no layers, a micro-batch size that does not divide the global batch, times that do
+//                       not match the sizes, ...; names the field.
+//   ResourceExhausted   no plan fits the devices' memory; says how much the best attempt lacks, and where.
+absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
+
+// The best plan of one kind, to compare with.
+enum class PlanKind { kSingleDevice, kEqualSplit, kPureDataParallel, kPurePipeline };
+std::string NameOf(PlanKind kind);
+struct Alternative {
+  PlanKind kind;
+  absl::StatusOr<ChosenPlan> plan;  // ResourceExhausted if none of this kind fits
+};
+
+struct Explanation {
+  struct Device {
+    std::string name, kind;
+    bool used = false;
+    double busy_share = 0;           // of the step
+    Bytes peak_memory, memory_limit;
+    int blocks = 0;
+    int micro_batches = 0;
+  };
+  std::string summary;               // one paragraph for people
+  std::string bottleneck;            // what the step's length is owed to: a device, a link, or the reductions
+  double bubble_share = 0;           // device time of the used devices that is not computing
+  std::vector<Device> devices;       // every device of the problem
+  struct Rejected { PlanKind kind; std::string description; double step_seconds = 0; std::string why_slower; };
+  std::vector<Rejected> rejected;    // best plan of each other kind; step_seconds 0 if none fits
+};
+
+// Why `plan` (chosen or pinned) is as fast as it is, and why the best plans of other kinds are not faster.
+absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan);
+
+// For a terminal: the explanation as aligned text, lines of at most 110 columns.
+std::string FormatExplanation(const Explanation& explanation);
+
+}  // namespace medley

@@ -1,0 +1,44 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/plan/plan.h"
+#include "runtime/program/memory.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+
+struct InstructionTime {
+  double start_seconds = 0;  // from the start of the step
+  double end_seconds = 0;
+};
+
+struct UnitPrediction {
+  std::string device;
+  double busy_seconds = 0;                  // computing
+  UnitMemory memory;
+  Bytes peak_memory;                        // with the ops' own workspace and copies
+  Bytes memory_limit;
+  std::vector<InstructionTime> timeline;    // parallel to the step program's instructions
+};
+
+struct StepPrediction {
+  double step_seconds = 0;
+  std::vector<UnitPrediction> units;        // parallel to Plan::units
+  double tokens_per_second = 0;
+};
+
+// Simulates the step programs of all units in virtual time. Resources are shared fairly: devices on one processor,
+// and a device's own send and receive each. A message starts when both ends are ready; an all-reduce when all are.
+//
+// Pure and deterministic. `plan` must be valid for `problem` (CheckPlan); memory limits are not looked at.
+// InvalidArgument: a unit's device or the micro-batch size is not in the problem.
+// Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
+absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan);
+
+// The step's seconds alone, without timelines: what the planner calls many times.
+absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan);
+
+}  // namespace medley

@@ -1,0 +1,137 @@
+#include "runtime/model/parameters.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+
+namespace medley {
+namespace {
+
+constexpr float kInitialDeviation = 0.02f;
+
+ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation) {
+  return {.name = std::move(name), .shape = {size}, .elements = size, .initialisation = initialisation};
+}
+
+ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float deviation) {
+  return {.name = std::move(name),
+          .shape = {rows, columns},
+          .elements = rows * columns,
+          .decays = true,
+          .initialisation = Initialisation::kNormal,
+          .standard_deviation = deviation};
+}
+
+void AppendLayer(const GptConfig& c, int layer, std::vector<ParameterSpec>& out) {
+  const std::string h = absl::StrCat("h.", layer, ".");
+  const int64_t C = c.hidden, F = c.feed_forward;
+  const float residual = kInitialDeviation / std::sqrt(2.0f * static_cast<float>(c.layers));
+  out.push_back(Vector(h + "ln_1.weight", C, Initialisation::kOne));
+  out.push_back(Vector(h + "ln_1.bias", C, Initialisation::kZero));
+  out.push_back(Matrix(h + "attn.c_attn.weight", C, 3 * C, kInitialDeviation));
+  out.push_back(Vector(h + "attn.c_attn.bias", 3 * C, Initialisation::kZero));
+  out.push_back(Matrix(h + "attn.c_proj.weight", C, C, residual));
+  out.push_back(Vector(h + "attn.c_proj.bias", C, Initialisation::kZero));
+  out.push_back(Vector(h + "ln_2.weight", C, Initialisation::kOne));
+  out.push_back(Vector(h + "ln_2.bias", C, Initialisation::kZero));
+  out.push_back(Matrix(h + "mlp.c_fc.weight", C, F, kInitialDeviation));
+  out.push_back(Vector(h + "mlp.c_fc.bias", F, Initialisation::kZero));
+  out.push_back(Matrix(h + "mlp.c_proj.weight", F, C, residual));
+  out.push_back(Vector(h + "mlp.c_proj.bias", C, Initialisation::kZero));
+}
+
+uint64_t SplitMix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+uint64_t Fnv1a(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325ull;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ull;
+  return hash;
+}
+
+}  // namespace
+
+std::vector<ParameterSpec> SegmentParameters(const GptConfig& config, int segment) {
+  std::vector<ParameterSpec> parameters;
+  const int block = segment - 1;
+  if (segment == kTiedSegment) {
+    parameters.push_back(Matrix("wte.weight", config.vocabulary, config.hidden, kInitialDeviation));
+  } else if (block == config.embedding_block()) {
+    parameters.push_back(Matrix("wpe.weight", config.context, config.hidden, kInitialDeviation));
+  } else if (block == config.head_block()) {
+    parameters.push_back(Vector("ln_f.weight", config.hidden, Initialisation::kOne));
+    parameters.push_back(Vector("ln_f.bias", config.hidden, Initialisation::kZero));
+  } else {
+    AppendLayer(config, block - 1, parameters);
+  }
+  return parameters;
+}
+
+int64_t SegmentElements(const GptConfig& c, int segment) {
+  const int64_t C = c.hidden, F = c.feed_forward;
+  const int block = segment - 1;
+  if (segment == kTiedSegment) return c.vocabulary * C;
+  if (block == c.embedding_block()) return c.context * C;
+  if (block == c.head_block()) return 2 * C;
+  return 4 * C + (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C);
+}
+
+std::vector<int> SegmentsOf(const GptConfig& config, BlockRange range) {
+  std::vector<int> segments;
+  if (range.contains(config.embedding_block()) || range.contains(config.head_block())) {
+    segments.push_back(kTiedSegment);
+  }
+  for (int block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
+  return segments;
+}
+
+int64_t ModelElements(const GptConfig& config) {
+  int64_t elements = 0;
+  for (int segment = 0; segment < SegmentCount(config); ++segment) elements += SegmentElements(config, segment);
+  return elements;
+}
+
+const PlacedParameter* ParameterLayout::Find(const std::string& name) const {
+  for (const PlacedParameter& placed : parameters) {
+    if (placed.spec.name == name) return &placed;
+  }
+  return nullptr;
+}
+
+ParameterLayout LayoutOf(const GptConfig& config, BlockRange range) {
+  ParameterLayout layout;
+  for (const int segment : SegmentsOf(config, range)) {
+    layout.segments.push_back(segment);
+    layout.segment_offsets.push_back(layout.elements);
+    for (ParameterSpec& spec : SegmentParameters(config, segment)) {
+      const int64_t elements = spec.elements;
+      layout.parameters.push_back({std::move(spec), segment, layout.elements});
+      layout.elements += elements;
+    }
+  }
+  return layout;
+}
+
+void InitialiseParameter(const ParameterSpec& spec, uint64_t seed, float* values) {
+  if (spec.initialisation != Initialisation::kNormal) {
+    std::fill_n(values, spec.elements, spec.initialisation == Initialisation::kOne ? 1.0f : 0.0f);
+    return;
+  }
+  const uint64_t stream = SplitMix64(Fnv1a(spec.name) ^ SplitMix64(seed));
+  for (int64_t i = 0; i < spec.elements; i += 2) {
+    const uint64_t a = SplitMix64(stream + static_cast<uint64_t>(i));
+    const uint64_t b = SplitMix64(stream + static_cast<uint64_t>(i) + 1);
+    const double uniform = (static_cast<double>(a >> 11) + 1.0) * 0x1.0p-53;  // (0, 1]
+    const double angle = 2.0 * std::numbers::pi * static_cast<double>(b >> 11) * 0x1.0p-53;
+    const double radius = std::sqrt(-2.0 * std::log(uniform)) * spec.standard_deviation;
+    values[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < spec.elements) values[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+}  // namespace medley

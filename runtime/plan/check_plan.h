@@ -1,0 +1,27 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.h"
+#include "runtime/model/gpt_config.h"
+#include "runtime/plan/plan.h"
+
+namespace medley {
+
+struct PlanViolation {
+  enum class Kind { kEmpty, kUnknownDevice, kDeviceTwice, kUnitUse, kBlocks, kMicroBatch, kBatchSum, kMemory };
+  Kind kind;
+  std::string detail;  // names the unit or route, the value and what is allowed
+};
+
+// What a plan is held against, beside the job's shape.
+struct PlanSite {
+  // Memory that plans may use on each device that they may name, what the ops take for themselves already taken off.
+  std::map<std::string, Bytes> memory_by_device;
+};
+
+// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner.
+std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
+
+}  // namespace medley

@@ -1,0 +1,30 @@
+#pragma once
+#include "runtime/base/bytes.h"
+#include "runtime/model/gpt_config.h"
+#include "runtime/program/program.h"
+
+// How much device memory a unit needs: the one model that the planner predicts with and the worker allocates by.
+namespace medley {
+
+struct UnitMemory {
+  Bytes parameters;   // f32
+  Bytes gradients;    // f32
+  Bytes optimizer;    // AdamW's m and v, f32
+  Bytes activations;  // kept from forward to backward, all micro-batches in flight
+  Bytes boundaries;   // inputs, outputs and their gradients on their way
+  Bytes workspace;    // scratch of one block's pass
+
+  Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
+};
+
+// `micro_batch_sequences` windows in a micro-batch; `slots` as the unit's step program says.
+UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const SlotCounts& slots);
+
+// Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
+// tokens, the block's output included.
+int64_t StashElements(const GptConfig& config, int block, int64_t rows);
+
+// Elements of scratch that the passes of `blocks` share.
+int64_t WorkspaceElements(const GptConfig& config, BlockRange blocks, int64_t rows);
+
+}  // namespace medley

@@ -1,0 +1,82 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.h"
+#include "runtime/plan/plan.h"
+
+// What one device does in one step, as data. The worker's executor runs it; the coordinator's predictor
+// simulates the very same program.
+namespace medley {
+
+enum class InstructionKind : uint8_t {
+  kReceiveActivation,  // input of a forward, from the previous unit of the route
+  kForward,            // of the unit's blocks, for one micro-batch
+  kSendActivation,
+  kReceiveGradient,    // gradient of the unit's output, from the next unit
+  kBackward,
+  kSendGradient,
+  kReduceGradients,    // sums a slice over its holders (all-reduce)
+  kNormGradients,      // squared norm of each segment that the unit answers for
+  kReduceScalars,      // norms and losses, over all units
+  kUpdateParameters,   // clips and steps the optimizer; zeroes the gradients
+};
+
+// Instructions of one stream run one after another; streams run side by side.
+enum class Stream : uint8_t { kCompute, kReceiveActivation, kSendActivation, kReceiveGradient, kSendGradient, kCollective };
+constexpr int kStreams = 6;
+
+struct Instruction {
+  InstructionKind kind;
+  Stream stream;
+  int micro_batch = -1;   // of the step (over all routes)
+  int peer = -1;          // unit at the other end, of sends and receives
+  int slice = -1;         // index into StepProgram::slices, of kReduceGradients
+  int input_slot = -1;    // boundary buffer that holds the unit's input (all but the first stage)
+  int output_slot = -1;   // boundary buffer that holds the unit's output (all but the last stage)
+  int stash_slot = -1;    // activations kept from forward to backward
+  Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients
+  std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
+};
+
+// Consecutive segments with the same holders: what one all-reduce sums.
+struct GradientSlice {
+  int first_segment = 0;
+  int end_segment = 0;
+  int64_t elements = 0;
+  std::vector<int> holders;  // units, ascending; at least two
+};
+
+// How many buffers of each kind the program uses. Gradients of inputs and outputs are kept likewise.
+struct SlotCounts {
+  int stash = 0;
+  int input = 0;            // 0 on the first stage
+  int output = 0;           // 0 on the last stage
+  int input_gradient = 0;
+  int output_gradient = 0;
+};
+
+enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
+
+struct StepProgram {
+  int unit = -1;
+  Position position;
+  std::vector<Instruction> instructions;  // those of one stream stand in its order
+  std::vector<GradientSlice> slices;
+  SlotCounts slots;
+};
+
+// Compiles what `unit` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
+StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose);
+
+// Slices that `unit` reduces, from the last segment to the first: the order in which backward ends.
+std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const GptConfig& config);
+
+// Segments whose squared norm `unit` answers for: those it is the first holder of.
+std::vector<int> OwnedSegments(const Plan& plan, int unit, const GptConfig& config);
+
+std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
+
+}  // namespace medley
