@@ -1,29 +1,40 @@
 """Protos, by the machine's own protoc."""
 
-def cc_proto(name, proto, deps = [], grpc = False, **kwargs):
-    """One .proto of this package as a C++ library.
-
-    Args:
-      name: the library.
-      proto: the file.
-      deps: cc_proto libraries whose .proto it imports.
-      grpc: also generate and link the service stubs.
-      **kwargs: passed to cc_library.
-    """
-    stem = proto[:-len(".proto")]
-    hdrs = [stem + ".pb.h"] + ([stem + ".grpc.pb.h"] if grpc else [])
-    srcs = [stem + ".pb.cc"] + ([stem + ".grpc.pb.cc"] if grpc else [])
-    plugin = " --grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)" if grpc else ""
+def _generate(name, proto, outs, flags):
     native.genrule(
-        name = name + "_gen",
-        srcs = [proto] + native.glob(["*.proto"], exclude = [proto]),
-        outs = hdrs + srcs,
-        cmd = "protoc -I. --cpp_out=$(GENDIR)" + plugin + " $(location " + proto + ")",
+        name = name,
+        srcs = native.glob(["*.proto"]),
+        outs = outs,
+        cmd = "protoc -I. " + flags + " $(location " + proto + ")",
+    )
+
+def cc_proto(name, proto, deps = [], **kwargs):
+    """The messages of one .proto of this package as a C++ library; `deps` are those it imports."""
+    stem = proto[:-len(".proto")]
+    _generate(name + "_gen", proto, [stem + ".pb.h", stem + ".pb.cc"], "--cpp_out=$(GENDIR)")
+    native.cc_library(
+        name = name,
+        srcs = [stem + ".pb.cc"],
+        hdrs = [stem + ".pb.h"],
+        copts = ["-w"],
+        deps = deps + ["//third_party:protobuf"],
+        **kwargs
+    )
+
+def cc_grpc(name, proto, deps, **kwargs):
+    """The service stubs of one .proto; `deps` has its messages."""
+    stem = proto[:-len(".proto")]
+    _generate(
+        name + "_gen",
+        proto,
+        [stem + ".grpc.pb.h", stem + ".grpc.pb.cc"],
+        "--grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)",
     )
     native.cc_library(
         name = name,
-        srcs = srcs,
-        hdrs = hdrs,
-        deps = deps + [Label("//third_party:grpc") if grpc else Label("//third_party:protobuf")],
+        srcs = [stem + ".grpc.pb.cc"],
+        hdrs = [stem + ".grpc.pb.h"],
+        copts = ["-w"],
+        deps = deps + ["//third_party:grpc"],
         **kwargs
     )

@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "comm/transport/transport.h"
+
+namespace medley {
+
+// All ranks of an epoch inside one process, for tests and for plans of a single worker. A send copies its bytes
+// and is done at once; a receive waits for the message. Holds Transport's contract, conformance suite included.
+//
+// Thread-safe. Must outlive the transports that Join returned.
+class LoopbackFabric {
+ public:
+  // `size` in [1, 4096]; anything else stops the process.
+  explicit LoopbackFabric(int size);
+  ~LoopbackFabric();
+  LoopbackFabric(const LoopbackFabric&) = delete;
+  LoopbackFabric& operator=(const LoopbackFabric&) = delete;
+
+  // The transport of `rank`, which must be in [0, size) and have no other transport alive; else the process stops.
+  // Messages to `rank` that nobody received are still there. Destroying the transport tells the peers nothing.
+  std::unique_ptr<Transport> Join(int rank);
+
+  // From now on the peers of `rank` get Unavailable, as after a crash; what it sent before can still be received.
+  void MarkGone(int rank);
+
+ private:
+  class Member;
+  class Mailboxes;
+  class Pending;
+  const std::unique_ptr<Mailboxes> mailboxes_;
+};
+
+}  // namespace medley

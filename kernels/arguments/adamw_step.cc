@@ -1,0 +1,21 @@
+#include "kernels/arguments/adamw_step.h"
+
+#include <cmath>
+
+namespace medley {
+
+AdamWStep MakeAdamWStep(const AdamWArgs& args) {
+  const double step = static_cast<double>(args.step);
+  return {.gradient_scale = args.gradient_scale,
+          .beta1 = args.beta1,
+          .one_minus_beta1 = 1.0f - args.beta1,
+          .beta2 = args.beta2,
+          .one_minus_beta2 = 1.0f - args.beta2,
+          .correction1 = static_cast<float>(1.0 - std::pow(static_cast<double>(args.beta1), step)),
+          .correction2 = static_cast<float>(1.0 - std::pow(static_cast<double>(args.beta2), step)),
+          .epsilon = args.epsilon,
+          .learning_rate = args.learning_rate,
+          .weight_decay = args.weight_decay};
+}
+
+}  // namespace medley

@@ -1,0 +1,60 @@
+#include "kernels/host/core_binding.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+absl::Status Bind(pid_t thread, const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int core : cores) CPU_SET(core, &set);
+  if (sched_setaffinity(thread, sizeof(set), &set) == 0) return absl::OkStatus();
+  if (errno == ESRCH) return absl::OkStatus();  // a thread that ended meanwhile
+  return absl::InvalidArgumentError(
+      absl::StrCat("cores ", absl::StrJoin(cores, ","), " cannot be used: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+std::string CoresObjection(const std::vector<int>& cores) {
+  if (cores.empty()) return "cores is empty; name at least one core";
+  const int count = std::min<int>(sysconf(_SC_NPROCESSORS_CONF), CPU_SETSIZE);
+  std::set<int> seen;
+  for (int core : cores) {
+    if (core < 0 || core >= count) return absl::StrCat("core ", core, " does not exist; this machine has 0 to ", count - 1);
+    if (!seen.insert(core).second) return absl::StrCat("core ", core, " is named twice");
+  }
+  return "";
+}
+
+absl::Status BindThread(const std::vector<int>& cores) {
+  if (std::string objection = CoresObjection(cores); !objection.empty()) return absl::InvalidArgumentError(objection);
+  return Bind(0, cores);
+}
+
+absl::Status BindProcess(const std::vector<int>& cores) {
+  RETURN_IF_ERROR(BindThread(cores));
+  DIR* tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return absl::OkStatus();  // no /proc: threads started from here on are bound all the same
+  absl::Status status;
+  while (const dirent* entry = readdir(tasks)) {
+    const pid_t thread = std::atoi(entry->d_name);
+    if (thread > 0 && status.ok()) status = Bind(thread, cores);
+  }
+  closedir(tasks);
+  return status;
+}
+
+}  // namespace medley

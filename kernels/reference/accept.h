@@ -1,0 +1,21 @@
+#pragma once
+#include "kernels/arguments/bfloat16.h"
+#include "kernels/arguments/op_arguments.h"
+#include "kernels/host/host_slice.h"
+#include "kernels/reference/reference_ops.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+template <typename Args>
+absl::Status ReferenceOps::Accept(const Args& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return queue_.error();
+}
+
+// `x` as an operand of a product in `precision`.
+inline double Operand(float x, Precision precision) {
+  return precision == Precision::kBf16 ? RoundToBf16(x) : x;
+}
+
+}  // namespace medley

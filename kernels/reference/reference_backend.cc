@@ -1,0 +1,35 @@
+#include "kernels/reference/reference_backend.h"
+
+#include "kernels/host/core_binding.h"
+#include "kernels/host/host_queue.h"
+#include "kernels/reference/reference_ops.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+std::string Objection(const DeviceDescription& description) {
+  if (!description.variant.empty()) {
+    return "variant \"" + description.variant + "\" is unknown; the reference backend has none, leave it empty";
+  }
+  return CoresObjection(description.cores);
+}
+
+absl::StatusOr<Device> Open(const DeviceDescription& description) {
+  if (std::string objection = Objection(description); !objection.empty()) {
+    return absl::InvalidArgumentError(objection);
+  }
+  RETURN_IF_ERROR(BindThread(description.cores));
+  Device device;
+  auto queue = std::make_unique<HostQueue>("reference", description.memory_limit);
+  device.ops = std::make_unique<ReferenceOps>(*queue);
+  device.queue = std::move(queue);
+  device.computes_bf16 = true;
+  return device;
+}
+
+}  // namespace
+
+Backend ReferenceBackend() { return {.name = "reference", .open = Open, .objection = Objection}; }
+
+}  // namespace medley

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "runtime/model/gpt_config.h"
+#include "runtime/tensor/dtype.h"
+
+// What a job trains, in domain terms: checked, defaults filled in. Nothing in it depends on a plan.
+namespace medley {
+
+enum class Decay : uint8_t { kCosine, kLinear, kConstant };
+
+struct OptimizerSettings {
+  double learning_rate = 6e-4;
+  double minimum_learning_rate = 6e-5;
+  int warmup_steps = 0;
+  Decay decay = Decay::kCosine;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
+  double clip_norm = 1.0;  // 0: no clipping
+};
+
+// Of step `step` (from 1) of `steps`: linear warm-up lr * step / warmup_steps; then, with
+// p = (step - warmup_steps) / (steps - warmup_steps), cosine: min + (lr - min) (1 + cos(pi p)) / 2,
+// linear: lr + (min - lr) p, constant: lr.
+double LearningRateAt(const OptimizerSettings& optimizer, int64_t step, int64_t steps);
+
+enum class DataOrder : uint8_t { kSequential, kShuffled };
+enum class DataFormat : uint8_t { kAutomatic, kText, kUint16, kLlmc };
+
+struct TrainingSpec {
+  std::string job_name;
+  TrainingShape shape;
+  std::string hugging_face_directory;  // empty: initialise from the seed
+  std::string train_file, validation_file;  // validation empty: none
+  DataFormat data_format = DataFormat::kAutomatic;
+  DataOrder data_order = DataOrder::kSequential;
+  int64_t steps = 0;
+  OptimizerSettings optimizer;
+  Precision precision = Precision::kF32;
+  uint64_t seed = 0;
+  std::string checkpoint_directory;  // of this job; empty: no checkpoints
+  int64_t checkpoint_every_steps = 100;
+  int checkpoint_keep = 2;
+  int64_t validate_every_steps = 0;  // 0: never
+  int validation_batches = 1;
+  int max_restarts = 3;
+};
+
+}  // namespace medley
