@@ -38,6 +38,9 @@ struct StepPrediction {
 // Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
 absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan);
 
+// What a unit needs on `device`: the memory model's total, and the ops' own workspace and copies.
+Bytes PeakMemory(const DeviceCost& device, const UnitMemory& memory);
+
 // The step's seconds alone, without timelines: what the planner calls many times.
 absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan);
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "runtime/device/ops.h"
+
 namespace medley {
 
 AdamWStep MakeAdamWStep(const AdamWArgs& args) {

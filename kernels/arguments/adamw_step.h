@@ -1,7 +1,9 @@
 #pragma once
-#include "runtime/device/ops.h"
 
+// Includes nothing on purpose: it is compiled for several instruction sets (kernels/cpu/vector_types.h).
 namespace medley {
+
+struct AdamWArgs;
 
 // The scalars of one AdamW step, rounded to f32 once, so that every backend computes with the same bits.
 // The element loop, each operation rounded to f32:

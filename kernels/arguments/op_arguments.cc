@@ -143,6 +143,9 @@ absl::Status CheckArguments(const HeadLossArgs& args) {
   const char* op = "HeadLoss";
   RETURN_IF_ERROR(
       CheckSizes(op, {{"rows", args.rows}, {"columns", args.columns}, {"vocabulary", args.vocabulary}}));
+  if (args.rows > 0 && args.vocabulary == 0) {
+    return absl::InvalidArgumentError("HeadLoss: vocabulary is 0, must be 1 or more");
+  }
   if (args.dx.empty() != args.dweight.empty()) {
     return absl::InvalidArgumentError("HeadLoss: dx and dweight must be both given or both empty");
   }

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/data/token_file.h"
+#include "runtime/data/window_order.h"
 #include "runtime/model/gpt_config.h"
 #include "runtime/tensor/dtype.h"
 
@@ -24,15 +26,12 @@ struct OptimizerSettings {
 // linear: lr + (min - lr) p, constant: lr.
 double LearningRateAt(const OptimizerSettings& optimizer, int64_t step, int64_t steps);
 
-enum class DataOrder : uint8_t { kSequential, kShuffled };
-enum class DataFormat : uint8_t { kAutomatic, kText, kUint16, kLlmc };
-
 struct TrainingSpec {
   std::string job_name;
   TrainingShape shape;
   std::string hugging_face_directory;  // empty: initialise from the seed
   std::string train_file, validation_file;  // validation empty: none
-  DataFormat data_format = DataFormat::kAutomatic;
+  TokenFormat data_format = TokenFormat::kAutomatic;
   DataOrder data_order = DataOrder::kSequential;
   int64_t steps = 0;
   OptimizerSettings optimizer;

@@ -19,6 +19,8 @@ struct PlanViolation {
 struct PlanSite {
   // Memory that plans may use on each device that they may name, what the ops take for themselves already taken off.
   std::map<std::string, Bytes> memory_by_device;
+  // Bytes that the ops keep beside each parameter held, such as packed or converted copies; 0 where not given.
+  std::map<std::string, double> copy_bytes_per_parameter_by_device;
 };
 
 // Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner.

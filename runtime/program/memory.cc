@@ -31,7 +31,7 @@ UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_bat
           .optimizer = {8 * parameters},
           .activations = {4 * stash * slots.stash},
           .boundaries = {4 * rows * config.hidden * travelling},
-          .workspace = {4 * WorkspaceElements(config, blocks, rows)}};
+          .workspace = Bytes{4 * WorkspaceElements(config, blocks, rows)} + kScalarBytes};
 }
 
 }  // namespace medley

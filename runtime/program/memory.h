@@ -12,7 +12,7 @@ struct UnitMemory {
   Bytes optimizer;    // AdamW's m and v, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
-  Bytes workspace;    // scratch of one block's pass
+  Bytes workspace;    // scratch of one block's pass, and kScalarBytes
 
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
@@ -23,6 +23,9 @@ UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_bat
 // Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
 // tokens, the block's output included.
 int64_t StashElements(const GptConfig& config, int block, int64_t rows);
+
+// Sums that leave the device: the loss and a squared norm, f64.
+constexpr Bytes kScalarBytes = {16};
 
 // Elements of scratch that the passes of `blocks` share.
 int64_t WorkspaceElements(const GptConfig& config, BlockRange blocks, int64_t rows);

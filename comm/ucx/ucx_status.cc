@@ -1,0 +1,34 @@
+#include "comm/ucx/ucx_status.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace medley {
+
+absl::Status FromUcs(ucs_status_t status, const std::string& doing) {
+  if (status == UCS_OK) return absl::OkStatus();
+  const std::string what = absl::StrCat(doing, ": ", ucs_status_string(status));
+  switch (status) {
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_NO_RESOURCE:
+      return absl::ResourceExhaustedError(what);
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_INVALID_ADDR:
+    case UCS_ERR_NO_ELEM:
+      return absl::InvalidArgumentError(what);
+    case UCS_ERR_CANCELED:
+      return absl::CancelledError(what);
+    case UCS_ERR_NO_DEVICE:
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_TIMED_OUT:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_IO_ERROR:
+      return absl::UnavailableError(what);
+    default:
+      return absl::InternalError(what);
+  }
+}
+
+}  // namespace medley

@@ -1,0 +1,62 @@
+#include "coordinator/predictor/predict.h"
+
+#include <cmath>
+
+#include "coordinator/predictor/step_simulator.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+namespace {
+
+bool Computes(InstructionKind kind) {
+  return kind == InstructionKind::kForward || kind == InstructionKind::kBackward ||
+         kind == InstructionKind::kNormGradients || kind == InstructionKind::kUpdateParameters;
+}
+
+const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
+  for (const DeviceCost& device : problem.devices) {
+    if (device.name == name) return &device;
+  }
+  return nullptr;
+}
+
+UnitPrediction PredictUnit(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator, int unit) {
+  const StepProgram& program = simulator.programs()[unit];
+  const DeviceCost& device = *FindDevice(problem, plan.units[unit].device);
+  UnitPrediction prediction{.device = device.name, .memory_limit = device.memory};
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    const InstructionTime time = simulator.TimeOf(unit, i);
+    prediction.timeline.push_back(time);
+    if (Computes(program.instructions[i].kind)) prediction.busy_seconds += time.end_seconds - time.start_seconds;
+  }
+  prediction.memory =
+      MemoryOf(problem.shape, plan.units[unit].blocks, plan.micro_batch_sequences, program.slots);
+  prediction.peak_memory = PeakMemory(device, prediction.memory);
+  return prediction;
+}
+
+}  // namespace
+
+Bytes PeakMemory(const DeviceCost& device, const UnitMemory& memory) {
+  const double copies = std::ceil(device.copy_bytes_per_parameter * static_cast<double>(memory.parameters.value / 4));
+  return memory.total() + device.workspace + Bytes{static_cast<int64_t>(copies)};
+}
+
+absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan) {
+  StepSimulator simulator(problem);
+  StepPrediction prediction;
+  ASSIGN_OR_RETURN(prediction.step_seconds, simulator.Run(plan));
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    prediction.units.push_back(PredictUnit(problem, plan, simulator, u));
+  }
+  const double tokens = static_cast<double>(problem.shape.global_batch_sequences) * problem.shape.sequence;
+  prediction.tokens_per_second = prediction.step_seconds > 0 ? tokens / prediction.step_seconds : 0;
+  return prediction;
+}
+
+absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan) {
+  return StepSimulator(problem).Run(plan);
+}
+
+}  // namespace medley

@@ -1,0 +1,289 @@
+#include "coordinator/predictor/step_simulator.h"
+
+#include <algorithm>
+#include <array>
+
+#include "coordinator/predictor/communication_time.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+
+StepSimulator::StepSimulator(const PlanningProblem& problem) : problem_(problem) {
+  std::map<int, int> processors;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    device_by_name_.emplace(problem.devices[d].name, d);
+    const int number = static_cast<int>(processors.size());
+    processor_.push_back(processors.emplace(problem.devices[d].processor, number).first->second);
+  }
+  parameters_before_.push_back(0);
+  for (int block = 0; block < problem.shape.model.blocks(); ++block) {
+    parameters_before_.push_back(parameters_before_.back() +
+                                 SegmentElements(problem.shape.model, SegmentOfBlock(block)));
+  }
+}
+
+absl::StatusOr<double> StepSimulator::Run(const Plan& plan) {
+  RETURN_IF_ERROR(CompileAndCost(plan));
+  BuildTasks(plan);
+  RETURN_IF_ERROR(Simulate());
+  double step_seconds = 0;
+  for (const Task& task : tasks_) step_seconds = std::max(step_seconds, task.end_seconds);
+  return step_seconds;
+}
+
+InstructionTime StepSimulator::TimeOf(int unit, int instruction) const {
+  const Task& task = tasks_[task_of_instruction_[first_instruction_[unit] + instruction]];
+  return {task.start_seconds, task.end_seconds};
+}
+
+double StepSimulator::LastBackwardSeconds(int unit) const {
+  double end_seconds = 0;
+  const std::vector<Instruction>& instructions = programs_[unit].instructions;
+  for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
+    if (instructions[i].kind != InstructionKind::kBackward) continue;
+    end_seconds = TimeOf(unit, i).end_seconds;
+    break;  // backwards stand in their order
+  }
+  return end_seconds;
+}
+
+absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
+  const std::vector<int>& sizes = problem_.micro_batch_sizes;
+  const auto size = std::find(sizes.begin(), sizes.end(), plan.micro_batch_sequences);
+  if (size == sizes.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sequences: ", plan.micro_batch_sequences,
+                                                   " is not among the problem's micro_batch_sizes"));
+  }
+  programs_.clear();
+  costs_.clear();
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const auto device = device_by_name_.find(plan.units[u].device);
+    if (device == device_by_name_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("units[", u, "].device: \"", plan.units[u].device, "\" is not a device of the problem"));
+    }
+    programs_.push_back(CompileStep(plan, u, problem_.shape, Purpose::kTrain));
+    simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
+    costs_.push_back(CostOf(programs_.back(), plan.units[u], device->second, static_cast<int>(size - sizes.begin())));
+  }
+  return absl::OkStatus();
+}
+
+StepSimulator::UnitCost StepSimulator::CostOf(const StepProgram& program, const Unit& unit, int device,
+                                              int size) const {
+  const DeviceCost& cost = problem_.devices[device];
+  const GptConfig& config = problem_.shape.model;
+  UnitCost result{.device = device};
+  for (int block = unit.blocks.first; block < unit.blocks.end; ++block) {
+    const BlockTimes& times = cost.times[size];
+    const PassTimes& pass = block == config.embedding_block() ? times.embedding
+                            : block == config.head_block()    ? times.head
+                                                              : times.layer;
+    result.forward_seconds += pass.forward_seconds;
+    result.backward_seconds += pass.backward_seconds;
+  }
+  int64_t held = parameters_before_[unit.blocks.end] - parameters_before_[unit.blocks.first];
+  if (unit.blocks.contains(config.embedding_block()) || unit.blocks.contains(config.head_block())) {
+    held += SegmentElements(config, kTiedSegment);
+  }
+  int64_t owned = held;  // the first holder answers for a shared slice
+  for (const GradientSlice& slice : program.slices) {
+    if (slice.holders.front() != program.unit) owned -= slice.elements;
+  }
+  result.norm_seconds = static_cast<double>(owned) * cost.norm_seconds_per_parameter;
+  result.update_seconds = static_cast<double>(held) * cost.update_seconds_per_parameter;
+  return result;
+}
+
+void StepSimulator::BuildTasks(const Plan& plan) {
+  int micro_batches = 0;
+  for (const Route& route : plan.routes) micro_batches += route.micro_batches;
+  // One key for each message, each segment that may begin a slice, and the scalars.
+  joint_task_.assign(2 * micro_batches * plan.units.size() + SegmentCount(problem_.shape.model) + 1, -1);
+  tasks_.clear();
+  edges_.clear();
+  first_instruction_.clear();
+  task_of_instruction_.clear();
+  for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
+    const int first = static_cast<int>(task_of_instruction_.size());
+    first_instruction_.push_back(first);
+    std::array<int, kStreams> last_of_stream;
+    last_of_stream.fill(-1);
+    for (const Instruction& instruction : programs_[u].instructions) {
+      task_of_instruction_.push_back(TaskOf(plan, u, instruction));
+    }
+    for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
+      const Instruction& instruction = programs_[u].instructions[i];
+      const int task = task_of_instruction_[first + i];
+      int& last = last_of_stream[static_cast<int>(instruction.stream)];
+      if (last >= 0) AddEdge(last, task);
+      last = task;
+      for (const int other : instruction.waits_for) {
+        if (other >= 0) AddEdge(task_of_instruction_[first + other], task);
+      }
+    }
+  }
+}
+
+int StepSimulator::JointTask(int key) {
+  if (joint_task_[key] < 0) {
+    joint_task_[key] = static_cast<int>(tasks_.size());
+    tasks_.emplace_back();
+  }
+  return joint_task_[key];
+}
+
+int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruction) {
+  const UnitCost& cost = costs_[unit];
+  const int units = static_cast<int>(plan.units.size());
+  const int first_slice_key = static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) - 1;
+  // A message is known by its micro-batch, its sender and whether it goes forward or backward.
+  const auto message = [&](int sender, int receiver, int direction) {
+    const int task = JointTask((instruction.micro_batch * units + sender) * 2 + direction);
+    const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
+    tasks_[task].resource = Resource::kLink;
+    tasks_[task].latency_seconds = link.latency_seconds;
+    tasks_[task].work_seconds = static_cast<double>(instruction.bytes.value) / link.bytes_per_second;
+    tasks_[task].from = costs_[sender].device;
+    tasks_[task].to = costs_[receiver].device;
+    return task;
+  };
+  const auto computation = [&](double seconds) {
+    tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = processor_[cost.device]});
+    return static_cast<int>(tasks_.size()) - 1;
+  };
+  switch (instruction.kind) {
+    case InstructionKind::kForward: return computation(cost.forward_seconds);
+    case InstructionKind::kBackward: return computation(cost.backward_seconds);
+    case InstructionKind::kNormGradients: return computation(cost.norm_seconds);
+    case InstructionKind::kUpdateParameters: return computation(cost.update_seconds);
+    case InstructionKind::kSendActivation: return message(unit, instruction.peer, 0);
+    case InstructionKind::kReceiveActivation: return message(instruction.peer, unit, 0);
+    case InstructionKind::kSendGradient: return message(unit, instruction.peer, 1);
+    case InstructionKind::kReceiveGradient: return message(instruction.peer, unit, 1);
+    case InstructionKind::kReduceGradients: {
+      const GradientSlice& slice = programs_[unit].slices[instruction.slice];
+      const int task = JointTask(first_slice_key + slice.first_segment);
+      if (tasks_[task].work_seconds == 0) {
+        std::vector<int> ring;
+        for (const int holder : slice.holders) ring.push_back(costs_[holder].device);
+        tasks_[task].work_seconds =
+            AllReduceSeconds(problem_, ring, static_cast<double>(instruction.bytes.value));
+      }
+      return task;
+    }
+    case InstructionKind::kReduceScalars: {
+      const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
+      if (unit == 0) {
+        std::vector<int> devices;
+        for (const UnitCost& other : costs_) devices.push_back(other.device);
+        tasks_[task].work_seconds = ReduceScalarsSeconds(problem_, devices);
+      }
+      return task;
+    }
+  }
+  return -1;
+}
+
+void StepSimulator::AddEdge(int from, int to) {
+  edges_.push_back({to, tasks_[from].first_edge});
+  tasks_[from].first_edge = static_cast<int>(edges_.size()) - 1;
+  ++tasks_[to].waits_for;
+}
+
+absl::Status StepSimulator::Simulate() {
+  running_.clear();
+  computing_.assign(problem_.devices.size(), 0);
+  sending_.assign(problem_.devices.size(), 0);
+  receiving_.assign(problem_.devices.size(), 0);
+  size_t ended = 0;
+  double now = 0;
+  for (int task = 0; task < static_cast<int>(tasks_.size()); ++task) {
+    if (tasks_[task].waits_for == 0) Start(task, now);
+  }
+  while (!running_.empty()) {
+    const int next = NextToEnd(now);
+    const Running done = running_[next];
+    running_[next] = running_.back();
+    running_.pop_back();
+    now = done.end_seconds;
+    Task& task = tasks_[done.task];
+    if (done.resource == Resource::kNone && task.resource == Resource::kLink) {
+      StartWork(done.task, now);
+      continue;
+    }
+    Occupy(done, -1);
+    task.end_seconds = now;
+    ++ended;
+    for (int e = task.first_edge; e >= 0; e = edges_[e].next) {
+      if (--tasks_[edges_[e].task].waits_for == 0) Start(edges_[e].task, now);
+    }
+  }
+  if (ended == tasks_.size()) return absl::OkStatus();
+  for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
+    for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
+      if (TimeOf(u, i).end_seconds >= 0) continue;
+      return absl::InternalError(absl::StrCat("step programs wait for each other: unit ", u, ", instruction ", i, " (",
+                                              NameOf(programs_[u].instructions[i].kind), ") never starts"));
+    }
+  }
+  return absl::InternalError("step programs wait for each other");
+}
+
+void StepSimulator::Start(int task, double now) {
+  tasks_[task].start_seconds = now;
+  const double latency_seconds = tasks_[task].latency_seconds;
+  if (latency_seconds > 0) {
+    running_.push_back({task, Resource::kNone, 1, now, latency_seconds, now + latency_seconds});
+  } else {
+    StartWork(task, now);
+  }
+}
+
+void StepSimulator::StartWork(int task, double now) {
+  const double work_seconds = tasks_[task].work_seconds;
+  // NextToEnd sets the true share before anything ends.
+  running_.push_back({task, tasks_[task].resource, 1, now, work_seconds, now + work_seconds});
+  Occupy(running_.back(), 1);
+}
+
+void StepSimulator::Occupy(const Running& running, int change) {
+  const Task& task = tasks_[running.task];
+  if (running.resource == Resource::kProcessor) computing_[task.from] += change;
+  if (running.resource == Resource::kLink) {
+    sending_[task.from] += change;
+    receiving_[task.to] += change;
+  }
+}
+
+double StepSimulator::ShareOf(const Running& running) const {
+  const Task& task = tasks_[running.task];
+  switch (running.resource) {
+    case Resource::kNone: return 1;
+    case Resource::kProcessor: return computing_[task.from];
+    case Resource::kLink: return std::max(sending_[task.from], receiving_[task.to]);
+  }
+  return 1;
+}
+
+// Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares touches
+// stay as they are, to the bit.
+int StepSimulator::NextToEnd(double now) {
+  int next = 0;
+  for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
+    Running& running = running_[i];
+    const double share = ShareOf(running);
+    if (share != running.share) {
+      running.remaining_seconds -= (now - running.updated_seconds) / running.share;
+      running.remaining_seconds = std::max(running.remaining_seconds, 0.0);
+      running.updated_seconds = now;
+      running.share = share;
+      running.end_seconds = now + running.remaining_seconds * share;
+    }
+    if (running.end_seconds < running_[next].end_seconds) next = i;
+  }
+  return next;
+}
+
+}  // namespace medley

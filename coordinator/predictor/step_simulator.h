@@ -1,0 +1,95 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/plan/plan.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+
+// Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for other
+// tasks; a message or an all-reduce is one task that all its ends wait for and work on together.
+//
+// Keeps its buffers from run to run. Keeps a reference to `problem`, which must outlive it. Not thread-safe.
+class StepSimulator {
+ public:
+  explicit StepSimulator(const PlanningProblem& problem);
+
+  // Seconds of one step of `plan`. Errors as PredictStep's.
+  absl::StatusOr<double> Run(const Plan& plan);
+
+  // Of the last successful run.
+  const std::vector<StepProgram>& programs() const { return programs_; }
+  InstructionTime TimeOf(int unit, int instruction) const;
+  // When `unit` has run its last backward.
+  double LastBackwardSeconds(int unit) const;
+
+  // Of all runs together: what they cost.
+  int64_t simulated_instructions() const { return simulated_instructions_; }
+
+ private:
+  enum class Resource : uint8_t { kNone, kProcessor, kLink };
+  struct Task {
+    Resource resource = Resource::kNone;
+    double latency_seconds = 0;  // before `work_seconds`, using nothing
+    double work_seconds = 0;     // when the resource is not shared
+    int from = -1, to = -1;      // devices of a message; `from` is the processor of a computation
+    int waits_for = 0;           // tasks not done yet
+    int first_edge = -1;         // into edges_: tasks that wait for this one
+    double start_seconds = 0, end_seconds = -1;
+  };
+  struct Edge {
+    int task;
+    int next;
+  };
+  struct Running {
+    int task;
+    Resource resource;         // kNone while in its latency
+    double share;              // the resource works for so many
+    double updated_seconds;    // when remaining_seconds held
+    double remaining_seconds;  // of work, if not shared
+    double end_seconds;
+  };
+  struct UnitCost {
+    int device = -1;
+    double forward_seconds = 0, backward_seconds = 0, norm_seconds = 0, update_seconds = 0;
+  };
+
+  absl::Status CompileAndCost(const Plan& plan);
+  UnitCost CostOf(const StepProgram& program, const Unit& unit, int device, int size) const;
+  void BuildTasks(const Plan& plan);
+  // The task of an instruction, which is shared with the other ends of a message or all-reduce.
+  int TaskOf(const Plan& plan, int unit, const Instruction& instruction);
+  int JointTask(int key);
+  void AddEdge(int from, int to);
+
+  absl::Status Simulate();
+  void Start(int task, double now);
+  void StartWork(int task, double now);
+  int NextToEnd(double now);
+  void Occupy(const Running& running, int change);
+  double ShareOf(const Running& running) const;
+
+  const PlanningProblem& problem_;
+  std::map<std::string, int> device_by_name_;
+  std::vector<int> processor_;                // of each device, numbered from 0
+  std::vector<int64_t> parameters_before_;    // of blocks, without the tied embedding
+
+  std::vector<StepProgram> programs_;
+  std::vector<UnitCost> costs_;
+  std::vector<int> first_instruction_;        // of each unit, in task_of_instruction_
+  std::vector<int> task_of_instruction_;
+  std::vector<int> joint_task_;               // by key; -1: none yet
+  std::vector<Task> tasks_;
+  std::vector<Edge> edges_;
+  std::vector<Running> running_;
+  std::vector<int> computing_, sending_, receiving_;  // running tasks of a processor, of a device's ends
+  int64_t simulated_instructions_ = 0;
+};
+
+}  // namespace medley

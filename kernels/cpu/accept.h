@@ -1,0 +1,30 @@
+#pragma once
+#include <algorithm>
+
+#include "kernels/arguments/op_arguments.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/host/host_slice.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+template <typename Args>
+absl::Status CpuOps::Accept(const Args& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return Ready();
+}
+
+// Elementwise work is cut into chunks of this many elements, whatever the number of threads; 64 KiB a stream stays in
+// the second-level cache.
+inline constexpr int64_t kChunkElements = 16384;
+
+// Calls work(first, count) for every chunk of [0, elements), by all threads if there is more than one chunk.
+template <typename Work>
+void ForEachChunk(int64_t elements, const Work& work) {
+#pragma omp parallel for schedule(static) if (elements > kChunkElements)
+  for (int64_t first = 0; first < elements; first += kChunkElements) {
+    work(first, std::min(kChunkElements, elements - first));
+  }
+}
+
+}  // namespace medley

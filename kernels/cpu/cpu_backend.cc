@@ -1,0 +1,101 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <dnnl.h>
+#include <omp.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "kernels/cpu/cpu_variant.h"
+#include "kernels/host/core_binding.h"
+#include "kernels/host/host_queue.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+std::string UnknownVariant(const std::string& name) {
+  return absl::StrCat("variant \"", name, "\" is unknown; the cpu backend has sse41, avx2, avx512 and amx");
+}
+
+std::string Objection(const DeviceDescription& description) {
+  const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
+  if (!variant.has_value()) return UnknownVariant(description.variant);
+  if (std::string cores = CoresObjection(description.cores); !cores.empty()) return cores;
+  return CpuVariantObjection(*variant);
+}
+
+// What this process has become; nothing before the first device.
+struct ProcessState {
+  Mutex mutex;
+  std::optional<CpuVariant> variant ABSL_GUARDED_BY(mutex);
+  std::vector<int> cores ABSL_GUARDED_BY(mutex);
+};
+
+ProcessState& Process() {
+  static ProcessState& state = *new ProcessState;
+  return state;
+}
+
+dnnl_cpu_isa_t IsaLimit(CpuVariant variant) {
+  switch (variant) {
+    case CpuVariant::kSse41: return dnnl_cpu_isa_sse41;
+    case CpuVariant::kAvx2: return dnnl_cpu_isa_avx2;
+    case CpuVariant::kAvx512: return dnnl_cpu_isa_avx512_core;
+    case CpuVariant::kAmx: return dnnl_cpu_isa_avx512_core_amx;
+  }
+  return dnnl_cpu_isa_sse41;
+}
+
+// Makes this process a device of `variant` on `cores`, or finds that it is one already.
+absl::Status Become(CpuVariant variant, const std::vector<int>& cores) {
+  ProcessState& process = Process();
+  MutexLock lock(process.mutex);
+  if (process.variant.has_value()) {
+    if (process.variant == variant && process.cores == cores) return BindProcess(cores);
+    return absl::FailedPreconditionError(
+        absl::StrCat("this process is already cpu-", NameOf(*process.variant), " on cores ",
+                     absl::StrJoin(process.cores, ","), "; one CPU device a process"));
+  }
+  if (variant == CpuVariant::kAmx) {
+    if (std::string refusal = RequestTiles(); !refusal.empty()) return absl::UnavailableError(refusal);
+  }
+  RETURN_IF_ERROR(BindProcess(cores));
+  if (dnnl_set_max_cpu_isa(IsaLimit(variant)) != dnnl_success) {
+    return absl::FailedPreconditionError("oneDNN was used before the device was opened; it no longer takes a limit");
+  }
+  // Chosen by OpenMP from the machine's load otherwise, which would change the order of sums.
+  omp_set_dynamic(0);
+  process.variant = variant;
+  process.cores = cores;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Device> Open(const DeviceDescription& description) {
+  const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
+  if (!variant.has_value()) return absl::InvalidArgumentError(UnknownVariant(description.variant));
+  if (std::string cores = CoresObjection(description.cores); !cores.empty()) {
+    return absl::InvalidArgumentError(cores);
+  }
+  if (std::string lacks = CpuVariantObjection(*variant); !lacks.empty()) {
+    return absl::UnavailableError(absl::StrCat("cpu-", description.variant, ": ", lacks));
+  }
+  RETURN_IF_ERROR(Become(*variant, description.cores));
+  const int threads = static_cast<int>(description.cores.size());
+  auto queue = std::make_unique<HostQueue>(
+      absl::StrCat("cpu-", description.variant, " (", threads, threads == 1 ? " core)" : " cores)"),
+      description.memory_limit);
+  Device device;
+  device.computes_bf16 = *variant == CpuVariant::kAmx;
+  device.ops = std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
+                                        device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32);
+  device.queue = std::move(queue);
+  return device;
+}
+
+}  // namespace
+
+Backend CpuBackend() { return {.name = "cpu", .open = Open, .objection = Objection}; }
+
+}  // namespace medley

@@ -1,0 +1,56 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/scratch.h"
+#include "kernels/cpu/vector_kernels.h"
+#include "kernels/host/host_queue.h"
+#include "runtime/device/ops.h"
+
+namespace medley {
+
+// The ops over `queue`'s buffers; see CpuBackend. One file an op family defines them.
+class CpuOps final : public Ops {
+ public:
+  // `queue` and `kernels` outlive the ops. Computes with one thread on each of `cores`, which the process is bound to.
+  CpuOps(HostQueue& queue, const VectorKernels& kernels, std::vector<int> cores, Bf16Matmul bf16);
+
+  absl::Status Matmul(const MatmulArgs& args) override;
+  absl::Status LayerNormForward(const LayerNormForwardArgs& args) override;
+  absl::Status LayerNormBackward(const LayerNormBackwardArgs& args) override;
+  absl::Status GeluForward(const GeluForwardArgs& args) override;
+  absl::Status GeluBackward(const GeluBackwardArgs& args) override;
+  absl::Status AttentionForward(const AttentionForwardArgs& args) override;
+  absl::Status AttentionBackward(const AttentionBackwardArgs& args) override;
+  absl::Status EmbeddingForward(const EmbeddingForwardArgs& args) override;
+  absl::Status EmbeddingBackward(const EmbeddingBackwardArgs& args) override;
+  absl::Status HeadLoss(const HeadLossArgs& args) override;
+  absl::Status Add(const AddArgs& args) override;
+  absl::Status SumRows(const SumRowsArgs& args) override;
+  absl::Status AdamW(const AdamWArgs& args) override;
+  absl::Status SquaredNorm(const SquaredNormArgs& args) override;
+  absl::Status Fill(const FillArgs& args) override;
+  void ParametersChanged() override { gemm_.ParametersChanged(); }
+  Bytes workspace() const override { return scratch_.size() + gemm_.kept(); }
+
+ private:
+  // Checks the arguments and the queue, and readies the calling thread: its cores and its number of OpenMP threads.
+  template <typename Args>
+  absl::Status Accept(const Args& args);
+  absl::Status Ready();
+
+  // Runs `work`; what it throws (no memory for scratch, an error of oneDNN) poisons the queue and is returned.
+  absl::Status Run(const char* op, const std::function<void()>& work);
+
+  HostQueue& queue_;
+  const VectorKernels& kernels_;
+  const std::vector<int> cores_;
+  const int threads_;
+  Scratch scratch_;
+  Gemm gemm_;
+};
+
+}  // namespace medley

@@ -1,0 +1,24 @@
+#include "kernels/cpu/accept.h"
+
+namespace medley {
+
+absl::Status CpuOps::GeluForward(const GeluForwardArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  const float* x = HostPointer<float>(args.x);
+  float* y = HostPointer<float>(args.y);
+  ForEachChunk(args.elements, [&](int64_t first, int64_t count) { kernels_.gelu_forward(x + first, y + first, count); });
+  return absl::OkStatus();
+}
+
+absl::Status CpuOps::GeluBackward(const GeluBackwardArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  const float* x = HostPointer<float>(args.x);
+  const float* dy = HostPointer<float>(args.dy);
+  float* dx = HostPointer<float>(args.dx);
+  ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
+    kernels_.gelu_backward(x + first, dy + first, dx + first, count);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace medley

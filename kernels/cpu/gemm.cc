@@ -1,0 +1,117 @@
+#include "kernels/cpu/gemm.h"
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <dnnl.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace medley {
+namespace {
+
+using dnnl::memory;
+
+// By shape, transposes and store.
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>;
+
+constexpr int64_t kConvertChunk = 16384;
+
+memory::desc Describe(int64_t rows, int64_t columns, Transpose transpose, memory::data_type type) {
+  return transpose == Transpose::kYes ? memory::desc({rows, columns}, type, memory::dims{1, rows})
+                                      : memory::desc({rows, columns}, type, memory::dims{columns, 1});
+}
+
+}  // namespace
+
+void MultiplyF32(const Product& product) {
+  if (product.m == 0 || product.n == 0) return;
+  const float beta = product.store == medley::Store::kAdd ? 1.0f : 0.0f;
+  if (product.k == 0) {
+    if (beta != 0.0f) return;
+    for (int64_t i = 0; i < product.m; ++i) std::fill_n(product.c + i * product.c_stride, product.n, 0.0f);
+    return;
+  }
+  const auto letter = [](const Matrix& matrix) { return matrix.transpose == Transpose::kYes ? 'T' : 'N'; };
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(product.a), letter(product.b), product.m, product.n, product.k, product.scale,
+                 product.a.data, product.a.stride, product.b.data, product.b.stride, beta, product.c,
+                 product.c_stride);
+  if (status != dnnl_success) {
+    throw std::runtime_error("dnnl_sgemm failed with status " + std::to_string(static_cast<int>(status)));
+  }
+}
+
+struct Gemm::Primitives {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<Key, dnnl::matmul> cache;
+
+  const dnnl::matmul& Get(const Product& p) {
+    const bool add = p.store == medley::Store::kAdd;
+    const Key key{p.m, p.n, p.k, p.a.transpose == Transpose::kYes, p.b.transpose == Transpose::kYes, add};
+    if (const auto found = cache.find(key); found != cache.end()) return found->second;
+    dnnl::primitive_attr attributes;
+    if (add) {
+      dnnl::post_ops operations;
+      operations.append_sum(1.0f);
+      attributes.set_post_ops(operations);
+    }
+    const dnnl::matmul::desc description(Describe(p.m, p.k, p.a.transpose, memory::data_type::bf16),
+                                         Describe(p.k, p.n, p.b.transpose, memory::data_type::bf16),
+                                         Describe(p.m, p.n, Transpose::kNo, memory::data_type::f32));
+    return cache.emplace(key, dnnl::matmul({description, attributes, engine})).first->second;
+  }
+};
+
+Gemm::Gemm(const VectorKernels& kernels, Bf16Matmul bf16) : kernels_(kernels), bf16_(bf16) {}
+Gemm::~Gemm() = default;
+
+const uint16_t* Gemm::Convert(const float* from, int64_t count, Bf16s& to) {
+  if (static_cast<int64_t>(to.size()) < count) to.resize(count);
+#pragma omp parallel for schedule(static) if (count > kConvertChunk)
+  for (int64_t i = 0; i < count; i += kConvertChunk) {
+    kernels_.to_bf16(from + i, to.data() + i, std::min(kConvertChunk, count - i));
+  }
+  return to.data();
+}
+
+void Gemm::MultiplyBf16(const Product& p, Constness b_constness) {
+  if (primitives_ == nullptr) primitives_ = std::make_unique<Primitives>();
+  const dnnl::matmul& matmul = primitives_->Get(p);
+  const uint16_t* b = nullptr;
+  if (b_constness == Constness::kParameter) {
+    Copy& copy = parameters_[{p.b.data, p.k * p.n}];
+    b = copy.current ? copy.values.data() : Convert(p.b.data, p.k * p.n, copy.values);
+    copy.current = true;
+  } else {
+    b = Convert(p.b.data, p.k * p.n, b_);
+  }
+  const uint16_t* a = Convert(p.a.data, p.m * p.k, a_);
+  const auto wrap = [&](const memory::desc& description, const void* data) {
+    return memory(description, primitives_->engine, const_cast<void*>(data));
+  };
+  matmul.execute(primitives_->stream,
+                 {{DNNL_ARG_SRC, wrap(Describe(p.m, p.k, p.a.transpose, memory::data_type::bf16), a)},
+                  {DNNL_ARG_WEIGHTS, wrap(Describe(p.k, p.n, p.b.transpose, memory::data_type::bf16), b)},
+                  {DNNL_ARG_DST, wrap(Describe(p.m, p.n, Transpose::kNo, memory::data_type::f32), p.c)}});
+  primitives_->stream.wait();
+}
+
+void Gemm::Multiply(const Product& product, Precision precision, Constness b_constness) {
+  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;
+  if (precision == Precision::kF32 || bf16_ == Bf16Matmul::kAsF32 || empty) return MultiplyF32(product);
+  MultiplyBf16(product, b_constness);
+}
+
+void Gemm::ParametersChanged() {
+  for (auto& [key, copy] : parameters_) copy.current = false;
+}
+
+Bytes Gemm::kept() const {
+  size_t elements = a_.capacity() + b_.capacity();
+  for (const auto& [key, copy] : parameters_) elements += copy.values.capacity();
+  return {static_cast<int64_t>(elements * sizeof(uint16_t))};
+}
+
+}  // namespace medley

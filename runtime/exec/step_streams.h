@@ -1,0 +1,31 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "runtime/base/mutex.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+
+// Measured times of one instruction, from the start of the step.
+struct MeasuredTime {
+  double start_seconds = 0;
+  double end_seconds = 0;
+};
+
+struct StepRun {
+  absl::Status status;                // the first failure; the instructions after it did not run
+  absl::Time started_at;
+  std::vector<MeasuredTime> times;    // parallel to the program's instructions
+};
+
+// Runs the instructions of `program` once, each stream on a thread of its own (compute on the caller's), each instruction
+// after those it waits for. `run` does one instruction and may block; it is called from several threads. After the first
+// failure nothing more is started and `on_failure` is called once, so that what blocks can be woken.
+StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(const Instruction&)>& run,
+                   const std::function<void(const absl::Status&)>& on_failure);
+
+}  // namespace medley

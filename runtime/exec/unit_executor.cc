@@ -1,0 +1,203 @@
+#include "runtime/exec/unit_executor.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "comm/collective/all_reduce_scalars.h"
+#include "comm/collective/ring_all_reduce.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+using Boundary = ModelShard::Boundary;
+
+std::vector<int> AllUnits(const Plan& plan) {
+  std::vector<int> units(plan.units.size());
+  std::iota(units.begin(), units.end(), 0);
+  return units;
+}
+
+// The host's view of a slice.
+absl::StatusOr<absl::Span<std::byte>> HostBytes(const Slice& slice) {
+  std::byte* address = slice.buffer->host_address();
+  if (address == nullptr) return absl::FailedPreconditionError("the device's memory cannot be reached from the host");
+  return absl::Span<std::byte>(address + slice.offset_bytes, slice.elements * 4);
+}
+
+std::string Where(const Instruction& instruction) {
+  std::string text = NameOf(instruction.kind);
+  if (instruction.micro_batch >= 0) text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch);
+  if (instruction.peer >= 0) text += absl::StrFormat(" with unit %d", instruction.peer);
+  return text;
+}
+
+}  // namespace
+
+UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows)
+    : options_(std::move(options)),
+      shard_(shard),
+      transport_(transport),
+      windows_(windows),
+      train_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kTrain)),
+      evaluate_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kEvaluate)),
+      owned_segments_(OwnedSegments(options_.plan, options_.unit, options_.spec.shape.model)),
+      all_units_(AllUnits(options_.plan)),
+      scalars_(SegmentCount(options_.spec.shape.model) + 1) {}
+
+absl::Time UnitExecutor::Deadline() const { return absl::Now() + options_.stall_timeout + 10 * longest_step_; }
+
+StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
+  std::fill(scalars_.begin(), scalars_.end(), 0.0);
+  return RunStreams(
+      program, [&](const Instruction& instruction) {
+        return Annotate(Run(instruction, purpose, data_step), Where(instruction));
+      },
+      [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
+}
+
+absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
+  step_ = step;
+  StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
+  if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
+  const TrainingShape& shape = options_.spec.shape;
+  const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
+  const double squared = std::accumulate(scalars_.begin(), scalars_.end() - 1, 0.0);
+  const absl::Duration length = absl::Now() - run.started_at;
+  longest_step_ = std::max(longest_step_, length);
+  return StepOutcome{.loss = scalars_.back() / tokens,
+                     .gradient_norm = std::sqrt(squared),
+                     .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
+                     .seconds = absl::ToDoubleSeconds(length),
+                     .started_at = run.started_at,
+                     .times = std::move(run.times)};
+}
+
+absl::StatusOr<double> UnitExecutor::Evaluate() {
+  const TrainingShape& shape = options_.spec.shape;
+  double sum = 0;
+  for (int batch = 0; batch < options_.spec.validation_batches; ++batch) {
+    const StepRun run = RunProgram(evaluate_program_, Purpose::kEvaluate, batch);
+    if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("validation batch %d", batch));
+    sum += scalars_.back();
+  }
+  return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence * options_.spec.validation_batches);
+}
+
+absl::Status UnitExecutor::SumOverUnits(absl::Span<double> values) {
+  return AllReduceScalars(transport_, all_units_, values, Deadline());
+}
+
+absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+  switch (instruction.kind) {
+    case InstructionKind::kForward:
+      RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
+      return shard_.Forward({.stash = instruction.stash_slot, .input = instruction.input_slot,
+                             .output = instruction.output_slot}, purpose);
+    case InstructionKind::kBackward: {
+      // Gradients of boundaries have as many slots as travel; micro-batches of the route take them in turn.
+      const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
+      const int slots = train_program_.slots.input_gradient;
+      return shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
+                              .output_gradient = instruction.output_slot,
+                              .input_gradient = slots > 0 ? index % slots : -1});
+    }
+    case InstructionKind::kReceiveActivation:
+    case InstructionKind::kSendActivation:
+    case InstructionKind::kReceiveGradient:
+    case InstructionKind::kSendGradient:
+      return Transfer(instruction);
+    case InstructionKind::kReduceGradients:
+      return Reduce(train_program_.slices[instruction.slice]);
+    case InstructionKind::kNormGradients:
+      return CollectNorms();
+    case InstructionKind::kReduceScalars:
+      return ReduceScalars();
+    case InstructionKind::kUpdateParameters:
+      return Update();
+  }
+  return absl::InternalError("unknown instruction");
+}
+
+absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+  const GptConfig& config = options_.spec.shape.model;
+  const BlockRange blocks = options_.plan.units[options_.unit].blocks;
+  const bool inputs = blocks.contains(config.embedding_block()), targets = blocks.contains(config.head_block());
+  if (!inputs && !targets) return absl::OkStatus();
+  const int sequence = options_.spec.shape.sequence, count = options_.plan.micro_batch_sequences;
+  std::vector<int32_t> window(sequence + 1), input_ids, target_ids;
+  for (int i = 0; i < count; ++i) {
+    RETURN_IF_ERROR(windows_.Read(purpose, data_step, instruction.micro_batch * count + i, absl::MakeSpan(window)));
+    input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
+    target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
+  }
+  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(instruction.stash_slot, input_ids));
+  if (targets) RETURN_IF_ERROR(shard_.SetTargets(instruction.stash_slot, target_ids));
+  return absl::OkStatus();
+}
+
+absl::Status UnitExecutor::Transfer(const Instruction& instruction) {
+  const bool receives = instruction.kind == InstructionKind::kReceiveActivation ||
+                        instruction.kind == InstructionKind::kReceiveGradient;
+  const bool activation = instruction.kind == InstructionKind::kReceiveActivation ||
+                          instruction.kind == InstructionKind::kSendActivation;
+  Slice slice;
+  if (activation) {
+    slice = receives ? shard_.BoundaryOf(Boundary::kInput, instruction.input_slot)
+                     : shard_.BoundaryOf(Boundary::kOutput, instruction.output_slot);
+  } else {
+    slice = receives ? shard_.BoundaryOf(Boundary::kOutputGradient, instruction.output_slot)
+                     : shard_.BoundaryOf(Boundary::kInputGradient, instruction.input_slot);
+  }
+  ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, HostBytes(slice));
+  const MessageTag tag{.kind = activation ? MessageTag::Kind::kActivation : MessageTag::Kind::kGradient,
+                       .sequence = static_cast<uint32_t>(instruction.micro_batch)};
+  if (receives) {
+    ASSIGN_OR_RETURN(const auto transfer, transport_.Receive(instruction.peer, tag, bytes));
+    return transfer->Wait(Deadline());
+  }
+  ASSIGN_OR_RETURN(const auto transfer, transport_.Send(instruction.peer, tag, bytes));
+  return transfer->Wait(Deadline());
+}
+
+absl::Status UnitExecutor::Reduce(const GradientSlice& slice) {
+  const Slice gradient =
+      shard_.arena().Segments(ParameterArena::Part::kGradient, slice.first_segment, slice.end_segment);
+  ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, HostBytes(gradient));
+  const absl::Span<float> values(reinterpret_cast<float*>(bytes.data()), gradient.elements);
+  return RingAllReduce(transport_, slice.holders, static_cast<uint16_t>(slice.first_segment), values, Deadline());
+}
+
+absl::Status UnitExecutor::CollectNorms() {
+  for (const int segment : owned_segments_) {
+    ASSIGN_OR_RETURN(scalars_[segment], shard_.SquaredGradientNorm(segment));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status UnitExecutor::ReduceScalars() {
+  if (options_.plan.units[options_.unit].blocks.contains(options_.spec.shape.model.head_block())) {
+    ASSIGN_OR_RETURN(scalars_.back(), shard_.TakeLossSum());
+  }
+  return SumOverUnits(absl::MakeSpan(scalars_));
+}
+
+absl::Status UnitExecutor::Update() {
+  const OptimizerSettings& optimizer = options_.spec.optimizer;
+  const double norm = std::sqrt(std::accumulate(scalars_.begin(), scalars_.end() - 1, 0.0));
+  if (!std::isfinite(scalars_.back()) || !std::isfinite(norm)) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the %s is not finite (loss sum %g, gradient norm %g); nothing was updated. Try a lower learning rate, a longer "
+        "warm-up, or gradient clipping", std::isfinite(scalars_.back()) ? "gradient norm" : "loss", scalars_.back(), norm));
+  }
+  const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
+  return shard_.UpdateParameters(
+      {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
+       .beta1 = static_cast<float>(optimizer.beta1), .beta2 = static_cast<float>(optimizer.beta2),
+       .epsilon = static_cast<float>(optimizer.epsilon), .weight_decay = static_cast<float>(optimizer.weight_decay),
+       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_});
+}
+
+}  // namespace medley

@@ -1,0 +1,80 @@
+#pragma once
+#include "absl/status/status.h"
+#include "runtime/device/device.h"
+#include "runtime/model/gpt_config.h"
+#include "runtime/model/parameter_arena.h"
+
+// One transformer layer's passes over the ops of a device. Legend: rows = micro-batch windows * sequence,
+// C hidden, F feed-forward, H heads.
+namespace medley {
+
+// Sizes of one micro-batch.
+struct PassShape {
+  GptConfig config;
+  int64_t batch = 0;      // windows
+  int64_t sequence = 0;
+  Precision precision = Precision::kF32;
+  int64_t rows() const { return batch * sequence; }
+};
+
+// Cuts pieces off the front of an arena, one after another.
+class Carver {
+ public:
+  explicit Carver(Slice arena) : arena_(arena) {}
+  Slice Take(int64_t elements) {
+    const Slice piece = arena_.Sub(used_, elements);
+    used_ += elements;
+    return piece;
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  Slice arena_;
+  int64_t used_ = 0;
+};
+
+// Parameters, or their gradients, of one layer.
+struct LayerTensors {
+  Slice norm1_weight, norm1_bias, qkv_weight, qkv_bias, projection_weight, projection_bias;
+  Slice norm2_weight, norm2_bias, expand_weight, expand_bias, contract_weight, contract_bias;
+
+  static LayerTensors Of(const ParameterArena& arena, ParameterArena::Part part, int layer);
+};
+
+// What a layer keeps from forward to backward: StashElements (runtime/program/memory.h) in all.
+struct LayerStash {
+  Slice mean1, rstd1;       // [rows]
+  Slice qkv;                // [rows, 3C]
+  Slice attention;          // [rows, C]
+  Slice log_sum_exp;        // [batch, H, sequence]
+  Slice residual;           // [rows, C], after attention
+  Slice mean2, rstd2;       // [rows]
+  Slice hidden;             // [rows, F], before GELU
+  Slice output;             // [rows, C]
+
+  static LayerStash Of(const PassShape& shape, Carver& carver);
+};
+
+// Scratch that the passes of all blocks share.
+struct Workspace {
+  Slice normed;             // [rows, C]
+  Slice normed_gradient;    // [rows, C]
+  Slice residual_gradient;  // [rows, C]
+  Slice activated;          // [rows, F]
+  Slice hidden_gradient;    // [rows, F]
+  Slice qkv_gradient;       // [rows, 3C]
+
+  static Workspace Of(const PassShape& shape, bool has_layer, Carver& carver);
+};
+
+// output = layer(input), keeping in `stash` what backward needs.
+absl::Status LayerForward(Ops& ops, const PassShape& shape, const LayerTensors& parameters, const Slice& input,
+                          const Slice& output, const LayerStash& stash, const Workspace& workspace);
+
+// input_gradient = gradient through the layer of output_gradient (they may be the same slice);
+// adds to `gradients`. `input` is what forward was given.
+absl::Status LayerBackward(Ops& ops, const PassShape& shape, const LayerTensors& parameters,
+                           const LayerTensors& gradients, const Slice& input, const Slice& output_gradient,
+                           const Slice& input_gradient, const LayerStash& stash, const Workspace& workspace);
+
+}  // namespace medley

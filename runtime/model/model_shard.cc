@@ -1,0 +1,228 @@
+#include "runtime/model/model_shard.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+using Part = ParameterArena::Part;
+
+absl::Span<const std::byte> AsBytes(absl::Span<const int32_t> values) {
+  return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(int32_t)};
+}
+
+// Layers [first, end) of a block range, numbered from 0.
+struct LayerRange {
+  int first, end;
+};
+LayerRange LayersOf(const GptConfig& config, BlockRange blocks) {
+  return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, const ShardOptions& options) {
+  std::unique_ptr<ModelShard> shard(new ModelShard(device, options));
+  shard->pass_ = {.config = options.shape.model,
+                  .batch = options.micro_batch_sequences,
+                  .sequence = options.shape.sequence,
+                  .precision = device.computes_bf16 ? options.precision : Precision::kF32};
+  const absl::Status allocated = shard->Allocate();
+  if (!allocated.ok()) {
+    const UnitMemory need = MemoryOf(options.shape, options.blocks, options.micro_batch_sequences, options.slots);
+    return Annotate(allocated, absl::StrFormat(
+        "blocks %d-%d need %s (parameters, gradients and optimizer %s, activations %s, boundaries %s, workspace %s) on %s",
+        options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
+        FormatBytes(need.parameters + need.gradients + need.optimizer), FormatBytes(need.activations),
+        FormatBytes(need.boundaries), FormatBytes(need.workspace), device.queue->name()));
+  }
+  shard->Carve();
+  return shard;
+}
+
+absl::Status ModelShard::Allocate() {
+  const UnitMemory need = MemoryOf(options_.shape, options_.blocks, options_.micro_batch_sequences, options_.slots);
+  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, options_.blocks));
+  ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
+  ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
+  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - kScalarBytes));
+  ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(kScalarBytes));
+  return absl::OkStatus();
+}
+
+void ModelShard::Carve() {
+  const GptConfig& config = pass_.config;
+  const BlockRange blocks = options_.blocks;
+  const int64_t rows = pass_.rows(), C = config.hidden;
+  const LayerRange layers = LayersOf(config, blocks);
+  Carver stash({stash_buffer_.get(), 0, stash_buffer_->size().value / 4});
+  for (int slot = 0; slot < options_.slots.stash; ++slot) {
+    Stash& kept = stash_.emplace_back();
+    if (blocks.contains(config.embedding_block())) {
+      kept.tokens = stash.Take(rows);
+      kept.embedded = stash.Take(rows * C);
+    }
+    for (int layer = layers.first; layer < layers.end; ++layer) kept.layers.push_back(LayerStash::Of(pass_, stash));
+    if (blocks.contains(config.head_block())) {
+      kept.targets = stash.Take(rows);
+      kept.head_mean = stash.Take(rows);
+      kept.head_rstd = stash.Take(rows);
+      kept.head_gradient = stash.Take(rows * C);
+    }
+  }
+  Carver boundary({boundary_buffer_.get(), 0, boundary_buffer_->size().value / 4});
+  const int counts[] = {options_.slots.input, options_.slots.output, options_.slots.input_gradient,
+                        options_.slots.output_gradient};
+  for (int b = 0; b < 4; ++b) {
+    for (int slot = 0; slot < counts[b]; ++slot) boundaries_[b].push_back(boundary.Take(rows * C));
+  }
+  Carver workspace({workspace_buffer_.get(), 0, workspace_buffer_->size().value / 4});
+  workspace_ = Workspace::Of(pass_, layers.first < layers.end, workspace);
+  for (int layer = layers.first; layer < layers.end; ++layer) {
+    parameters_.push_back(LayerTensors::Of(*arena_, Part::kParameter, layer));
+    gradients_.push_back(LayerTensors::Of(*arena_, Part::kGradient, layer));
+  }
+}
+
+Slice ModelShard::BoundaryOf(Boundary boundary, int slot) const { return boundaries_[static_cast<int>(boundary)][slot]; }
+
+absl::Status ModelShard::SetTokens(int stash_slot, absl::Span<const int32_t> tokens) {
+  const Slice& to = stash_[stash_slot].tokens;
+  return device_.queue->Upload(AsBytes(tokens), *to.buffer, {to.offset_bytes});
+}
+
+absl::Status ModelShard::SetTargets(int stash_slot, absl::Span<const int32_t> targets) {
+  const Slice& to = stash_[stash_slot].targets;
+  return device_.queue->Upload(AsBytes(targets), *to.buffer, {to.offset_bytes});
+}
+
+Slice ModelShard::InputOf(int block, int stash_slot, int input_slot) const {
+  if (block == options_.blocks.first) return BoundaryOf(Boundary::kInput, input_slot);
+  if (block == 1) return stash_[stash_slot].embedded;
+  const int first_layer = LayersOf(pass_.config, options_.blocks).first;
+  return stash_[stash_slot].layers[block - 2 - first_layer].output;  // block b is layer b - 1; its input is layer b - 2's
+}
+
+absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
+  const GptConfig& config = pass_.config;
+  const Stash& kept = stash_[slots.stash];
+  const int first_layer = LayersOf(config, options_.blocks).first;
+  for (int block = options_.blocks.first; block < options_.blocks.end; ++block) {
+    const bool leaves = block == options_.blocks.end - 1 && block != config.head_block();
+    if (block == config.embedding_block()) {
+      RETURN_IF_ERROR(device_.ops->EmbeddingForward(
+          {.tokens = kept.tokens, .token_embedding = arena_->Tensor(Part::kParameter, "wte.weight"),
+           .position_embedding = arena_->Tensor(Part::kParameter, "wpe.weight"),
+           .y = leaves ? BoundaryOf(Boundary::kOutput, slots.output) : kept.embedded, .batch = pass_.batch,
+           .sequence = pass_.sequence, .columns = config.hidden}));
+    } else if (block == config.head_block()) {
+      RETURN_IF_ERROR(HeadForward(InputOf(block, slots.stash, slots.input), slots.stash, purpose));
+    } else {
+      const int i = block - 1 - first_layer;
+      RETURN_IF_ERROR(LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, slots.stash, slots.input),
+                                   leaves ? BoundaryOf(Boundary::kOutput, slots.output) : kept.layers[i].output,
+                                   kept.layers[i], workspace_));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelShard::HeadForward(const Slice& input, int stash_slot, Purpose purpose) {
+  const Stash& kept = stash_[stash_slot];
+  RETURN_IF_ERROR(device_.ops->LayerNormForward(
+      {.x = input, .gamma = arena_->Tensor(Part::kParameter, "ln_f.weight"),
+       .beta = arena_->Tensor(Part::kParameter, "ln_f.bias"), .y = workspace_.normed, .mean = kept.head_mean,
+       .rstd = kept.head_rstd, .rows = pass_.rows(), .columns = pass_.config.hidden,
+       .epsilon = pass_.config.layer_norm_epsilon}));
+  // The step's loss is the mean over all its tokens, whatever the micro-batches.
+  const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
+  HeadLossArgs loss{.x = workspace_.normed, .weight = arena_->Tensor(Part::kParameter, "wte.weight"),
+                    .targets = kept.targets, .loss_sum = {scalar_buffer_.get(), 0, 1}, .rows = pass_.rows(),
+                    .columns = pass_.config.hidden, .vocabulary = pass_.config.vocabulary,
+                    .gradient_scale = static_cast<float>(1.0 / tokens), .precision = pass_.precision};
+  if (purpose == Purpose::kTrain) {
+    loss.dx = kept.head_gradient;
+    loss.dweight = arena_->Tensor(Part::kGradient, "wte.weight");
+  }
+  return device_.ops->HeadLoss(loss);
+}
+
+absl::Status ModelShard::HeadBackward(const Slice& input, int stash_slot, const Slice& input_gradient) {
+  const Stash& kept = stash_[stash_slot];
+  return device_.ops->LayerNormBackward(
+      {.dy = kept.head_gradient, .x = input, .gamma = arena_->Tensor(Part::kParameter, "ln_f.weight"),
+       .mean = kept.head_mean, .rstd = kept.head_rstd, .dx = input_gradient,
+       .dgamma = arena_->Tensor(Part::kGradient, "ln_f.weight"), .dbeta = arena_->Tensor(Part::kGradient, "ln_f.bias"),
+       .rows = pass_.rows(), .columns = pass_.config.hidden});
+}
+
+absl::Status ModelShard::Backward(const GradientSlots& slots) {
+  const GptConfig& config = pass_.config;
+  const Stash& kept = stash_[slots.stash];
+  const int first_layer = LayersOf(config, options_.blocks).first;
+  // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place between.
+  const Slice here = slots.input_gradient >= 0 ? BoundaryOf(Boundary::kInputGradient, slots.input_gradient)
+                                               : workspace_.residual_gradient;
+  Slice gradient = slots.output_gradient >= 0 ? BoundaryOf(Boundary::kOutputGradient, slots.output_gradient) : here;
+  for (int block = options_.blocks.end - 1; block >= options_.blocks.first; --block) {
+    if (block == config.head_block()) {
+      RETURN_IF_ERROR(HeadBackward(InputOf(block, slots.stash, slots.input), slots.stash, here));
+    } else if (block == config.embedding_block()) {
+      RETURN_IF_ERROR(device_.ops->EmbeddingBackward(
+          {.tokens = kept.tokens, .dy = gradient, .d_token_embedding = arena_->Tensor(Part::kGradient, "wte.weight"),
+           .d_position_embedding = arena_->Tensor(Part::kGradient, "wpe.weight"), .batch = pass_.batch,
+           .sequence = pass_.sequence, .columns = config.hidden}));
+    } else {
+      const int i = block - 1 - first_layer;
+      RETURN_IF_ERROR(LayerBackward(*device_.ops, pass_, parameters_[i], gradients_[i],
+                                    InputOf(block, slots.stash, slots.input), gradient, here, kept.layers[i],
+                                    workspace_));
+    }
+    gradient = here;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> ModelShard::ReadScalar(int64_t index) {
+  double value = 0;
+  RETURN_IF_ERROR(device_.queue->Download(*scalar_buffer_, {8 * index}, {reinterpret_cast<std::byte*>(&value), 8}));
+  RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
+  return value;
+}
+
+absl::StatusOr<double> ModelShard::TakeLossSum() {
+  ASSIGN_OR_RETURN(const double sum, ReadScalar(0));
+  static constexpr std::byte kZero[8] = {};
+  RETURN_IF_ERROR(device_.queue->Upload(kZero, *scalar_buffer_, {0}));
+  return sum;
+}
+
+absl::StatusOr<double> ModelShard::SquaredGradientNorm(int segment) {
+  const Slice x = arena_->Segments(Part::kGradient, segment, segment + 1);
+  RETURN_IF_ERROR(device_.ops->SquaredNorm({.x = x, .out = {scalar_buffer_.get(), 8, 1}, .elements = x.elements}));
+  return ReadScalar(1);
+}
+
+absl::Status ModelShard::UpdateParameters(const Update& update) {
+  for (const PlacedParameter& placed : arena_->layout().parameters) {
+    const auto tensor = [&](Part part) { return arena_->Whole(part).Sub(placed.offset, placed.spec.elements); };
+    RETURN_IF_ERROR(device_.ops->AdamW(
+        {.parameter = tensor(Part::kParameter), .gradient = tensor(Part::kGradient), .m = tensor(Part::kFirstMoment),
+         .v = tensor(Part::kSecondMoment), .elements = placed.spec.elements, .learning_rate = update.learning_rate,
+         .beta1 = update.beta1, .beta2 = update.beta2, .epsilon = update.epsilon,
+         .weight_decay = placed.spec.decays ? update.weight_decay : 0.0f, .gradient_scale = update.gradient_scale,
+         .step = update.step}));
+  }
+  device_.ops->ParametersChanged();
+  return ZeroGradients();
+}
+
+absl::Status ModelShard::ZeroGradients() {
+  const Slice all = arena_->Whole(Part::kGradient);
+  return device_.ops->Fill({.x = all, .elements = all.elements, .value = 0});
+}
+
+}  // namespace medley

@@ -1,0 +1,48 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/device/device.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+
+// The parameters of one holder in device memory, with their gradients and AdamW's moments: four arenas of one layout.
+// Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue.
+class ParameterArena {
+ public:
+  enum class Part { kParameter, kGradient, kFirstMoment, kSecondMoment };
+
+  // Everything zero. ResourceExhausted: the device's memory limit.
+  static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const GptConfig& config,
+                                                                BlockRange blocks);
+
+  const ParameterLayout& layout() const { return layout_; }
+
+  // The tensor `name`, which the layout has.
+  Slice Tensor(Part part, const std::string& name) const;
+  // Segments [first, end), which are held and lie side by side.
+  Slice Segments(Part part, int first_segment, int end_segment) const;
+  Slice Whole(Part part) const;
+
+  // Copies one tensor from or to the host. Read waits for the queue.
+  // NotFound: not held. InvalidArgument: another number of elements.
+  absl::Status Write(Part part, const std::string& name, absl::Span<const float> values);
+  absl::Status Read(Part part, const std::string& name, absl::Span<float> values) const;
+
+  // Every held tensor from `seed` (InitialiseParameter).
+  absl::Status Initialise(uint64_t seed);
+
+ private:
+  ParameterArena(Device& device, ParameterLayout layout) : device_(device), layout_(std::move(layout)) {}
+  absl::StatusOr<const PlacedParameter*> Placed(const std::string& name, size_t elements) const;
+
+  Device& device_;
+  const ParameterLayout layout_;
+  std::unique_ptr<Buffer> buffers_[4];
+};
+
+}  // namespace medley

@@ -1,0 +1,113 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/same_loss/training_harness.h"
+
+namespace medley {
+namespace {
+
+TrainingSpec TinyJob() {
+  TrainingSpec spec;
+  spec.job_name = "tiny";
+  spec.shape = {.model = {.layers = 3, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 31, .context = 12},
+                .sequence = 12, .global_batch_sequences = 8};
+  spec.steps = 20;
+  spec.optimizer.learning_rate = 3e-3;
+  spec.optimizer.minimum_learning_rate = 3e-4;
+  spec.optimizer.warmup_steps = 4;
+  spec.optimizer.clip_norm = 0.5;
+  spec.seed = 11;
+  return spec;
+}
+
+WindowFactory Windows(const TrainingSpec& spec) {
+  return [&spec] { return std::make_unique<MadeUpWindows>(5, spec.shape.model.vocabulary); };
+}
+
+// The largest difference of two runs' parameters, over the largest parameter.
+double ParameterDifference(const TrainingRun& a, const TrainingRun& b) {
+  double largest = 0, difference = 0;
+  for (const auto& [name, values] : a.parameters) {
+    const std::vector<float>& other = b.parameters.at(name);
+    for (size_t i = 0; i < values.size(); ++i) {
+      largest = std::max<double>(largest, std::abs(values[i]));
+      difference = std::max<double>(difference, std::abs(values[i] - other[i]));
+    }
+  }
+  return difference / largest;
+}
+
+const TrainingRun& SingleDeviceRun() {
+  static const TrainingRun* const run = [] {
+    const TrainingSpec spec = TinyJob();
+    return new TrainingRun(*TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 8), Windows(spec)));
+  }();
+  return *run;
+}
+
+TEST_CASE("a single device learns") {
+  const TrainingRun& run = SingleDeviceRun();
+  REQUIRE(run.losses.size() == 20);
+  CHECK(run.losses.front() == Approx(std::log(31.0)).epsilon(0.05));
+  CHECK(run.losses.back() < run.losses.front() - 0.2);
+}
+
+TEST_CASE("any plan gives the loss curve and the weights of a single device", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{41}));
+  const TrainingSpec spec = TinyJob();
+  const Plan plan = RandomPlan(seed, spec.shape, 4);
+  CAPTURE(seed, Describe(plan));
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec));
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  const TrainingRun& single = SingleDeviceRun();
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(1e-5));
+    CHECK(run->gradient_norms[i] == Approx(single.gradient_norms[i]).epsilon(1e-4));
+  }
+  CHECK(run->validation_loss == Approx(single.validation_loss).epsilon(1e-5));
+  CHECK(run->parameters.size() == single.parameters.size());
+  CHECK(ParameterDifference(*run, single) < 1e-4);
+}
+
+TEST_CASE("a plan gives the same bits every time") {
+  const TrainingSpec spec = TinyJob();
+  const Plan plan = RandomPlan(GENERATE(3, 8), spec.shape, 4);
+  CAPTURE(Describe(plan));
+  const absl::StatusOr<TrainingRun> a = TrainUnderPlan(spec, plan, Windows(spec));
+  const absl::StatusOr<TrainingRun> b = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(a.ok());
+  REQUIRE(b.ok());
+  CHECK(a->losses == b->losses);
+  CHECK(a->parameters == b->parameters);
+}
+
+TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan") {
+  TrainingSpec spec = TinyJob();
+  spec.precision = Precision::kBf16;
+  const Plan plan = RandomPlan(GENERATE(range(uint64_t{50}, uint64_t{54})), spec.shape, 4);
+  CAPTURE(Describe(plan));
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(run.ok());
+  const TrainingRun& single = SingleDeviceRun();
+  CHECK(run->losses[0] != single.losses[0]);
+  for (size_t i = 0; i < single.losses.size(); ++i) CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
+}
+
+TEST_CASE("a loss that is not finite stops the job on every unit and updates nothing") {
+  TrainingSpec spec = TinyJob();
+  const StartFunction poisoned = [&](ParameterArena& arena) -> absl::Status {
+    const absl::Status status = arena.Initialise(spec.seed);
+    if (arena.layout().Find("ln_f.bias") == nullptr) return status;
+    return arena.Write(ParameterArena::Part::kParameter, "ln_f.bias",
+                       std::vector<float>(spec.shape.model.hidden, std::nanf("")));
+  };
+  const absl::StatusOr<TrainingRun> run =
+      TrainUnderPlan(spec, RandomPlan(6, spec.shape, 4), Windows(spec), poisoned);
+  CHECK(run.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(run.status().message()), Catch::Contains("not finite"));
+}
+
+}  // namespace
+}  // namespace medley

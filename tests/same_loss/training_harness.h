@@ -1,0 +1,49 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/exec/window_source.h"
+#include "runtime/job/training_spec.h"
+#include "runtime/model/parameter_arena.h"
+#include "runtime/plan/plan.h"
+
+// Trains a tiny model under a plan with all units in this process: reference devices, one thread a unit, loopback.
+namespace medley {
+
+// Windows made up from a seed: ids of a noisy counter, so that there is something to learn.
+class MadeUpWindows final : public WindowSource {
+ public:
+  MadeUpWindows(uint64_t seed, int vocabulary) : seed_(seed), vocabulary_(vocabulary) {}
+  absl::Status Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) override;
+
+ private:
+  const uint64_t seed_;
+  const int vocabulary_;
+};
+
+struct TrainingRun {
+  std::vector<double> losses;           // by step
+  std::vector<double> gradient_norms;
+  double validation_loss = 0;           // after the last step
+  std::map<std::string, std::vector<float>> parameters;  // after the last step, each as every holder has it
+};
+
+using WindowFactory = std::function<std::unique_ptr<WindowSource>()>;
+// Writes into the arena what a job starts from; the default initialises from the job's seed.
+using StartFunction = std::function<absl::Status(ParameterArena&)>;
+
+// Internal: two holders of one parameter end with different bits.
+absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan, const WindowFactory& windows,
+                                           const StartFunction& start = nullptr);
+
+// Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at random.
+Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
+
+// One device, one route, the whole batch in micro-batches of `micro_batch`.
+Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch);
+
+}  // namespace medley
