@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace medley {
@@ -105,7 +106,8 @@ void ProgressEngine::Run() {
       continue;
     }
     const absl::Time now = absl::Now();
-    if (!asked_ && (polling_ || now < last_poll_ + kLease)) {
+    const bool leased = last_poll_ <= now && now < last_poll_ + kLease;  // a clock set back ends it
+    if (!asked_ && (polling_ || leased)) {
       take_over_.WaitUntil(mutex_, now + kLease, wanted);
       continue;
     }

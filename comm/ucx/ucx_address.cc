@@ -61,7 +61,9 @@ absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
   }
   if (header.any_bytes == 0) return Refuse("no worker address");
 
-  UcxAddress address{.epoch = header.epoch, .rank = static_cast<int>(header.rank)};
+  UcxAddress address;
+  address.epoch = header.epoch;
+  address.rank = static_cast<int>(header.rank);
   size_t at = sizeof(Header);
   const auto take = [&](size_t length) {
     at += length;

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "absl/strings/ascii.h"
+
 namespace medley {
 namespace {
 
@@ -17,11 +19,7 @@ TEST_CASE("a life survives the way into a job and back, for every state of the w
     }
     REQUIRE(state.ok());
     CHECK(EncodeJobState(*state) == wire);
-    CHECK("JOB_STATE_" + [&] {
-      std::string name = NameOf(*state);
-      for (char& letter : name) letter = static_cast<char>(std::toupper(letter));
-      return name;
-    }() == states->value(i)->name());
+    CHECK("JOB_STATE_" + absl::AsciiStrToUpper(NameOf(*state)) == states->value(i)->name());
 
     const JobLife life{*state, 4, 9, "because"};
     v1::Job job;

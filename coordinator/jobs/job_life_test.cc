@@ -1,5 +1,6 @@
 #include "coordinator/jobs/job_life.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <map>
@@ -19,7 +20,7 @@ const std::vector<E> kEvents = {E::kDevicesGranted, E::kProfiled, E::kPlanned,  
                                 E::kRefused,        E::kFinished, E::kCancelled, E::kWaitForDevices};
 
 TEST_CASE("every state answers every event as the table says") {
-  // The job has not been restarted yet and may be once. What is not listed is refused.
+  // What is not listed is refused. The job has not been restarted yet, and may be.
   const std::map<S, std::map<E, S>> table = {
       {S::kQueued,
        {{E::kDevicesGranted, S::kProfiling}, {E::kLost, S::kQueued}, {E::kRefused, S::kFailed},
@@ -36,7 +37,7 @@ TEST_CASE("every state answers every event as the table says") {
       {S::kRunning,
        {{E::kFinished, S::kDone}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
         {E::kCancelled, S::kCancelled}}},
-      // A recovering job with no restart counted does not occur; the table below has one with it.
+      // With one restart behind it: without one it does not occur.
       {S::kRecovering,
        {{E::kDevicesGranted, S::kProfiling}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
         {E::kCancelled, S::kCancelled}, {E::kWaitForDevices, S::kRecovering}}},

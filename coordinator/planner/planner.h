@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace medley {
 struct SearchLimits {
   // Plans simulated at most; the best found so far is returned when they are used up.
   int64_t max_simulations = 200'000;
+  // Instructions simulated at most: what simulations cost. Cheaper evaluations count in proportion.
+  int64_t max_simulated_instructions = 100'000'000;
 };
 
 struct ChosenPlan {
@@ -24,6 +27,8 @@ struct ChosenPlan {
 
 // The valid plan with the least predicted step time: how many routes, which devices in which order, how many blocks
 // each holds, the micro-batch size, how many micro-batches each route takes, and the schedule. A device may be left out.
+// Units are numbered route by route in the order of the stages; of plans that are equally fast, one with the fewest
+// devices is chosen, and of those the first in a fixed order.
 //
 // Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8 devices it
 // equals brute force on the problems of the tests. Deterministic: equal problems give equal plans. Pure.
@@ -40,7 +45,19 @@ std::string NameOf(PlanKind kind);
 struct Alternative {
   PlanKind kind;
   absl::StatusOr<ChosenPlan> plan;  // ResourceExhausted if none of this kind fits
+  std::string description;          // "all devices in one pipeline, blocks split evenly, micro-batch 4, 1f1b"
 };
+
+// One of each kind, in the order of PlanKind.
+//   kSingleDevice      everything on one device.
+//   kEqualSplit        what a tool for equal devices does with all of them: one pipeline in the problem's order with
+//                      blocks split as evenly as possible, or all data parallel with micro-batches as even as
+//                      possible; the faster, over micro-batch sizes and schedules.
+//   kPureDataParallel  two or more routes of one device each; uneven micro-batches.
+//   kPurePipeline      one route of two or more devices; uneven blocks.
+// InvalidArgument as ChoosePlan.
+absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
+                                                        const SearchLimits& limits = {});
 
 struct Explanation {
   struct Device {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/accept.h"
-#include "kernels/host/core_binding.h"
+#include "kernels/cpu/subnormals.h"
 
 namespace medley {
 
@@ -27,6 +27,7 @@ absl::Status CpuOps::Ready() {
 
 absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
   try {
+    const FlushSubnormals flush(threads_);
     work();
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {

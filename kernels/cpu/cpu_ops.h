@@ -42,7 +42,8 @@ class CpuOps final : public Ops {
   absl::Status Accept(const Args& args);
   absl::Status Ready();
 
-  // Runs `work`; what it throws (no memory for scratch, an error of oneDNN) poisons the queue and is returned.
+  // Runs `work` with subnormal numbers taken as zero. What it throws (no memory for scratch, an error of oneDNN)
+  // poisons the queue and is returned.
   absl::Status Run(const char* op, const std::function<void()>& work);
 
   HostQueue& queue_;

@@ -6,8 +6,10 @@ absl::Status CpuOps::GeluForward(const GeluForwardArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   const float* x = HostPointer<float>(args.x);
   float* y = HostPointer<float>(args.y);
-  ForEachChunk(args.elements, [&](int64_t first, int64_t count) { kernels_.gelu_forward(x + first, y + first, count); });
-  return absl::OkStatus();
+  return Run("GeluForward", [&] {
+    ForEachChunk(args.elements,
+                 [&](int64_t first, int64_t count) { kernels_.gelu_forward(x + first, y + first, count); });
+  });
 }
 
 absl::Status CpuOps::GeluBackward(const GeluBackwardArgs& args) {
@@ -15,10 +17,11 @@ absl::Status CpuOps::GeluBackward(const GeluBackwardArgs& args) {
   const float* x = HostPointer<float>(args.x);
   const float* dy = HostPointer<float>(args.dy);
   float* dx = HostPointer<float>(args.dx);
-  ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
-    kernels_.gelu_backward(x + first, dy + first, dx + first, count);
+  return Run("GeluBackward", [&] {
+    ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
+      kernels_.gelu_backward(x + first, dy + first, dx + first, count);
+    });
   });
-  return absl::OkStatus();
 }
 
 }  // namespace medley

@@ -158,7 +158,12 @@ void Widen(const std::byte* from, absl::Span<float> to, Convert convert) {
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+  return Parse(std::move(mapped));
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(MappedFile mapped) {
   SafetensorsFile file(std::move(mapped));
+  const std::string& path = file.path();
   const absl::StatusOr<std::string_view> header = HeaderOf(file.bytes());
   if (!header.ok()) return Annotate(header.status(), path);
   file.data_offset_ = static_cast<int64_t>(kLengthBytes + header->size());
@@ -190,25 +195,34 @@ const StoredTensor* SafetensorsFile::Find(const std::string& name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status SafetensorsFile::ReadAsF32(const std::string& name, const std::vector<int64_t>& shape,
-                                        absl::Span<float> values) const {
+absl::Status SafetensorsFile::CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const {
   const StoredTensor* tensor = Find(name);
   if (tensor == nullptr) return absl::NotFoundError(absl::StrCat(path(), ": no tensor \"", name, "\""));
-  if (tensor->shape != shape || static_cast<int64_t>(values.size()) != tensor->elements) {
+  if (tensor->shape != shape) {
     return absl::InvalidArgumentError(absl::StrCat(path(), ": \"", name, "\" has shape ", ShapeText(tensor->shape),
                                                    ", should have ", ShapeText(shape)));
   }
+  if (tensor->dtype == "F32" || tensor->dtype == "F16" || tensor->dtype == "BF16") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path(), ": \"", name, "\" has dtype ", tensor->dtype, "; F32, F16 and BF16 are read"));
+}
+
+absl::Status SafetensorsFile::ReadAsF32(const std::string& name, const std::vector<int64_t>& shape,
+                                        absl::Span<float> values) const {
+  RETURN_IF_ERROR(CheckReadable(name, shape));
+  const StoredTensor& tensor = *Find(name);
+  if (static_cast<int64_t>(values.size()) != tensor.elements) {
+    return absl::InvalidArgumentError(absl::StrCat(path(), ": \"", name, "\" has ", tensor.elements,
+                                                   " elements, asked for into ", values.size()));
+  }
   RETURN_IF_ERROR(file_.CheckNotShrunk());
-  const std::byte* from = bytes().data() + data_offset_ + tensor->begin;
-  if (tensor->dtype == "F32") {
-    if (!values.empty()) std::memcpy(values.data(), from, values.size() * sizeof(float));
-  } else if (tensor->dtype == "BF16") {
+  const std::byte* from = bytes().data() + data_offset_ + tensor.begin;
+  if (tensor.dtype == "BF16") {
     Widen(from, values, FromBf16);
-  } else if (tensor->dtype == "F16") {
+  } else if (tensor.dtype == "F16") {
     Widen(from, values, FromF16);
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path(), ": \"", name, "\" has dtype ", tensor->dtype, "; F32, F16 and BF16 are read"));
+  } else if (!values.empty()) {
+    std::memcpy(values.data(), from, values.size() * sizeof(float));
   }
   return absl::OkStatus();
 }

@@ -34,6 +34,8 @@ class SafetensorsFile {
   //                     shape's, or lies outside the file; tensors overlap; bytes belong to no tensor.
   //   Otherwise         the file cannot be opened: see MappedFile::Open.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+  // The same for a file that is open.
+  static absl::StatusOr<SafetensorsFile> Parse(MappedFile file);
 
   const std::string& path() const { return file_.path(); }
   // In the order of their bytes. As long as this object lives.
@@ -45,12 +47,14 @@ class SafetensorsFile {
   // The whole file, header included.
   absl::Span<const std::byte> bytes() const { return file_.bytes(); }
 
-  // Writes tensor `name`, row-major, to `values` as f32. F32, F16 and BF16 are read; every conversion is exact.
-  //
-  // Errors; nothing is written:
-  //   NotFound             no tensor `name`.
-  //   InvalidArgument      its dtype is another one; its shape is not `shape`; values.size() is not its elements.
-  //   FailedPrecondition   the file has shrunk since it was opened.
+  // Whether tensor `name` can be read as f32 (F32, F16 and BF16 can) and has `shape`.
+  // Errors; the message names the file and the tensor: NotFound, there is none; InvalidArgument, its dtype or its
+  // shape is another one.
+  absl::Status CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const;
+
+  // Writes tensor `name`, row-major, to `values` as f32; every conversion is exact.
+  // Errors, beside CheckReadable's; nothing is written: InvalidArgument, values.size() is not its elements;
+  // FailedPrecondition, the file has shrunk since it was opened.
   absl::Status ReadAsF32(const std::string& name, const std::vector<int64_t>& shape,
                          absl::Span<float> values) const;
 

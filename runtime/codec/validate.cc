@@ -2,14 +2,14 @@
 
 #include <cmath>
 #include <limits>
-#include <vector>
+#include <type_traits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "proto/medley/v1/rules.pb.h"
 #include "runtime/codec/enum_names.h"
+#include "runtime/codec/number_text.h"
 
 namespace medley {
 namespace {
@@ -23,12 +23,6 @@ constexpr uint32_t kDefaultMaximumSize = 4096;
 const v1::Rule& RuleOf(const FieldDescriptor& field) { return field.options().GetExtension(v1::rule); }
 
 uint32_t MaximumSize(const v1::Rule& rule) { return rule.max_size() != 0 ? rule.max_size() : kDefaultMaximumSize; }
-
-// Whole numbers without an exponent, others as short as they stay themselves.
-std::string FormatNumber(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e15) return absl::StrFormat("%.0f", value);
-  return absl::StrFormat("%.10g", value);
-}
 
 std::optional<std::string> NumberProblem(const FieldDescriptor& field, double value, const std::string& text) {
   if (std::isnan(value)) return "nan is not a number";
@@ -73,7 +67,14 @@ std::optional<std::string> EnumProblem(const FieldDescriptor& field, int number)
 std::optional<std::string> ScalarProblem(const Message& message, const FieldDescriptor& field, int index) {
   const Reflection& r = *message.GetReflection();
   const bool one = index < 0;
-  const auto number = [&](auto value) { return NumberProblem(field, static_cast<double>(value), absl::StrCat(value)); };
+  const auto number = [&](auto value) {
+    const double approximation = static_cast<double>(value);
+    if constexpr (std::is_floating_point_v<decltype(value)>) {
+      return NumberProblem(field, approximation, NumberText(approximation));
+    } else {
+      return NumberProblem(field, approximation, absl::StrCat(value));
+    }
+  };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       return number(one ? r.GetInt32(message, &field) : r.GetRepeatedInt32(message, &field, index));
@@ -177,9 +178,9 @@ std::string AllowedNumbers(const FieldDescriptor& field) {
   const double minimum = rule.has_min() ? rule.min() : SmallestOf(field);
   const double maximum = rule.has_max() ? rule.max() : LargestOf(field);
   if (std::isinf(minimum) && std::isinf(maximum)) return "a number";
-  if (std::isinf(maximum)) return absl::StrCat("at least ", FormatNumber(minimum));
-  if (std::isinf(minimum)) return absl::StrCat("at most ", FormatNumber(maximum));
-  return absl::StrCat("in [", FormatNumber(minimum), ", ", FormatNumber(maximum), "]");
+  if (std::isinf(maximum)) return absl::StrCat("at least ", NumberText(minimum));
+  if (std::isinf(minimum)) return absl::StrCat("at most ", NumberText(maximum));
+  return absl::StrCat("in [", NumberText(minimum), ", ", NumberText(maximum), "]");
 }
 
 std::optional<Violation> FindViolation(const Message& message) { return Find(message, ""); }

@@ -110,7 +110,7 @@ struct EmbeddingBackwardArgs {
 // Logits = x weight^T, never stored whole; loss is the sum over rows of -log softmax(logits)[target].
 // With gradients: dx = gradient_scale * d loss / d x, dweight += gradient_scale * d loss / d weight.
 struct HeadLossArgs {
-  Slice x, weight, targets;     // [rows,C], [V,C], [rows] i32
+  Slice x, weight, targets;     // [rows,C], [V,C] (as Constness::kParameter), [rows] i32
   Slice loss_sum;               // out: one f64, += (the caller zeroes it)
   Slice dx, dweight;            // both empty: loss only
   int64_t rows = 0, columns = 0, vocabulary = 0;

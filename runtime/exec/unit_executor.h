@@ -50,6 +50,7 @@ class UnitExecutor {
   absl::Status SumOverUnits(absl::Span<double> values);
 
   const StepProgram& program() const { return train_program_; }
+  int unit() const { return options_.unit; }
 
  private:
   absl::Status Run(const Instruction& instruction, Purpose purpose, int64_t data_step);

@@ -1,0 +1,39 @@
+#pragma once
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "google/protobuf/message_lite.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+// Messages over a connected stream socket, each after its length (4 bytes, little-endian). Owns the descriptor.
+// Threading: sends from any thread; receives from one at a time.
+class MessageChannel {
+ public:
+  explicit MessageChannel(int descriptor) : descriptor_(descriptor) {}
+  ~MessageChannel();
+  MessageChannel(const MessageChannel&) = delete;
+  MessageChannel& operator=(const MessageChannel&) = delete;
+
+  // Blocks while the socket is full. Unavailable: the other end is gone. InvalidArgument: over kLargestBytes.
+  absl::Status Send(const google::protobuf::MessageLite& message);
+
+  // Blocks for the next message.
+  //   DeadlineExceeded  none began before `deadline`; nothing was read.
+  //   Unavailable       the other end is gone.
+  //   DataLoss          the length is over kLargestBytes or the bytes are no such message; the channel is of no use.
+  absl::Status Receive(google::protobuf::MessageLite& message, absl::Time deadline);
+
+  static constexpr uint32_t kLargestBytes = 64u << 20;
+
+ private:
+  absl::Status ReadFully(char* to, size_t size);
+
+  const int descriptor_;
+  Mutex send_mutex_;
+};
+
+}  // namespace medley

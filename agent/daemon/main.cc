@@ -1,0 +1,130 @@
+// medley-agent: offers a node's devices to a coordinator and supervises the workers that run on them.
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "agent/discovery/discovery.h"
+#include "agent/rpc/agent_service.h"
+#include "agent/rpc/registration.h"
+#include "agent/supervisor/supervisor.h"
+#include "kernels/backends.h"
+#include "proto/medley/v1/config.pb.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/yaml_message.h"
+
+namespace medley {
+namespace {
+
+std::string HostName() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string WorkerProgram() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "medley-worker"; }
+
+absl::Status FillDefaults(v1::AgentConfig& config) {
+  if (config.name().empty()) config.set_name(HostName());
+  if (config.coordinator_address().empty()) config.set_coordinator_address("127.0.0.1:7070");
+  if (config.listen_address().empty()) config.set_listen_address("127.0.0.1:0");
+  if (config.links().empty()) config.set_links("automatic");
+  if (config.links() != "automatic" && config.links() != "tcp" && config.links() != "shared-memory") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("links: \"", config.links(), "\" is none of: automatic, tcp, shared-memory"));
+  }
+  if (access(WorkerProgram().c_str(), X_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
+  }
+  return absl::OkStatus();
+}
+
+// "host:port" that others reach this agent by.
+std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
+  const std::string& given = config.advertise_address();
+  if (given.find(':') != std::string::npos) return given;
+  const std::string host = given.empty() ? config.listen_address().substr(0, config.listen_address().rfind(':')) : given;
+  return absl::StrCat(host, ":", port);
+}
+
+absl::Status Serve(v1::AgentConfig config) {
+  RETURN_IF_ERROR(FillDefaults(config));
+  std::vector<v1::Device> devices(config.devices().begin(), config.devices().end());
+  if (devices.empty()) devices = DiscoverDevices();
+  ASSIGN_OR_RETURN(devices, CompleteDevices(std::move(devices), AllBackends()));
+  for (const v1::Device& device : devices) spdlog::info("device {}: {}", device.name(), device.kind());
+
+  Supervisor supervisor({.node_name = config.name(),
+                         .worker_program = WorkerProgram(),
+                         .devices = devices,
+                         .network_devices = {config.network_devices().begin(), config.network_devices().end()},
+                         .links = config.links()});
+  AgentService service(supervisor);
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(config.listen_address(), grpc::InsecureServerCredentials(), &port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("listen_address: cannot listen at ", config.listen_address(), "; is it in use?"));
+  }
+  v1::Node node;
+  node.set_name(config.name());
+  node.set_host(HostIdentity());
+  node.set_agent_address(AdvertisedAddress(config, port));
+  node.mutable_devices()->Add(devices.begin(), devices.end());
+  spdlog::info("agent {} listens at {}", node.name(), node.agent_address());
+  {
+    Registration registration(config.coordinator_address(), node, [&] { supervisor.StopAll(); });
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    int signal = 0;
+    sigwait(&signals, &signal);
+    spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+  supervisor.StopAll();
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace medley
+
+int main(int argc, char** argv) {
+  CLI::App app("Offers this node's devices to a Medley coordinator.", "medley-agent");
+  std::string config_file;
+  app.add_option("--config", config_file, "YAML of AgentConfig (proto/medley/v1/config.proto); all defaults without it");
+  CLI11_PARSE(app, argc, argv);
+  // Before any thread: sigwait above is the only one to take them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  medley::v1::AgentConfig config;
+  if (!config_file.empty()) {
+    if (const absl::Status status = medley::ReadYamlFile(config_file, &config); !status.ok()) {
+      std::fprintf(stderr, "medley-agent: %s\n", std::string(status.message()).c_str());
+      return 2;
+    }
+  }
+  spdlog::set_level(config.log_level() == 0 ? spdlog::level::info
+                                            : static_cast<spdlog::level::level_enum>(config.log_level()));
+  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l agent: %v");
+  const absl::Status status = medley::Serve(config);
+  if (!status.ok()) std::fprintf(stderr, "medley-agent: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
+}

@@ -1,0 +1,98 @@
+#include "agent/discovery/discovery.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "kernels/cpu/cpu_variant.h"
+#include "runtime/base/bytes.h"
+#include "runtime/codec/device_codec.h"
+
+namespace medley {
+namespace {
+
+// The value of the first line of `path` that begins with `key`, or "".
+std::string LineAfter(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const size_t begin = line.find_first_not_of(" \t:", key.size());
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+std::vector<int> AllowedCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+int64_t AvailableMemoryBytes() {
+  return std::strtoll(LineAfter("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
+}
+
+// What profiles are kept under: all that a device's speed depends on, and nothing else.
+std::string KindOf(const v1::Device& device) {
+  return absl::StrFormat("%s%s%s x%d, %s", device.backend(), device.variant().empty() ? "" : "-", device.variant(),
+                         std::max(1, device.cores_size()), ProcessorName());
+}
+
+}  // namespace
+
+std::string HostIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
+
+std::string ProcessorName() {
+  const std::string name = LineAfter("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown processor" : name;
+}
+
+std::vector<v1::Device> DiscoverDevices() {
+  v1::Device device;
+  device.set_name("cpu0");
+  device.set_backend("cpu");
+  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, AvailableMemoryBytes() * 8 / 10));
+  return {device};
+}
+
+absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,
+                                                        const std::vector<Backend>& backends) {
+  std::set<std::string> names;
+  for (v1::Device& device : devices) {
+    const std::string field = absl::StrCat("devices[", names.size(), "] (", device.name(), ")");
+    if (!names.insert(device.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".name: given twice"));
+    }
+    const auto backend = std::find_if(backends.begin(), backends.end(),
+                                      [&](const Backend& b) { return b.name == device.backend(); });
+    if (backend == backends.end()) {
+      const std::string known =
+          absl::StrJoin(backends, ", ", [](std::string* out, const Backend& b) { out->append(b.name); });
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".backend: \"", device.backend(), "\" is none of: ", known));
+    }
+    if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
+    if (device.cores().empty()) {
+      for (const int core : AllowedCores()) device.add_cores(core);
+    }
+    const std::string objection = backend->objection(DecodeDevice(device));
+    if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
+    device.set_kind(KindOf(device));
+    device.set_computes_bf16(device.variant() == "amx");
+  }
+  return devices;
+}
+
+}  // namespace medley

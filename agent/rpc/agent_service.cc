@@ -1,0 +1,51 @@
+#include "agent/rpc/agent_service.h"
+
+#include "absl/time/clock.h"
+#include "runtime/codec/validate.h"
+#include "runtime/rpc/grpc_status.h"
+
+namespace medley {
+namespace {
+
+// Of a call without one.
+constexpr absl::Duration kDefaultPrepareTime = absl::Minutes(5);
+
+absl::Time DeadlineOf(const grpc::ServerContext& context) {
+  const absl::Time latest = absl::Now() + kDefaultPrepareTime;
+  const absl::Time asked = absl::FromChrono(context.deadline());
+  return std::min(asked, latest);
+}
+
+absl::Status CheckOneTask(const v1::PrepareRequest& request) {
+  if (request.has_train() + request.has_profile() + request.has_probe() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
+}
+
+}  // namespace
+
+grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
+                                   v1::PrepareResponse* response) {
+  absl::Status valid = ValidateMessage(*request);
+  if (valid.ok()) valid = CheckOneTask(*request);
+  if (!valid.ok()) return ToGrpc(valid);
+  absl::StatusOr<v1::PrepareResponse> prepared = supervisor_.Prepare(*request, DeadlineOf(*context));
+  if (!prepared.ok()) return ToGrpc(prepared.status());
+  *response = *std::move(prepared);
+  return grpc::Status::OK;
+}
+
+grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRequest* request,
+                                 grpc::ServerWriter<v1::WorkerEvent>* writer) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  return ToGrpc(supervisor_.Run(
+      request->task_id(), {request->data_plane_addresses().begin(), request->data_plane_addresses().end()},
+      [&](const v1::WorkerEvent& event) { return writer->Write(event); }, [&] { return !context->IsCancelled(); }));
+}
+
+grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* request, v1::StopResponse*) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  supervisor_.Stop(request->task_id());
+  return grpc::Status::OK;
+}
+
+}  // namespace medley

@@ -1,0 +1,65 @@
+#pragma once
+#include <sys/types.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/channel/message_channel.h"
+#include "proto/medley/v1/agent.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+// One worker: a child process that runs one task on one device. What it says on its channel and on its standard error
+// comes out as one row of replies that ends with its end.
+//
+// Thread-safe. The destructor kills the child and reaps it; it waits for nothing but the kernel.
+class WorkerProcess {
+ public:
+  struct Options {
+    std::string program;  // path of medley-worker
+    std::string name;     // for messages: "laptop/cpu0"
+    // Environment is inherited; the child gets its channel as descriptor 3.
+  };
+  // Unavailable: the program cannot be started, with the system's reason.
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(const Options& options);
+  ~WorkerProcess();
+
+  absl::Status Send(const v1::WorkerCommand& command) { return channel_->Send(command); }
+
+  // The next reply; log lines come as events. The last one is always `finished` (or `failed` while preparing): if the child
+  // dies without a word, one with Unavailable, how it ended, and its last lines. DeadlineExceeded: nothing new; Unavailable:
+  // everything has been read.
+  absl::StatusOr<v1::WorkerReply> Next(absl::Time deadline);
+
+  // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait.
+  void Kill();
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error);
+  void ReadChannel();
+  void ReadLog();
+  void Push(v1::WorkerReply reply);
+  std::string DescribeEnd();
+
+  const Options options_;
+  const pid_t pid_;
+  const std::unique_ptr<MessageChannel> channel_;
+  const int standard_error_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<v1::WorkerReply> replies_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::string> last_lines_ ABSL_GUARDED_BY(mutex_);
+  bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread log_reader_, channel_reader_;
+};
+
+}  // namespace medley

@@ -1,0 +1,122 @@
+#include "agent/worker/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "absl/strings/str_format.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/checkpoint/hugging_face.h"
+#include "runtime/exec/shard_checkpoint.h"
+#include "runtime/model/model_shard.h"
+
+namespace medley {
+namespace {
+
+using Part = ParameterArena::Part;
+
+// The model up to the last layer as one shard, and the head as two ops on one position.
+class Generator {
+ public:
+  static absl::StatusOr<std::unique_ptr<Generator>> Create(Device& device, const std::string& directory,
+                                                           const GptConfig& config, int sequence) {
+    std::unique_ptr<Generator> generator(new Generator(device, config, sequence));
+    ASSIGN_OR_RETURN(generator->trunk_, generator->MakeShard({0, config.head_block()}, directory));
+    ASSIGN_OR_RETURN(generator->head_, generator->MakeShard({config.head_block(), config.blocks()}, directory));
+    const int64_t row = config.hidden;
+    ASSIGN_OR_RETURN(generator->scratch_, device.queue->Allocate({4 * (row + 2 + config.vocabulary)}));
+    return generator;
+  }
+
+  // Of the token after `tokens`, which are at most `sequence`.
+  absl::StatusOr<std::vector<float>> Logits(const std::vector<int32_t>& tokens) {
+    std::vector<int32_t> padded(sequence_, 0);  // causal: what comes later does not matter
+    std::copy(tokens.begin(), tokens.end(), padded.begin());
+    RETURN_IF_ERROR(trunk_->SetTokens(0, padded));
+    RETURN_IF_ERROR(trunk_->Forward({.stash = 0, .output = 0}, Purpose::kEvaluate));
+    const int64_t C = config_.hidden;
+    const Slice x = trunk_->BoundaryOf(ModelShard::Boundary::kOutput, 0).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
+    Carver scratch({scratch_.get(), 0, C + 2 + config_.vocabulary});
+    const Slice normed = scratch.Take(C), mean = scratch.Take(1), rstd = scratch.Take(1);
+    const Slice logits = scratch.Take(config_.vocabulary);
+    const ParameterArena& arena = head_->arena();
+    RETURN_IF_ERROR(device_.ops->LayerNormForward(
+        {.x = x, .gamma = arena.Tensor(Part::kParameter, "ln_f.weight"), .beta = arena.Tensor(Part::kParameter, "ln_f.bias"),
+         .y = normed, .mean = mean, .rstd = rstd, .rows = 1, .columns = C, .epsilon = config_.layer_norm_epsilon}));
+    RETURN_IF_ERROR(device_.ops->Matmul({.a = normed, .b = arena.Tensor(Part::kParameter, "wte.weight"), .c = logits, .m = 1,
+                                         .n = config_.vocabulary, .k = C, .transpose_b = Transpose::kYes}));
+    std::vector<float> values(config_.vocabulary);
+    RETURN_IF_ERROR(device_.queue->Download(*scratch_, {logits.offset_bytes},
+                                            {reinterpret_cast<std::byte*>(values.data()), values.size() * 4}));
+    RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
+    return values;
+  }
+
+ private:
+  Generator(Device& device, const GptConfig& config, int sequence)
+      : device_(device), config_(config), sequence_(sequence) {}
+
+  absl::StatusOr<std::unique_ptr<ModelShard>> MakeShard(BlockRange blocks, const std::string& directory) {
+    const bool first = blocks.first == 0;
+    ASSIGN_OR_RETURN(std::unique_ptr<ModelShard> shard,
+                     ModelShard::Create(device_, {.shape = {config_, sequence_, 1}, .blocks = blocks,
+                                                  .slots = {.stash = 1, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
+    RETURN_IF_ERROR(LoadHuggingFace(directory, *shard));
+    return shard;
+  }
+
+  Device& device_;
+  const GptConfig config_;
+  const int sequence_;
+  std::unique_ptr<ModelShard> trunk_, head_;
+  std::unique_ptr<Buffer> scratch_;
+};
+
+int32_t Sample(const std::vector<float>& logits, const GenerateOptions& options, std::mt19937_64& random) {
+  std::vector<int32_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) { return logits[a] > logits[b]; });
+  if (options.temperature == 0) return ids[0];
+  if (options.top_k > 0 && options.top_k < static_cast<int>(ids.size())) ids.resize(options.top_k);
+  std::vector<double> weights;
+  for (const int32_t id : ids) weights.push_back(std::exp((logits[id] - logits[ids[0]]) / options.temperature));
+  return ids[std::discrete_distribution<int>(weights.begin(), weights.end())(random)];
+}
+
+absl::Status CheckOptions(const GenerateOptions& options, const GptConfig& config) {
+  if (options.prompt.empty()) return absl::InvalidArgumentError("--prompt: empty; give at least one character");
+  if (options.tokens < 1) return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d, at least 1", options.tokens));
+  if (!(options.temperature >= 0)) {
+    return absl::InvalidArgumentError(absl::StrFormat("--temperature: %g, at least 0", options.temperature));
+  }
+  for (const int32_t id : options.prompt) {
+    if (id < 0 || id >= config.vocabulary) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("--prompt: token %d is not in the model's vocabulary, [0, %d)", id, config.vocabulary));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void(int32_t)>& emit) {
+  ASSIGN_OR_RETURN(const GptConfig config, ReadGptConfig(options.model_directory));
+  RETURN_IF_ERROR(CheckOptions(options, config));
+  const int64_t wanted = static_cast<int64_t>(options.prompt.size()) + options.tokens;
+  const int sequence = static_cast<int>(std::min<int64_t>(config.context, wanted));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
+                   Generator::Create(device, options.model_directory, config, sequence));
+  std::mt19937_64 random(options.seed);
+  std::vector<int32_t> tokens = options.prompt;
+  for (int i = 0; i < options.tokens; ++i) {
+    const size_t from = tokens.size() > static_cast<size_t>(sequence) ? tokens.size() - sequence : 0;
+    ASSIGN_OR_RETURN(const std::vector<float> logits, generator->Logits({tokens.begin() + from, tokens.end()}));
+    tokens.push_back(Sample(logits, options, random));
+    emit(tokens.back());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace medley

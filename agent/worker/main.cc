@@ -1,0 +1,80 @@
+// medley-worker: one task on one device, started by medley-agent; and `generate`, which needs the same kernels.
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "agent/discovery/discovery.h"
+#include "agent/worker/generate.h"
+#include "agent/worker/serve.h"
+#include "agent/worker/task.h"
+#include "kernels/backends.h"
+#include "runtime/codec/device_codec.h"
+
+namespace {
+
+constexpr int kChannelDescriptor = 3;
+
+struct GenerateFlags {
+  std::string model, prompt;
+  std::vector<int32_t> prompt_tokens;
+  medley::GenerateOptions options;
+};
+
+absl::Status RunGenerate(GenerateFlags& flags) {
+  medley::GenerateOptions& options = flags.options;
+  options.model_directory = flags.model;
+  options.prompt = flags.prompt_tokens;
+  const bool bytes = options.prompt.empty();
+  if (bytes) {
+    for (const unsigned char c : flags.prompt) options.prompt.push_back(c);
+  }
+  absl::StatusOr<std::vector<medley::v1::Device>> devices =
+      medley::CompleteDevices(medley::DiscoverDevices(), medley::AllBackends());
+  if (!devices.ok()) return devices.status();
+  absl::StatusOr<medley::Device> device = medley::OpenDevice(medley::DecodeDevice(devices->front()));
+  if (!device.ok()) return device.status();
+  if (bytes) std::fwrite(flags.prompt.data(), 1, flags.prompt.size(), stdout);
+  const absl::Status status = medley::Generate(*device, options, [&](int32_t token) {
+    if (bytes) {
+      std::fputc(token, stdout);
+    } else {
+      std::printf("%d ", token);
+    }
+    std::fflush(stdout);
+  });
+  std::printf("\n");
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("worker"));
+  spdlog::set_pattern("%l: %v");
+  CLI::App app("Runs one task on one device. Started by medley-agent.", "medley-worker");
+  app.require_subcommand(1);
+  CLI::App* run = app.add_subcommand("run", "take a task from the agent on descriptor 3");
+  CLI::App* generate = app.add_subcommand("generate", "continue a prompt with an exported model");
+  GenerateFlags flags;
+  generate->add_option("--model", flags.model, "directory with config.json and model.safetensors")->required();
+  auto* prompt = generate->add_option("--prompt", flags.prompt, "text; its bytes are the tokens");
+  auto* ids = generate->add_option("--prompt-tokens", flags.prompt_tokens, "token ids, for models that are not byte-level");
+  prompt->excludes(ids);
+  generate->add_option("--tokens", flags.options.tokens, "how many to generate")->capture_default_str();
+  generate->add_option("--temperature", flags.options.temperature, "0: always the likeliest")->capture_default_str();
+  generate->add_option("--top-k", flags.options.top_k, "sample from so many; 0: from all")->capture_default_str();
+  generate->add_option("--seed", flags.options.seed, "of the sampling")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (run->parsed()) {
+    const int status = medley::ServeOneTask(kChannelDescriptor);
+    std::fflush(nullptr);
+    _exit(status);  // threads of libraries may still be at it; nothing is left to save
+  }
+  const absl::Status status = RunGenerate(flags);
+  if (!status.ok()) std::fprintf(stderr, "medley generate: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
+}

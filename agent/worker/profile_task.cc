@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "agent/profile/block_timer.h"
+#include "agent/worker/task.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/checkpoint/hugging_face.h"
+#include "runtime/codec/job_codec.h"
+
+namespace medley {
+namespace {
+
+class ProfileWorkerTask final : public WorkerTask {
+ public:
+  ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, const WorkerSite& site)
+      : device_(std::move(device)), spec_(std::move(spec)), sizes_(std::move(sizes)), site_(site) {}
+
+  Bytes allocated() const override { return device_.queue->allocated(); }
+
+  absl::Status Run(const std::vector<std::string>&,
+                   const std::function<void(const v1::WorkerEvent&)>& report) override {
+    ASSIGN_OR_RETURN(const DeviceTimes times, TimeBlocks(device_, spec_.shape, spec_.precision, sizes_));
+    v1::WorkerEvent event;
+    v1::DeviceProfile& profile = *event.mutable_profile();
+    profile.set_device_kind(site_.device_kind);
+    for (const MicroBatchTimes& t : times.by_micro_batch) {
+      v1::BlockPassTimes& out = *profile.add_times();
+      out.set_micro_batch_sequences(t.micro_batch_sequences);
+      out.set_embedding_forward_seconds(t.embedding.forward_seconds);
+      out.set_embedding_backward_seconds(t.embedding.backward_seconds);
+      out.set_layer_forward_seconds(t.layer.forward_seconds);
+      out.set_layer_backward_seconds(t.layer.backward_seconds);
+      out.set_head_forward_seconds(t.head.forward_seconds);
+      out.set_head_backward_seconds(t.head.backward_seconds);
+    }
+    profile.set_update_seconds_per_parameter(times.update_seconds_per_parameter);
+    profile.set_norm_seconds_per_parameter(times.norm_seconds_per_parameter);
+    profile.set_workspace_bytes(static_cast<uint64_t>(times.workspace.value));
+    profile.set_copy_bytes_per_parameter(times.copy_bytes_per_parameter);
+    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    profile.set_provenance(device_.queue->name());
+    report(event);
+    return absl::OkStatus();
+  }
+
+ private:
+  Device device_;
+  const TrainingSpec spec_;
+  const std::vector<int> sizes_;
+  const WorkerSite site_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request, const WorkerSite& site) {
+  const v1::ProfileTask& profile = request.profile();
+  std::optional<GptConfig> config;
+  if (!profile.spec().model().hugging_face().empty()) {
+    ASSIGN_OR_RETURN(config, ReadGptConfig(profile.spec().model().hugging_face()));
+  }
+  ASSIGN_OR_RETURN(TrainingSpec spec, DecodeJobSpec(profile.spec(), "", config));
+  std::vector<int> sizes(profile.micro_batch_sizes().begin(), profile.micro_batch_sizes().end());
+  std::sort(sizes.begin(), sizes.end());
+  ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
+  return std::make_unique<ProfileWorkerTask>(std::move(device), std::move(spec), std::move(sizes), site);
+}
+
+}  // namespace medley

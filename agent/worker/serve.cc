@@ -1,0 +1,99 @@
+#include "agent/worker/serve.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <future>
+#include <thread>
+
+#include "absl/strings/str_join.h"
+#include "agent/channel/message_channel.h"
+#include "agent/worker/task.h"
+#include "runtime/codec/device_codec.h"
+#include "runtime/codec/validate.h"
+
+namespace medley {
+namespace {
+
+WorkerSite SiteOf(const v1::PrepareWorker& prepare) {
+  WorkerSite site{.device = DecodeDevice(prepare.device()),
+                  .device_kind = prepare.device().kind(),
+                  .network_devices = absl::StrJoin(prepare.network_devices(), ",")};
+  if (prepare.links() == "tcp") site.links = UcxTransport::Links::kTcp;
+  if (prepare.links() == "shared-memory") site.links = UcxTransport::Links::kSharedMemory;
+  return site;
+}
+
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare) {
+  const v1::PrepareRequest& request = prepare.request();
+  if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return valid;
+  const WorkerSite site = SiteOf(prepare);
+  if (request.has_train()) return PrepareTraining(request, site);
+  if (request.has_profile()) return PrepareProfile(request, site);
+  if (request.has_probe()) return PrepareProbe(request, site);
+  return absl::InvalidArgumentError("no task was given");
+}
+
+void SetFinished(v1::Finished& finished, const absl::Status& status) {
+  finished.set_code(static_cast<uint32_t>(status.raw_code()));
+  finished.set_message(std::string(status.message()));
+}
+
+// Everything after the preparation comes through here: the start, and the end of the agent, which is the worker's too.
+class StartWatch {
+ public:
+  explicit StartWatch(MessageChannel& channel)
+      : started_(promise_.get_future()), thread_([this, &channel] {
+          v1::WorkerCommand command;
+          bool told = false;
+          while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
+            if (!command.has_start() || told) continue;
+            told = true;
+            promise_.set_value({command.start().data_plane_addresses().begin(),
+                                command.start().data_plane_addresses().end()});
+          }
+          _exit(3);  // nobody is left to work for; what is half done is of no use
+        }) {
+    thread_.detach();
+  }
+  std::vector<std::string> Addresses() { return started_.get(); }
+
+ private:
+  std::promise<std::vector<std::string>> promise_;
+  std::future<std::vector<std::string>> started_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+int ServeOneTask(int channel_descriptor) {
+  // Both outlive the watching thread: the process ends by _exit.
+  auto& channel = *new MessageChannel(channel_descriptor);
+  v1::WorkerCommand command;
+  if (!channel.Receive(command, absl::InfiniteFuture()).ok() || !command.has_prepare()) return 2;
+  auto& watch = *new StartWatch(channel);
+
+  absl::StatusOr<std::unique_ptr<WorkerTask>> task = PrepareTask(command.prepare());
+  v1::WorkerReply reply;
+  if (!task.ok()) {
+    SetFinished(*reply.mutable_failed(), task.status());
+    (void)channel.Send(reply);
+    return 1;
+  }
+  reply.mutable_prepared()->set_data_plane_address((*task)->data_plane_address());
+  reply.mutable_prepared()->set_allocated_bytes(static_cast<uint64_t>((*task)->allocated().value));
+  (void)channel.Send(reply);
+
+  const absl::Status status = (*task)->Run(watch.Addresses(), [&](const v1::WorkerEvent& event) {
+    v1::WorkerReply said;
+    *said.mutable_event() = event;
+    (void)channel.Send(said);
+  });
+  if (!status.ok()) spdlog::error("{}", std::string(status.message()));
+  v1::WorkerReply last;
+  SetFinished(*last.mutable_event()->mutable_finished(), status);
+  (void)channel.Send(last);
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace medley

@@ -1,0 +1,42 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comm/ucx/ucx_transport.h"
+#include "proto/medley/v1/agent.pb.h"
+#include "runtime/device/device.h"
+
+namespace medley {
+
+// What a worker is given besides its task.
+struct WorkerSite {
+  DeviceDescription device;
+  std::string device_kind;
+  UcxTransport::Links links = UcxTransport::Links::kAutomatic;
+  std::string network_devices;
+};
+
+// One task of a worker: prepared when created, then run once.
+class WorkerTask {
+ public:
+  virtual ~WorkerTask() = default;
+  // For the peers; empty if there are none.
+  virtual std::string data_plane_address() const { return ""; }
+  virtual Bytes allocated() const = 0;
+  // Blocks until the task is done. `report` may be called from this thread only.
+  virtual absl::Status Run(const std::vector<std::string>& addresses,
+                           const std::function<void(const v1::WorkerEvent&)>& report) = 0;
+};
+
+// Opens the device with the backend that the description names. NotFound: no such backend; others: Backend::open.
+absl::StatusOr<Device> OpenDevice(const DeviceDescription& description);
+
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTraining(const v1::PrepareRequest& request, const WorkerSite& site);
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request, const WorkerSite& site);
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request, const WorkerSite& site);
+
+}  // namespace medley

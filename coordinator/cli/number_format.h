@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+
+// Figures as the commands show them.
+namespace medley {
+
+// "0.25 ms", "12.3 ms", "2.51 s". "-" for 0, which stands for unknown.
+std::string FormatStepSeconds(double seconds);
+
+// Rounded down: "7 s", "4 min 32 s", "3 h 05 min", "2 d 4 h".
+std::string FormatDuration(double seconds);
+
+// "2026-11-21 03:37:49", in UTC. "-" for 0.
+std::string FormatTime(double unix_seconds);
+
+// "912", "8.2k", "1.3M".
+std::string FormatRate(double per_second);
+
+// How far `measured` is from `predicted`: "+4.2 %". Empty if either is 0.
+std::string FormatDifference(double measured, double predicted);
+
+// "5.3M", "124.4M", "1.5B".
+std::string FormatParameters(double parameters);
+
+}  // namespace medley

@@ -1,0 +1,52 @@
+#pragma once
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "proto/medley/v1/coordinator.pb.h"
+#include "proto/medley/v1/job.pb.h"
+
+namespace medley {
+
+// Done, failed or cancelled: it will not change any more.
+bool HasEnded(v1::JobState state);
+
+// What has been seen of a job that is watched. One thread.
+class JobProgress {
+ public:
+  void Add(const v1::JobUpdate& update);
+
+  const v1::Job& job() const { return job_; }
+  // Of the newest steps, oldest first, at most 512. A step that ran again after a restart takes its old one's place.
+  const std::deque<v1::StepMetrics>& steps() const { return steps_; }
+  // The highest step seen: what to go on watching after.
+  uint32_t newest_step() const { return steps_.empty() ? job_.last_step().step() : steps_.back().step(); }
+
+ private:
+  v1::Job job_;
+  std::deque<v1::StepMetrics> steps_;
+};
+
+// The display on a terminal of `columns` columns: state, bar, loss with its history, speed against prediction, time left,
+// and one line for each device of the plan. No line is wider than the terminal.
+std::vector<std::string> LiveLines(const JobProgress& progress, int columns);
+
+// For pipes and files: a line for each change of state and for each step, but for steps at most one line a second; the
+// last step before the job ends has its line in any case.
+class PlainProgress {
+ public:
+  // `now_seconds`: of any clock that does not go back.
+  std::vector<std::string> Lines(const v1::JobUpdate& update, double now_seconds);
+
+ private:
+  v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
+  std::string reason_;
+  v1::StepMetrics held_back_;  // step 0: none
+  double last_line_seconds_ = -1e300;
+};
+
+// `values` as a row of at most `width` blocks of eight heights, the mean of neighbours where there are more. Values that
+// are not finite are left out.
+std::string Sparkline(const std::vector<double>& values, int width);
+
+}  // namespace medley

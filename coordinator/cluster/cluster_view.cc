@@ -1,0 +1,128 @@
+#include "coordinator/cluster/cluster_view.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+std::string FullName(const std::string& node, const ClusterDevice& device) {
+  return absl::StrCat(node, "/", device.description.name);
+}
+
+std::string SilentFor(absl::Duration duration) {
+  return absl::StrCat("its agent has not been heard of for ",
+                      absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(100))));
+}
+
+}  // namespace
+
+std::vector<std::string> ClusterView::JobsOn(const std::string& node) const {
+  const std::string prefix = node + "/";
+  std::set<std::string> jobs;
+  for (const auto& [device, job] : job_of_device_) {
+    if (device.compare(0, prefix.size(), prefix) == 0) jobs.insert(job);
+  }
+  return {jobs.begin(), jobs.end()};
+}
+
+absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescription& node, absl::Time now) {
+  ASSIGN_OR_RETURN(const Registration registration,
+                   leases_.Register({node.name, node.agent_address, node.incarnation}, now));
+  if (registration == Registration::kRepeated) {
+    nodes_.at(node.name).renewed = now;
+    return std::vector<LostNode>{};
+  }
+  std::vector<LostNode> lost;
+  if (registration == Registration::kReplaced) {
+    lost.push_back({node.name, absl::StrCat("node ", node.name, ": its agent was started anew"), JobsOn(node.name)});
+  }
+  nodes_[node.name] = {node, true, now};
+  return lost;
+}
+
+absl::Status ClusterView::Renew(const std::string& node, uint64_t incarnation, absl::Time now) {
+  RETURN_IF_ERROR(leases_.Renew(node, incarnation, now));
+  nodes_.at(node).renewed = now;
+  return absl::OkStatus();
+}
+
+std::vector<LostNode> ClusterView::Expire(absl::Time now) {
+  std::vector<LostNode> lost;
+  for (const std::string& name : leases_.Expire(now)) {
+    Node& node = nodes_.at(name);
+    node.alive = false;
+    lost.push_back({name, absl::StrCat("node ", name, ": ", SilentFor(now - node.renewed)), JobsOn(name)});
+  }
+  std::erase_if(nodes_, [&](const auto& entry) {
+    return !entry.second.alive && now - entry.second.renewed >= options_.forget_after && JobsOn(entry.first).empty();
+  });
+  return lost;
+}
+
+absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& device) const {
+  const std::string name = device.substr(0, device.find('/'));
+  const auto node = nodes_.find(name);
+  if (node != nodes_.end()) {
+    const NodeDescription& description = node->second.description;
+    for (const ClusterDevice& candidate : description.devices) {
+      if (FullName(name, candidate) != device) continue;
+      if (!node->second.alive) {
+        return absl::FailedPreconditionError(absl::StrCat("device ", device, ": node ", name, " is not alive"));
+      }
+      return ClusterDeviceLocation{name, description.agent_address, description.host, description.incarnation,
+                                   candidate};
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("device ", device, " does not exist; devices are named node/device"));
+}
+
+absl::Status ClusterView::Occupy(absl::Span<const std::string> devices, const std::string& job) {
+  for (const std::string& device : devices) {
+    RETURN_IF_ERROR(Find(device).status());
+    const auto holder = job_of_device_.find(device);
+    if (holder != job_of_device_.end() && holder->second != job) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("device ", device, " is used by job ", holder->second, "; job ", job, " cannot have it"));
+    }
+  }
+  for (const std::string& device : devices) job_of_device_[device] = job;
+  return absl::OkStatus();
+}
+
+void ClusterView::Release(const std::string& job) {
+  std::erase_if(job_of_device_, [&](const auto& entry) { return entry.second == job; });
+}
+
+std::vector<std::string> ClusterView::FreeDevices() const {
+  std::vector<std::string> free;
+  for (const auto& [name, node] : nodes_) {
+    if (!node.alive) continue;
+    for (const ClusterDevice& device : node.description.devices) {
+      const std::string full_name = FullName(name, device);
+      if (!job_of_device_.contains(full_name)) free.push_back(full_name);
+    }
+  }
+  std::sort(free.begin(), free.end());
+  return free;
+}
+
+std::vector<NodeSnapshot> ClusterView::Nodes(absl::Time now) const {
+  std::vector<NodeSnapshot> snapshots;
+  for (const auto& [name, node] : nodes_) {
+    NodeSnapshot snapshot{.description = node.description, .alive = node.alive};
+    snapshot.since_renewal = std::max(now - node.renewed, absl::ZeroDuration());
+    if (!node.alive) snapshot.status = SilentFor(snapshot.since_renewal);
+    for (const ClusterDevice& device : node.description.devices) {
+      const auto job = job_of_device_.find(FullName(name, device));
+      if (job != job_of_device_.end()) snapshot.jobs[device.description.name] = job->second;
+    }
+    snapshots.push_back(std::move(snapshot));
+  }
+  return snapshots;
+}
+
+}  // namespace medley

@@ -1,0 +1,114 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "coordinator/cluster/lease_table.h"
+#include "runtime/device/device.h"
+
+// What the coordinator knows about its nodes and who uses which device. Devices are named "node/device" throughout.
+namespace medley {
+
+struct ClusterDevice {
+  DeviceDescription description;
+  std::string kind;             // devices of equal kind take equal times
+  bool computes_bf16 = false;
+};
+
+// What a node says of itself when it registers.
+struct NodeDescription {
+  std::string name;
+  std::string agent_address;    // "host:port"
+  std::string host;             // nodes with equal host share cores
+  uint64_t incarnation = 0;
+  std::vector<ClusterDevice> devices;  // names unique
+};
+
+// A life of a node that is over, with the jobs that had devices on it.
+struct LostNode {
+  std::string name;
+  std::string reason;               // for people
+  std::vector<std::string> jobs;    // ascending
+};
+
+struct NodeSnapshot {
+  NodeDescription description;
+  bool alive = false;
+  std::string status;                              // why not alive; empty if it is
+  std::map<std::string, std::string> jobs;         // device name (without the node) -> job that holds it
+  absl::Duration since_renewal;                    // never negative
+};
+
+struct ClusterDeviceLocation {
+  std::string node;
+  std::string agent_address;
+  std::string host;
+  uint64_t incarnation = 0;
+  ClusterDevice device;
+};
+
+struct ClusterOptions {
+  absl::Duration lease = absl::Seconds(10);
+  absl::Duration forget_after = absl::Hours(1);  // since the last renewal; dead nodes are shown until then
+};
+
+// Pure: time is an argument. Not thread-safe.
+//
+// A device belongs to a job from Occupy until Release, whatever becomes of its node meanwhile: who ends a job, or an
+// epoch of it, releases.
+class ClusterView {
+ public:
+  explicit ClusterView(const ClusterOptions& options = {}) : options_(options), leases_(options.lease) {}
+
+  // Takes `node` in, alive from now on. Returns its former life if that ended by this call, with the jobs that had
+  // devices there and have to be recovered; otherwise nothing. A repeat by the same incarnation renews, no more.
+  // AlreadyExists: as LeaseTable::Register; nothing is changed.
+  absl::StatusOr<std::vector<LostNode>> Register(const NodeDescription& node, absl::Time now);
+
+  // NotFound: as LeaseTable::Renew.
+  absl::Status Renew(const std::string& node, uint64_t incarnation, absl::Time now);
+
+  // The nodes whose lease ended at or before `now`, each exactly once, by name. Forgets those long dead.
+  std::vector<LostNode> Expire(absl::Time now);
+
+  // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
+  absl::Time NextLeaseEnd() const { return leases_.NextEnd(); }
+  absl::Duration lease() const { return leases_.lease(); }
+
+  // Gives all of `devices` to `job`, or none. Devices that are the job's already stay so.
+  // FailedPrecondition: one is another job's, or its node is not alive; names both.
+  // NotFound: no such device; names it.
+  absl::Status Occupy(absl::Span<const std::string> devices, const std::string& job);
+
+  // Takes all its devices from `job`; nothing if it has none.
+  void Release(const std::string& job);
+
+  // Of live nodes and of no job, ascending.
+  std::vector<std::string> FreeDevices() const;
+
+  // NotFound: no such device. FailedPrecondition: its node is not alive.
+  absl::StatusOr<ClusterDeviceLocation> Find(const std::string& device) const;
+
+  // All nodes that are not forgotten, by name.
+  std::vector<NodeSnapshot> Nodes(absl::Time now) const;
+
+ private:
+  struct Node {
+    NodeDescription description;
+    bool alive = true;
+    absl::Time renewed;
+  };
+  std::vector<std::string> JobsOn(const std::string& node) const;
+
+  ClusterOptions options_;
+  LeaseTable leases_;
+  std::map<std::string, Node> nodes_;
+  std::map<std::string, std::string> job_of_device_;  // "node/device" -> job
+};
+
+}  // namespace medley

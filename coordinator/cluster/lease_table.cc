@@ -1,0 +1,58 @@
+#include "coordinator/cluster/lease_table.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace medley {
+
+absl::StatusOr<Registration> LeaseTable::Register(const LeaseClaim& claim, absl::Time now) {
+  const auto found = leases_.find(claim.name);
+  Registration registration = Registration::kNew;
+  if (found != leases_.end()) {
+    const Lease& held = found->second;
+    if (held.end > now && held.address != claim.address) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("node ", claim.name, " registers from ", claim.address, ", but a live one is at ", held.address,
+                       "; give it another name, or wait ", absl::FormatDuration(absl::Ceil(held.end - now, absl::Seconds(1)))));
+    }
+    // A holder that comes back after its lease has ended was given up, even if nobody has asked since.
+    const bool same_life = held.incarnation == claim.incarnation && held.end > now;
+    registration = same_life ? Registration::kRepeated : Registration::kReplaced;
+  }
+  leases_[claim.name] = {claim.address, claim.incarnation, now + lease_};
+  return registration;
+}
+
+absl::Status LeaseTable::Renew(const std::string& name, uint64_t incarnation, absl::Time now) {
+  const auto found = leases_.find(name);
+  if (found == leases_.end()) return absl::NotFoundError(absl::StrCat("node ", name, " holds no lease"));
+  Lease& held = found->second;
+  if (held.incarnation != incarnation) {
+    return absl::NotFoundError(absl::StrCat("the lease of node ", name, " is another incarnation's"));
+  }
+  if (held.end <= now) return absl::NotFoundError(absl::StrCat("the lease of node ", name, " has ended"));
+  held.end = now + lease_;
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LeaseTable::Expire(absl::Time now) {
+  std::vector<std::string> ended;
+  for (auto lease = leases_.begin(); lease != leases_.end();) {
+    if (lease->second.end > now) {
+      ++lease;
+      continue;
+    }
+    ended.push_back(lease->first);
+    lease = leases_.erase(lease);
+  }
+  return ended;
+}
+
+absl::Time LeaseTable::NextEnd() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [name, lease] : leases_) next = std::min(next, lease.end);
+  return next;
+}
+
+}  // namespace medley

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace medley {
+
+// Who claims a lease. An incarnation is one life of the holder, told from the others by a random number.
+struct LeaseClaim {
+  std::string name;
+  std::string address;  // "host:port"
+  uint64_t incarnation = 0;
+};
+
+enum class Registration {
+  kNew,       // nobody held a lease under this name
+  kRepeated,  // the holder itself asked again; its lease is renewed
+  kReplaced,  // another incarnation held the lease: what it did is lost
+};
+
+// Which nodes are alive, as a pure state machine: time is an argument. A lease is held from its last renewal for
+// `lease` (exclusive of its end); it stays in the table until Expire or Register removes it, so that the loss of its
+// holder is told exactly once. Not thread-safe.
+class LeaseTable {
+ public:
+  // `lease` > 0.
+  explicit LeaseTable(absl::Duration lease) : lease_(lease) {}
+
+  // AlreadyExists: a lease under this name is held from another address; names that address. An agent that came back
+  // elsewhere waits until its old lease has ended.
+  absl::StatusOr<Registration> Register(const LeaseClaim& claim, absl::Time now);
+
+  // NotFound: no lease under `name`, it has ended, or it is another incarnation's: register anew.
+  absl::Status Renew(const std::string& name, uint64_t incarnation, absl::Time now);
+
+  // Removes and returns the names whose lease ended at or before `now`, each exactly once, ascending.
+  std::vector<std::string> Expire(absl::Time now);
+
+  // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
+  absl::Time NextEnd() const;
+
+  absl::Duration lease() const { return lease_; }
+
+ private:
+  struct Lease {
+    std::string address;
+    uint64_t incarnation = 0;
+    absl::Time end;
+  };
+  absl::Duration lease_;
+  std::map<std::string, Lease> leases_;
+};
+
+}  // namespace medley

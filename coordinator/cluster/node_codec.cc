@@ -1,0 +1,84 @@
+#include "coordinator/cluster/node_codec.h"
+
+#include <limits>
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// A device is known as "node/device", so neither part may be empty or have a "/".
+absl::Status CheckName(const std::string& field, const std::string& name) {
+  if (!name.empty() && name.find('/') == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is \"", name, "\"; allowed is a name that is not empty and has no \"/\""));
+}
+
+v1::Device EncodeDevice(const ClusterDevice& device) {
+  v1::Device encoded;
+  encoded.set_name(device.description.name);
+  encoded.set_backend(device.description.backend);
+  encoded.set_variant(device.description.variant);
+  for (const int core : device.description.cores) encoded.add_cores(static_cast<uint32_t>(core));
+  encoded.set_memory_bytes(static_cast<uint64_t>(device.description.memory_limit.value));
+  encoded.set_kind(device.kind);
+  encoded.set_computes_bf16(device.computes_bf16);
+  return encoded;
+}
+
+absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::string& field) {
+  RETURN_IF_ERROR(CheckName(field + ".name", device.name()));
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 60;
+  if (device.memory_bytes() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".memory_bytes is ", device.memory_bytes(), "; allowed are at most ", kMaxBytes));
+  }
+  ClusterDevice decoded;
+  decoded.description = {device.name(), device.backend(), device.variant(), {},
+                         Bytes{static_cast<int64_t>(device.memory_bytes())}};
+  for (const uint32_t core : device.cores()) {
+    if (core > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".cores has ", core, "; no machine has that many"));
+    }
+    decoded.description.cores.push_back(static_cast<int>(core));
+  }
+  decoded.kind = device.kind();
+  decoded.computes_bf16 = device.computes_bf16();
+  return decoded;
+}
+
+}  // namespace
+
+v1::Node EncodeNode(const NodeSnapshot& node) {
+  v1::Node encoded;
+  encoded.set_name(node.description.name);
+  encoded.set_agent_address(node.description.agent_address);
+  encoded.set_host(node.description.host);
+  for (const ClusterDevice& device : node.description.devices) *encoded.add_devices() = EncodeDevice(device);
+  encoded.set_alive(node.alive);
+  encoded.set_status(node.status);
+  for (const auto& [device, job] : node.jobs) (*encoded.mutable_jobs())[device] = job;
+  encoded.set_seconds_since_renewal(absl::ToDoubleSeconds(node.since_renewal));
+  return encoded;
+}
+
+absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarnation) {
+  RETURN_IF_ERROR(CheckName("node.name", node.name()));
+  NodeDescription decoded{node.name(), node.agent_address(), node.host(), incarnation, {}};
+  std::set<std::string> names;
+  for (int i = 0; i < node.devices_size(); ++i) {
+    const std::string field = absl::StrCat("node.devices[", i, "]");
+    ASSIGN_OR_RETURN(ClusterDevice device, DecodeDevice(node.devices(i), field));
+    if (!names.insert(device.description.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".name is \"", device.description.name,
+                                                     "\", which another device of node ", node.name(), " has too"));
+    }
+    decoded.devices.push_back(std::move(device));
+  }
+  return decoded;
+}
+
+}  // namespace medley

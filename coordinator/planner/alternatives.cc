@@ -1,0 +1,115 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_check.h"
+#include "coordinator/planner/search.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/program/memory.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+bool Fits(const PlanningProblem& problem, const Plan& plan) {
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const SlotCounts slots = CompileStep(plan, u, problem.shape, Purpose::kTrain).slots;
+    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, slots);
+    // Equal plans have unit u on device u.
+    if (PeakMemory(problem.devices[u], memory) > problem.devices[u].memory) return false;
+  }
+  return true;
+}
+
+// The i-th of `parts` parts of `total` that differ by one at most, the larger ones first.
+int EvenPart(int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); }
+
+Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) {
+  Plan plan{.micro_batch_sequences = size, .schedule = schedule};
+  plan.routes.push_back({.micro_batches = problem.shape.global_batch_sequences / size});
+  const int stages = static_cast<int>(problem.devices.size());
+  int first = 0;
+  for (int s = 0; s < stages; ++s) {
+    const int end = first + EvenPart(problem.shape.model.blocks(), stages, s);
+    plan.units.push_back({problem.devices[s].name, {first, end}});
+    plan.routes[0].units.push_back(s);
+    first = end;
+  }
+  return plan;
+}
+
+Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) {
+  Plan plan{.micro_batch_sequences = size, .schedule = schedule};
+  const int replicas = static_cast<int>(problem.devices.size());
+  const int micro_batches = problem.shape.global_batch_sequences / size;
+  for (int r = 0; r < replicas; ++r) {
+    plan.units.push_back({problem.devices[r].name, {0, problem.shape.model.blocks()}});
+    plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r)});
+  }
+  return plan;
+}
+
+Alternative BestEqualSplit(const PlanningProblem& problem) {
+  const int devices = static_cast<int>(problem.devices.size());
+  const PlanConstraints& constraints = problem.constraints;
+  ChosenPlan best;
+  std::string description;
+  const auto consider = [&](const Plan& plan, const std::string& what) {
+    if (!Fits(problem, plan)) return;
+    ++best.simulated_plans;
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+    if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
+    best.plan = plan;
+    best.step_seconds = *seconds;
+    description = absl::StrCat(what, ", micro-batch ", plan.micro_batch_sequences, ", ", NameOf(plan.schedule));
+  };
+  for (const int size : problem.micro_batch_sizes) {
+    for (const Schedule schedule : constraints.schedules) {
+      if (devices <= problem.shape.model.blocks() &&
+          (constraints.max_stages == 0 || devices <= constraints.max_stages)) {
+        consider(EqualPipeline(problem, size, schedule), "all devices in one pipeline, blocks split evenly");
+      }
+      if (devices <= problem.shape.global_batch_sequences / size &&
+          (constraints.max_routes == 0 || devices <= constraints.max_routes)) {
+        consider(EqualReplicas(problem, size, schedule), "all devices data parallel, micro-batches split evenly");
+      }
+    }
+  }
+  if (best.plan.units.empty()) {
+    return {PlanKind::kEqualSplit, absl::ResourceExhaustedError("no equal split over all devices fits them"), ""};
+  }
+  best.lower_bound_seconds = best.step_seconds;  // they were all tried
+  best.proven_optimal = true;
+  return {PlanKind::kEqualSplit, best, description};
+}
+
+Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSpace& space,
+                   const SearchLimits& limits) {
+  Alternative alternative{kind, Search(problem, space, limits).Run(), ""};
+  if (alternative.plan.ok()) alternative.description = Describe(alternative.plan->plan);
+  return alternative;
+}
+
+}  // namespace
+
+std::string NameOf(PlanKind kind) {
+  switch (kind) {
+    case PlanKind::kSingleDevice: return "single device";
+    case PlanKind::kEqualSplit: return "equal split";
+    case PlanKind::kPureDataParallel: return "pure data parallel";
+    case PlanKind::kPurePipeline: return "pure pipeline";
+  }
+  return "?";
+}
+
+absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem, const SearchLimits& limits) {
+  RETURN_IF_ERROR(CheckProblem(problem));
+  std::vector<Alternative> all;
+  all.push_back(BestOf(PlanKind::kSingleDevice, problem, {.max_routes = 1, .max_stages = 1}, limits));
+  all.push_back(BestEqualSplit(problem));
+  all.push_back(BestOf(PlanKind::kPureDataParallel, problem, {.min_routes = 2, .max_stages = 1}, limits));
+  all.push_back(BestOf(PlanKind::kPurePipeline, problem, {.max_routes = 1, .min_stages = 2}, limits));
+  return all;
+}
+
+}  // namespace medley

@@ -1,0 +1,109 @@
+#include "coordinator/planner/brute_force.h"
+
+#include <vector>
+
+#include "coordinator/predictor/predict.h"
+#include "runtime/program/memory.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+class Visitor {
+ public:
+  Visitor(const PlanningProblem& problem, SameKind same_kind, const std::function<bool(const Plan&)>& visit)
+      : problem_(problem), same_kind_(same_kind), visit_(visit), used_(problem.devices.size(), false) {}
+
+  void Run() {
+    for (const int size : problem_.micro_batch_sizes) {
+      for (const Schedule schedule : problem_.constraints.schedules) {
+        plan_ = {.micro_batch_sequences = size, .schedule = schedule};
+        StartRoute(problem_.shape.global_batch_sequences / size);
+      }
+    }
+  }
+
+ private:
+  // `left` micro-batches for the routes to come.
+  void StartRoute(int left) {
+    if (left == 0) going_on_ = visit_(plan_);
+    const int most = problem_.constraints.max_routes;
+    if (most > 0 && static_cast<int>(plan_.routes.size()) >= most) return;
+    for (int micro_batches = 1; micro_batches <= left && going_on_; ++micro_batches) {
+      plan_.routes.push_back({{}, micro_batches});
+      AddStage(0, left - micro_batches);
+      plan_.routes.pop_back();
+    }
+  }
+
+  void AddStage(int first_block, int left) {
+    const int blocks = problem_.shape.model.blocks();
+    if (first_block == blocks) return StartRoute(left);
+    const int most = problem_.constraints.max_stages;
+    if (most > 0 && static_cast<int>(plan_.routes.back().units.size()) >= most) return;
+    for (int d = 0; d < static_cast<int>(used_.size()) && going_on_; ++d) {
+      if (used_[d] || (same_kind_ == SameKind::kInOrder && SkipsOneOfItsKind(d))) continue;
+      used_[d] = true;
+      plan_.routes.back().units.push_back(static_cast<int>(plan_.units.size()));
+      for (int end = first_block + 1; end <= blocks && going_on_; ++end) {
+        plan_.units.push_back({problem_.devices[d].name, {first_block, end}});
+        AddStage(end, left);
+        plan_.units.pop_back();
+      }
+      plan_.routes.back().units.pop_back();
+      used_[d] = false;
+    }
+  }
+
+  bool SkipsOneOfItsKind(int device) const {
+    for (int d = 0; d < device; ++d) {
+      if (!used_[d] && problem_.devices[d].kind == problem_.devices[device].kind) return true;
+    }
+    return false;
+  }
+
+  const PlanningProblem& problem_;
+  const SameKind same_kind_;
+  const std::function<bool(const Plan&)>& visit_;
+  Plan plan_;
+  std::vector<bool> used_;
+  bool going_on_ = true;
+};
+
+bool Fits(const PlanningProblem& problem, const Plan& plan) {
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    for (const DeviceCost& device : problem.devices) {
+      if (device.name != plan.units[u].device) continue;
+      const SlotCounts slots = CompileStep(plan, static_cast<int>(u), problem.shape, Purpose::kTrain).slots;
+      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, slots);
+      if (PeakMemory(device, memory) > device.memory) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void VisitEveryPlan(const PlanningProblem& problem, SameKind same_kind,
+                    const std::function<bool(const Plan&)>& visit) {
+  Visitor(problem, same_kind, visit).Run();
+}
+
+BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans) {
+  BruteForce result;
+  VisitEveryPlan(problem, same_kind, [&](const Plan& plan) {
+    if (++result.plans > most_plans) {
+      result.complete = false;
+      return false;
+    }
+    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+    // Memory is dearer to look at than time.
+    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) && Fits(problem, plan)) {
+      result.least_seconds = *seconds;
+    }
+    return true;
+  });
+  return result;
+}
+
+}  // namespace medley

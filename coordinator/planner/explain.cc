@@ -1,0 +1,184 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/problem_check.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
+std::string Seconds(double seconds) {
+  if (seconds < 1e-3) return absl::StrFormat("%.1f us", seconds * 1e6);
+  if (seconds < 1) return absl::StrFormat("%.2f ms", seconds * 1e3);
+  return absl::StrFormat("%.2f s", seconds);
+}
+
+// How one step of a plan passes.
+struct Portrait {
+  StepPrediction prediction;
+  int busiest = 0, idlest = 0;         // units
+  double busiest_share = 0, idlest_share = 0;
+  double reduction_seconds = 0;        // longest of a unit, in reductions of gradients that all holders are ready for
+  int slowest_sender = -1;             // unit whose messages take longest
+  double message_seconds = 0;
+};
+
+double MessageSeconds(const StepProgram& program, const UnitPrediction& unit) {
+  double activation = 0, gradient = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const double seconds = unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
+    if (program.instructions[i].kind == InstructionKind::kSendActivation) activation += seconds;
+    if (program.instructions[i].kind == InstructionKind::kSendGradient) gradient += seconds;
+  }
+  return std::max(activation, gradient);
+}
+
+double ReductionSeconds(const StepProgram& program, const UnitPrediction& unit) {
+  double total = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::kReduceGradients) continue;
+    total += unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
+  }
+  return total;
+}
+
+absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& plan) {
+  Portrait portrait;
+  ASSIGN_OR_RETURN(portrait.prediction, PredictStep(problem, plan));
+  const StepPrediction& prediction = portrait.prediction;
+  const double step_seconds = std::max(prediction.step_seconds, 1e-300);
+  for (int u = 0; u < static_cast<int>(prediction.units.size()); ++u) {
+    const UnitPrediction& unit = prediction.units[u];
+    const double share = unit.busy_seconds / step_seconds;
+    if (u == 0 || share > portrait.busiest_share) {
+      portrait.busiest = u;
+      portrait.busiest_share = share;
+    }
+    if (u == 0 || share < portrait.idlest_share) {
+      portrait.idlest = u;
+      portrait.idlest_share = share;
+    }
+    const StepProgram program = CompileStep(plan, u, problem.shape, Purpose::kTrain);
+    portrait.reduction_seconds = std::max(portrait.reduction_seconds, ReductionSeconds(program, unit));
+    const double message_seconds = MessageSeconds(program, unit);
+    if (message_seconds > portrait.message_seconds) {
+      portrait.message_seconds = message_seconds;
+      portrait.slowest_sender = u;
+    }
+  }
+  return portrait;
+}
+
+std::string BottleneckOf(const Portrait& portrait) {
+  const StepPrediction& prediction = portrait.prediction;
+  const double busy_seconds = prediction.units[portrait.busiest].busy_seconds;
+  const std::string of_step = absl::StrCat(" of the step's ", Seconds(prediction.step_seconds));
+  if (portrait.reduction_seconds > busy_seconds && portrait.reduction_seconds >= portrait.message_seconds) {
+    return absl::StrCat("reductions: summing gradients takes ", Seconds(portrait.reduction_seconds), of_step,
+                        "; the busiest device computes for ", Seconds(busy_seconds));
+  }
+  if (portrait.message_seconds > busy_seconds) {
+    return absl::StrCat("link: messages that ", prediction.units[portrait.slowest_sender].device, " sends one way take ",
+                        Seconds(portrait.message_seconds), of_step, "; the busiest device computes for ",
+                        Seconds(busy_seconds));
+  }
+  return absl::StrCat("device: ", prediction.units[portrait.busiest].device, " computes for ", Seconds(busy_seconds),
+                      of_step, " (", Percent(portrait.busiest_share), ")");
+}
+
+std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, double chosen_seconds) {
+  const StepPrediction& prediction = portrait.prediction;
+  const double step_seconds = prediction.step_seconds;
+  const UnitPrediction& busiest = prediction.units[portrait.busiest];
+  const std::string length = Seconds(step_seconds);
+  const auto than_chosen = [&](std::string reason) {
+    if (step_seconds > chosen_seconds * (1 + 1e-9)) return reason;
+    return absl::StrCat("it is not slower: ", reason);
+  };
+  if (portrait.reduction_seconds > busiest.busy_seconds || portrait.message_seconds > busiest.busy_seconds) {
+    return than_chosen(absl::StrCat(BottleneckOf(portrait)));
+  }
+  std::string reason = absl::StrCat(busiest.device, " would be busy ", Percent(portrait.busiest_share), " of ", length);
+  const int left_out = static_cast<int>(problem.devices.size() - prediction.units.size());
+  if (prediction.units.size() > 1) {
+    const UnitPrediction& idlest = prediction.units[portrait.idlest];
+    absl::StrAppend(&reason, " while ", idlest.device, " idles ", Percent(1 - portrait.idlest_share));
+  }
+  if (left_out > 0) absl::StrAppend(&reason, left_out == 1 ? "; 1 device" : absl::StrCat("; ", left_out, " devices"),
+                                    " would not be used");
+  return than_chosen(reason);
+}
+
+std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const Plan& plan,
+                                           const StepPrediction& prediction) {
+  std::vector<Explanation::Device> devices;
+  for (const DeviceCost& cost : problem.devices) {
+    Explanation::Device& device = devices.emplace_back();
+    device.name = cost.name;
+    device.kind = cost.kind;
+    device.memory_limit = cost.memory;
+    for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+      if (plan.units[u].device != cost.name) continue;
+      device.used = true;
+      if (prediction.step_seconds > 0) {
+        device.busy_share = prediction.units[u].busy_seconds / prediction.step_seconds;
+      }
+      device.peak_memory = prediction.units[u].peak_memory;
+      device.blocks = plan.units[u].blocks.size();
+      device.micro_batches = PositionOf(plan, u).micro_batches;
+    }
+  }
+  return devices;
+}
+
+std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {
+  std::string text = absl::StrFormat("%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
+                                     "%s of the time.",
+                                     Describe(plan), Seconds(prediction.step_seconds), prediction.tokens_per_second,
+                                     Percent(1 - explanation.bubble_share));
+  std::string unused;
+  for (const Explanation::Device& device : explanation.devices) {
+    if (!device.used) absl::StrAppend(&unused, unused.empty() ? "" : ", ", device.name);
+  }
+  if (!unused.empty()) absl::StrAppend(&text, " Not used: ", unused, ".");
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan) {
+  RETURN_IF_ERROR(CheckProblem(problem));
+  ASSIGN_OR_RETURN(const Portrait portrait, PortraitOf(problem, plan));
+  const StepPrediction& prediction = portrait.prediction;
+  Explanation explanation;
+  explanation.devices = DevicesOf(problem, plan, prediction);
+  double busy_share = 0;
+  for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
+  explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.units.size());
+  explanation.bottleneck = BottleneckOf(portrait);
+  explanation.summary = Summary(plan, explanation, prediction);
+
+  ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));
+  for (const Alternative& alternative : alternatives) {
+    if (alternative.plan.ok() && alternative.plan->plan == plan) continue;
+    Explanation::Rejected& rejected = explanation.rejected.emplace_back();
+    rejected.kind = alternative.kind;
+    if (!alternative.plan.ok()) {
+      rejected.description = "none";
+      rejected.why_slower = std::string(alternative.plan.status().message());
+      continue;
+    }
+    ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
+    rejected.description = alternative.description;
+    rejected.step_seconds = alternative.plan->step_seconds;
+    rejected.why_slower = WhySlower(problem, other, prediction.step_seconds);
+  }
+  return explanation;
+}
+
+}  // namespace medley

@@ -1,0 +1,114 @@
+#include "coordinator/planner/problem_check.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+absl::Status CheckNumber(const std::string& field, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return Invalid(absl::StrCat(field, ": ", value, "; must be finite and not negative"));
+}
+
+absl::Status CheckAtLeastOne(const std::string& field, int value) {
+  if (value >= 1) return absl::OkStatus();
+  return Invalid(absl::StrCat(field, ": ", value, "; must be at least 1"));
+}
+
+absl::Status CheckShape(const TrainingShape& shape) {
+  RETURN_IF_ERROR(CheckAtLeastOne("shape.model.layers", shape.model.layers));
+  RETURN_IF_ERROR(CheckAtLeastOne("shape.model.hidden", shape.model.hidden));
+  RETURN_IF_ERROR(CheckAtLeastOne("shape.sequence", shape.sequence));
+  return CheckAtLeastOne("shape.global_batch_sequences", shape.global_batch_sequences);
+}
+
+absl::Status CheckSizes(const PlanningProblem& problem) {
+  if (problem.micro_batch_sizes.empty()) return Invalid("micro_batch_sizes: there are none; at least one is needed");
+  int previous = 0;
+  for (const int size : problem.micro_batch_sizes) {
+    if (size <= previous) {
+      return Invalid(absl::StrCat("micro_batch_sizes: ", size, " after ", previous, "; must be ascending from 1"));
+    }
+    if (problem.shape.global_batch_sequences % size != 0) {
+      return Invalid(absl::StrCat("micro_batch_sizes: ", size, "; must divide the global batch of ",
+                                  problem.shape.global_batch_sequences));
+    }
+    previous = size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
+  const DeviceCost& device = problem.devices[d];
+  const std::string field = absl::StrCat("devices[", d, "]");
+  if (device.times.size() != problem.micro_batch_sizes.size()) {
+    return Invalid(absl::StrCat(field, ".times: ", device.times.size(), " entries; must be one for each of the ",
+                                problem.micro_batch_sizes.size(), " micro_batch_sizes"));
+  }
+  for (size_t z = 0; z < device.times.size(); ++z) {
+    const BlockTimes& times = device.times[z];
+    for (const PassTimes& pass : {times.embedding, times.layer, times.head}) {
+      RETURN_IF_ERROR(CheckNumber(absl::StrCat(field, ".times[", z, "] forward_seconds"), pass.forward_seconds));
+      RETURN_IF_ERROR(CheckNumber(absl::StrCat(field, ".times[", z, "] backward_seconds"), pass.backward_seconds));
+    }
+  }
+  RETURN_IF_ERROR(CheckNumber(field + ".update_seconds_per_parameter", device.update_seconds_per_parameter));
+  RETURN_IF_ERROR(CheckNumber(field + ".norm_seconds_per_parameter", device.norm_seconds_per_parameter));
+  return CheckNumber(field + ".copy_bytes_per_parameter", device.copy_bytes_per_parameter);
+}
+
+absl::Status CheckLinks(const PlanningProblem& problem) {
+  const size_t n = problem.devices.size();
+  if (problem.links.size() != n) {
+    return Invalid(absl::StrCat("links: ", problem.links.size(), " rows; must be one for each of ", n, " devices"));
+  }
+  for (size_t a = 0; a < n; ++a) {
+    if (problem.links[a].size() != n) {
+      return Invalid(absl::StrCat("links[", a, "]: ", problem.links[a].size(), " entries; must be ", n));
+    }
+    for (size_t b = 0; b < n; ++b) {
+      if (a == b) continue;
+      const LinkCost& link = problem.links[a][b];
+      const std::string field = absl::StrCat("links[", a, "][", b, "]");
+      RETURN_IF_ERROR(CheckNumber(field + ".latency_seconds", link.latency_seconds));
+      if (!(link.bytes_per_second > 0)) {
+        return Invalid(absl::StrCat(field, ".bytes_per_second: ", link.bytes_per_second, "; must be positive"));
+      }
+      if (!(link.all_reduce_bytes_per_second > 0)) {
+        return Invalid(absl::StrCat(field, ".all_reduce_bytes_per_second: ", link.all_reduce_bytes_per_second,
+                                    "; must be positive"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckProblem(const PlanningProblem& problem) {
+  RETURN_IF_ERROR(CheckShape(problem.shape));
+  RETURN_IF_ERROR(CheckSizes(problem));
+  if (problem.devices.empty()) return Invalid("devices: there are none; at least one is needed");
+  std::set<std::string> names;
+  for (size_t d = 0; d < problem.devices.size(); ++d) {
+    RETURN_IF_ERROR(CheckDevice(problem, d));
+    if (!names.insert(problem.devices[d].name).second) {
+      return Invalid(absl::StrCat("devices[", d, "].name: \"", problem.devices[d].name, "\" is there twice"));
+    }
+  }
+  RETURN_IF_ERROR(CheckLinks(problem));
+  const PlanConstraints& constraints = problem.constraints;
+  if (constraints.schedules.empty()) return Invalid("constraints.schedules: there are none; at least one is needed");
+  if (constraints.max_routes < 0 || constraints.max_stages < 0) {
+    return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace medley

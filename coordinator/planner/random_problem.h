@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+
+#include "coordinator/predictor/cost_model.h"
+
+// Planning problems for tests, all from a seed.
+namespace medley {
+
+enum class RandomProcessors : uint8_t { kOwn, kSometimesShared };
+enum class RandomMemory : uint8_t { kPlenty, kSometimesTight };
+
+struct RandomProblemOptions {
+  int min_devices = 1, max_devices = 4;
+  int kinds = 8;             // at most; devices of one kind are alike in everything
+  int max_layers = 4;
+  int max_micro_batches = 6;  // of the smallest micro-batch size
+  RandomProcessors processors = RandomProcessors::kSometimesShared;
+  RandomMemory memory = RandomMemory::kSometimesTight;
+};
+
+// Times, messages and reductions are of comparable length, so that each decides some problems.
+PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options = {});
+
+}  // namespace medley

@@ -1,0 +1,188 @@
+#include "coordinator/planner/route_bounds.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace medley {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Of one stage: from the arrival of the first micro-batch until its last backward has ended, at least.
+double PassesBound(Schedule schedule, int micro_batches, int from_end, double forward, double backward,
+                   double message, double round_trip) {
+  const double m = micro_batches;
+  // It computes all the time, or its messages follow each other without a pause.
+  double bound = std::max(m * (forward + backward), round_trip + (m - 1) * message);
+  if (schedule == Schedule::kGPipe) {
+    // All forwards, the last one's round trip, all backwards.
+    return std::max(bound, round_trip + (m - 1) * (forward + backward));
+  }
+  // Only `alive` forwards come before the first backward, and a forward waits for the backward `alive` earlier.
+  const int alive = std::min(from_end, micro_batches);
+  bound = std::max(bound, round_trip + (m - alive) * forward + (m - 1) * backward);
+  return std::max(bound, round_trip * (1 + (micro_batches - 1) / alive));
+}
+
+}  // namespace
+
+int RouteBounds::ListOf(const std::vector<int>& classes) {
+  int list = 0;
+  for (auto c = classes.rbegin(); c != classes.rend(); ++c) {
+    if (lists_[list].extensions.empty()) lists_[list].extensions.assign(tables_.classes().size(), -1);
+    if (lists_[list].extensions[*c] < 0) {
+      lists_[list].extensions[*c] = static_cast<int>(lists_.size());
+      lists_.push_back({std::vector<int>(classes.end() - (c - classes.rbegin()) - 1, classes.end()), list, {}});
+    }
+    list = lists_[list].extensions[*c];
+  }
+  return list;
+}
+
+const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, bool first) {
+  return tables_.NeededBytes({.size = work.size,
+                              .schedule = work.schedule,
+                              .first = first,
+                              .from_end = static_cast<int>(lists_[list].classes.size()),
+                              .micro_batches = work.micro_batches});
+}
+
+RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip,
+                                             bool first) const {
+  const std::vector<int>& classes = lists_[list].classes;
+  const int device_class = classes.front();
+  const DeviceCost& cost = tables_.Cost(device_class);
+  const double forward = tables_.ForwardSeconds(device_class, work.size, blocks);
+  const double backward = tables_.BackwardSeconds(device_class, work.size, blocks);
+  const double message = classes.size() > 1 ? tables_.MessageSeconds(device_class, classes[1], work.size) : 0;
+  StageSeconds stage;
+  stage.passage = forward + backward + 2 * message;
+  stage.round_trip = stage.passage + rest_round_trip;
+  stage.passes_and_update =
+      PassesBound(work.schedule, work.micro_batches, static_cast<int>(classes.size()), forward, backward, message,
+                  stage.round_trip) +
+      static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
+  stage.after_passes = 0;
+  if (first && work.replicated) {
+    stage.after_passes = 4.0 * static_cast<double>(tables_.UntiedParameters(blocks)) / tables_.BestAllReduceRate();
+  } else if (first) {
+    stage.after_passes = static_cast<double>(tables_.Parameters(blocks)) * cost.norm_seconds_per_parameter;
+  }
+  return stage;
+}
+
+const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int list) {
+  int64_t key = list;
+  key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
+  key = key * 2 + static_cast<int64_t>(work.schedule);
+  key = key * (int64_t{tables_.problem().shape.global_batch_sequences} + 1) + work.micro_batches;
+  const auto known = rests_.find(key);
+  if (known != rests_.end()) return known->second;
+
+  const int blocks = tables_.blocks();
+  std::vector<Rest> rests(blocks + 1, Rest{kInfinity, kInfinity});
+  if (list == 0) {
+    rests[blocks] = {0, 0};
+  } else {
+    const std::vector<Rest>& after = RestOf(work, lists_[list].rest);
+    const std::vector<int64_t>& needed = Needed(work, list, false);
+    const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
+    for (int first = 0; first < blocks; ++first) {
+      for (int end = first + 1; end <= blocks; ++end) {
+        const int at = tables_.At({first, end});
+        if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
+        const StageSeconds stage = Stage(work, list, {first, end}, after[end].round_trip, false);
+        rests[first].passes_and_update =
+            std::min(rests[first].passes_and_update,
+                     std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update));
+        rests[first].round_trip = std::min(rests[first].round_trip, stage.round_trip);
+      }
+    }
+  }
+  return rests_.emplace(key, std::move(rests)).first->second;
+}
+
+double RouteBounds::Bound(const Work& work) {
+  int64_t key = work.list;
+  key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
+  key = (key * 2 + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
+  std::vector<double>& bounds = bounds_[key];
+  if (bounds.empty()) bounds.assign(tables_.MicroBatches(work.size) + 1, -1);
+  double& bound = bounds[work.micro_batches];
+  if (bound >= 0) return bound;
+  bound = kInfinity;
+  const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest);
+  const std::vector<int64_t>& needed = Needed(work, work.list, true);
+  const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[work.list].classes.front());
+  for (int end = 1; end <= tables_.blocks(); ++end) {
+    const int at = tables_.At({0, end});
+    if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
+    const StageSeconds stage = Stage(work, work.list, {0, end}, after[end].round_trip, true);
+    const double passes = std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update);
+    bound = std::min(bound, passes + stage.after_passes);
+  }
+  return bound;
+}
+
+std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double below, size_t limit) {
+  std::vector<Split> splits;
+  std::vector<int> ends;
+  ExtendSplit(work, work.list, 0, 0, 0, 0, below, limit, ends, splits);
+  std::sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {
+    return a.bound_seconds != b.bound_seconds ? a.bound_seconds < b.bound_seconds : a.ends < b.ends;
+  });
+  return splits;
+}
+
+// `passage` is that of the stages before `list`, `bound` the greatest of their own bounds, `after` what follows passes.
+void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, double passage, double bound, double after,
+                              double below, size_t limit, std::vector<int>& ends, std::vector<Split>& splits) {
+  if (list == 0) {
+    const double own = BoundOf(work, ends);
+    if (own < below) splits.push_back({ends, own});
+    return;
+  }
+  const bool first = first_block == 0;
+  const std::vector<Rest>& rest = RestOf(work, lists_[list].rest);
+  const std::vector<int64_t>& needed = Needed(work, list, first);
+  const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
+  for (int end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
+    const int at = tables_.At({first_block, end});
+    if (rest[end].round_trip == kInfinity || needed[at] > available[at]) continue;
+    const StageSeconds stage = Stage(work, list, {first_block, end}, rest[end].round_trip, first);
+    const double own = std::max(bound, passage + stage.passes_and_update);
+    const double follows = first ? stage.after_passes : after;
+    if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
+    ends.push_back(end);
+    ExtendSplit(work, lists_[list].rest, end, passage + stage.passage, own, follows, below, limit, ends, splits);
+    ends.pop_back();
+  }
+}
+
+double RouteBounds::BoundOfSplit(const Work& work, const std::vector<int>& ends) {
+  int first_block = 0, list = work.list;
+  for (const int end : ends) {
+    if (end <= first_block) return kInfinity;
+    const int at = tables_.At({first_block, end});
+    const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
+    if (Needed(work, list, first_block == 0)[at] > available[at]) return kInfinity;
+    first_block = end;
+    list = lists_[list].rest;
+  }
+  return BoundOf(work, ends);
+}
+
+double RouteBounds::BoundOf(const Work& work, const std::vector<int>& ends) const {
+  std::vector<int> lists;
+  for (int list = work.list; list != 0; list = lists_[list].rest) lists.push_back(list);
+  double passes = 0, round_trip = 0, after = 0;
+  for (int s = static_cast<int>(ends.size()) - 1; s >= 0; --s) {
+    const StageSeconds stage = Stage(work, lists[s], {s == 0 ? 0 : ends[s - 1], ends[s]}, round_trip, s == 0);
+    passes = std::max(stage.passes_and_update, stage.passage + passes);
+    round_trip = stage.round_trip;
+    after = stage.after_passes;
+  }
+  return passes + after;
+}
+
+}  // namespace medley

@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/planner/search_tables.h"
+
+namespace medley {
+
+// Lower bounds of how long one route takes, from its list of device classes alone or with its split too. No simulation
+// of a plan with such a route ends earlier: messages and processors count as if nothing else used them.
+class RouteBounds {
+ public:
+  explicit RouteBounds(SearchTables& tables) : tables_(tables) {}
+
+  // Number of a list of device classes, in the order of the stages.
+  int ListOf(const std::vector<int>& classes);
+  const std::vector<int>& ClassesOf(int list) const { return lists_[list].classes; }
+
+  struct Work {
+    int list = 0;
+    int size = 0;
+    Schedule schedule = Schedule::kOneForwardOneBackward;
+    int micro_batches = 1;
+    bool replicated = false;  // there are other routes, so every gradient is reduced
+  };
+  // Seconds of a step, without the reduction of the tied embedding and of the scalars, over all splits into at least
+  // one block a stage that fit the memory. Infinite if none does. Does not fall as micro_batches grows.
+  double Bound(const Work& work);
+
+  struct Split {
+    std::vector<int> ends;  // of each stage's blocks
+    double bound_seconds = 0;
+  };
+  // Of one split; infinite if it does not fit, or a stage has no block.
+  double BoundOfSplit(const Work& work, const std::vector<int>& ends);
+  // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
+  std::vector<Split> Splits(const Work& work, double below, size_t limit);
+
+ private:
+  struct List {
+    std::vector<int> classes;
+    int rest = -1;                // the list without its first stage
+    std::vector<int> extensions;  // by class in front; -1: no number yet
+  };
+  // Of the stages of a list, not the first ones of the route, that hold the blocks from some block to the last.
+  struct Rest {
+    double passes_and_update;  // from the first arrival until the last gradient leaves, then the update
+    double round_trip;         // of one micro-batch
+  };
+  struct StageSeconds {
+    double passes_and_update;  // what this stage alone takes at least
+    double passage;            // its passes of one micro-batch and the messages to the next stage and back
+    double round_trip;
+    double after_passes;       // reductions and norms, if it is the first stage
+  };
+  const std::vector<Rest>& RestOf(const Work& work, int list);
+  StageSeconds Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip, bool first) const;
+  const std::vector<int64_t>& Needed(const Work& work, int list, bool first);
+  void ExtendSplit(const Work& work, int list, int first_block, double passage, double bound, double after,
+                   double below, size_t limit, std::vector<int>& ends, std::vector<Split>& splits);
+  double BoundOf(const Work& work, const std::vector<int>& ends) const;
+
+  SearchTables& tables_;
+  std::vector<List> lists_ = {{}};  // 0: the empty list
+  std::unordered_map<int64_t, std::vector<Rest>> rests_;
+  std::unordered_map<int64_t, std::vector<double>> bounds_;
+};
+
+}  // namespace medley

@@ -1,0 +1,169 @@
+#include "coordinator/planner/search_tables.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "coordinator/predictor/communication_time.h"
+#include "runtime/model/parameters.h"
+#include "runtime/program/memory.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+bool SamePass(const PassTimes& a, const PassTimes& b) {
+  return a.forward_seconds == b.forward_seconds && a.backward_seconds == b.backward_seconds;
+}
+
+bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
+  return SamePass(a.embedding, b.embedding) && SamePass(a.layer, b.layer) && SamePass(a.head, b.head);
+}
+
+bool SameLink(const LinkCost& a, const LinkCost& b) {
+  return a.latency_seconds == b.latency_seconds && a.bytes_per_second == b.bytes_per_second &&
+         a.all_reduce_bytes_per_second == b.all_reduce_bytes_per_second;
+}
+
+bool SameCost(const DeviceCost& a, const DeviceCost& b) {
+  return a.kind == b.kind && a.memory == b.memory && a.workspace == b.workspace &&
+         a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
+         a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
+         a.copy_bytes_per_parameter == b.copy_bytes_per_parameter &&
+         std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
+}
+
+// The buffers that the compiler gives such a stage. They depend on nothing else, so a small plan tells.
+SlotCounts SlotsOf(const SearchTables::Stage& stage) {
+  const int stages = stage.first ? stage.from_end : stage.from_end + 1;
+  TrainingShape shape;
+  shape.model.layers = stages;
+  Plan plan{.micro_batch_sequences = 1, .schedule = stage.schedule};
+  plan.routes.push_back({.micro_batches = stage.micro_batches});
+  for (int s = 0; s < stages; ++s) {
+    plan.units.push_back({"", {s, s == stages - 1 ? shape.model.blocks() : s + 1}});
+    plan.routes[0].units.push_back(s);
+  }
+  return CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).slots;
+}
+
+}  // namespace
+
+SearchTables::SearchTables(const PlanningProblem& problem)
+    : problem_(problem), blocks_(problem.shape.model.blocks()) {
+  const GptConfig& config = problem.shape.model;
+  FindClasses();
+  tied_ = SegmentElements(config, kTiedSegment);
+  untied_before_.push_back(0);
+  for (int block = 0; block < blocks_; ++block) {
+    untied_before_.push_back(untied_before_.back() + SegmentElements(config, SegmentOfBlock(block)));
+  }
+  for (size_t a = 0; a < problem.devices.size(); ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      best_all_reduce_rate_ = std::max(best_all_reduce_rate_, problem.links[a][b].all_reduce_bytes_per_second);
+      best_all_reduce_rate_ = std::max(best_all_reduce_rate_, problem.links[b][a].all_reduce_bytes_per_second);
+    }
+  }
+  for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
+    const DeviceCost& cost = Cost(c);
+    forward_before_.emplace_back();
+    backward_before_.emplace_back();
+    for (const BlockTimes& times : cost.times) {
+      std::vector<double> forward = {0}, backward = {0};
+      for (int block = 0; block < blocks_; ++block) {
+        const PassTimes& pass = block == config.embedding_block() ? times.embedding
+                                : block == config.head_block()    ? times.head
+                                                                  : times.layer;
+        forward.push_back(forward.back() + pass.forward_seconds);
+        backward.push_back(backward.back() + pass.backward_seconds);
+      }
+      forward_before_.back().push_back(std::move(forward));
+      backward_before_.back().push_back(std::move(backward));
+    }
+    available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
+    for (int first = 0; first < blocks_; ++first) {
+      for (int end = first + 1; end <= blocks_; ++end) {
+        const double copies = cost.copy_bytes_per_parameter * static_cast<double>(Parameters({first, end}));
+        available_.back()[At({first, end})] =
+            cost.memory.value - cost.workspace.value - static_cast<int64_t>(std::ceil(copies));
+      }
+    }
+  }
+}
+
+bool SearchTables::Interchangeable(int a, int b) const {
+  const std::vector<DeviceCost>& devices = problem_.devices;
+  if (!SameCost(devices[a], devices[b])) return false;
+  if (!SameLink(problem_.links[a][b], problem_.links[b][a])) return false;
+  for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
+    if (d == a || d == b) continue;
+    if (!SameLink(problem_.links[a][d], problem_.links[b][d])) return false;
+    if (!SameLink(problem_.links[d][a], problem_.links[d][b])) return false;
+    // Each on a processor of its own, or both on the same.
+    if (devices[a].processor == devices[b].processor) continue;
+    if (devices[d].processor == devices[a].processor || devices[d].processor == devices[b].processor) return false;
+  }
+  return true;
+}
+
+void SearchTables::FindClasses() {
+  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+    const auto same = std::find_if(classes_.begin(), classes_.end(), [&](const std::vector<int>& members) {
+      return Interchangeable(members.front(), d);
+    });
+    if (same == classes_.end()) {
+      classes_.push_back({d});
+    } else {
+      same->push_back(d);
+    }
+  }
+}
+
+double SearchTables::ForwardSeconds(int device_class, int size, BlockRange blocks) const {
+  const std::vector<double>& before = forward_before_[device_class][size];
+  return before[blocks.end] - before[blocks.first];
+}
+
+double SearchTables::BackwardSeconds(int device_class, int size, BlockRange blocks) const {
+  const std::vector<double>& before = backward_before_[device_class][size];
+  return before[blocks.end] - before[blocks.first];
+}
+
+double SearchTables::MessageSeconds(int from, int to, int size) const {
+  const int sender = classes_[from].front();
+  const int receiver = from == to ? classes_[to][1] : classes_[to].front();
+  const double bytes = 4.0 * problem_.micro_batch_sizes[size] * problem_.shape.sequence * problem_.shape.model.hidden;
+  return TransferSeconds(problem_.links[sender][receiver], bytes);
+}
+
+int64_t SearchTables::Parameters(BlockRange blocks) const {
+  const bool tied = blocks.first == 0 || blocks.end == blocks_;
+  return UntiedParameters(blocks) + (tied ? tied_ : 0);
+}
+
+const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
+  int64_t key = stage.size;
+  key = key * 2 + static_cast<int64_t>(stage.schedule);
+  key = key * 2 + (stage.first ? 1 : 0);
+  key = key * (blocks_ + 1) + stage.from_end;
+  key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
+  const std::vector<int64_t>*& known = needed_by_stage_[key];
+  if (known != nullptr) return *known;
+  const SlotCounts slots = SlotsOf(stage);
+  const std::array<int, 6> slots_key = {stage.size,   slots.stash,          slots.input,
+                                       slots.output, slots.input_gradient, slots.output_gradient};
+  const auto [entry, inserted] = needed_by_slots_.try_emplace(slots_key);
+  if (inserted) {
+    entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
+    for (int first = 0; first < blocks_; ++first) {
+      for (int end = first + 1; end <= blocks_; ++end) {
+        const UnitMemory memory =
+            MemoryOf(problem_.shape, {first, end}, problem_.micro_batch_sizes[stage.size], slots);
+        entry->second[At({first, end})] = memory.total().value;
+      }
+    }
+  }
+  known = &entry->second;
+  return *known;
+}
+
+}  // namespace medley

@@ -1,0 +1,68 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/predictor/cost_model.h"
+
+namespace medley {
+
+// What the search asks about a problem many times. Devices that can change places without changing any prediction
+// are one *class*; a list of devices is told by their classes. Sizes are indices into micro_batch_sizes.
+//
+// Keeps a reference to `problem` (valid: CheckProblem), which must outlive it.
+class SearchTables {
+ public:
+  explicit SearchTables(const PlanningProblem& problem);
+
+  const PlanningProblem& problem() const { return problem_; }
+  int blocks() const { return blocks_; }
+  int MicroBatches(int size) const { return problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[size]; }
+  const std::vector<std::vector<int>>& classes() const { return classes_; }  // devices of each, ascending
+  const DeviceCost& Cost(int device_class) const { return problem_.devices[classes_[device_class].front()]; }
+
+  double ForwardSeconds(int device_class, int size, BlockRange blocks) const;
+  double BackwardSeconds(int device_class, int size, BlockRange blocks) const;
+  // Of one activation or gradient from a device of `from` to another of `to`.
+  double MessageSeconds(int from, int to, int size) const;
+
+  // Parameters of `blocks`, and without the tied embedding.
+  int64_t Parameters(BlockRange blocks) const;
+  int64_t UntiedParameters(BlockRange blocks) const { return untied_before_[blocks.end] - untied_before_[blocks.first]; }
+  int64_t TiedParameters() const { return tied_; }
+  double BestAllReduceRate() const { return best_all_reduce_rate_; }  // of all links, bytes per second
+
+  // A stage by what its buffers depend on.
+  struct Stage {
+    int size = 0;
+    Schedule schedule = Schedule::kOneForwardOneBackward;
+    bool first = false;  // of its route
+    int from_end = 1;    // 1: the last of its route
+    int micro_batches = 1;
+  };
+  // Bytes of the memory model for each range of blocks, at [first * (blocks() + 1) + end].
+  const std::vector<int64_t>& NeededBytes(const Stage& stage);
+  // Bytes that a device leaves to the memory model, at the same places.
+  const std::vector<int64_t>& AvailableBytes(int device_class) const { return available_[device_class]; }
+  int At(BlockRange blocks) const { return blocks.first * (blocks_ + 1) + blocks.end; }
+
+ private:
+  void FindClasses();
+  bool Interchangeable(int a, int b) const;
+
+  const PlanningProblem& problem_;
+  const int blocks_;
+  int64_t tied_ = 0;
+  double best_all_reduce_rate_ = 0;
+  std::vector<std::vector<int>> classes_;
+  std::vector<int64_t> untied_before_;
+  // [device class][size][blocks before]
+  std::vector<std::vector<std::vector<double>>> forward_before_, backward_before_;
+  std::vector<std::vector<int64_t>> available_;
+  std::map<std::array<int, 6>, std::vector<int64_t>> needed_by_slots_;
+  std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
+};
+
+}  // namespace medley

@@ -1,0 +1,95 @@
+#include "coordinator/planner/step_end.h"
+
+#include <algorithm>
+
+#include "coordinator/predictor/communication_time.h"
+
+namespace medley {
+namespace {
+
+std::vector<int> HoldersOfBlock(const std::vector<UnitEnd>& units, int block) {
+  std::vector<int> holders;
+  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
+    if (units[u].blocks.contains(block)) holders.push_back(u);
+  }
+  return holders;
+}
+
+std::vector<int> HoldersOfTied(const std::vector<UnitEnd>& units, int blocks) {
+  std::vector<int> holders;
+  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
+    if (units[u].blocks.first == 0 || units[u].blocks.end == blocks) holders.push_back(u);
+  }
+  return holders;
+}
+
+}  // namespace
+
+double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units) {
+  std::vector<double> free_seconds, norm_seconds(units.size(), 0);
+  std::vector<int> devices;
+  for (const UnitEnd& unit : units) {
+    free_seconds.push_back(unit.last_backward_seconds);
+    devices.push_back(unit.device);
+  }
+  // Slices from the last segment to the first; segments with the same holders travel together.
+  const auto reduce = [&](const std::vector<int>& holders, int64_t parameters) {
+    if (holders.empty()) return;
+    const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
+    norm_seconds[holders.front()] += static_cast<double>(parameters) * owner.norm_seconds_per_parameter;
+    if (holders.size() < 2) return;
+    std::vector<int> ring;
+    double start = 0;
+    for (const int u : holders) {
+      ring.push_back(units[u].device);
+      start = std::max(start, free_seconds[u]);
+    }
+    const double end = start + AllReduceSeconds(tables.problem(), ring, 4.0 * static_cast<double>(parameters));
+    for (const int u : holders) free_seconds[u] = end;
+  };
+  std::vector<int> holders;
+  int64_t parameters = 0;
+  for (int block = tables.blocks() - 1; block >= -1; --block) {
+    std::vector<int> next = block < 0 ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, block);
+    if (next != holders) {
+      reduce(holders, parameters);
+      holders = std::move(next);
+      parameters = 0;
+    }
+    parameters += block < 0 ? tables.TiedParameters() : tables.UntiedParameters({block, block + 1});
+  }
+  reduce(holders, parameters);
+
+  double reduced_seconds = 0, update_seconds = 0;
+  for (size_t u = 0; u < units.size(); ++u) {
+    reduced_seconds = std::max(reduced_seconds, free_seconds[u] + norm_seconds[u]);
+    const DeviceCost& cost = tables.problem().devices[units[u].device];
+    update_seconds = std::max(update_seconds, static_cast<double>(tables.Parameters(units[u].blocks)) *
+                                                  cost.update_seconds_per_parameter);
+  }
+  return reduced_seconds + ReduceScalarsSeconds(tables.problem(), devices) + update_seconds;
+}
+
+double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders) {
+  const int n = static_cast<int>(holders.size());
+  if (n < 2) return 0;
+  const PlanningProblem& problem = tables.problem();
+  double round_seconds = 0;
+  for (const int a : holders) {
+    std::vector<double> rounds;
+    for (const int b : holders) {
+      if (a == b) continue;
+      const LinkCost& link = problem.links[a][b];
+      const LinkCost& back = problem.links[b][a];
+      const double bytes = 4.0 * static_cast<double>(tables.TiedParameters()) / n;
+      rounds.push_back(std::min(link.latency_seconds + bytes / link.all_reduce_bytes_per_second,
+                                back.latency_seconds + bytes / back.all_reduce_bytes_per_second));
+    }
+    // A ring gives every device two neighbours.
+    std::sort(rounds.begin(), rounds.end());
+    round_seconds = std::max(round_seconds, rounds[std::min<size_t>(1, rounds.size() - 1)]);
+  }
+  return 2 * (n - 1) * round_seconds;
+}
+
+}  // namespace medley

@@ -1,0 +1,216 @@
+#include "coordinator/problem/planning_problem.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/problem/processors.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/job_codec.h"
+#include "runtime/codec/plan_codec.h"
+
+namespace medley {
+namespace {
+
+struct ClusterDevice {
+  std::string name;  // "node/device"
+  const v1::Node* node = nullptr;
+  const v1::Device* device = nullptr;
+};
+
+absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& constraints,
+                                                     const v1::ClusterSpec& cluster) {
+  std::set<std::string> nodes, names;
+  const std::set<std::string> wanted(constraints.devices().begin(), constraints.devices().end());
+  std::vector<ClusterDevice> devices;
+  for (const v1::Node& node : cluster.nodes()) {
+    if (!nodes.insert(node.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("nodes: \"", node.name(), "\" is there twice"));
+    }
+    for (const v1::Device& device : node.devices()) {
+      const std::string name = absl::StrCat(node.name(), "/", device.name());
+      if (!names.insert(name).second) {
+        return absl::InvalidArgumentError(absl::StrCat("nodes: device \"", name, "\" is there twice"));
+      }
+      if (wanted.empty() || wanted.count(name) > 0) devices.push_back({name, &node, &device});
+    }
+  }
+  for (const std::string& name : wanted) {
+    if (names.count(name) > 0) continue;
+    return absl::FailedPreconditionError(absl::StrCat("constraints.devices: \"", name, "\" is none of the devices there are: ",
+                                                      names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  if (devices.empty()) return absl::FailedPreconditionError("there are no devices");
+  return devices;
+}
+
+// The newest profile of `kind` and `shape` that has `micro_batch`, or any size if it is 0. Null if there is none.
+const v1::DeviceProfile* FindProfile(const v1::ClusterSpec& cluster, const std::string& kind, const std::string& shape,
+                                     int micro_batch, const v1::BlockPassTimes** times) {
+  const v1::DeviceProfile* newest = nullptr;
+  for (const v1::DeviceProfile& profile : cluster.profiles()) {
+    if (profile.device_kind() != kind || profile.shape() != shape) continue;
+    if (newest != nullptr && profile.measured_at_seconds() < newest->measured_at_seconds()) continue;
+    for (const v1::BlockPassTimes& candidate : profile.times()) {
+      if (micro_batch != 0 && candidate.micro_batch_sequences() != static_cast<uint32_t>(micro_batch)) continue;
+      newest = &profile;
+      if (times != nullptr) *times = &candidate;
+    }
+  }
+  return newest;
+}
+
+std::vector<MissingProfile> Missing(const std::vector<ClusterDevice>& devices, const std::vector<int>& sizes,
+                                    const std::string& shape, const v1::ClusterSpec& cluster) {
+  std::set<std::string> seen;
+  std::vector<MissingProfile> missing;
+  for (const ClusterDevice& device : devices) {
+    if (!seen.insert(device.device->kind()).second) continue;
+    MissingProfile entry{device.device->kind(), device.name, {}};
+    for (const int size : sizes) {
+      if (FindProfile(cluster, entry.device_kind, shape, size, nullptr) == nullptr) {
+        entry.micro_batch_sizes.push_back(size);
+      }
+    }
+    if (!entry.micro_batch_sizes.empty()) missing.push_back(std::move(entry));
+  }
+  return missing;
+}
+
+absl::Status MissingError(const std::vector<MissingProfile>& missing, const std::string& shape) {
+  std::vector<std::string> parts;
+  for (const MissingProfile& entry : missing) {
+    parts.push_back(absl::StrCat("\"", entry.device_kind, "\" (", entry.device, ") with micro-batches of ",
+                                 absl::StrJoin(entry.micro_batch_sizes, ", ")));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(parts, "; ")));
+}
+
+BlockTimes DecodeTimes(const v1::BlockPassTimes& times) {
+  return {{times.embedding_forward_seconds(), times.embedding_backward_seconds()},
+          {times.layer_forward_seconds(), times.layer_backward_seconds()},
+          {times.head_forward_seconds(), times.head_backward_seconds()}};
+}
+
+Bytes DecodeBytes(uint64_t value) {
+  return {static_cast<int64_t>(std::min<uint64_t>(value, std::numeric_limits<int64_t>::max()))};
+}
+
+// All profiles are there.
+DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes, const std::string& shape,
+                      const v1::ClusterSpec& cluster) {
+  DeviceCost cost;
+  cost.name = device.name;
+  cost.kind = device.device->kind();
+  cost.memory = DecodeBytes(device.device->memory_bytes());
+  for (const int size : sizes) {
+    const v1::BlockPassTimes* times = nullptr;
+    FindProfile(cluster, cost.kind, shape, size, &times);
+    cost.times.push_back(DecodeTimes(*times));
+  }
+  const v1::DeviceProfile& profile = *FindProfile(cluster, cost.kind, shape, 0, nullptr);
+  cost.update_seconds_per_parameter = profile.update_seconds_per_parameter();
+  cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter();
+  cost.workspace = DecodeBytes(profile.workspace_bytes());
+  cost.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
+  return cost;
+}
+
+absl::StatusOr<LinkCost> FindLink(const v1::ClusterSpec& cluster, const std::string& a, const std::string& b) {
+  const v1::LinkProfile* newest = nullptr;
+  for (const v1::LinkProfile& link : cluster.links()) {
+    const bool joins = (link.a() == a && link.b() == b) || (link.a() == b && link.b() == a);
+    if (joins && (newest == nullptr || link.measured_at_seconds() >= newest->measured_at_seconds())) newest = &link;
+  }
+  if (newest == nullptr && cluster.has_default_link()) newest = &cluster.default_link();
+  if (newest == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no link between \"", a, "\" and \"", b, "\", and no default_link"));
+  }
+  return LinkCost{newest->latency_seconds(), newest->bytes_per_second(), newest->all_reduce_bytes_per_second()};
+}
+
+absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& constraints) {
+  PlanConstraints result;
+  result.max_routes = static_cast<int>(constraints.max_routes());
+  result.max_stages = static_cast<int>(constraints.max_stages());
+  if (constraints.schedules_size() == 0) return result;
+  result.schedules.clear();
+  for (const int number : constraints.schedules()) {
+    ASSIGN_OR_RETURN(const Schedule schedule, DecodeSchedule(static_cast<v1::Schedule>(number)));
+    if (std::count(result.schedules.begin(), result.schedules.end(), schedule) == 0) result.schedules.push_back(schedule);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string ShapeKey(const TrainingSpec& spec) {
+  const GptConfig& model = spec.shape.model;
+  return absl::StrCat("gpt2 hidden=", model.hidden, " heads=", model.heads, " ff=", model.feed_forward,
+                      " vocabulary=", model.vocabulary, " sequence=", spec.shape.sequence,
+                      " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");
+}
+
+v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {
+  if (!spec.has_plan()) return spec.constraints();
+  v1::ConstraintSpec constraints;
+  for (const v1::Unit& unit : spec.plan().units()) *constraints.add_devices() = unit.devices(0);
+  constraints.add_micro_batch_sizes(spec.plan().micro_batch_sequences());
+  if (spec.plan().schedule() != v1::SCHEDULE_UNSPECIFIED) constraints.add_schedules(spec.plan().schedule());
+  return constraints;
+}
+
+absl::StatusOr<std::vector<std::string>> AllowedDevices(const v1::ConstraintSpec& constraints,
+                                                        const v1::ClusterSpec& cluster) {
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  std::vector<std::string> names;
+  for (const ClusterDevice& device : devices) names.push_back(device.name);
+  return names;
+}
+
+absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
+                                                            const v1::ConstraintSpec& constraints,
+                                                            const v1::ClusterSpec& cluster) {
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  const std::vector<int> sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
+  return Missing(devices, sizes, ShapeKey(spec), cluster);
+}
+
+absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
+                                            const v1::ClusterSpec& cluster) {
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  PlanningProblem problem;
+  problem.shape = spec.shape;
+  problem.precision = spec.precision;
+  problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
+  ASSIGN_OR_RETURN(problem.constraints, DecodeConstraints(constraints));
+
+  const std::string shape = ShapeKey(spec);
+  const std::vector<MissingProfile> missing = Missing(devices, problem.micro_batch_sizes, shape, cluster);
+  if (!missing.empty()) return MissingError(missing, shape);
+
+  std::vector<HeldCores> cores;
+  for (const ClusterDevice& device : devices) {
+    problem.devices.push_back(MakeDevice(device, problem.micro_batch_sizes, shape, cluster));
+    const v1::Node& node = *device.node;
+    cores.push_back({node.host().empty() ? absl::StrCat("node ", node.name()) : absl::StrCat("host ", node.host()),
+                     {device.device->cores().begin(), device.device->cores().end()}});
+  }
+  const std::vector<int> processors = SharedProcessors(cores);
+  const size_t count = devices.size();
+  problem.links.assign(count, std::vector<LinkCost>(count));
+  for (size_t a = 0; a < count; ++a) {
+    problem.devices[a].processor = processors[a];
+    for (size_t b = 0; b < a; ++b) {
+      ASSIGN_OR_RETURN(problem.links[a][b], FindLink(cluster, devices[a].name, devices[b].name));
+      problem.links[b][a] = problem.links[a][b];
+    }
+  }
+  return problem;
+}
+
+}  // namespace medley

@@ -1,0 +1,183 @@
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "coordinator/store/database.h"
+#include "coordinator/store/schema.h"
+#include "coordinator/store/store.h"
+#include "coordinator/store/store_under_test.h"
+
+namespace medley {
+namespace {
+
+void Overwrite(const std::string& path, int64_t offset, const std::string& bytes) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(offset);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  REQUIRE(file.good());
+}
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void Fill(const TemporaryDirectory& directory) {
+  const auto store = OpenStore(directory);
+  for (int i = 0; i < 5; ++i) {
+    const std::string job = store->InsertJob(SpecNamed("j"), "request " + std::to_string(i), 0)->id();
+    std::vector<v1::StepMetrics> steps;
+    for (uint32_t step = 1; step <= 400; ++step) steps.push_back(Step(step, 1.0 / step));
+    REQUIRE(store->AppendSteps(job, steps).ok());
+    REQUIRE(store->AppendLogs(job, std::vector<v1::LogLine>(100, Line("something happened"))).ok());
+  }
+}
+
+TEST_CASE("a second store on the same directory is refused while the first is there") {
+  const TemporaryDirectory directory;
+  {
+    const auto store = OpenStore(directory);
+    const absl::Status second = Store::Open(directory.path()).status();
+    REQUIRE(absl::IsFailedPrecondition(second));
+    CHECK_THAT(std::string(second.message()), Catch::Contains(directory.path()));
+    CHECK(store->InsertJob(SpecNamed("j"), "", 0).ok());
+  }
+  CHECK(Store::Open(directory.path()).ok());
+}
+
+TEST_CASE("a directory that cannot be used is refused with its path") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.path() + "/file";
+  std::ofstream(file) << "x";
+  for (const std::string& path : {file, file + "/below", std::string()}) {
+    CAPTURE(path);
+    const absl::Status status = Store::Open(path).status();
+    REQUIRE(absl::IsFailedPrecondition(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(path.empty() ? "empty" : file));
+  }
+}
+
+TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.database_path();
+  std::string expected;
+  SECTION("newer") {
+    Fill(directory);
+    auto database = Database::Open(path, Bytes{0});
+    REQUIRE(database.ok());
+    REQUIRE((*database)->Run(("PRAGMA user_version = " + std::to_string(kSchemaVersion + 1)).c_str()).ok());
+    expected = "a newer one wrote it";
+  }
+  SECTION("another program's") {
+    auto database = Database::Open(path, Bytes{0});
+    REQUIRE(database.ok());
+    REQUIRE((*database)->Run("CREATE TABLE recipes (name TEXT)").ok());
+    expected = "another program's";
+  }
+  const std::string before = Contents(path);
+  const absl::Status status = Store::Open(directory.path()).status();
+  REQUIRE(absl::IsFailedPrecondition(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains(path) && Catch::Contains(expected));
+  CHECK(Contents(path) == before);
+}
+
+TEST_CASE("a file that is no database, or a damaged one, is data loss and named") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.database_path();
+  SECTION("something else altogether") { std::ofstream(path) << std::string(10'000, 'x'); }
+  SECTION("a broken header") {
+    Fill(directory);
+    Overwrite(path, 0, "not SQLite at all");
+  }
+  SECTION("a page of rubbish") {
+    Fill(directory);
+    Overwrite(path, 4096 * 3, std::string(4096, '\xa5'));
+  }
+  SECTION("the end is missing") {
+    Fill(directory);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  }
+  const absl::Status status = Store::Open(directory.path()).status();
+  CAPTURE(status.ToString());
+  REQUIRE(absl::IsDataLoss(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains(path));
+}
+
+TEST_CASE("damage that shows only when a row is read is data loss and named") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.database_path();
+  Fill(directory);
+  {
+    auto database = Database::Open(path, Bytes{0});
+    REQUIRE(database.ok());
+    REQUIRE((*database)->Run("UPDATE jobs SET message = ? WHERE id = 'j-2'", Blob{std::string("\xff\xff")}).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(store->GetJob("j-1").ok());
+  const std::vector<absl::Status> statuses = {store->GetJob("j-2").status(), store->ListJobs(10).status()};
+  for (const absl::Status& status : statuses) {
+    REQUIRE(absl::IsDataLoss(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(path));
+  }
+}
+
+TEST_CASE("whatever bytes are damaged, a call answers or reports data loss", "[property]") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.database_path();
+  Fill(directory);
+  const std::string whole = Contents(path);
+  int refused = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    std::ofstream(path, std::ios::binary) << whole;
+    std::string rubbish(1 + random() % 200, '\0');
+    for (char& byte : rubbish) byte = static_cast<char>(random());
+    // Behind the header's fields, which say whose file it is.
+    Overwrite(path, static_cast<int64_t>(100 + random() % (whole.size() - 300)), rubbish);
+    const auto store = Store::Open(directory.path());
+    std::vector<absl::Status> statuses = {store.status()};
+    if (store.ok()) {
+      statuses.push_back((*store)->ListJobs(100).status());
+      statuses.push_back((*store)->ListSteps("j-1", 0).status());
+      statuses.push_back((*store)->ListLogs("j-5", 100).status());
+    }
+    for (const absl::Status& status : statuses) {
+      CAPTURE(status.ToString());
+      // A damaged id is one that is not there.
+      CHECK((status.ok() || absl::IsDataLoss(status) || absl::IsNotFound(status)));
+      if (absl::IsDataLoss(status)) CHECK_THAT(std::string(status.message()), Catch::Contains(path));
+    }
+    refused += store.ok() ? 0 : 1;
+  }
+  CHECK(refused > 0);
+}
+
+TEST_CASE("a full store says so, keeps what it has, and goes on once there is room") {
+  const TemporaryDirectory directory;
+  size_t kept = 0;
+  {
+    const auto store = OpenStore(directory, {.max_size = KiB(400)});
+    const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+    const std::vector<v1::LogLine> lines(10, Line(std::string(1000, 'x')));
+    absl::Status status;
+    while (status.ok()) {
+      REQUIRE(kept < 1000);
+      status = store->AppendLogs(job, lines);
+      if (status.ok()) kept += lines.size();
+    }
+    REQUIRE(absl::IsResourceExhausted(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(directory.database_path()));
+    CHECK(kept > 100);
+    CHECK(store->ListLogs(job, 10'000)->size() == kept);
+  }
+  const auto store = OpenStore(directory);
+  REQUIRE(store->AppendLogs("j-1", {Line("room again")}).ok());
+  CHECK(store->ListLogs("j-1", 10'000)->size() == kept + 1);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,104 @@
+// What was measured of devices and links.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/store/message_rows.h"
+#include "coordinator/store/store.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+constexpr size_t kMaxSizes = 64;  // DeviceProfile::times takes no more
+
+absl::StatusOr<std::optional<v1::DeviceProfile>> ReadProfile(Database& database, const std::string& device_kind,
+                                                             const std::string& shape) {
+  return FirstOf<v1::DeviceProfile>(
+      database,
+      database.Query("SELECT message FROM device_profiles WHERE device_kind = ? AND shape = ?", device_kind, shape));
+}
+
+// `newer` with the times of those sizes that only `older` has; ascending by size.
+v1::DeviceProfile Merged(const v1::DeviceProfile& older, const v1::DeviceProfile& newer) {
+  std::map<uint32_t, v1::BlockPassTimes> times;
+  for (const v1::BlockPassTimes& time : newer.times()) times[time.micro_batch_sequences()] = time;
+  bool kept = false;
+  for (const v1::BlockPassTimes& time : older.times()) {
+    if (times.size() >= kMaxSizes) break;
+    kept |= times.emplace(time.micro_batch_sequences(), time).second;
+  }
+  v1::DeviceProfile merged = newer;
+  merged.clear_times();
+  for (const auto& [size, time] : times) *merged.add_times() = time;
+  if (kept) {
+    // Measured for other sizes, which may need more.
+    merged.set_workspace_bytes(std::max(older.workspace_bytes(), newer.workspace_bytes()));
+    merged.set_copy_bytes_per_parameter(
+        std::max(older.copy_bytes_per_parameter(), newer.copy_bytes_per_parameter()));
+  }
+  return merged;
+}
+
+std::pair<std::string, std::string> EndsOf(const std::string& a, const std::string& b) { return std::minmax(a, b); }
+
+}  // namespace
+
+absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  ASSIGN_OR_RETURN(const std::optional<v1::DeviceProfile> older,
+                   ReadProfile(*database_, profile.device_kind(), profile.shape()));
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(Merged(older.value_or(v1::DeviceProfile()), profile)));
+  RETURN_IF_ERROR(database_->Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
+                                 profile.device_kind(), profile.shape(), Blob{bytes}));
+  return transaction.Commit();
+}
+
+absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_kind, const std::string& shape,
+                                                     absl::Span<const uint32_t> micro_batch_sizes) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
+  const std::string subject = absl::StrCat("device kind \"", device_kind, "\" and shape \"", shape, "\"");
+  if (!profile.has_value()) return absl::NotFoundError(absl::StrCat("nothing was measured for ", subject));
+  std::set<uint32_t> missing(micro_batch_sizes.begin(), micro_batch_sizes.end());
+  for (const v1::BlockPassTimes& time : profile->times()) missing.erase(time.micro_batch_sequences());
+  if (missing.empty()) return *std::move(profile);
+  return absl::NotFoundError(
+      absl::StrCat("nothing was measured for ", subject, " with micro-batches of ", absl::StrJoin(missing, ", ")));
+}
+
+absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {
+  const MutexLock lock(mutex_);
+  return AllOf<v1::DeviceProfile>(*database_,
+                                  database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape"));
+}
+
+absl::Status Store::PutLink(const v1::LinkProfile& link) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(link));
+  const auto [first, second] = EndsOf(link.a(), link.b());
+  const MutexLock lock(mutex_);
+  return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first, second, Blob{bytes});
+}
+
+absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b) {
+  const auto [first, second] = EndsOf(a, b);
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(std::optional<v1::LinkProfile> link,
+                   FirstOf<v1::LinkProfile>(
+                       *database_,
+                       database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?", first, second)));
+  if (!link.has_value()) return absl::NotFoundError(absl::StrCat("the link between ", a, " and ", b, " was not measured"));
+  return *std::move(link);
+}
+
+absl::StatusOr<std::vector<v1::LinkProfile>> Store::ListLinks() {
+  const MutexLock lock(mutex_);
+  return AllOf<v1::LinkProfile>(*database_, database_->Query("SELECT message FROM link_profiles ORDER BY a, b"));
+}
+
+}  // namespace medley

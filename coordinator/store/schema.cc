@@ -1,0 +1,81 @@
+#include "coordinator/store/schema.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// "MDLY" in the file's header; `file` and other programs can tell.
+constexpr int64_t kApplicationId = 0x4d444c59;
+
+// Messages are kept whole, as bytes: a field that is added to one needs no new schema, and what is not a number
+// (a loss that blew up) survives, which a REAL column would turn into NULL.
+constexpr const char* kTables[] = {
+    "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE jobs (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE, "
+    "ended INTEGER NOT NULL, message BLOB NOT NULL)",
+    "CREATE INDEX unfinished_jobs ON jobs (number) WHERE ended = 0",
+    "CREATE TABLE steps (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step)) WITHOUT ROWID",
+    "CREATE TABLE validations (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step)) "
+    "WITHOUT ROWID",
+    // With rowids: without, SQLite gives every line of more than a quarter of a page a page of its own.
+    "CREATE TABLE logs (job INTEGER, number INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, number))",
+    "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+    "CREATE TABLE device_profiles (device_kind TEXT, shape TEXT, message BLOB NOT NULL, "
+    "PRIMARY KEY (device_kind, shape))",
+    "CREATE TABLE link_profiles (a TEXT, b TEXT, message BLOB NOT NULL, PRIMARY KEY (a, b))",
+};
+
+absl::StatusOr<int64_t> ReadInteger(Database& database, const char* sql) {
+  ASSIGN_OR_RETURN(Statement statement, database.Query(sql));
+  ASSIGN_OR_RETURN(const bool row, statement.Step());
+  return row ? statement.Integer(0) : 0;
+}
+
+absl::Status CheckWhole(Database& database) {
+  ASSIGN_OR_RETURN(Statement check, database.Query("PRAGMA quick_check(1)"));
+  ASSIGN_OR_RETURN(const bool row, check.Step());
+  const std::string finding = row ? check.Binary(0) : "no answer";
+  if (finding == "ok") return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(database.path(), " is damaged: ", finding));
+}
+
+absl::Status MakeTables(Database& database) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
+  for (const char* table : kTables) RETURN_IF_ERROR(database.Run(table));
+  RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
+  RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
+  return transaction.Commit();
+}
+
+// Reads only: a file that is not ours stays as it is.
+absl::Status CheckOrigin(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t application, ReadInteger(database, "PRAGMA application_id"));
+  if (application != kApplicationId) {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(), " is another program's database"));
+  }
+  ASSIGN_OR_RETURN(const int64_t version, ReadInteger(database, "PRAGMA user_version"));
+  if (version != kSchemaVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(database.path(), " has schema version ", version,
+                                                      "; this program knows version ", kSchemaVersion,
+                                                      version > kSchemaVersion ? ": a newer one wrote it" : ""));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PrepareSchema(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(database, "SELECT count(*) FROM sqlite_schema"));
+  if (tables > 0) {
+    RETURN_IF_ERROR(CheckOrigin(database));
+    RETURN_IF_ERROR(CheckWhole(database));
+  }
+  RETURN_IF_ERROR(database.UseWriteAheadLog());
+  return tables > 0 ? absl::OkStatus() : MakeTables(database);
+}
+
+}  // namespace medley

@@ -1,0 +1,115 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "coordinator/store/database.h"
+#include "coordinator/store/directory_lock.h"
+#include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+struct StoreOptions {
+  int log_lines_per_job = 10'000;  // the newest stay
+  Bytes max_size{0};               // of the database file; 0: as large as the disk allows
+};
+
+// What the coordinator must not forget, in one SQLite file, `directory`/medley.db.
+//
+// A call that writes and returns OK is on disk, whole; one that fails has changed nothing. A call with several rows
+// costs one sync of the disk, as a call with one does.
+// Thread-safe; every call blocks for the disk.
+//
+// Errors of every call, beside its own (database.h has them all): ResourceExhausted, the disk is full; DataLoss, the
+// file is damaged. Each names the file.
+class Store {
+ public:
+  // Makes `directory` and its parents if they are missing. Reads the whole file once, to see that it is whole.
+  // FailedPrecondition: another store has the directory open, in any process; the directory or the file cannot be
+  // written to; or the file is a newer version's or another program's.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory, const StoreOptions& options = {});
+
+  // --- Jobs
+
+  // A new job, queued, submitted at `now_seconds` (unix), its id spec.name + "-" + a number that no job had before.
+  // If a job with this `request_id` exists (empty: none), that job as it is now.
+  absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id, double now_seconds);
+
+  // Replaces the job with `job`'s id by `job`, every field of it.
+  // NotFound: no such job.
+  absl::Status UpdateJob(const v1::Job& job);
+
+  // NotFound: no such job.
+  absl::StatusOr<v1::Job> GetJob(const std::string& id);
+
+  // Newest first, at most `limit` of them.
+  absl::StatusOr<std::vector<v1::Job>> ListJobs(int limit);
+
+  // Those not done, failed or cancelled, in order of submission.
+  absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs();
+
+  // 1, 2, ...: never the same twice, over all jobs and restarts.
+  absl::StatusOr<uint64_t> NextEpoch();
+
+  // --- What a job reports. All: NotFound, no such job.
+
+  // A step that is there already, from before a restart, is replaced.
+  absl::Status AppendSteps(const std::string& job_id, absl::Span<const v1::StepMetrics> steps);
+  absl::Status AppendValidations(const std::string& job_id, absl::Span<const v1::ValidationMetrics> validations);
+
+  // Those of steps after `after_step`, ascending.
+  absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step);
+  absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id, uint32_t after_step);
+
+  // Drops the oldest lines above StoreOptions::log_lines_per_job.
+  absl::Status AppendLogs(const std::string& job_id, absl::Span<const v1::LogLine> lines);
+
+  // The newest `limit`, oldest first.
+  absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit);
+
+  // Replaces the job's trace (by trace.job_id).
+  absl::Status PutTrace(const v1::Trace& trace);
+  // NotFound, too: no step was traced yet.
+  absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id);
+
+  // --- What was measured
+
+  // Takes the profile in under its device kind and shape. Times of micro-batch sizes that it does not have are kept
+  // from the profile before, up to 64 sizes in all, and then `workspace_bytes` and `copy_bytes_per_parameter` are the
+  // larger of both; everything else is the new one's.
+  absl::Status PutProfile(const v1::DeviceProfile& profile);
+  // NotFound: nothing was measured for these, or not for all of `micro_batch_sizes`; names those that are missing.
+  absl::StatusOr<v1::DeviceProfile> FindProfile(const std::string& device_kind, const std::string& shape,
+                                                absl::Span<const uint32_t> micro_batch_sizes);
+  // By device kind and shape.
+  absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
+
+  // Replaces the profile of the link between the same two ends; a link from a to b is one from b to a.
+  absl::Status PutLink(const v1::LinkProfile& link);
+  // NotFound: it was not measured.
+  absl::StatusOr<v1::LinkProfile> FindLink(const std::string& a, const std::string& b);
+  // By their ends.
+  absl::StatusOr<std::vector<v1::LinkProfile>> ListLinks();
+
+ private:
+  Store(const StoreOptions& options, std::unique_ptr<DirectoryLock> lock, std::unique_ptr<Database> database)
+      : options_(options), lock_(std::move(lock)), database_(std::move(database)) {}
+
+  absl::StatusOr<int64_t> NextOf(const std::string& counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The row of a job in all tables.
+  absl::StatusOr<int64_t> NumberOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const StoreOptions options_;
+  const std::unique_ptr<DirectoryLock> lock_;  // outlives the database
+  Mutex mutex_;
+  const std::unique_ptr<Database> database_ ABSL_PT_GUARDED_BY(mutex_);
+};
+
+}  // namespace medley

@@ -1,0 +1,300 @@
+#include "coordinator/store/store.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <google/protobuf/util/message_differencer.h>
+#include <limits>
+
+#include "coordinator/store/store_under_test.h"
+
+namespace medley {
+namespace {
+
+bool Same(const google::protobuf::Message& a, const google::protobuf::Message& b) {
+  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
+
+std::vector<std::string> IdsOf(const std::vector<v1::Job>& jobs) {
+  std::vector<std::string> ids;
+  for (const v1::Job& job : jobs) ids.push_back(job.id());
+  return ids;
+}
+
+v1::DeviceProfile ProfileOf(const std::string& kind, const std::string& shape, const std::vector<uint32_t>& sizes,
+                            double seconds) {
+  v1::DeviceProfile profile;
+  profile.set_device_kind(kind);
+  profile.set_shape(shape);
+  for (const uint32_t size : sizes) {
+    v1::BlockPassTimes* times = profile.add_times();
+    times->set_micro_batch_sequences(size);
+    times->set_layer_forward_seconds(seconds * size);
+  }
+  return profile;
+}
+
+TEST_CASE("a new job is queued under a number of its own, with all that was asked for") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const auto job = store->InsertJob(SpecNamed("gpt"), "", 12.5);
+  REQUIRE(job.ok());
+  CHECK(job->id() == "gpt-1");
+  CHECK(job->state() == v1::JOB_STATE_QUEUED);
+  CHECK(job->submitted_at_seconds() == 12.5);
+  CHECK(Same(job->spec(), SpecNamed("gpt")));
+  CHECK(store->InsertJob(SpecNamed("gpt"), "", 13)->id() == "gpt-2");
+  CHECK(Same(*store->GetJob("gpt-1"), *job));
+  CHECK(absl::IsNotFound(store->GetJob("gpt-3").status()));
+}
+
+TEST_CASE("a submission that is repeated answers with the same job as it is now") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  v1::Job job = *store->InsertJob(SpecNamed("gpt"), "request", 1);
+  job.set_state(v1::JOB_STATE_RUNNING);
+  REQUIRE(store->UpdateJob(job).ok());
+  const auto again = store->InsertJob(SpecNamed("gpt"), "request", 2);
+  REQUIRE(again.ok());
+  CHECK(Same(*again, job));
+  CHECK(store->InsertJob(SpecNamed("gpt"), "another request", 3)->id() == "gpt-2");
+  CHECK(store->ListJobs(100)->size() == 2);
+}
+
+TEST_CASE("jobs are listed newest first, and those that have not ended in order of submission") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  CHECK(store->ListJobs(10)->empty());
+  for (int state = v1::JOB_STATE_QUEUED; state <= v1::JOB_STATE_CANCELLED; ++state) {
+    v1::Job job = *store->InsertJob(SpecNamed("j"), "", state);
+    job.set_state(static_cast<v1::JobState>(state));
+    REQUIRE(store->UpdateJob(job).ok());
+  }
+  CHECK(IdsOf(*store->ListJobs(3)) == std::vector<std::string>{"j-9", "j-8", "j-7"});
+  CHECK(store->ListJobs(100)->size() == 9);
+  CHECK(store->ListJobs(0)->empty());
+  CHECK(IdsOf(*store->UnfinishedJobs()) == std::vector<std::string>{"j-1", "j-2", "j-3", "j-4", "j-5", "j-6"});
+  v1::Job unknown;
+  unknown.set_id("j-10");
+  CHECK(absl::IsNotFound(store->UpdateJob(unknown)));
+}
+
+TEST_CASE("steps after a restart replace those from before it") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  const std::string other = store->InsertJob(SpecNamed("other"), "", 0)->id();
+  REQUIRE(store->AppendSteps(job, {Step(1, 5), Step(2, 4), Step(3, 3)}).ok());
+  REQUIRE(store->AppendSteps(job, {Step(2, 40), Step(10, 1)}).ok());
+  REQUIRE(store->AppendSteps(other, {Step(2, 9)}).ok());
+  const auto steps = store->ListSteps(job, 1);
+  REQUIRE(steps.ok());
+  REQUIRE(steps->size() == 3);
+  CHECK(Same((*steps)[0], Step(2, 40)));
+  CHECK(Same((*steps)[1], Step(3, 3)));
+  CHECK(Same((*steps)[2], Step(10, 1)));
+  CHECK(store->ListSteps(job, 10)->empty());
+  CHECK(store->ListSteps(job, std::numeric_limits<uint32_t>::max())->empty());
+  v1::ValidationMetrics validation;
+  validation.set_step(2);
+  validation.set_loss(4.5);
+  REQUIRE(store->AppendValidations(job, {validation}).ok());
+  CHECK(Same(store->ListValidations(job, 1)->at(0), validation));
+  CHECK(store->ListValidations(job, 2)->empty());
+}
+
+TEST_CASE("a loss that is not a number is kept as such") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  REQUIRE(store->AppendSteps(job, {Step(1, std::nan(""))}).ok());
+  CHECK(std::isnan(store->ListSteps(job, 0)->at(0).loss()));
+}
+
+TEST_CASE("of the log lines of each job the newest stay, in order") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory, {.log_lines_per_job = 5});
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  const std::string other = store->InsertJob(SpecNamed("other"), "", 0)->id();
+  REQUIRE(store->AppendLogs(other, {Line("kept")}).ok());
+  int written = 0;
+  for (const int batch : {1, 3, 0, 4, 7, 1}) {
+    std::vector<v1::LogLine> lines;
+    for (int i = 0; i < batch; ++i) lines.push_back(Line(std::to_string(written++)));
+    REQUIRE(store->AppendLogs(job, lines).ok());
+    const auto kept = store->ListLogs(job, 100);
+    REQUIRE(kept.ok());
+    REQUIRE(kept->size() == static_cast<size_t>(std::min(written, 5)));
+    for (size_t i = 0; i < kept->size(); ++i) {
+      CHECK((*kept)[i].text() == std::to_string(written - static_cast<int>(kept->size() - i)));
+    }
+  }
+  CHECK(store->ListLogs(job, 1)->at(0).text() == std::to_string(written - 1));
+  CHECK(store->ListLogs(other, 100)->size() == 1);
+}
+
+TEST_CASE("by default ten thousand log lines of a job stay") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  REQUIRE(store->AppendLogs(job, std::vector<v1::LogLine>(10'001, Line("x"))).ok());
+  CHECK(store->ListLogs(job, 100'000)->size() == 10'000);
+}
+
+TEST_CASE("a text that could not be read back is refused, and nothing of its call is kept") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  CHECK(absl::IsInvalidArgument(store->AppendLogs(job, {Line("good"), Line("bad \xff")})));
+  CHECK(store->ListLogs(job, 10)->empty());
+}
+
+TEST_CASE("a job has its newest trace") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const std::string job = store->InsertJob(SpecNamed("j"), "", 0)->id();
+  CHECK(absl::IsNotFound(store->GetTrace(job).status()));
+  v1::Trace trace;
+  trace.set_job_id(job);
+  for (const uint32_t step : {3, 7}) {
+    trace.set_step(step);
+    REQUIRE(store->PutTrace(trace).ok());
+    CHECK(Same(*store->GetTrace(job), trace));
+  }
+}
+
+TEST_CASE("what is reported of a job that does not exist is not found") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  v1::Trace trace;
+  trace.set_job_id("no-1");
+  const std::vector<absl::Status> statuses = {
+      store->AppendSteps("no-1", {Step(1, 1)}),     store->AppendValidations("no-1", {}),
+      store->AppendLogs("no-1", {Line("x")}),       store->PutTrace(trace),
+      store->ListSteps("no-1", 0).status(),         store->ListValidations("no-1", 0).status(),
+      store->ListLogs("no-1", 1).status(),          store->GetTrace("no-1").status()};
+  for (const absl::Status& status : statuses) {
+    CHECK(absl::IsNotFound(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains("no-1"));
+  }
+}
+
+TEST_CASE("a profile is found only if every micro-batch size was measured") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {2, 1}, 0.5)).ok());
+  const auto found = store->FindProfile("amx", "tiny", std::vector<uint32_t>{1, 2});
+  REQUIRE(found.ok());
+  CHECK(Same(*found, ProfileOf("amx", "tiny", {1, 2}, 0.5)));
+  const absl::Status missing = store->FindProfile("amx", "tiny", std::vector<uint32_t>{1, 4, 8}).status();
+  REQUIRE(absl::IsNotFound(missing));
+  CHECK_THAT(std::string(missing.message()), Catch::Contains("micro-batches of 4, 8"));
+  CHECK(absl::IsNotFound(store->FindProfile("avx2", "tiny", std::vector<uint32_t>{1}).status()));
+  CHECK(absl::IsNotFound(store->FindProfile("amx", "small", std::vector<uint32_t>{1}).status()));
+}
+
+TEST_CASE("a newer profile keeps the sizes that only the older one has, and what those need") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  v1::DeviceProfile older = ProfileOf("amx", "tiny", {1, 8}, 1);
+  older.set_workspace_bytes(100);
+  older.set_provenance("old");
+  v1::DeviceProfile newer = ProfileOf("amx", "tiny", {1, 2}, 3);
+  newer.set_workspace_bytes(10);
+  newer.set_provenance("new");
+  REQUIRE(store->PutProfile(older).ok());
+  REQUIRE(store->PutProfile(newer).ok());
+  const auto merged = store->FindProfile("amx", "tiny", std::vector<uint32_t>{1, 2, 8});
+  REQUIRE(merged.ok());
+  CHECK(merged->times(0).layer_forward_seconds() == 3);
+  CHECK(merged->times(1).layer_forward_seconds() == 6);
+  CHECK(merged->times(2).layer_forward_seconds() == 8);
+  CHECK(merged->workspace_bytes() == 100);
+  CHECK(merged->provenance() == "new");
+
+  v1::DeviceProfile all = ProfileOf("amx", "tiny", {1, 2, 8}, 4);
+  all.set_workspace_bytes(20);
+  REQUIRE(store->PutProfile(all).ok());
+  CHECK(Same(*store->FindProfile("amx", "tiny", {}), all));
+}
+
+TEST_CASE("a profile never outgrows what its message may hold") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  for (uint32_t first = 1; first <= 97; first += 32) {
+    std::vector<uint32_t> sizes(32);
+    for (uint32_t i = 0; i < 32; ++i) sizes[i] = first + i;
+    REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", sizes, 1)).ok());
+    CHECK(store->FindProfile("amx", "tiny", sizes).ok());
+  }
+  CHECK(store->ListProfiles()->at(0).times_size() == 64);
+}
+
+TEST_CASE("a link is the same from both ends") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  v1::LinkProfile link;
+  link.set_a("b/cpu0");
+  link.set_b("a/cpu0");
+  link.set_bytes_per_second(1e9);
+  REQUIRE(store->PutLink(link).ok());
+  CHECK(Same(*store->FindLink("a/cpu0", "b/cpu0"), link));
+  std::swap(*link.mutable_a(), *link.mutable_b());
+  link.set_bytes_per_second(2e9);
+  REQUIRE(store->PutLink(link).ok());
+  CHECK(Same(*store->FindLink("b/cpu0", "a/cpu0"), link));
+  CHECK(store->ListLinks()->size() == 1);
+  CHECK(absl::IsNotFound(store->FindLink("a/cpu0", "c/cpu0").status()));
+}
+
+TEST_CASE("everything is there after the store was closed and opened again") {
+  const TemporaryDirectory directory;
+  v1::Job job;
+  v1::Trace trace;
+  v1::LinkProfile link;
+  link.set_a("a/x");
+  link.set_b("b/x");
+  uint64_t epoch = 0;
+  {
+    const auto store = OpenStore(directory);
+    job = *store->InsertJob(SpecNamed("gpt"), "request", 1);
+    job.set_state(v1::JOB_STATE_RECOVERING);
+    job.set_state_reason("a/cpu0 was lost");
+    job.set_checkpoint_path("/checkpoints/gpt-1/step-50");
+    job.mutable_plan()->set_description("1 route");
+    trace.set_job_id(job.id());
+    trace.set_step(4);
+    REQUIRE(store->UpdateJob(job).ok());
+    REQUIRE(store->AppendSteps(job.id(), {Step(1, 2.5)}).ok());
+    v1::ValidationMetrics validation;
+    validation.set_step(1);
+    REQUIRE(store->AppendValidations(job.id(), {validation}).ok());
+    REQUIRE(store->AppendLogs(job.id(), {Line("hello")}).ok());
+    REQUIRE(store->PutTrace(trace).ok());
+    REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {1}, 1)).ok());
+    REQUIRE(store->PutLink(link).ok());
+    epoch = *store->NextEpoch();
+  }
+  const auto store = OpenStore(directory);
+  CHECK(Same(*store->GetJob(job.id()), job));
+  CHECK(IdsOf(*store->UnfinishedJobs()) == std::vector<std::string>{job.id()});
+  CHECK(store->InsertJob(SpecNamed("gpt"), "request", 2)->id() == job.id());
+  CHECK(store->InsertJob(SpecNamed("gpt"), "", 2)->id() == "gpt-2");
+  CHECK(Same(store->ListSteps(job.id(), 0)->at(0), Step(1, 2.5)));
+  CHECK(store->ListValidations(job.id(), 0)->size() == 1);
+  CHECK(store->ListLogs(job.id(), 10)->at(0).text() == "hello");
+  CHECK(Same(*store->GetTrace(job.id()), trace));
+  CHECK(Same(store->ListProfiles()->at(0), ProfileOf("amx", "tiny", {1}, 1)));
+  CHECK(Same(store->ListLinks()->at(0), link));
+  CHECK(*store->NextEpoch() == epoch + 1);
+}
+
+TEST_CASE("the store makes its directory and the way to it") {
+  const TemporaryDirectory directory;
+  const std::string deep = directory.path() + "/var/lib/medley/";
+  REQUIRE(Store::Open(deep).ok());
+  CHECK(std::filesystem::exists(deep + "medley.db"));
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,45 @@
+#include "coordinator/store/store_under_test.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+namespace medley {
+
+TemporaryDirectory::TemporaryDirectory()
+    : path_((std::filesystem::temp_directory_path() / "medley-store-XXXXXX").string()) {
+  REQUIRE(mkdtemp(path_.data()) != nullptr);
+}
+
+TemporaryDirectory::~TemporaryDirectory() { std::filesystem::remove_all(path_); }
+
+std::unique_ptr<Store> OpenStore(const TemporaryDirectory& directory, const StoreOptions& options) {
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory.path(), options);
+  INFO(store.status().ToString());
+  REQUIRE(store.ok());
+  return *std::move(store);
+}
+
+v1::JobSpec SpecNamed(const std::string& name) {
+  v1::JobSpec spec;
+  spec.set_name(name);
+  spec.mutable_model()->mutable_gpt2()->set_layers(2);
+  spec.set_steps(100);
+  return spec;
+}
+
+v1::StepMetrics Step(uint32_t step, double loss) {
+  v1::StepMetrics metrics;
+  metrics.set_step(step);
+  metrics.set_loss(loss);
+  return metrics;
+}
+
+v1::LogLine Line(const std::string& text) {
+  v1::LogLine line;
+  line.set_source("coordinator");
+  line.set_text(text);
+  return line;
+}
+
+}  // namespace medley

@@ -1,0 +1,212 @@
+#include "runtime/codec/job_codec.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/number_text.h"
+#include "runtime/codec/plan_codec.h"
+#include "runtime/codec/validate.h"
+
+namespace medley {
+namespace {
+
+constexpr int kLargestDefaultMicroBatch = 16;
+constexpr int kTextVocabulary = 256;
+constexpr int kUint16Vocabulary = 65536;
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+template <typename T>
+T OrDefault(T value, T fallback) {
+  return value != 0 ? value : fallback;
+}
+
+absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec, const std::optional<GptConfig>& hugging_face_config) {
+  const v1::ModelSpec& model = spec.model();
+  const bool dimensions = model.has_gpt2(), directory = !model.hugging_face().empty();
+  if (dimensions == directory) {
+    return Invalid("model: has ", dimensions ? "both" : "neither", " gpt2 ", dimensions ? "and" : "nor",
+                   " hugging_face; exactly one is allowed");
+  }
+  if (directory) {
+    if (hugging_face_config) return *hugging_face_config;
+    return absl::FailedPreconditionError(
+        absl::StrCat("model.hugging_face: the dimensions of ", model.hugging_face(), " are not known"));
+  }
+  const v1::Gpt2Spec& gpt2 = model.gpt2();
+  if (gpt2.hidden() % gpt2.heads() != 0) {
+    return Invalid("model.gpt2.heads: ", gpt2.heads(), " does not divide hidden, ", gpt2.hidden());
+  }
+  GptConfig config;
+  config.layers = static_cast<int>(gpt2.layers());
+  config.hidden = static_cast<int>(gpt2.hidden());
+  config.heads = static_cast<int>(gpt2.heads());
+  config.feed_forward = static_cast<int>(OrDefault(gpt2.feed_forward(), 4 * gpt2.hidden()));
+  config.vocabulary = static_cast<int>(OrDefault<uint32_t>(gpt2.vocabulary(), kTextVocabulary));
+  config.context = static_cast<int>(OrDefault(gpt2.context(), spec.batch().sequence_length()));
+  return config;
+}
+
+absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const GptConfig& model) {
+  const std::string where = spec.model().has_gpt2() ? "model.gpt2" : "model.hugging_face";
+  if (spec.batch().sequence_length() > static_cast<uint32_t>(model.context)) {
+    return Invalid("batch.sequence_length: ", spec.batch().sequence_length(), " is more than the model's context, ",
+                   model.context);
+  }
+  const v1::TokenFormat format = spec.data().format();
+  const bool is_text = format == v1::TOKEN_FORMAT_TEXT ||
+                       (format == v1::TOKEN_FORMAT_UNSPECIFIED && absl::EndsWith(spec.data().train(), ".txt"));
+  if (is_text && model.vocabulary < kTextVocabulary) {
+    return Invalid(where, ".vocabulary: ", model.vocabulary, " is too small for text; at least ", kTextVocabulary);
+  }
+  const bool sixteen_bits = format == v1::TOKEN_FORMAT_UINT16 || format == v1::TOKEN_FORMAT_LLMC;
+  if (sixteen_bits && model.vocabulary > kUint16Vocabulary) {
+    return Invalid(where, ".vocabulary: ", model.vocabulary, " is too large for tokens of 16 bits; at most ",
+                   kUint16Vocabulary);
+  }
+  return absl::OkStatus();
+}
+
+Decay DecodeDecay(v1::Decay decay) {
+  switch (decay) {
+    case v1::DECAY_LINEAR: return Decay::kLinear;
+    case v1::DECAY_CONSTANT: return Decay::kConstant;
+    default: return Decay::kCosine;
+  }
+}
+
+TokenFormat DecodeFormat(v1::TokenFormat format) {
+  switch (format) {
+    case v1::TOKEN_FORMAT_TEXT: return TokenFormat::kText;
+    case v1::TOKEN_FORMAT_UINT16: return TokenFormat::kUint16;
+    case v1::TOKEN_FORMAT_LLMC: return TokenFormat::kLlmC;
+    default: return TokenFormat::kAutomatic;
+  }
+}
+
+absl::StatusOr<OptimizerSettings> DecodeOptimizer(const v1::OptimizerSpec& spec, uint32_t steps) {
+  OptimizerSettings settings;
+  if (spec.has_learning_rate()) settings.learning_rate = spec.learning_rate();
+  settings.minimum_learning_rate =
+      spec.has_minimum_learning_rate() ? spec.minimum_learning_rate() : settings.learning_rate / 10;
+  if (settings.minimum_learning_rate > settings.learning_rate) {
+    return Invalid("optimizer.minimum_learning_rate: ", NumberText(settings.minimum_learning_rate),
+                   " is more than learning_rate, ", NumberText(settings.learning_rate));
+  }
+  if (spec.warmup_steps() > steps) {
+    return Invalid("optimizer.warmup_steps: ", spec.warmup_steps(), " is more than steps, ", steps);
+  }
+  settings.warmup_steps = static_cast<int>(spec.warmup_steps());
+  settings.decay = DecodeDecay(spec.decay());
+  if (spec.has_beta1()) settings.beta1 = spec.beta1();
+  if (spec.has_beta2()) settings.beta2 = spec.beta2();
+  if (spec.has_epsilon()) settings.epsilon = spec.epsilon();
+  if (spec.has_weight_decay()) settings.weight_decay = spec.weight_decay();
+  if (spec.has_clip_norm()) settings.clip_norm = spec.clip_norm();
+  return settings;
+}
+
+absl::Status CheckConstraints(const v1::JobSpec& spec) {
+  const v1::ConstraintSpec& constraints = spec.constraints();
+  for (int i = 0; i < constraints.micro_batch_sizes_size(); ++i) {
+    if (spec.batch().sequences() % constraints.micro_batch_sizes(i) == 0) continue;
+    return Invalid("constraints.micro_batch_sizes[", i, "]: ", constraints.micro_batch_sizes(i),
+                   " does not divide batch.sequences, ", spec.batch().sequences());
+  }
+  std::set<std::string> seen;
+  for (int i = 0; i < constraints.devices_size(); ++i) {
+    const std::string& device = constraints.devices(i);
+    const size_t slash = device.find('/');
+    if (slash == 0 || slash == std::string::npos || slash + 1 == device.size()) {
+      return Invalid("constraints.devices[", i, "]: \"", device, "\" is not of the form node/device");
+    }
+    if (!seen.insert(device).second) return Invalid("constraints.devices[", i, "]: \"", device, "\" is named twice");
+  }
+  return absl::OkStatus();
+}
+
+// What can be said of a pinned plan without knowing the cluster.
+absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const GptConfig& model) {
+  if (!spec.has_plan()) return absl::OkStatus();
+  const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
+  if (!plan.ok()) return Invalid("plan.", plan.status().message());
+  if (spec.batch().sequences() % plan->micro_batch_sequences != 0) {
+    return Invalid("plan.micro_batch_sequences: ", plan->micro_batch_sequences,
+                   " does not divide batch.sequences, ", spec.batch().sequences());
+  }
+  for (size_t i = 0; i < plan->units.size(); ++i) {
+    const int end = plan->units[i].blocks.end;
+    if (end <= model.blocks()) continue;
+    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", model.blocks(), " blocks");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FillValidation(const v1::JobSpec& spec, TrainingSpec& result) {
+  const bool has_data = !spec.data().validation().empty();
+  if (spec.validation().every_steps() != 0 && !has_data) {
+    return Invalid("validation.every_steps: ", spec.validation().every_steps(), " is given, but data.validation is not");
+  }
+  result.validation_file = spec.data().validation();
+  if (has_data) result.validate_every_steps = OrDefault<uint32_t>(spec.validation().every_steps(), 100);
+  result.validation_batches = static_cast<int>(OrDefault<uint32_t>(spec.validation().batches(), 1));
+  return absl::OkStatus();
+}
+
+void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, TrainingSpec& result) {
+  if (!spec.directory().empty()) {
+    result.checkpoint_directory = job_id.empty() ? spec.directory() : absl::StrCat(spec.directory(), "/", job_id);
+  }
+  result.checkpoint_every_steps = OrDefault<uint32_t>(spec.every_steps(), 100);
+  result.checkpoint_keep = static_cast<int>(OrDefault<uint32_t>(spec.keep(), 2));
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
+                                           const std::optional<GptConfig>& hugging_face_config) {
+  RETURN_IF_ERROR(ValidateMessage(spec));
+  TrainingSpec result;
+  result.job_name = spec.name();
+  ASSIGN_OR_RETURN(result.shape.model, DecodeModel(spec, hugging_face_config));
+  RETURN_IF_ERROR(CheckModelAgainstData(spec, result.shape.model));
+  result.shape.sequence = static_cast<int>(spec.batch().sequence_length());
+  result.shape.global_batch_sequences = static_cast<int>(spec.batch().sequences());
+  result.hugging_face_directory = spec.model().hugging_face();
+  result.train_file = spec.data().train();
+  result.data_format = DecodeFormat(spec.data().format());
+  result.data_order = spec.data().order() == v1::ORDER_SHUFFLED ? DataOrder::kShuffled : DataOrder::kSequential;
+  result.steps = spec.steps();
+  ASSIGN_OR_RETURN(result.optimizer, DecodeOptimizer(spec.optimizer(), spec.steps()));
+  result.precision = spec.precision() == v1::PRECISION_BF16 ? Precision::kBf16 : Precision::kF32;
+  result.seed = spec.seed();
+  FillCheckpoint(spec.checkpoint(), job_id, result);
+  RETURN_IF_ERROR(FillValidation(spec, result));
+  if (spec.has_max_restarts()) result.max_restarts = static_cast<int>(spec.max_restarts());
+  RETURN_IF_ERROR(CheckConstraints(spec));
+  RETURN_IF_ERROR(CheckPinnedPlan(spec, result.shape.model));
+  return result;
+}
+
+std::vector<int> CandidateMicroBatches(const v1::JobSpec& spec) {
+  if (spec.has_plan()) return {static_cast<int>(spec.plan().micro_batch_sequences())};
+  return CandidateMicroBatches(spec.constraints(), static_cast<int>(spec.batch().sequences()));
+}
+
+std::vector<int> CandidateMicroBatches(const v1::ConstraintSpec& constraints, int batch_sequences) {
+  std::set<int> sizes(constraints.micro_batch_sizes().begin(), constraints.micro_batch_sizes().end());
+  if (sizes.empty()) {
+    for (int size = 1; size <= kLargestDefaultMicroBatch; size *= 2) {
+      if (batch_sequences % size == 0) sizes.insert(size);
+    }
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+}  // namespace medley
