@@ -81,7 +81,7 @@ absl::Status Serve(v1::AgentConfig config) {
   }
   v1::Node node;
   node.set_name(config.name());
-  node.set_host(HostIdentity());
+  node.set_host(MachineIdentity());
   node.set_agent_address(AdvertisedAddress(config, port));
   node.mutable_devices()->Add(devices.begin(), devices.end());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());

@@ -52,7 +52,7 @@ std::string KindOf(const v1::Device& device) {
 
 }  // namespace
 
-std::string HostIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
+std::string MachineIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
 
 std::string ProcessorName() {
   const std::string name = LineAfter("/proc/cpuinfo", "model name");

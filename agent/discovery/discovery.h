@@ -9,7 +9,7 @@
 namespace medley {
 
 // What tells this machine from others: its boot id. Nodes with the same host share cores.
-std::string HostIdentity();
+std::string MachineIdentity();
 
 // "Intel(R) Xeon(R) Processor @ 2.50GHz", or "unknown processor".
 std::string ProcessorName();

@@ -24,8 +24,8 @@ TEST_CASE("what is discovered can be completed and says what it is") {
   REQUIRE(devices->size() == 1);
   CHECK((*devices)[0].cores_size() >= 1);
   CHECK_THAT((*devices)[0].kind(), Catch::StartsWith("cpu-"));
-  CHECK(HostIdentity().size() > 8);
-  CHECK(HostIdentity() == HostIdentity());
+  CHECK(MachineIdentity().size() > 8);
+  CHECK(MachineIdentity() == MachineIdentity());
 }
 
 TEST_CASE("devices of equal make are of one kind, others are not") {

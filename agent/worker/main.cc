@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <string>
 
@@ -53,6 +54,7 @@ absl::Status RunGenerate(GenerateFlags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not the end of the process
   spdlog::set_default_logger(spdlog::stderr_logger_mt("worker"));
   spdlog::set_pattern("%l: %v");
   CLI::App app("Runs one task on one device. Started by medley-agent.", "medley-worker");

@@ -26,7 +26,7 @@ const char* TransportsFor(UcxTransport::Links links) {
 // UCX passes over a device that it does not find.
 absl::Status CheckDevices(const std::string& devices) {
   if (devices.empty()) return absl::OkStatus();
-  for (const std::string device : absl::StrSplit(absl::string_view(devices), ',')) {
+  for (const std::string& device : std::vector<std::string>(absl::StrSplit(devices, ','))) {
     if (if_nametoindex(device.c_str()) == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("network_devices is \"", devices, "\", and \"", device, "\" is no network device here"));

@@ -42,8 +42,9 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListLogsResponse> ListLogs(const std::string& job_id);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
 
-  // Calls `on_update` with every update of a job, those of steps after `after_step`, until the coordinator ends the stream
-  // (OK: the job has ended), an hour has passed (DeadlineExceeded) or `handle` is cancelled (Cancelled).
+  // Calls `on_update` with every update of a job, those of steps after `after_step`, until the coordinator
+  // ends the stream (OK: the job has ended), an hour has passed (DeadlineExceeded) or `handle` is cancelled
+  // (Cancelled).
   absl::Status Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,
                      const std::function<void(const v1::JobUpdate&)>& on_update);
 

@@ -17,7 +17,8 @@ class JobProgress {
   void Add(const v1::JobUpdate& update);
 
   const v1::Job& job() const { return job_; }
-  // Of the newest steps, oldest first, at most 512. A step that ran again after a restart takes its old one's place.
+  // Of the newest steps, oldest first, at most 512. A step that ran again after a restart takes its old one's
+  // place.
   const std::deque<v1::StepMetrics>& steps() const { return steps_; }
   // The highest step seen: what to go on watching after.
   uint32_t newest_step() const { return steps_.empty() ? job_.last_step().step() : steps_.back().step(); }
@@ -27,12 +28,12 @@ class JobProgress {
   std::deque<v1::StepMetrics> steps_;
 };
 
-// The display on a terminal of `columns` columns: state, bar, loss with its history, speed against prediction, time left,
-// and one line for each device of the plan. No line is wider than the terminal.
+// The display on a terminal of `columns` columns: state, bar, loss with its history, speed against
+// prediction, time left, and one line for each device of the plan. No line is wider than the terminal.
 std::vector<std::string> LiveLines(const JobProgress& progress, int columns);
 
-// For pipes and files: a line for each change of state and for each step, but for steps at most one line a second; the
-// last step before the job ends has its line in any case.
+// For pipes and files: a line for each change of state and for each step, but for steps at most one line a
+// second; the last step before the job ends has its line in any case.
 class PlainProgress {
  public:
   // `now_seconds`: of any clock that does not go back.
@@ -45,8 +46,8 @@ class PlainProgress {
   double last_line_seconds_ = -1e300;
 };
 
-// `values` as a row of at most `width` blocks of eight heights, the mean of neighbours where there are more. Values that
-// are not finite are left out.
+// `values` as a row of at most `width` blocks of eight heights, the mean of neighbours where there are more.
+// Values that are not finite are left out.
 std::string Sparkline(const std::vector<double>& values, int width);
 
 }  // namespace medley

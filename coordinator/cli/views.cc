@@ -151,18 +151,15 @@ std::string FormatLogs(const v1::ListLogsResponse& logs) {
 }
 
 std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail) {
-  std::string text = absl::StrCat(Printable(report.description()), "\n", "predicted step ",
-                                  FormatStepSeconds(report.predicted_step_seconds()), ", ",
-                                  FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
-  if (report.simulated_plans() > 0) absl::StrAppend(&text, "; ", report.simulated_plans(), " plans simulated");
-  absl::StrAppend(&text, "\n");
-  if (detail == PlanDetail::kSummary || report.explanation().empty()) {
-    absl::StrAppend(&text, "\n", FormatDevices(report));
+  std::string speed = absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
+                                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
+  if (report.simulated_plans() > 0) absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+  // The explanation begins with the description and lists the devices itself.
+  if (detail == PlanDetail::kExplanation && !report.explanation().empty()) {
+    return absl::StrCat(speed, "\n\n", report.explanation(), absl::EndsWith(report.explanation(), "\n") ? "" : "\n");
   }
+  std::string text = absl::StrCat(Printable(report.description()), "\n", speed, "\n\n", FormatDevices(report));
   if (detail == PlanDetail::kSummary) return text;
-  if (!report.explanation().empty()) {
-    return absl::StrCat(text, "\n", report.explanation(), absl::EndsWith(report.explanation(), "\n") ? "" : "\n");
-  }
   absl::StrAppend(&text, "\nbottleneck: ", Printable(report.bottleneck()),
                   absl::StrFormat("; idle share of the used devices %.1f %%\n", report.bubble_share() * 100));
   if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report));

@@ -38,7 +38,8 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   }
   std::vector<LostNode> lost;
   if (registration == Registration::kReplaced) {
-    lost.push_back({node.name, absl::StrCat("node ", node.name, ": its agent was started anew"), JobsOn(node.name)});
+    lost.push_back(
+        {node.name, absl::StrCat("node ", node.name, ": its agent was started anew"), JobsOn(node.name)});
   }
   nodes_[node.name] = {node, true, now};
   return lost;
@@ -58,7 +59,8 @@ std::vector<LostNode> ClusterView::Expire(absl::Time now) {
     lost.push_back({name, absl::StrCat("node ", name, ": ", SilentFor(now - node.renewed)), JobsOn(name)});
   }
   std::erase_if(nodes_, [&](const auto& entry) {
-    return !entry.second.alive && now - entry.second.renewed >= options_.forget_after && JobsOn(entry.first).empty();
+    return !entry.second.alive && now - entry.second.renewed >= options_.forget_after &&
+           JobsOn(entry.first).empty();
   });
   return lost;
 }
@@ -71,13 +73,15 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
     for (const ClusterDevice& candidate : description.devices) {
       if (FullName(name, candidate) != device) continue;
       if (!node->second.alive) {
-        return absl::FailedPreconditionError(absl::StrCat("device ", device, ": node ", name, " is not alive"));
+        return absl::FailedPreconditionError(
+            absl::StrCat("device ", device, ": node ", name, " is not alive"));
       }
       return ClusterDeviceLocation{name, description.agent_address, description.host, description.incarnation,
                                    candidate};
     }
   }
-  return absl::NotFoundError(absl::StrCat("device ", device, " does not exist; devices are named node/device"));
+  return absl::NotFoundError(
+      absl::StrCat("device ", device, " does not exist; devices are named node/device"));
 }
 
 absl::Status ClusterView::Occupy(absl::Span<const std::string> devices, const std::string& job) {
@@ -85,8 +89,8 @@ absl::Status ClusterView::Occupy(absl::Span<const std::string> devices, const st
     RETURN_IF_ERROR(Find(device).status());
     const auto holder = job_of_device_.find(device);
     if (holder != job_of_device_.end() && holder->second != job) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("device ", device, " is used by job ", holder->second, "; job ", job, " cannot have it"));
+      return absl::FailedPreconditionError(absl::StrCat("device ", device, " is used by job ", holder->second,
+                                                        "; job ", job, " cannot have it"));
     }
   }
   for (const std::string& device : devices) job_of_device_[device] = job;

@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coordinator/cluster/lease_table.h"
-#include "runtime/device/device.h"
+#include "runtime/device/device_description.h"
 
-// What the coordinator knows about its nodes and who uses which device. Devices are named "node/device" throughout.
+// What the coordinator knows about its nodes and who uses which device. Devices are named "node/device".
 namespace medley {
 
 struct ClusterDevice {
@@ -59,14 +59,15 @@ struct ClusterOptions {
 
 // Pure: time is an argument. Not thread-safe.
 //
-// A device belongs to a job from Occupy until Release, whatever becomes of its node meanwhile: who ends a job, or an
-// epoch of it, releases.
+// A device belongs to a job from Occupy until Release, whatever becomes of its node meanwhile: who ends a
+// job, or an epoch of it, releases.
 class ClusterView {
  public:
   explicit ClusterView(const ClusterOptions& options = {}) : options_(options), leases_(options.lease) {}
 
-  // Takes `node` in, alive from now on. Returns its former life if that ended by this call, with the jobs that had
-  // devices there and have to be recovered; otherwise nothing. A repeat by the same incarnation renews, no more.
+  // Takes `node` in, alive from now on. Returns its former life if that ended by this call, with the jobs
+  // that had devices there and have to be recovered; otherwise nothing. A repeat by the same incarnation
+  // renews, no more.
   // AlreadyExists: as LeaseTable::Register; nothing is changed.
   absl::StatusOr<std::vector<LostNode>> Register(const NodeDescription& node, absl::Time now);
 

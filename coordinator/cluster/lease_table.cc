@@ -13,8 +13,9 @@ absl::StatusOr<Registration> LeaseTable::Register(const LeaseClaim& claim, absl:
     const Lease& held = found->second;
     if (held.end > now && held.address != claim.address) {
       return absl::AlreadyExistsError(
-          absl::StrCat("node ", claim.name, " registers from ", claim.address, ", but a live one is at ", held.address,
-                       "; give it another name, or wait ", absl::FormatDuration(absl::Ceil(held.end - now, absl::Seconds(1)))));
+          absl::StrCat("node ", claim.name, " registers from ", claim.address, ", but a live one is at ",
+                       held.address, "; give it another name, or wait ",
+                       absl::FormatDuration(absl::Ceil(held.end - now, absl::Seconds(1)))));
     }
     // A holder that comes back after its lease has ended was given up, even if nobody has asked since.
     const bool same_life = held.incarnation == claim.incarnation && held.end > now;

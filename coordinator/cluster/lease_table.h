@@ -23,16 +23,16 @@ enum class Registration {
   kReplaced,  // another incarnation held the lease: what it did is lost
 };
 
-// Which nodes are alive, as a pure state machine: time is an argument. A lease is held from its last renewal for
-// `lease` (exclusive of its end); it stays in the table until Expire or Register removes it, so that the loss of its
-// holder is told exactly once. Not thread-safe.
+// Which nodes are alive, as a pure state machine: time is an argument. A lease is held from its last renewal
+// for `lease` (exclusive of its end); it stays in the table until Expire or Register removes it, so that the
+// loss of its holder is told exactly once. Not thread-safe.
 class LeaseTable {
  public:
   // `lease` > 0.
   explicit LeaseTable(absl::Duration lease) : lease_(lease) {}
 
-  // AlreadyExists: a lease under this name is held from another address; names that address. An agent that came back
-  // elsewhere waits until its old lease has ended.
+  // AlreadyExists: a lease under this name is held from another address; names that address. An agent that
+  // came back elsewhere waits until its old lease has ended.
   absl::StatusOr<Registration> Register(const LeaseClaim& claim, absl::Time now);
 
   // NotFound: no lease under `name`, it has ended, or it is another incarnation's: register anew.

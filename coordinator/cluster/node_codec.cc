@@ -41,7 +41,8 @@ absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::
                          Bytes{static_cast<int64_t>(device.memory_bytes())}};
   for (const uint32_t core : device.cores()) {
     if (core > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ".cores has ", core, "; no machine has that many"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".cores has ", core, "; no machine has that many"));
     }
     decoded.description.cores.push_back(static_cast<int>(core));
   }
@@ -74,7 +75,8 @@ absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarn
     ASSIGN_OR_RETURN(ClusterDevice device, DecodeDevice(node.devices(i), field));
     if (!names.insert(device.description.name).second) {
       return absl::InvalidArgumentError(absl::StrCat(field, ".name is \"", device.description.name,
-                                                     "\", which another device of node ", node.name(), " has too"));
+                                                     "\", which another device of node ", node.name(),
+                                                     " has too"));
     }
     decoded.devices.push_back(std::move(device));
   }

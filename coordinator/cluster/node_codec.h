@@ -8,10 +8,10 @@ namespace medley {
 
 v1::Node EncodeNode(const NodeSnapshot& node);
 
-// What a node says of itself; fields that only the coordinator fills in are not looked at. Expects that the message
-// holds its rules (rules.proto), and checks what they cannot say.
-// InvalidArgument: an empty name, or one with "/"; two devices of one name; a memory that no machine has. Names the
-// field and its value.
+// What a node says of itself; fields that only the coordinator fills in are not looked at. Expects that the
+// message holds its rules (rules.proto), and checks what they cannot say.
+// InvalidArgument: an empty name, or one with "/"; two devices of one name; a memory that no machine has.
+// Names the field and its value.
 absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarnation);
 
 }  // namespace medley

@@ -45,7 +45,8 @@ TEST_CASE("a node that cannot be told apart from others is refused with the fiel
       {R"(name: "a" devices { name: "" })", "node.devices[0].name"},
       {R"(name: "a" devices { name: "x" } devices { name: "x/y" })", "node.devices[1].name"},
       {R"(name: "a" devices { name: "x" } devices { name: "x" })", "node.devices[1].name"},
-      {R"(name: "a" devices { name: "x" memory_bytes: 18446744073709551615 })", "node.devices[0].memory_bytes"},
+      {R"(name: "a" devices { name: "x" memory_bytes: 18446744073709551615 })",
+       "node.devices[0].memory_bytes"},
       {R"(name: "a" devices { name: "x" cores: 4294967295 })", "node.devices[0].cores"},
   }));
   CAPTURE(c.node);

@@ -61,7 +61,7 @@ absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::str
       if (state == JobState::kRunning) return Moved(life, JobState::kDone, cause);
       break;
     case JobEvent::kWaitForDevices:
-      // Not from launching on: what fails there has cost work, and must be counted or it could go on for ever.
+      // Not from launching on: what fails there has cost work, and must be counted, or it never ends.
       if (state == JobState::kLaunching || state == JobState::kRunning) break;
       return Moved(life, life.restarts > 0 ? JobState::kRecovering : JobState::kQueued, cause);
     case JobEvent::kLost:

@@ -3,12 +3,12 @@
 
 #include "absl/status/statusor.h"
 
-// The life of a job as a pure state machine: no clock, no thread, no message. Whoever runs jobs turns what happens into
-// events and does what the new state asks for.
+// The life of a job as a pure state machine: no clock, no thread, no message. Whoever runs jobs turns what
+// happens into events and does what the new state asks for.
 //
-//   queued ─┬─▶ profiling ─▶ planning ─▶ launching ─▶ running ─▶ done
-//   recovering  │      a loss in any of these four: recovering, or failed after max_restarts
-//        ▲──────┘
+//   queued ─────┬─▶ profiling ─▶ planning ─▶ launching ─▶ running ─▶ done
+//   recovering ─┘        │            │            │           │
+//        ▲───────────────┴────────────┴────────────┴───────────┘ a loss; after max_restarts: failed
 //   From every state that is not an end: failed (refused), cancelled.
 namespace medley {
 
@@ -46,14 +46,14 @@ struct JobLife {
 
 // The life after `event`. `cause` becomes the reason; empty where there is nothing to say.
 //
-// - kLost counts a restart and makes the job recover; once restarts == max_restarts it fails instead, and the reason
-//   has the cause and the count. A job that waits for devices has nothing to lose: it is returned unchanged, so that a
-//   restarting coordinator may send kLost to every job that has not ended.
+// - kLost counts a restart and makes the job recover; once restarts == max_restarts it fails instead, and the
+//   reason has the cause and the count. A job that waits for devices has nothing to lose: it is returned
+//   unchanged, so that a restarting coordinator may send kLost to every job that has not ended.
 // - kWaitForDevices leads back to kRecovering if the job was ever restarted, otherwise to kQueued.
 // - kCancelled of a job that has ended returns it unchanged.
 //
 // Pure; safe from any thread.
-// FailedPrecondition: `life.state` does not allow `event`; names both. An ended job allows nothing but kCancelled.
+// FailedPrecondition: `life.state` does not allow `event`; names both. An ended job allows only kCancelled.
 absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::string& cause);
 
 // Done, failed or cancelled.

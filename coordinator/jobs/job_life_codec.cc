@@ -25,14 +25,14 @@ v1::JobState EncodeJobState(JobState state) {
 }
 
 absl::StatusOr<JobState> DecodeJobState(v1::JobState state) {
-  for (const JobState known : {JobState::kQueued, JobState::kProfiling, JobState::kPlanning, JobState::kLaunching,
-                               JobState::kRunning, JobState::kRecovering, JobState::kDone, JobState::kFailed,
-                               JobState::kCancelled}) {
+  for (const JobState known : {JobState::kQueued, JobState::kProfiling, JobState::kPlanning,
+                               JobState::kLaunching, JobState::kRunning, JobState::kRecovering,
+                               JobState::kDone, JobState::kFailed, JobState::kCancelled}) {
     if (EncodeJobState(known) == state) return known;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("state is ", static_cast<int>(state), "; allowed are ", static_cast<int>(v1::JOB_STATE_QUEUED),
-                   " to ", static_cast<int>(v1::JOB_STATE_CANCELLED)));
+  return absl::InvalidArgumentError(absl::StrCat("state is ", static_cast<int>(state), "; allowed are ",
+                                                 static_cast<int>(v1::JOB_STATE_QUEUED), " to ",
+                                                 static_cast<int>(v1::JOB_STATE_CANCELLED)));
 }
 
 absl::StatusOr<JobLife> LifeOf(const v1::Job& job) {

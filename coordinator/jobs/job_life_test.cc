@@ -87,7 +87,8 @@ TEST_CASE("the loss after the last allowed restart fails the job with its cause 
     REQUIRE(next.ok());
     CHECK(next->state == S::kFailed);
     CHECK(next->restarts == 2);
-    CHECK_THAT(next->reason, Catch::Contains("b/cpu0: worker died by signal 9") && Catch::Contains("2 restarts"));
+    CHECK_THAT(next->reason,
+               Catch::Contains("b/cpu0: worker died by signal 9") && Catch::Contains("2 restarts"));
   }
   const absl::StatusOr<JobLife> never = Next({S::kRunning, 0, 0, ""}, E::kLost, "gone");
   REQUIRE(never.ok());
@@ -111,7 +112,8 @@ bool CanReach(const JobLife& life, S wanted) {
   return false;
 }
 
-TEST_CASE("whatever happens, restarts stay in bounds, an end is final and every end stays in reach", "[property]") {
+TEST_CASE("whatever happens, restarts stay in bounds, an end is final and every end stays in reach",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);

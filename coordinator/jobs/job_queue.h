@@ -5,7 +5,7 @@
 
 #include "absl/types/span.h"
 
-// Which waiting job starts next, on which devices. Devices are named "node/device". Pure; safe from any thread.
+// Which waiting job starts next, on which devices ("node/device"). Pure; safe from any thread.
 namespace medley {
 
 struct WaitingJob {
@@ -14,8 +14,8 @@ struct WaitingJob {
   // The job needs all of these and nothing else. Empty: it takes all devices that are free.
   std::vector<std::string> devices;
 
-  // Of a job without `devices`: those it was given before and could not be planned on. It starts only once a device
-  // that is not among them is free.
+  // Of a job without `devices`: those it was given before and could not be planned on. It starts only once a
+  // device that is not among them is free.
   std::vector<std::string> tried_in_vain;
 };
 
@@ -25,13 +25,15 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-// First come, first served, device by device: the first job of `jobs` (in order of submission) that can start on the
-// `free` devices, or nothing. Call again, without the job and the devices granted, until nothing is granted.
+// First come, first served, device by device: the first job of `jobs` (in order of submission) that can start
+// on the `free` devices, or nothing. Call again, without the job and the devices granted, until nothing is
+// granted.
 //
-// A job that cannot start reserves what it wants: no later job gets those devices, so it starts as soon as they are
-// free and cannot be overtaken for ever. Thus a job that waits for named devices holds up only jobs that want one of
-// them, while one that takes whatever is free holds up everybody behind it. A named device that never comes keeps the
-// others of its job idle; whoever calls leaves out a job, or a name, that should not be waited for.
+// A job that cannot start reserves what it wants: no later job gets those devices, so it starts as soon as
+// they are free and cannot be overtaken for ever. Thus a job that waits for named devices holds up only jobs
+// that want one of them, while one that takes whatever is free holds up everybody behind it. A named device
+// that never comes keeps the others of its job idle; whoever calls leaves out a job, or a name, that should
+// not be waited for.
 std::optional<Grant> NextToStart(absl::Span<const WaitingJob> jobs, absl::Span<const std::string> free);
 
 }  // namespace medley

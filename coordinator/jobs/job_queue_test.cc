@@ -12,7 +12,8 @@ namespace {
 using Devices = std::vector<std::string>;
 
 TEST_CASE("the oldest job takes all that is free if it names nothing") {
-  CHECK(NextToStart({{"first", {}}, {"second", {}}}, Devices{"b/0", "a/0"}) == Grant{"first", {"a/0", "b/0"}});
+  CHECK(NextToStart({{"first", {}}, {"second", {}}}, Devices{"b/0", "a/0"}) ==
+        Grant{"first", {"a/0", "b/0"}});
 }
 
 TEST_CASE("nothing starts without devices or without jobs") {
@@ -50,7 +51,8 @@ TEST_CASE("a job that could not be planned starts again only with a device it ha
   CHECK(NextToStart({job}, Devices{"b/0", "c/0"}) == Grant{"big", {"b/0", "c/0"}});
 }
 
-TEST_CASE("jobs that want a common device start in the order of submission, and all start in the end", "[property]") {
+TEST_CASE("jobs that want a common device start in the order of submission, and all start in the end",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);

@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& c
   return devices;
 }
 
-// The newest profile of `kind` and `shape` that has `micro_batch`, or any size if it is 0. Null if there is none.
+// The newest profile of `kind` and `shape` that has `micro_batch`, or any size if it is 0. Null if there is
+// none.
 const v1::DeviceProfile* FindProfile(const v1::ClusterSpec& cluster, const std::string& kind, const std::string& shape,
                                      int micro_batch, const v1::BlockPassTimes** times) {
   const v1::DeviceProfile* newest = nullptr;

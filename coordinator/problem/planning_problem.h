@@ -10,8 +10,9 @@
 
 namespace medley {
 
-// What a device's profile for this job is kept under: everything that its passes' times depend on but the micro-batch
-// size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32"; the number of layers does not matter.
+// What a device's profile for this job is kept under: everything that its passes' times depend on but the
+// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32"; the number
+// of layers does not matter.
 std::string ShapeKey(const TrainingSpec& spec);
 
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
@@ -21,14 +22,14 @@ struct MissingProfile {
   std::vector<int> micro_batch_sizes;    // those that are missing, ascending
 };
 
-// The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it names none.
-// FailedPrecondition: the cluster has no devices; a named one is not in it.
+// The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it
+// names none. FailedPrecondition: the cluster has no devices; a named one is not in it.
 // InvalidArgument: two nodes, or two devices of a node, have the same name.
 absl::StatusOr<std::vector<std::string>> AllowedDevices(const v1::ConstraintSpec& constraints,
                                                         const v1::ClusterSpec& cluster);
 
-// What planning `spec` may choose from: its constraints, or with a pinned plan that plan's devices, micro-batch size and
-// schedule alone. `spec` must have passed DecodeJobSpec (runtime/codec/job_codec.h).
+// What planning `spec` may choose from: its constraints, or with a pinned plan that plan's devices,
+// micro-batch size and schedule alone. `spec` must have passed DecodeJobSpec (runtime/codec/job_codec.h).
 v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec);
 
 // What has to be measured before MakeProblem can succeed, one entry a kind. Errors as AllowedDevices.
@@ -36,12 +37,13 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
                                                             const v1::ConstraintSpec& constraints,
                                                             const v1::ClusterSpec& cluster);
 
-// The problem of planning `spec` on the allowed devices of `cluster`, whose messages must hold to their rules. Whether nodes
-// are alive and devices free is not looked at: give those that may be used.
+// The problem of planning `spec` on the allowed devices of `cluster`, whose messages must hold to their
+// rules. Whether nodes are alive and devices free is not looked at: give those that may be used.
 //
-// A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two devices of nodes
-// with an equal `host` (of one node if it has none) that share a core share a `processor`, and so does who shares one with
-// either. A pair's link is the newest one that names both, in either order, or else default_link.
+// A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
+// devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
+// and so does who shares one with either. A pair's link is the newest one that names both, in either order,
+// or else default_link.
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.

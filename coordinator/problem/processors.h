@@ -11,8 +11,8 @@ struct HeldCores {
   std::vector<uint32_t> cores;  // none: it computes on cores of its own
 };
 
-// Parallel to `devices`: equal for those that share a core, directly or through others. Numbered from 0 in the order of
-// `devices`.
+// Parallel to `devices`: equal for those that share a core, directly or through others. Numbered from 0 in
+// the order of `devices`.
 std::vector<int> SharedProcessors(const std::vector<HeldCores>& devices);
 
 }  // namespace medley

@@ -29,7 +29,7 @@ absl::StatusCode CodeOf(int sqlite_code, int system_error) {
     case SQLITE_AUTH:
       return absl::StatusCode::kFailedPrecondition;
     case SQLITE_IOERR:
-      // SQLite calls only a failed write "full"; extending its shared memory or syncing can meet a full disk too.
+      // SQLite calls only a failed write "full"; its shared memory or a sync can meet a full disk too.
       if (system_error == ENOSPC || system_error == EDQUOT) return absl::StatusCode::kResourceExhausted;
       return absl::StatusCode::kUnavailable;
     case SQLITE_BUSY:
@@ -86,7 +86,8 @@ int64_t Statement::Integer(int column) const { return sqlite3_column_int64(state
 std::string Statement::Binary(int column) const {
   const void* bytes = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
-  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
+  return bytes == nullptr ? std::string()
+                          : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Bytes max_size) {
@@ -128,7 +129,8 @@ absl::Status Database::Failure(int code) const {
   // Null if there was no memory for a connection.
   const int system_error = connection_ == nullptr ? 0 : sqlite3_system_errno(connection_);
   const char* words = connection_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(connection_);
-  return absl::Status(CodeOf(code, system_error), absl::StrCat(path_, ": ", words, " (SQLite code ", code, ")"));
+  return absl::Status(CodeOf(code, system_error),
+                      absl::StrCat(path_, ": ", words, " (SQLite code ", code, ")"));
 }
 
 absl::StatusOr<Transaction> Transaction::Begin(Database& database) {

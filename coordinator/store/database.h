@@ -49,7 +49,8 @@ class Statement {
 
  private:
   friend class Database;
-  Statement(class Database& database, sqlite3_stmt* statement) : database_(&database), statement_(statement) {}
+  Statement(class Database& database, sqlite3_stmt* statement)
+      : database_(&database), statement_(statement) {}
   void BindAt(int index, int64_t value);
   void BindAt(int index, uint32_t value) { BindAt(index, static_cast<int64_t>(value)); }
   void BindAt(int index, int value) { BindAt(index, static_cast<int64_t>(value)); }
@@ -72,8 +73,8 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // From here on a committed transaction survives a power cut (write-ahead log, synced at every commit), and readers in
-  // other processes are not in the way. Writes to the file's header.
+  // From here on a committed transaction survives a power cut (write-ahead log, synced at every commit), and
+  // readers in other processes are not in the way. Writes to the file's header.
   absl::Status UseWriteAheadLog();
 
   // `sql` is one statement; `values` take the places of its "?" in order. Text and blobs are copied.

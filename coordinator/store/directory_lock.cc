@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std:
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(descriptor));
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(absl::StrCat(path, " is locked: another process uses ", directory));
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is locked: another process uses ", directory));
     }
     return FromErrno(errno, absl::StrCat("locking ", path));
   }

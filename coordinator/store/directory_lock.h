@@ -6,12 +6,12 @@
 
 namespace medley {
 
-// The right to use a directory, alone among all processes and within this one. Ends with the object, or with the
-// process however that ends. Not inherited by programs that are executed.
+// The right to use a directory, alone among all processes and within this one. Ends with the object, or with
+// the process however that ends. Not inherited by programs that are executed.
 class DirectoryLock {
  public:
-  // Makes `directory` and its parents if they are missing, and locks `directory`/`file_name`, which stays there.
-  // FailedPrecondition: someone else has the lock; or the directory cannot be made or written to, with the cause.
+  // Makes `directory` and its parents if they are missing, and locks `directory`/`file_name`, which stays.
+  // FailedPrecondition: someone else has the lock; or the directory cannot be made or written to; with why.
   // ResourceExhausted: the disk is full. Each names the path at fault.
   static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(const std::string& directory,
                                                                 const std::string& file_name);

@@ -12,10 +12,11 @@ namespace {
 
 // `table` has the columns job, step and message.
 template <typename Message>
-absl::Status Append(Database& database, const std::string& table, int64_t job, absl::Span<const Message> messages) {
-  const std::string insert =
-      absl::StrCat("INSERT INTO ", table,
-                   " (job, step, message) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET message = excluded.message");
+absl::Status Append(Database& database, const std::string& table, int64_t job,
+                    absl::Span<const Message> messages) {
+  const std::string insert = absl::StrCat(
+      "INSERT INTO ", table,
+      " (job, step, message) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET message = excluded.message");
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
   for (const Message& message : messages) {
     ASSIGN_OR_RETURN(const std::string bytes, ToRow(message));
@@ -24,9 +25,11 @@ absl::Status Append(Database& database, const std::string& table, int64_t job, a
   return transaction.Commit();
 }
 
-absl::StatusOr<Statement> RowsAfter(Database& database, const std::string& table, int64_t job, uint32_t after_step) {
-  return database.Query(absl::StrCat("SELECT message FROM ", table, " WHERE job = ? AND step > ? ORDER BY step").c_str(),
-                        job, after_step);
+absl::StatusOr<Statement> RowsAfter(Database& database, const std::string& table, int64_t job,
+                                    uint32_t after_step) {
+  return database.Query(
+      absl::StrCat("SELECT message FROM ", table, " WHERE job = ? AND step > ? ORDER BY step").c_str(), job,
+      after_step);
 }
 
 }  // namespace
@@ -44,7 +47,8 @@ absl::Status Store::AppendValidations(const std::string& job_id,
   return Append(*database_, "validations", job, validations);
 }
 
-absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string& job_id, uint32_t after_step) {
+absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string& job_id,
+                                                              uint32_t after_step) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   return AllOf<v1::StepMetrics>(*database_, RowsAfter(*database_, "steps", job, after_step));
@@ -82,9 +86,9 @@ absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(
       std::vector<v1::LogLine> newest_first,
-      AllOf<v1::LogLine>(*database_,
-                         database_->Query("SELECT message FROM logs WHERE job = ? ORDER BY number DESC LIMIT ?", job,
-                                          std::max(limit, 0))));
+      AllOf<v1::LogLine>(
+          *database_, database_->Query("SELECT message FROM logs WHERE job = ? ORDER BY number DESC LIMIT ?",
+                                       job, std::max(limit, 0))));
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
 }
@@ -102,7 +106,8 @@ absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id) {
   ASSIGN_OR_RETURN(
       std::optional<v1::Trace> trace,
       FirstOf<v1::Trace>(*database_, database_->Query("SELECT message FROM traces WHERE job = ?", job)));
-  if (!trace.has_value()) return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
+  if (!trace.has_value())
+    return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
   return *std::move(trace);
 }
 

@@ -26,7 +26,8 @@ template <typename Message>
 absl::StatusOr<Message> FromRow(const Database& database, const Statement& row) {
   Message message;
   if (message.ParseFromString(row.Binary(0))) return message;
-  return absl::DataLossError(absl::StrCat(database.path(), " is damaged: a ", message.GetTypeName(), " cannot be read"));
+  return absl::DataLossError(
+      absl::StrCat(database.path(), " is damaged: a ", message.GetTypeName(), " cannot be read"));
 }
 
 template <typename Message>

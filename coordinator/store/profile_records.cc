@@ -16,11 +16,12 @@ namespace {
 
 constexpr size_t kMaxSizes = 64;  // DeviceProfile::times takes no more
 
-absl::StatusOr<std::optional<v1::DeviceProfile>> ReadProfile(Database& database, const std::string& device_kind,
+absl::StatusOr<std::optional<v1::DeviceProfile>> ReadProfile(Database& database,
+                                                             const std::string& device_kind,
                                                              const std::string& shape) {
   return FirstOf<v1::DeviceProfile>(
-      database,
-      database.Query("SELECT message FROM device_profiles WHERE device_kind = ? AND shape = ?", device_kind, shape));
+      database, database.Query("SELECT message FROM device_profiles WHERE device_kind = ? AND shape = ?",
+                               device_kind, shape));
 }
 
 // `newer` with the times of those sizes that only `older` has; ascending by size.
@@ -44,7 +45,9 @@ v1::DeviceProfile Merged(const v1::DeviceProfile& older, const v1::DeviceProfile
   return merged;
 }
 
-std::pair<std::string, std::string> EndsOf(const std::string& a, const std::string& b) { return std::minmax(a, b); }
+std::pair<std::string, std::string> EndsOf(const std::string& a, const std::string& b) {
+  return std::minmax(a, b);
+}
 
 }  // namespace
 
@@ -54,8 +57,9 @@ absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
   ASSIGN_OR_RETURN(const std::optional<v1::DeviceProfile> older,
                    ReadProfile(*database_, profile.device_kind(), profile.shape()));
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(Merged(older.value_or(v1::DeviceProfile()), profile)));
-  RETURN_IF_ERROR(database_->Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
-                                 profile.device_kind(), profile.shape(), Blob{bytes}));
+  RETURN_IF_ERROR(
+      database_->Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
+                     profile.device_kind(), profile.shape(), Blob{bytes}));
   return transaction.Commit();
 }
 
@@ -68,21 +72,22 @@ absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_k
   std::set<uint32_t> missing(micro_batch_sizes.begin(), micro_batch_sizes.end());
   for (const v1::BlockPassTimes& time : profile->times()) missing.erase(time.micro_batch_sequences());
   if (missing.empty()) return *std::move(profile);
-  return absl::NotFoundError(
-      absl::StrCat("nothing was measured for ", subject, " with micro-batches of ", absl::StrJoin(missing, ", ")));
+  return absl::NotFoundError(absl::StrCat("nothing was measured for ", subject, " with micro-batches of ",
+                                          absl::StrJoin(missing, ", ")));
 }
 
 absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {
   const MutexLock lock(mutex_);
-  return AllOf<v1::DeviceProfile>(*database_,
-                                  database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape"));
+  return AllOf<v1::DeviceProfile>(
+      *database_, database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape"));
 }
 
 absl::Status Store::PutLink(const v1::LinkProfile& link) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(link));
   const auto [first, second] = EndsOf(link.a(), link.b());
   const MutexLock lock(mutex_);
-  return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first, second, Blob{bytes});
+  return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first, second,
+                        Blob{bytes});
 }
 
 absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b) {
@@ -90,15 +95,17 @@ absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std:
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(std::optional<v1::LinkProfile> link,
                    FirstOf<v1::LinkProfile>(
-                       *database_,
-                       database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?", first, second)));
-  if (!link.has_value()) return absl::NotFoundError(absl::StrCat("the link between ", a, " and ", b, " was not measured"));
+                       *database_, database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?",
+                                                    first, second)));
+  if (!link.has_value())
+    return absl::NotFoundError(absl::StrCat("the link between ", a, " and ", b, " was not measured"));
   return *std::move(link);
 }
 
 absl::StatusOr<std::vector<v1::LinkProfile>> Store::ListLinks() {
   const MutexLock lock(mutex_);
-  return AllOf<v1::LinkProfile>(*database_, database_->Query("SELECT message FROM link_profiles ORDER BY a, b"));
+  return AllOf<v1::LinkProfile>(*database_,
+                                database_->Query("SELECT message FROM link_profiles ORDER BY a, b"));
 }
 
 }  // namespace medley

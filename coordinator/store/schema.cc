@@ -11,14 +11,15 @@ namespace {
 // "MDLY" in the file's header; `file` and other programs can tell.
 constexpr int64_t kApplicationId = 0x4d444c59;
 
-// Messages are kept whole, as bytes: a field that is added to one needs no new schema, and what is not a number
-// (a loss that blew up) survives, which a REAL column would turn into NULL.
+// Messages are kept whole, as bytes: a field that is added to one needs no new schema, and what is not a
+// number (a loss that blew up) survives, which a REAL column would turn into NULL.
 constexpr const char* kTables[] = {
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE jobs (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, request_id TEXT UNIQUE, "
     "ended INTEGER NOT NULL, message BLOB NOT NULL)",
     "CREATE INDEX unfinished_jobs ON jobs (number) WHERE ended = 0",
-    "CREATE TABLE steps (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step)) WITHOUT ROWID",
+    "CREATE TABLE steps (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step)) WITHOUT "
+    "ROWID",
     "CREATE TABLE validations (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step)) "
     "WITHOUT ROWID",
     // With rowids: without, SQLite gives every line of more than a quarter of a page a page of its own.
@@ -59,9 +60,9 @@ absl::Status CheckOrigin(Database& database) {
   }
   ASSIGN_OR_RETURN(const int64_t version, ReadInteger(database, "PRAGMA user_version"));
   if (version != kSchemaVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(database.path(), " has schema version ", version,
-                                                      "; this program knows version ", kSchemaVersion,
-                                                      version > kSchemaVersion ? ": a newer one wrote it" : ""));
+    return absl::FailedPreconditionError(
+        absl::StrCat(database.path(), " has schema version ", version, "; this program knows version ",
+                     kSchemaVersion, version > kSchemaVersion ? ": a newer one wrote it" : ""));
   }
   return absl::OkStatus();
 }

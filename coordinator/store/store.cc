@@ -18,20 +18,25 @@ int IsEnded(const v1::Job& job) {
          job.state() == v1::JOB_STATE_CANCELLED;
 }
 
-absl::Status NoSuchJob(const std::string& id) { return absl::NotFoundError(absl::StrCat("no job \"", id, "\"")); }
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("no job \"", id, "\""));
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory, const StoreOptions& options) {
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory,
+                                                   const StoreOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<DirectoryLock> lock, DirectoryLock::Acquire(directory, "medley.lock"));
-  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(directory + "/medley.db", options.max_size));
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                   Database::Open(directory + "/medley.db", options.max_size));
   RETURN_IF_ERROR(PrepareSchema(*database));
   return std::unique_ptr<Store>(new Store(options, std::move(lock), std::move(database)));
 }
 
 absl::StatusOr<int64_t> Store::NextOf(const std::string& counter) {
   RETURN_IF_ERROR(database_->Run(
-      "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1", counter));
+      "INSERT INTO counters (name, value) VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1",
+      counter));
   ASSIGN_OR_RETURN(Statement value, database_->Query("SELECT value FROM counters WHERE name = ?", counter));
   RETURN_IF_ERROR(value.Step().status());
   return value.Integer(0);
@@ -44,13 +49,15 @@ absl::StatusOr<int64_t> Store::NumberOf(const std::string& job_id) {
   return number.Integer(0);
 }
 
-absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::string& request_id, double now_seconds) {
+absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::string& request_id,
+                                         double now_seconds) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   if (!request_id.empty()) {
-    ASSIGN_OR_RETURN(std::optional<v1::Job> earlier,
-                     FirstOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE request_id = ?",
-                                                                   request_id)));
+    ASSIGN_OR_RETURN(
+        std::optional<v1::Job> earlier,
+        FirstOf<v1::Job>(*database_,
+                         database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
     if (earlier.has_value()) return *std::move(earlier);
   }
   ASSIGN_OR_RETURN(const int64_t number, NextOf("jobs"));
@@ -60,8 +67,8 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
   job.set_state(v1::JOB_STATE_QUEUED);
   job.set_submitted_at_seconds(now_seconds);
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(job));
-  RETURN_IF_ERROR(database_->Run("INSERT INTO jobs (number, id, ended, message) VALUES (?, ?, 0, ?)", number, job.id(),
-                                 Blob{bytes}));
+  RETURN_IF_ERROR(database_->Run("INSERT INTO jobs (number, id, ended, message) VALUES (?, ?, 0, ?)", number,
+                                 job.id(), Blob{bytes}));
   if (!request_id.empty()) {
     RETURN_IF_ERROR(database_->Run("UPDATE jobs SET request_id = ? WHERE number = ?", request_id, number));
   }
@@ -73,13 +80,15 @@ absl::Status Store::UpdateJob(const v1::Job& job) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(job));
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t number, NumberOf(job.id()));
-  return database_->Run("UPDATE jobs SET ended = ?, message = ? WHERE number = ?", IsEnded(job), Blob{bytes}, number);
+  return database_->Run("UPDATE jobs SET ended = ?, message = ? WHERE number = ?", IsEnded(job), Blob{bytes},
+                        number);
 }
 
 absl::StatusOr<v1::Job> Store::GetJob(const std::string& id) {
   const MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(std::optional<v1::Job> job,
-                   FirstOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE id = ?", id)));
+  ASSIGN_OR_RETURN(
+      std::optional<v1::Job> job,
+      FirstOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE id = ?", id)));
   if (!job.has_value()) return NoSuchJob(id);
   return *std::move(job);
 }
@@ -92,7 +101,8 @@ absl::StatusOr<std::vector<v1::Job>> Store::ListJobs(int limit) {
 
 absl::StatusOr<std::vector<v1::Job>> Store::UnfinishedJobs() {
   const MutexLock lock(mutex_);
-  return AllOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE ended = 0 ORDER BY number"));
+  return AllOf<v1::Job>(*database_,
+                        database_->Query("SELECT message FROM jobs WHERE ended = 0 ORDER BY number"));
 }
 
 absl::StatusOr<uint64_t> Store::NextEpoch() {

@@ -23,24 +23,27 @@ struct StoreOptions {
 
 // What the coordinator must not forget, in one SQLite file, `directory`/medley.db.
 //
-// A call that writes and returns OK is on disk, whole; one that fails has changed nothing. A call with several rows
-// costs one sync of the disk, as a call with one does.
+// A call that writes and returns OK is on disk, whole; one that fails has changed nothing. A call with
+// several rows costs one sync of the disk, as a call with one does.
+//
 // Thread-safe; every call blocks for the disk.
 //
-// Errors of every call, beside its own (database.h has them all): ResourceExhausted, the disk is full; DataLoss, the
-// file is damaged. Each names the file.
+// Errors of every call, beside its own (database.h has them all): ResourceExhausted, the disk is full;
+// DataLoss, the file is damaged. Each names the file.
 class Store {
  public:
-  // Makes `directory` and its parents if they are missing. Reads the whole file once, to see that it is whole.
-  // FailedPrecondition: another store has the directory open, in any process; the directory or the file cannot be
-  // written to; or the file is a newer version's or another program's.
-  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory, const StoreOptions& options = {});
+  // Makes `directory` and its parents if they are missing. Reads the whole file to see that it is whole.
+  // FailedPrecondition: another store has the directory open, in any process; the directory or the file
+  // cannot be written to; or the file is a newer version's or another program's.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory,
+                                                     const StoreOptions& options = {});
 
   // --- Jobs
 
-  // A new job, queued, submitted at `now_seconds` (unix), its id spec.name + "-" + a number that no job had before.
-  // If a job with this `request_id` exists (empty: none), that job as it is now.
-  absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id, double now_seconds);
+  // A new job, queued, submitted at `now_seconds` (unix), its id spec.name + "-" + a number that no job had
+  // before. If a job with this `request_id` exists (empty: none), that job as it is now.
+  absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id,
+                                    double now_seconds);
 
   // Replaces the job with `job`'s id by `job`, every field of it.
   // NotFound: no such job.
@@ -62,11 +65,13 @@ class Store {
 
   // A step that is there already, from before a restart, is replaced.
   absl::Status AppendSteps(const std::string& job_id, absl::Span<const v1::StepMetrics> steps);
-  absl::Status AppendValidations(const std::string& job_id, absl::Span<const v1::ValidationMetrics> validations);
+  absl::Status AppendValidations(const std::string& job_id,
+                                 absl::Span<const v1::ValidationMetrics> validations);
 
   // Those of steps after `after_step`, ascending.
   absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step);
-  absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id, uint32_t after_step);
+  absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id,
+                                                                     uint32_t after_step);
 
   // Drops the oldest lines above StoreOptions::log_lines_per_job.
   absl::Status AppendLogs(const std::string& job_id, absl::Span<const v1::LogLine> lines);
@@ -81,11 +86,12 @@ class Store {
 
   // --- What was measured
 
-  // Takes the profile in under its device kind and shape. Times of micro-batch sizes that it does not have are kept
-  // from the profile before, up to 64 sizes in all, and then `workspace_bytes` and `copy_bytes_per_parameter` are the
-  // larger of both; everything else is the new one's.
+  // Takes the profile in under its device kind and shape. Times of micro-batch sizes that it does not have
+  // are kept from the profile before, up to 64 sizes in all, and then `workspace_bytes` and
+  // `copy_bytes_per_parameter` are the larger of both; everything else is the new one's.
   absl::Status PutProfile(const v1::DeviceProfile& profile);
-  // NotFound: nothing was measured for these, or not for all of `micro_batch_sizes`; names those that are missing.
+  // NotFound: nothing was measured for these, or not for all of `micro_batch_sizes`; names those
+  // that are missing.
   absl::StatusOr<v1::DeviceProfile> FindProfile(const std::string& device_kind, const std::string& shape,
                                                 absl::Span<const uint32_t> micro_batch_sizes);
   // By device kind and shape.

@@ -21,8 +21,8 @@ std::vector<std::string> IdsOf(const std::vector<v1::Job>& jobs) {
   return ids;
 }
 
-v1::DeviceProfile ProfileOf(const std::string& kind, const std::string& shape, const std::vector<uint32_t>& sizes,
-                            double seconds) {
+v1::DeviceProfile ProfileOf(const std::string& kind, const std::string& shape,
+                            const std::vector<uint32_t>& sizes, double seconds) {
   v1::DeviceProfile profile;
   profile.set_device_kind(kind);
   profile.set_shape(shape);
@@ -73,7 +73,8 @@ TEST_CASE("jobs are listed newest first, and those that have not ended in order 
   CHECK(IdsOf(*store->ListJobs(3)) == std::vector<std::string>{"j-9", "j-8", "j-7"});
   CHECK(store->ListJobs(100)->size() == 9);
   CHECK(store->ListJobs(0)->empty());
-  CHECK(IdsOf(*store->UnfinishedJobs()) == std::vector<std::string>{"j-1", "j-2", "j-3", "j-4", "j-5", "j-6"});
+  CHECK(IdsOf(*store->UnfinishedJobs()) ==
+        std::vector<std::string>{"j-1", "j-2", "j-3", "j-4", "j-5", "j-6"});
   v1::Job unknown;
   unknown.set_id("j-10");
   CHECK(absl::IsNotFound(store->UpdateJob(unknown)));

@@ -15,7 +15,7 @@ struct AdamWStep {
   float gradient_scale;
   float beta1, one_minus_beta1;  // 1 - beta1 subtracted in f32
   float beta2, one_minus_beta2;
-  float correction1;             // 1 - beta1^step, in f64, then rounded
+  float correction1;  // 1 - beta1^step, in f64, then rounded
   float correction2;
   float epsilon, learning_rate, weight_decay;
 };

@@ -7,7 +7,8 @@ namespace medley {
 
 // Each returns
 //   OutOfRange       a slice passes the end of its buffer, or has fewer elements than the shape needs;
-//   InvalidArgument  a size is negative, a slice has no buffer, or its offset is not a multiple of its element size.
+//   InvalidArgument  a size is negative, a slice has no buffer, or its offset is not a multiple of its
+//   element size.
 // The message names the op, the field and the figures. Reads sizes alone, never contents. Pure.
 absl::Status CheckArguments(const MatmulArgs& args);
 absl::Status CheckArguments(const LayerNormForwardArgs& args);

@@ -14,8 +14,8 @@ absl::Status CpuOps::Accept(const Args& args) {
   return Ready();
 }
 
-// Elementwise work is cut into chunks of this many elements, whatever the number of threads; 64 KiB a stream stays in
-// the second-level cache.
+// Elementwise work is cut into chunks of this many elements, whatever the number of threads; 64 KiB a stream
+// stays in the second-level cache.
 inline constexpr int64_t kChunkElements = 16384;
 
 // Calls work(first, count) for every chunk of [0, elements), by all threads if there is more than one chunk.

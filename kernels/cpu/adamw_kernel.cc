@@ -2,7 +2,8 @@
 
 #include "kernels/arguments/adamw_step.h"
 
-// Compiled once for each instruction set, always without fused multiply-add; see MakeAdamWStep for the operations.
+// Compiled once for each instruction set, always without fused multiply-add; see MakeAdamWStep for the
+// operations.
 namespace medley {
 
 void MEDLEY_ADAMW(const AdamWStep& step, float* __restrict parameter, const float* __restrict gradient,

@@ -6,8 +6,8 @@
 
 #include "kernels/cpu/accept.h"
 
-// Blocked causal attention: a block of queries against the keys up to its end, so that the scores of one block only
-// are in memory and what the mask hides is not computed, but for the block's own corner.
+// Blocked causal attention: a block of queries against the keys up to its end, so that the scores of one
+// block only are in memory and what the mask hides is not computed, but for the block's own corner.
 namespace medley {
 namespace {
 
@@ -27,28 +27,46 @@ struct Head {
 template <typename Args>
 Head MakeHead(const Args& args, int64_t batch, int64_t head) {
   const int64_t width = args.heads * args.head_size;
-  const float* query = HostPointer<float>(args.qkv) + batch * args.sequence * 3 * width + head * args.head_size;
-  return {.query = query, .key = query + width, .value = query + 2 * width, .qkv_stride = 3 * width,
-          .out_stride = width, .sequence = args.sequence, .size = args.head_size,
+  const float* query =
+      HostPointer<float>(args.qkv) + batch * args.sequence * 3 * width + head * args.head_size;
+  return {.query = query,
+          .key = query + width,
+          .value = query + 2 * width,
+          .qkv_stride = 3 * width,
+          .out_stride = width,
+          .sequence = args.sequence,
+          .size = args.head_size,
           .scale = 1.0f / std::sqrt(static_cast<float>(args.head_size))};
 }
 
 // scores[rows, keys] = scale * query key^T, for the queries from `first` on.
 void Scores(const Head& head, int64_t first, int64_t rows, int64_t keys, float* scores) {
-  MultiplyF32({.m = rows, .n = keys, .k = head.size, .a = {head.query + first * head.qkv_stride, head.qkv_stride},
-               .b = {head.key, head.qkv_stride, Transpose::kYes}, .c = scores, .c_stride = keys, .scale = head.scale});
+  MultiplyF32({.m = rows,
+               .n = keys,
+               .k = head.size,
+               .a = {head.query + first * head.qkv_stride, head.qkv_stride},
+               .b = {head.key, head.qkv_stride, Transpose::kYes},
+               .c = scores,
+               .c_stride = keys,
+               .scale = head.scale});
 }
 
 // `scratch`: kBlockRows * (sequence + 1) floats.
-void ForwardHead(const VectorKernels& kernels, const Head& head, float* out, float* log_sum_exp, float* scratch) {
+void ForwardHead(const VectorKernels& kernels, const Head& head, float* out, float* log_sum_exp,
+                 float* scratch) {
   float* scores = scratch + kBlockRows;
   for (int64_t first = 0; first < head.sequence; first += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, head.sequence - first), keys = first + rows;
     Scores(head, first, rows, keys, scores);
     kernels.softmax_rows(scores, rows, keys, first + 1, scratch, log_sum_exp + first);
     float* block_out = out + first * head.out_stride;
-    MultiplyF32({.m = rows, .n = head.size, .k = keys, .a = {scores, keys}, .b = {head.value, head.qkv_stride},
-                 .c = block_out, .c_stride = head.out_stride});
+    MultiplyF32({.m = rows,
+                 .n = head.size,
+                 .k = keys,
+                 .a = {scores, keys},
+                 .b = {head.value, head.qkv_stride},
+                 .c = block_out,
+                 .c_stride = head.out_stride});
     kernels.scale_rows(block_out, rows, head.size, head.out_stride, scratch);
   }
 }
@@ -70,16 +88,39 @@ void BackwardHead(const VectorKernels& kernels, const Head& head, const float* o
     const Matrix block_dout{dout + first * head.out_stride, head.out_stride};
     kernels.dot_rows(block_dout.data, out + first * head.out_stride, rows, head.size, head.out_stride, delta);
     Scores(head, first, rows, keys, probability);
-    MultiplyF32({.m = rows, .n = keys, .k = head.size, .a = block_dout,
-                 .b = {head.value, head.qkv_stride, Transpose::kYes}, .c = d_score, .c_stride = keys});
+    MultiplyF32({.m = rows,
+                 .n = keys,
+                 .k = head.size,
+                 .a = block_dout,
+                 .b = {head.value, head.qkv_stride, Transpose::kYes},
+                 .c = d_score,
+                 .c_stride = keys});
     kernels.softmax_backward_rows(probability, d_score, rows, keys, first + 1, log_sum_exp + first, delta);
-    MultiplyF32({.m = rows, .n = head.size, .k = keys, .a = {d_score, keys}, .b = {head.key, head.qkv_stride},
-                 .c = d_query + first * head.qkv_stride, .c_stride = head.qkv_stride, .scale = head.scale});
-    MultiplyF32({.m = keys, .n = head.size, .k = rows, .a = {d_score, keys, Transpose::kYes},
-                 .b = {head.query + first * head.qkv_stride, head.qkv_stride}, .c = d_key,
-                 .c_stride = head.qkv_stride, .scale = head.scale, .store = store});
-    MultiplyF32({.m = keys, .n = head.size, .k = rows, .a = {probability, keys, Transpose::kYes}, .b = block_dout,
-                 .c = d_value, .c_stride = head.qkv_stride, .store = store});
+    MultiplyF32({.m = rows,
+                 .n = head.size,
+                 .k = keys,
+                 .a = {d_score, keys},
+                 .b = {head.key, head.qkv_stride},
+                 .c = d_query + first * head.qkv_stride,
+                 .c_stride = head.qkv_stride,
+                 .scale = head.scale});
+    MultiplyF32({.m = keys,
+                 .n = head.size,
+                 .k = rows,
+                 .a = {d_score, keys, Transpose::kYes},
+                 .b = {head.query + first * head.qkv_stride, head.qkv_stride},
+                 .c = d_key,
+                 .c_stride = head.qkv_stride,
+                 .scale = head.scale,
+                 .store = store});
+    MultiplyF32({.m = keys,
+                 .n = head.size,
+                 .k = rows,
+                 .a = {probability, keys, Transpose::kYes},
+                 .b = block_dout,
+                 .c = d_value,
+                 .c_stride = head.qkv_stride,
+                 .store = store});
   }
 }
 
@@ -109,8 +150,10 @@ absl::Status CpuOps::AttentionForward(const AttentionForwardArgs& args) {
     ForEachHead(args, scratch_.Floats(threads_ * scratch_floats), scratch_floats,
                 [&](int64_t batch, int64_t h, float* scratch) {
                   const Head head = MakeHead(args, batch, h);
-                  float* out = HostPointer<float>(args.out) + batch * args.sequence * head.out_stride + h * head.size;
-                  float* log_sum_exp = HostPointer<float>(args.log_sum_exp) + (batch * args.heads + h) * args.sequence;
+                  float* out =
+                      HostPointer<float>(args.out) + batch * args.sequence * head.out_stride + h * head.size;
+                  float* log_sum_exp =
+                      HostPointer<float>(args.log_sum_exp) + (batch * args.heads + h) * args.sequence;
                   ForwardHead(kernels_, head, out, log_sum_exp, scratch);
                 });
   });
@@ -124,11 +167,12 @@ absl::Status CpuOps::AttentionBackward(const AttentionBackwardArgs& args) {
                 [&](int64_t batch, int64_t h, float* scratch) {
                   const Head head = MakeHead(args, batch, h);
                   const int64_t out_offset = batch * args.sequence * head.out_stride + h * head.size;
-                  BackwardHead(kernels_, head, HostPointer<float>(args.out) + out_offset,
-                               HostPointer<float>(args.dout) + out_offset,
-                               HostPointer<float>(args.log_sum_exp) + (batch * args.heads + h) * args.sequence,
-                               HostPointer<float>(args.dqkv) + batch * args.sequence * head.qkv_stride + h * head.size,
-                               scratch);
+                  BackwardHead(
+                      kernels_, head, HostPointer<float>(args.out) + out_offset,
+                      HostPointer<float>(args.dout) + out_offset,
+                      HostPointer<float>(args.log_sum_exp) + (batch * args.heads + h) * args.sequence,
+                      HostPointer<float>(args.dqkv) + batch * args.sequence * head.qkv_stride + h * head.size,
+                      scratch);
                 });
   });
 }

@@ -63,7 +63,8 @@ absl::Status Become(CpuVariant variant, const std::vector<int>& cores) {
   }
   RETURN_IF_ERROR(BindProcess(cores));
   if (dnnl_set_max_cpu_isa(IsaLimit(variant)) != dnnl_success) {
-    return absl::FailedPreconditionError("oneDNN was used before the device was opened; it no longer takes a limit");
+    return absl::FailedPreconditionError(
+        "oneDNN was used before the device was opened; it no longer takes a limit");
   }
   // Chosen by OpenMP from the machine's load otherwise, which would change the order of sums.
   omp_set_dynamic(0);

@@ -19,8 +19,8 @@ CpuOps::CpuOps(HostQueue& queue, const VectorKernels& kernels, std::vector<int> 
 
 absl::Status CpuOps::Ready() {
   RETURN_IF_ERROR(queue_.error());
-  // OpenMP keeps its number of threads for each submitting thread. That threads are where they should be was seen to
-  // by the opening: threads started later inherit it.
+  // OpenMP keeps its number of threads for each submitting thread. That threads are where they should be was
+  // seen to by the opening: threads started later inherit it.
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   return absl::OkStatus();
 }
@@ -31,8 +31,8 @@ absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
     work();
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
-    return queue_.Poison(absl::ResourceExhaustedError(
-        absl::StrCat(op, ": the host has no memory left for scratch; ", workspace().value, " B are held already")));
+    return queue_.Poison(absl::ResourceExhaustedError(absl::StrCat(
+        op, ": the host has no memory left for scratch; ", workspace().value, " B are held already")));
   } catch (const std::exception& error) {
     return queue_.Poison(absl::InternalError(absl::StrCat(op, ": ", error.what())));
   }
@@ -44,8 +44,10 @@ absl::Status CpuOps::Matmul(const MatmulArgs& args) {
     float* c = HostPointer<float>(args.c);
     const float* bias = HostPointer<float>(args.bias);
     Product product{.m = args.m, .n = args.n, .k = args.k, .c = c, .c_stride = args.n, .store = args.store};
-    product.a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k, args.transpose_a};
-    product.b = {HostPointer<float>(args.b), args.transpose_b == Transpose::kYes ? args.k : args.n, args.transpose_b};
+    product.a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k,
+                 args.transpose_a};
+    product.b = {HostPointer<float>(args.b), args.transpose_b == Transpose::kYes ? args.k : args.n,
+                 args.transpose_b};
     if (bias != nullptr) {
       // The rows of c begin as the bias and the product is added: no pass over c after it.
       const bool add = args.store == Store::kAdd;

@@ -15,7 +15,8 @@ namespace medley {
 // The ops over `queue`'s buffers; see CpuBackend. One file an op family defines them.
 class CpuOps final : public Ops {
  public:
-  // `queue` and `kernels` outlive the ops. Computes with one thread on each of `cores`, which the process is bound to.
+  // `queue` and `kernels` outlive the ops. Computes with one thread on each of `cores`, which the process is
+  // bound to.
   CpuOps(HostQueue& queue, const VectorKernels& kernels, std::vector<int> cores, Bf16Matmul bf16);
 
   absl::Status Matmul(const MatmulArgs& args) override;
@@ -37,13 +38,14 @@ class CpuOps final : public Ops {
   Bytes workspace() const override { return scratch_.size() + gemm_.kept(); }
 
  private:
-  // Checks the arguments and the queue, and readies the calling thread: its cores and its number of OpenMP threads.
+  // Checks the arguments and the queue, and readies the calling thread: its cores and its number of OpenMP
+  // threads.
   template <typename Args>
   absl::Status Accept(const Args& args);
   absl::Status Ready();
 
-  // Runs `work` with subnormal numbers taken as zero. What it throws (no memory for scratch, an error of oneDNN)
-  // poisons the queue and is returned.
+  // Runs `work` with subnormal numbers taken as zero. What it throws (no memory for scratch, an error of
+  // oneDNN) poisons the queue and is returned.
   absl::Status Run(const char* op, const std::function<void()>& work);
 
   HostQueue& queue_;

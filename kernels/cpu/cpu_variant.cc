@@ -12,7 +12,8 @@
 namespace medley {
 namespace {
 
-constexpr std::array kVariants = {CpuVariant::kAmx, CpuVariant::kAvx512, CpuVariant::kAvx2, CpuVariant::kSse41};
+constexpr std::array kVariants = {CpuVariant::kAmx, CpuVariant::kAvx512, CpuVariant::kAvx2,
+                                  CpuVariant::kSse41};
 
 // Linux' arch_prctl codes and the number of the tile data state; glibc's headers here do not have them.
 constexpr int kGetPermittedStates = 0x1022;
@@ -85,7 +86,8 @@ std::string RequestTiles() {
     return std::string("the operating system refuses the AMX tile registers: ") + std::strerror(errno);
   }
   uint64_t permitted = 0;
-  if (syscall(SYS_arch_prctl, kGetPermittedStates, &permitted) != 0 || (permitted >> kTileDataState & 1) == 0) {
+  if (syscall(SYS_arch_prctl, kGetPermittedStates, &permitted) != 0 ||
+      (permitted >> kTileDataState & 1) == 0) {
     return "the operating system did not permit the AMX tile registers";
   }
   return "";

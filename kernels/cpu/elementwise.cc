@@ -11,7 +11,8 @@ absl::Status CpuOps::Add(const AddArgs& args) {
   const float* a = HostPointer<float>(args.a);
   const float* b = HostPointer<float>(args.b);
   float* c = HostPointer<float>(args.c);
-  ForEachChunk(args.elements, [&](int64_t first, int64_t count) { kernels_.add(a + first, b + first, c + first, count); });
+  ForEachChunk(args.elements,
+               [&](int64_t first, int64_t count) { kernels_.add(a + first, b + first, c + first, count); });
   return absl::OkStatus();
 }
 
@@ -57,7 +58,8 @@ absl::Status CpuOps::SquaredNorm(const SquaredNormArgs& args) {
 absl::Status CpuOps::Fill(const FillArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   float* x = HostPointer<float>(args.x);
-  ForEachChunk(args.elements, [&](int64_t first, int64_t count) { kernels_.fill(x + first, args.value, count); });
+  ForEachChunk(args.elements,
+               [&](int64_t first, int64_t count) { kernels_.fill(x + first, args.value, count); });
   return absl::OkStatus();
 }
 

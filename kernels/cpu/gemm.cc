@@ -33,10 +33,9 @@ void MultiplyF32(const Product& product) {
     return;
   }
   const auto letter = [](const Matrix& matrix) { return matrix.transpose == Transpose::kYes ? 'T' : 'N'; };
-  const dnnl_status_t status =
-      dnnl_sgemm(letter(product.a), letter(product.b), product.m, product.n, product.k, product.scale,
-                 product.a.data, product.a.stride, product.b.data, product.b.stride, beta, product.c,
-                 product.c_stride);
+  const dnnl_status_t status = dnnl_sgemm(
+      letter(product.a), letter(product.b), product.m, product.n, product.k, product.scale, product.a.data,
+      product.a.stride, product.b.data, product.b.stride, beta, product.c, product.c_stride);
   if (status != dnnl_success) {
     throw std::runtime_error("dnnl_sgemm failed with status " + std::to_string(static_cast<int>(status)));
   }

@@ -14,7 +14,8 @@ namespace medley {
 // How Precision::kBf16 is computed: with bf16 instructions, or in f32 as if it were kF32.
 enum class Bf16Matmul { kNative, kAsF32 };
 
-// A matrix in row-major memory, `stride` elements from row to row; with Transpose::kYes it is read as its transpose.
+// A matrix in row-major memory, `stride` elements from row to row; with Transpose::kYes it is read as its
+// transpose.
 struct Matrix {
   const float* data = nullptr;
   int64_t stride = 0;
@@ -31,8 +32,8 @@ struct Product {
   medley::Store store = medley::Store::kOverwrite;
 };
 
-// In f32, by oneDNN's sgemm, with the calling OpenMP thread's team (alone inside a parallel region). Thread-safe.
-// Throws std::runtime_error if oneDNN fails.
+// In f32, by oneDNN's sgemm, with the calling OpenMP thread's team (alone inside a parallel region).
+// Thread-safe. Throws std::runtime_error if oneDNN fails.
 void MultiplyF32(const Product& product);
 
 // Products in either precision for one device. Not thread-safe. Throws dnnl::error or std::bad_alloc.

@@ -23,7 +23,8 @@ absl::Status CpuOps::HeadLoss(const HeadLossArgs& args) {
     float* dx = HostPointer<float>(args.dx);
     float* dweight = HostPointer<float>(args.dweight);
     const int64_t columns = args.columns, vocabulary = args.vocabulary;
-    const int64_t most = std::max(kFewestRows, kLogitsBytes / (vocabulary * static_cast<int64_t>(sizeof(float))));
+    const int64_t most =
+        std::max(kFewestRows, kLogitsBytes / (vocabulary * static_cast<int64_t>(sizeof(float))));
     // Chunks of equal height: a last chunk of a few rows would read and write the whole weight for little.
     const int64_t chunks = (args.rows + most - 1) / most;
     float* logits = scratch_.Floats((args.rows + chunks - 1) / chunks * vocabulary);
@@ -31,23 +32,39 @@ absl::Status CpuOps::HeadLoss(const HeadLossArgs& args) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t first = args.rows * chunk / chunks, rows = args.rows * (chunk + 1) / chunks - first;
       const float* chunk_x = x + first * columns;
-      gemm_.Multiply({.m = rows, .n = vocabulary, .k = columns, .a = {chunk_x, columns},
-                      .b = {weight, columns, Transpose::kYes}, .c = logits, .c_stride = vocabulary},
+      gemm_.Multiply({.m = rows,
+                      .n = vocabulary,
+                      .k = columns,
+                      .a = {chunk_x, columns},
+                      .b = {weight, columns, Transpose::kYes},
+                      .c = logits,
+                      .c_stride = vocabulary},
                      args.precision, Constness::kParameter);
 #pragma omp parallel for schedule(static) if (rows * vocabulary > kChunkElements)
       for (int64_t r = 0; r < rows; ++r) {
         float* row = logits + r * vocabulary;
         const int64_t target = targets[first + r];
-        losses[first + r] = dx == nullptr
-                                ? kernels_.head_loss_row(row, vocabulary, target)
-                                : kernels_.head_loss_gradient_row(row, vocabulary, target, args.gradient_scale);
+        losses[first + r] =
+            dx == nullptr ? kernels_.head_loss_row(row, vocabulary, target)
+                          : kernels_.head_loss_gradient_row(row, vocabulary, target, args.gradient_scale);
       }
       if (dx == nullptr) continue;
-      gemm_.Multiply({.m = rows, .n = columns, .k = vocabulary, .a = {logits, vocabulary}, .b = {weight, columns},
-                      .c = dx + first * columns, .c_stride = columns},
+      gemm_.Multiply({.m = rows,
+                      .n = columns,
+                      .k = vocabulary,
+                      .a = {logits, vocabulary},
+                      .b = {weight, columns},
+                      .c = dx + first * columns,
+                      .c_stride = columns},
                      args.precision, Constness::kParameter);
-      gemm_.Multiply({.m = vocabulary, .n = columns, .k = rows, .a = {logits, vocabulary, Transpose::kYes},
-                      .b = {chunk_x, columns}, .c = dweight, .c_stride = columns, .store = Store::kAdd},
+      gemm_.Multiply({.m = vocabulary,
+                      .n = columns,
+                      .k = rows,
+                      .a = {logits, vocabulary, Transpose::kYes},
+                      .b = {chunk_x, columns},
+                      .c = dweight,
+                      .c_stride = columns,
+                      .store = Store::kAdd},
                      args.precision, Constness::kVaries);
     }
     double loss = 0;

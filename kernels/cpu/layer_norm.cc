@@ -22,13 +22,14 @@ absl::Status CpuOps::LayerNormForward(const LayerNormForwardArgs& args) {
 #pragma omp parallel for schedule(static) if (args.rows * columns > kChunkElements)
   for (int64_t first = 0; first < args.rows; first += kRowsPerChunk) {
     const int64_t rows = std::min(kRowsPerChunk, args.rows - first);
-    kernels_.layer_norm_forward(x + first * columns, gamma, beta, y + first * columns, mean + first, rstd + first,
-                                rows, columns, args.epsilon);
+    kernels_.layer_norm_forward(x + first * columns, gamma, beta, y + first * columns, mean + first,
+                                rstd + first, rows, columns, args.epsilon);
   }
   return absl::OkStatus();
 }
 
-// Each thread takes one run of rows and has its own sums of dgamma and dbeta, which are then added in thread order.
+// Each thread takes one run of rows and has its own sums of dgamma and dbeta, which are then added in thread
+// order.
 absl::Status CpuOps::LayerNormBackward(const LayerNormBackwardArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   if (args.columns == 0) return absl::OkStatus();
@@ -48,8 +49,9 @@ absl::Status CpuOps::LayerNormBackward(const LayerNormBackwardArgs& args) {
     for (int part = 0; part < parts; ++part) {
       const int64_t first = args.rows * part / parts, last = args.rows * (part + 1) / parts;
       float* dgamma = sums + part * 2 * columns;
-      kernels_.layer_norm_backward(dy + first * columns, x + first * columns, gamma, mean + first, rstd + first,
-                                   dx + first * columns, dgamma, dgamma + columns, last - first, columns, add);
+      kernels_.layer_norm_backward(dy + first * columns, x + first * columns, gamma, mean + first,
+                                   rstd + first, dx + first * columns, dgamma, dgamma + columns, last - first,
+                                   columns, add);
     }
     kernels_.sum_rows(sums, parts, columns, 2 * columns, HostPointer<float>(args.dgamma));
     kernels_.sum_rows(sums + columns, parts, columns, 2 * columns, HostPointer<float>(args.dbeta));

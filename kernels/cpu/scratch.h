@@ -6,7 +6,8 @@
 
 namespace medley {
 
-// One growing block of memory that ops use one after another. Contents are undefined between ops. Not thread-safe.
+// One growing block of memory that ops use one after another. Contents are undefined between ops. Not
+// thread-safe.
 class Scratch {
  public:
   // At least `count` floats, aligned to 64 bytes, until the next call. Throws std::bad_alloc.

@@ -3,11 +3,19 @@
 _COPTS = {
     "Sse41": ["-msse4.1"],
     "Avx2": ["-mavx2", "-mfma"],
-    "Avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512"],
+    "Avx512": [
+        "-mavx2",
+        "-mfma",
+        "-mavx512f",
+        "-mavx512bw",
+        "-mavx512dq",
+        "-mavx512vl",
+        "-mprefer-vector-width=512",
+    ],
 }
 
 def vector_kernel_libraries(name):
-    """`name`: all variants of vector_kernels.cc and adamw_kernel.cc; each defines the table kVectorKernels<Variant>."""
+    """`name`: vector_kernels.cc and adamw_kernel.cc in every variant; each defines kVectorKernels<Variant>."""
     for variant, copts in _COPTS.items():
         defines = ["MEDLEY_VECTOR_KERNELS=kVectorKernels" + variant, "MEDLEY_ADAMW=AdamW" + variant]
         native.cc_library(

@@ -2,13 +2,15 @@
 
 #include "kernels/cpu/vector_types.h"
 
-// Compiled once for each instruction set, with MEDLEY_VECTOR_KERNELS the name of the table and MEDLEY_ADAMW that of
-// the AdamW loop. The rules at the top of vector_types.h hold here too; std functions are called through C's.
+// Compiled once for each instruction set, with MEDLEY_VECTOR_KERNELS the name of the table and MEDLEY_ADAMW
+// that of the AdamW loop. The rules at the top of vector_types.h hold here too; std functions are called
+// through C's.
 extern "C" double log(double) noexcept;
 
 namespace medley {
 
-void MEDLEY_ADAMW(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v, int64_t count);
+void MEDLEY_ADAMW(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v,
+                  int64_t count);
 
 namespace {
 
@@ -48,8 +50,8 @@ inline float SumOver(const float* x, int64_t count, Function function) {
   return sum;
 }
 
-void LayerNormForward(const float* x, const float* gamma, const float* beta, float* y, float* mean, float* rstd,
-                      int64_t rows, int64_t columns, float epsilon) {
+void LayerNormForward(const float* x, const float* gamma, const float* beta, float* y, float* mean,
+                      float* rstd, int64_t rows, int64_t columns, float epsilon) {
   const float inverse = 1.0f / static_cast<float>(columns);
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     const float center = SumOver(x, columns, [](Floats v) { return v; }) * inverse;
@@ -66,8 +68,9 @@ void LayerNormForward(const float* x, const float* gamma, const float* beta, flo
   }
 }
 
-void LayerNormBackward(const float* dy, const float* x, const float* gamma, const float* mean, const float* rstd,
-                       float* dx, float* dgamma, float* dbeta, int64_t rows, int64_t columns, int add_dx) {
+void LayerNormBackward(const float* dy, const float* x, const float* gamma, const float* mean,
+                       const float* rstd, float* dx, float* dgamma, float* dbeta, int64_t rows,
+                       int64_t columns, int add_dx) {
   const float inverse = 1.0f / static_cast<float>(columns);
   for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
     const float center = mean[r], scale = rstd[r];
@@ -221,8 +224,8 @@ void SumRows(const float* x, int64_t rows, int64_t columns, int64_t stride, floa
     int64_t c = 0;
     for (; c + kLanes <= columns; c += kLanes) {
       const float* at = x + c;
-      Store(out + c, Load(out + c) + ((Load(at) + Load(at + stride)) +
-                                      (Load(at + 2 * stride) + Load(at + 3 * stride))));
+      Store(out + c, Load(out + c) +
+                         ((Load(at) + Load(at + stride)) + (Load(at + 2 * stride) + Load(at + 3 * stride))));
     }
     for (; c < columns; ++c) {
       out[c] += (x[c] + x[c + stride]) + (x[c + 2 * stride] + x[c + 3 * stride]);
@@ -241,9 +244,10 @@ double SquaredNorm(const float* x, int64_t count) {
   Doubles even{}, odd{};
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    const Doubles low = __builtin_convertvector((HalfFloats)*reinterpret_cast<const UnalignedHalf*>(x + i), Doubles);
+    const Doubles low =
+        __builtin_convertvector((HalfFloats) * reinterpret_cast<const UnalignedHalf*>(x + i), Doubles);
     const Doubles high =
-        __builtin_convertvector((HalfFloats)*reinterpret_cast<const UnalignedHalf*>(x + i + half), Doubles);
+        __builtin_convertvector((HalfFloats) * reinterpret_cast<const UnalignedHalf*>(x + i + half), Doubles);
     even += low * low;
     odd += high * high;
   }

@@ -5,9 +5,9 @@ namespace medley {
 
 struct AdamWStep;
 
-// The inner loops of the CPU ops, single-threaded, compiled once for each instruction set from the same source.
-// Pointers need no alignment beyond their element's. A function's results depend on its arguments and its
-// instruction set alone. Where a sum runs over a row, its order is fixed.
+// The inner loops of the CPU ops, single-threaded, compiled once for each instruction set from the same
+// source. Pointers need no alignment beyond their element's. A function's results depend on its arguments and
+// its instruction set alone. Where a sum runs over a row, its order is fixed.
 struct VectorKernels {
   void (*gelu_forward)(const float* x, float* y, int64_t count);
   void (*gelu_backward)(const float* x, const float* dy, float* dx, int64_t count);
@@ -26,8 +26,8 @@ struct VectorKernels {
                        float* log_sum_exp);
   // As above, scores become probabilities exp(score - log_sum_exp[r]) and d_probability becomes
   // probability * (d_probability - delta[r]); both 0 in the rest of the row.
-  void (*softmax_backward_rows)(float* scores, float* d_probability, int64_t rows, int64_t columns, int64_t first,
-                                const float* log_sum_exp, const float* delta);
+  void (*softmax_backward_rows)(float* scores, float* d_probability, int64_t rows, int64_t columns,
+                                int64_t first, const float* log_sum_exp, const float* delta);
   // x[r] *= factor[r], rows `stride` apart.
   void (*scale_rows)(float* x, int64_t rows, int64_t columns, int64_t stride, const float* factor);
   // out[r] = a[r] . b[r], rows `stride` apart in both.
@@ -45,7 +45,8 @@ struct VectorKernels {
   void (*fill)(float* x, float value, int64_t count);
   // Rounded to nearest, ties to even.
   void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
-  void (*adamw)(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v, int64_t count);
+  void (*adamw)(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v,
+                int64_t count);
 };
 
 // One table an instruction set. Calling into one that the processor lacks ends the process.

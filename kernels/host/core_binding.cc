@@ -33,21 +33,24 @@ std::string CoresObjection(const std::vector<int>& cores) {
   const int count = std::min<int>(sysconf(_SC_NPROCESSORS_CONF), CPU_SETSIZE);
   std::set<int> seen;
   for (int core : cores) {
-    if (core < 0 || core >= count) return absl::StrCat("core ", core, " does not exist; this machine has 0 to ", count - 1);
+    if (core < 0 || core >= count)
+      return absl::StrCat("core ", core, " does not exist; this machine has 0 to ", count - 1);
     if (!seen.insert(core).second) return absl::StrCat("core ", core, " is named twice");
   }
   return "";
 }
 
 absl::Status BindThread(const std::vector<int>& cores) {
-  if (std::string objection = CoresObjection(cores); !objection.empty()) return absl::InvalidArgumentError(objection);
+  if (std::string objection = CoresObjection(cores); !objection.empty())
+    return absl::InvalidArgumentError(objection);
   return Bind(0, cores);
 }
 
 absl::Status BindProcess(const std::vector<int>& cores) {
   RETURN_IF_ERROR(BindThread(cores));
   DIR* tasks = opendir("/proc/self/task");
-  if (tasks == nullptr) return absl::OkStatus();  // no /proc: threads started from here on are bound all the same
+  if (tasks == nullptr)
+    return absl::OkStatus();  // no /proc: threads started from here on are bound all the same
   absl::Status status;
   while (const dirent* entry = readdir(tasks)) {
     const pid_t thread = std::atoi(entry->d_name);

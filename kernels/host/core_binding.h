@@ -6,7 +6,8 @@
 
 namespace medley {
 
-// Empty if `cores` names one or more cores of this machine, each once; otherwise what is wrong, naming the core.
+// Empty if `cores` names one or more cores of this machine, each once; otherwise what is wrong, naming the
+// core.
 std::string CoresObjection(const std::vector<int>& cores);
 
 // Lets the calling thread, and those it starts from now on, run on `cores` only.

@@ -15,7 +15,8 @@ namespace {
 constexpr size_t kAlignmentBytes = 64;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 
-// Null if the host has no memory left. Large blocks ask for huge pages: a matmul walks its operands by column.
+// Null if the host has no memory left. Large blocks ask for huge pages: a matmul walks its operands by
+// column.
 std::byte* AllocateZeroed(size_t size_bytes) {
   const size_t alignment = size_bytes >= 2 * kHugePageBytes ? kHugePageBytes : kAlignmentBytes;
   const size_t rounded = (std::max<size_t>(size_bytes, 1) + alignment - 1) / alignment * alignment;
@@ -32,15 +33,16 @@ bool Inside(Bytes buffer, Bytes offset, size_t count) {
 }
 
 absl::Status PastTheEnd(const char* what, Bytes buffer, Bytes offset, size_t count) {
-  return absl::OutOfRangeError(absl::StrCat(what, " of ", count, " B at byte ", offset.value,
-                                            " of a buffer of ", buffer.value, " B"));
+  return absl::OutOfRangeError(
+      absl::StrCat(what, " of ", count, " B at byte ", offset.value, " of a buffer of ", buffer.value, " B"));
 }
 
 }  // namespace
 
 class HostBuffer final : public Buffer {
  public:
-  HostBuffer(HostQueue& queue, std::byte* address, Bytes size) : queue_(queue), address_(address), size_(size) {}
+  HostBuffer(HostQueue& queue, std::byte* address, Bytes size)
+      : queue_(queue), address_(address), size_(size) {}
   ~HostBuffer() override {
     std::free(address_);
     queue_.allocated_ -= size_.value;
@@ -55,18 +57,19 @@ class HostBuffer final : public Buffer {
 };
 
 absl::StatusOr<std::unique_ptr<Buffer>> HostQueue::Allocate(Bytes size) {
-  if (size.value < 0) return absl::InvalidArgumentError(absl::StrCat(name_, ": cannot allocate ", size.value, " B"));
+  if (size.value < 0)
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": cannot allocate ", size.value, " B"));
   const int64_t used = allocated_.load();
   if (size.value > limit_.value - used) {
     return absl::ResourceExhaustedError(absl::StrCat(name_, ": ", FormatBytes(size), " (", size.value,
-                                                     " B) requested, ", FormatBytes({used}), " in use of a limit of ",
-                                                     FormatBytes(limit_)));
+                                                     " B) requested, ", FormatBytes({used}),
+                                                     " in use of a limit of ", FormatBytes(limit_)));
   }
   std::byte* address = AllocateZeroed(static_cast<size_t>(size.value));
   if (address == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(name_, ": the host has no ", FormatBytes(size),
-                                                     " left, below the limit of ", FormatBytes(limit_), " with ",
-                                                     FormatBytes({used}), " in use"));
+                                                     " left, below the limit of ", FormatBytes(limit_),
+                                                     " with ", FormatBytes({used}), " in use"));
   }
   const int64_t now = allocated_ += size.value;
   if (now > peak_allocated_) peak_allocated_ = now;

@@ -9,9 +9,9 @@ namespace medley {
 
 // A queue over host memory that does everything at once: a submission has completed when it returns.
 //
-// A call that is rejected for its arguments (OutOfRange, InvalidArgument) submits nothing and leaves the queue as
-// it was. Work that fails after it was accepted poisons the queue by Poison(); from then on Wait() and every
-// submission return that first error.
+// A call that is rejected for its arguments (OutOfRange, InvalidArgument) submits nothing and leaves the
+// queue as it was. Work that fails after it was accepted poisons the queue by Poison(); from then on Wait()
+// and every submission return that first error.
 class HostQueue final : public DeviceQueue {
  public:
   // `limit`: the most bytes of live Buffers. Scratch of the ops is not counted here but by Ops::workspace().

@@ -5,7 +5,8 @@
 
 namespace medley {
 
-// The first element of `slice` in host memory; null for an empty slice. The slice was checked by CheckArguments.
+// The first element of `slice` in host memory; null for an empty slice. The slice was checked by
+// CheckArguments.
 template <typename T>
 T* HostPointer(const Slice& slice) {
   if (slice.empty()) return nullptr;

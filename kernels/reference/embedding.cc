@@ -19,8 +19,8 @@ absl::Status ReferenceOps::EmbeddingForward(const EmbeddingForwardArgs& args) {
   return absl::OkStatus();
 }
 
-// The sums are kept in f32, in token order: the contract fixes that order, and a table of V x C doubles would not
-// be small.
+// The sums are kept in f32, in token order: the contract fixes that order, and a table of V x C doubles would
+// not be small.
 absl::Status ReferenceOps::EmbeddingBackward(const EmbeddingBackwardArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   float* d_token_embedding = HostPointer<float>(args.d_token_embedding);

@@ -41,10 +41,12 @@ absl::Status ReferenceOps::HeadLoss(const HeadLossArgs& args) {
         dweight[v * columns + c] += d_logit * Operand(x[c], args.precision);
       }
     }
-    for (int64_t c = 0; c < columns; ++c) HostPointer<float>(args.dx)[r * columns + c] = static_cast<float>(dx[c]);
+    for (int64_t c = 0; c < columns; ++c)
+      HostPointer<float>(args.dx)[r * columns + c] = static_cast<float>(dx[c]);
   }
   float* dweight_out = HostPointer<float>(args.dweight);
-  for (size_t i = 0; i < dweight.size(); ++i) dweight_out[i] = static_cast<float>(dweight_out[i] + dweight[i]);
+  for (size_t i = 0; i < dweight.size(); ++i)
+    dweight_out[i] = static_cast<float>(dweight_out[i] + dweight[i]);
   *HostPointer<double>(args.loss_sum) += loss;
   return absl::OkStatus();
 }

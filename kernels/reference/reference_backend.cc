@@ -10,7 +10,8 @@ namespace {
 
 std::string Objection(const DeviceDescription& description) {
   if (!description.variant.empty()) {
-    return "variant \"" + description.variant + "\" is unknown; the reference backend has none, leave it empty";
+    return "variant \"" + description.variant +
+           "\" is unknown; the reference backend has none, leave it empty";
   }
   return CoresObjection(description.cores);
 }

@@ -23,12 +23,13 @@ FileDigest DigestOf(absl::Span<const std::byte> contents);
 // Part of the name of every file that is being written aside; what bears it is never a finished file.
 inline constexpr char kPartialMarker[] = ".partial-";
 
-// A file that exists at its path whole or not at all. Written aside in the same directory under a name of its own
-// ("<path>.partial-<process>-<number>"), so that several processes may write the same directory. One thread.
+// A file that exists at its path whole or not at all. Written aside in the same directory under a name of its
+// own ("<path>.partial-<process>-<number>"), so that several processes may write the same directory. One
+// thread.
 //
-// Errors of every call: the code of FileError, ResourceExhausted where the disk, a quota or the process's file
-// size limit is full; the message has the path and the system's text. After one the file is gone from aside and
-// what was at `path` before is untouched, unless Commit says otherwise.
+// Errors of every call: the code of FileError, ResourceExhausted where the disk, a quota or the process's
+// file size limit is full; the message has the path and the system's text. After one the file is gone from
+// aside and what was at `path` before is untouched, unless Commit says otherwise.
 class AtomicFile {
  public:
   static absl::StatusOr<std::unique_ptr<AtomicFile>> Create(const std::string& path);
@@ -40,8 +41,8 @@ class AtomicFile {
   absl::Status Append(absl::Span<const std::byte> bytes);
 
   // Makes the contents durable, then the name: replaces what was at `path`. Call once.
-  // If the last of it, making the directory durable, fails, then the new file is at `path` but may be gone after
-  // a power failure.
+  // If the last of it, making the directory durable, fails, then the new file is at `path` but may be gone
+  // after a power failure.
   absl::StatusOr<FileDigest> Commit();
 
  private:

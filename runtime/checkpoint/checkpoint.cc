@@ -37,7 +37,8 @@ absl::StatusOr<DirectoryByStep> Checkpoints(const std::string& root) {
   if (absl::IsNotFound(names.status())) return found;
   RETURN_IF_ERROR(names.status());
   for (const std::string& name : *names) {
-    if (const std::optional<int64_t> step = StepOfDirectory(name)) found[*step] = absl::StrCat(root, "/", name);
+    if (const std::optional<int64_t> step = StepOfDirectory(name))
+      found[*step] = absl::StrCat(root, "/", name);
   }
   return found;
 }
@@ -66,7 +67,8 @@ absl::Status RemovePartialFiles(const std::string& directory) {
 }
 
 absl::Status RemoveCheckpoint(const std::string& directory) {
-  // The manifest goes first, durably: a removal that is cut short leaves an incomplete checkpoint, not a damaged one.
+  // The manifest goes first, durably: a removal that is cut short leaves an incomplete checkpoint, not a
+  // damaged one.
   const std::string manifest = absl::StrCat(directory, "/", kManifestName);
   if (unlink(manifest.c_str()) == 0) {
     RETURN_IF_ERROR(SyncDirectory(directory));

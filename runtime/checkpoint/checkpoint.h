@@ -11,12 +11,13 @@
 
 // The checkpoints of one job, each a directory under one root: CheckpointDirectory(root, step).
 //
-// To write one: every process calls WriteSegment for the segments that are its to write; when all are done, one of
-// them gathers the FileRecords and calls CommitManifest. Until then there is no checkpoint, whatever happens.
+// To write one: every process calls WriteSegment for the segments that are its to write; when all are done,
+// one of them gathers the FileRecords and calls CommitManifest. Until then there is no checkpoint, whatever
+// happens.
 namespace medley {
 
-// Makes the segments in CheckpointDirectory(root, manifest.step) a checkpoint; `manifest.directory` is not used.
-// Blocks until it is durable. Removes what writers that died have left half-written there.
+// Makes the segments in CheckpointDirectory(root, manifest.step) a checkpoint; `manifest.directory` is not
+// used. Blocks until it is durable. Removes what writers that died have left half-written there.
 //
 // Errors; the checkpoint stays incomplete:
 //   InvalidArgument      see CheckManifest.
@@ -33,16 +34,16 @@ struct CheckpointSearch {
   std::vector<SkippedCheckpoint> skipped;    // those of a later step, latest first
 };
 
-// The complete checkpoint of the highest step. Incomplete, damaged and foreign ones of a higher step are passed
-// over and listed. A root that does not exist holds no checkpoint. Other names under `root` are ignored.
-// Errors: the code of FileError if `root` cannot be listed.
+// The complete checkpoint of the highest step. Incomplete, damaged and foreign ones of a higher step are
+// passed over and listed. A root that does not exist holds no checkpoint. Other names under `root` are
+// ignored. Errors: the code of FileError if `root` cannot be listed.
 absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root,
                                                   Verification verification = Verification::kChecksums);
 
-// Removes complete checkpoints but the `keep` of the highest steps, and incomplete ones of a lower step than the
-// latest complete one. Complete is by sizes here, so with keep >= 2 there is one to go back to if the newest turns
-// out damaged. Incomplete ones of a higher step are left: they may be being written. Returns the removed
-// directories, lowest step first.
+// Removes complete checkpoints but the `keep` of the highest steps, and incomplete ones of a lower step than
+// the latest complete one. Complete is by sizes here, so with keep >= 2 there is one to go back to if the
+// newest turns out damaged. Incomplete ones of a higher step are left: they may be being written. Returns the
+// removed directories, lowest step first.
 //
 // Errors: InvalidArgument, keep < 1; otherwise the code of FileError, some may have been removed.
 absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep);

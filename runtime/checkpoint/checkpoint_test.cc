@@ -16,7 +16,8 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-const GptConfig kModel = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 31, .context = 16};
+const GptConfig kModel = {
+    .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 31, .context = 16};
 
 // What one segment holds at a step: a function of both, so that every mix-up shows.
 struct State {
@@ -36,15 +37,20 @@ State StateOf(int64_t step, int segment) {
 
 absl::StatusOr<FileRecord> WriteState(const std::string& root, int64_t step, int segment) {
   const State state = StateOf(step, segment);
-  return WriteSegment(CheckpointDirectory(root, step), segment,
-                      CutSegment(kModel, segment, absl::Span<const float>(state.parameters), state.m, state.v));
+  return WriteSegment(
+      CheckpointDirectory(root, step), segment,
+      CutSegment(kModel, segment, absl::Span<const float>(state.parameters), state.m, state.v));
 }
 
 CheckpointManifest ManifestOf(int64_t step) {
   return {.job = "tiny \"job\"",
           .step = step,
           .model = kModel,
-          .data = {.steps = step, .order = DataOrder::kShuffled, .seed = ~uint64_t{0}, .sequence = 16, .global_batch_sequences = 4}};
+          .data = {.steps = step,
+                   .order = DataOrder::kShuffled,
+                   .seed = ~uint64_t{0},
+                   .sequence = 16,
+                   .global_batch_sequences = 4}};
 }
 
 CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {
@@ -64,9 +70,9 @@ CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {
 absl::StatusOr<State> ReadState(const CheckpointManifest& manifest, int segment) {
   const size_t elements = static_cast<size_t>(SegmentElements(kModel, segment));
   State state = {std::vector<float>(elements), std::vector<float>(elements), std::vector<float>(elements)};
-  const absl::Status status =
-      ReadSegment(manifest, segment, CutSegment(kModel, segment, absl::MakeSpan(state.parameters),
-                                                absl::MakeSpan(state.m), absl::MakeSpan(state.v)));
+  const absl::Status status = ReadSegment(manifest, segment,
+                                          CutSegment(kModel, segment, absl::MakeSpan(state.parameters),
+                                                     absl::MakeSpan(state.m), absl::MakeSpan(state.v)));
   if (!status.ok()) return status;
   return state;
 }
@@ -113,7 +119,8 @@ TEST_CASE("a tensor is read by its name and held to its shape") {
   const TemporaryDirectory root;
   const CheckpointManifest manifest = WriteCheckpoint(root.path(), 1);
   std::vector<float> values(31 * 8);
-  const absl::Status shape = ReadSegment(manifest, 0, {{"wte.weight", {8, 31}, absl::MakeSpan(values), {}, {}}});
+  const absl::Status shape =
+      ReadSegment(manifest, 0, {{"wte.weight", {8, 31}, absl::MakeSpan(values), {}, {}}});
   CHECK(absl::IsInvalidArgument(shape));
   CHECK_THAT(std::string(shape.message()), Contains("[31, 8], should have [8, 31]"));
   CHECK(absl::IsNotFound(ReadSegment(manifest, 0, {{"none", {31, 8}, absl::MakeSpan(values), {}, {}}})));
@@ -150,7 +157,8 @@ TEST_CASE("processes write the segments of one step side by side, and one commit
 TEST_CASE("a crash between the segments and the manifest leaves the checkpoint before") {
   const TemporaryDirectory root;
   WriteCheckpoint(root.path(), 10);
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) REQUIRE(WriteState(root.path(), 20, segment).ok());
+  for (int segment = 0; segment < SegmentCount(kModel); ++segment)
+    REQUIRE(WriteState(root.path(), 20, segment).ok());
   const CheckpointSearch search = Search(root.path());
   REQUIRE(search.latest.has_value());
   CHECK(search.latest->step == 10);
@@ -216,7 +224,8 @@ TEST_CASE("a manifest with a flipped bit is refused, or says the same") {
     }
   }
   CHECK(refused > static_cast<int>(text.size()) / 2);
-  for (size_t length = 0; length + 2 < text.size(); ++length) CHECK_FALSE(ParseManifest(text.substr(0, length)).ok());
+  for (size_t length = 0; length + 2 < text.size(); ++length)
+    CHECK_FALSE(ParseManifest(text.substr(0, length)).ok());
 }
 
 TEST_CASE("a manifest that does not fit its files or directory is refused") {
@@ -267,7 +276,8 @@ TEST_CASE("a commit removes what dead writers left half-written") {
 TEST_CASE("a segment that does not fit on the disk is ResourceExhausted and leaves the checkpoint before") {
   const TemporaryDirectory directory;
   const SmallDisk disk(directory.File("disk"));
-  const std::string root = disk.mounted() ? directory.File("disk/checkpoints") : directory.File("checkpoints");
+  const std::string root =
+      disk.mounted() ? directory.File("disk/checkpoints") : directory.File("checkpoints");
   WriteCheckpoint(root, 1);  // about 30 KiB
   std::vector<float> large(16 * 1024, 1.0f);
   const SegmentTensor tensor = {"h.0.mlp.c_fc.weight", {128, 128}, large, large, large};
@@ -297,7 +307,8 @@ TEST_CASE("the newest complete checkpoints are kept, older and stale ones remove
     left.push_back(entry.path().filename().string());
   }
   std::sort(left.begin(), left.end());
-  CHECK(left == std::vector<std::string>{"notes.txt", "step-00000040", "step-00000060", "step-00000070", "step-7"});
+  CHECK(left ==
+        std::vector<std::string>{"notes.txt", "step-00000040", "step-00000060", "step-00000070", "step-7"});
   CHECK(RemoveOldCheckpoints(root.path(), 2)->empty());
   CHECK(absl::IsInvalidArgument(RemoveOldCheckpoints(root.path(), 0).status()));
 }
@@ -321,8 +332,8 @@ TEST_CASE("a step has one directory name, and only that names it") {
     CHECK(StepOfDirectory(CheckpointDirectory("/r", step)) == step);
     CHECK(StepOfDirectory(CheckpointDirectory("r", step) + "/") == step);
   }
-  for (const char* name : {"", "/", "step-", "step-1", "step-000000123", "step--0000001", "step-0000012x", "xstep-00000001",
-                           "step-99999999999999999999"}) {
+  for (const char* name : {"", "/", "step-", "step-1", "step-000000123", "step--0000001", "step-0000012x",
+                           "xstep-00000001", "step-99999999999999999999"}) {
     CAPTURE(name);
     CHECK_FALSE(StepOfDirectory(name).has_value());
   }

@@ -10,24 +10,24 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/model/gpt_config.h"
 
-// Exchange with Hugging Face transformers: a directory with config.json and model.safetensors (or its shards and
-// model.safetensors.index.json) of a GPT2LMHeadModel.
+// Exchange with Hugging Face transformers: a directory with config.json and model.safetensors (or its shards
+// and model.safetensors.index.json) of a GPT2LMHeadModel.
 namespace medley {
 
 // Reads <directory>/config.json. Dropout settings are ignored: Medley trains without dropout.
 //
 // Errors; the message names the file, the member, its value and what is allowed:
 //   NotFound          there is no config.json.
-//   InvalidArgument   it is not JSON; a dimension is missing or impossible; or the model is not GPT-2 as published:
-//                     another model_type or activation_function than gelu_new, attention that is unscaled, scaled
-//                     by layer or crossed, or an output head that is not tied to the token embedding.
+//   InvalidArgument   it is not JSON; a dimension is missing or impossible; or the model is not GPT-2
+//                     as published: another model_type or activation_function than gelu_new, attention that is unscaled,
+//                     scaled by layer or crossed, or an output head that is not tied to the token embedding.
 absl::StatusOr<GptConfig> ReadGptConfig(const std::string& directory);
 
 // A pretrained model on disk. Movable. Reading is safe from any number of threads.
 class HuggingFaceModel {
  public:
-  // Opens the weights in `directory` and checks that every parameter of its config is there with its shape. Tensor
-  // names may begin with "transformer."; buffers and the tied lm_head.weight are passed over.
+  // Opens the weights in `directory` and checks that every parameter of its config is there with its shape.
+  // Tensor names may begin with "transformer."; buffers and the tied lm_head.weight are passed over.
   //
   // Errors, beside ReadGptConfig's; the message names the file and the tensor:
   //   NotFound          no weights, a missing shard, or a missing tensor.
@@ -37,8 +37,8 @@ class HuggingFaceModel {
   const GptConfig& config() const { return config_; }
 
   // Writes the parameters of `segment`, one after another in the order of SegmentParameters, as f32.
-  // Errors: InvalidArgument, values.size() is not SegmentElements(config(), segment); FailedPrecondition, a file
-  // has shrunk.
+  // Errors: InvalidArgument, values.size() is not SegmentElements(config(), segment); FailedPrecondition, a
+  // file has shrunk.
   absl::Status ReadSegment(int segment, absl::Span<float> values) const;
 
  private:
@@ -55,9 +55,9 @@ class HuggingFaceModel {
   std::map<std::string, Place> places_;  // by name without "transformer."
 };
 
-// Writes the parameters of a committed checkpoint as `directory` with config.json and model.safetensors (f32), as
-// transformers' save_pretrained would; a model of 256 ids, whose tokens are bytes, also gets medley.json to say so.
-// `directory` appears whole or not at all; an earlier export there is replaced.
+// Writes the parameters of a committed checkpoint as `directory` with config.json and model.safetensors
+// (f32), as transformers' save_pretrained would; a model of 256 ids, whose tokens are bytes, also gets
+// medley.json to say so. `directory` appears whole or not at all; an earlier export there is replaced.
 //
 // Errors; `directory` is as it was:
 //   FailedPrecondition   `directory` exists and holds anything that is not an earlier export.

@@ -27,9 +27,11 @@ constexpr int kGpt2EndOfText = 50256;
 constexpr char kConfigName[] = "config.json";
 constexpr char kWeightsName[] = "model.safetensors";
 constexpr char kByteTokensName[] = "medley.json";
-constexpr char kStepMetadata[] = "medley_step";  // in model.safetensors: tells an export from a downloaded model
+constexpr char kStepMetadata[] =
+    "medley_step";  // in model.safetensors: tells an export from a downloaded model
 
-// The double that is written with the fewest digits among those that round to `value`: 1e-05, not 9.99999975e-06.
+// The double that is written with the fewest digits among those that round to `value`: 1e-05,
+// not 9.99999975e-06.
 double Shortest(float value) {
   char text[32];
   const auto printed = std::to_chars(text, text + sizeof(text), value);
@@ -74,7 +76,8 @@ absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string&
   }
   const std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {kStepMetadata, std::to_string(manifest.step)}, {"medley_job", manifest.job}};
-  ASSIGN_OR_RETURN(SafetensorsWriter writer, SafetensorsWriter::Create(path, std::move(declarations), metadata));
+  ASSIGN_OR_RETURN(SafetensorsWriter writer,
+                   SafetensorsWriter::Create(path, std::move(declarations), metadata));
   for (int segment = 0; segment < segments; ++segment) {
     std::vector<float> values(static_cast<size_t>(SegmentElements(manifest.model, segment)));
     const auto buffers = CutSegment(manifest.model, segment, absl::MakeSpan(values), {}, {});
@@ -87,10 +90,13 @@ absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string&
 absl::Status WriteExport(const CheckpointManifest& manifest, const std::string& directory) {
   RETURN_IF_ERROR(WriteWeights(manifest, absl::StrCat(directory, "/", kWeightsName)));
   if (manifest.model.vocabulary == kByteVocabulary) {
-    const json tokens = {{"tokens", "bytes"}, {"description", "Token id n is the byte n; there is no tokenizer."}};
-    RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(directory, "/", kByteTokensName), tokens.dump(2) + "\n"));
+    const json tokens = {{"tokens", "bytes"},
+                         {"description", "Token id n is the byte n; there is no tokenizer."}};
+    RETURN_IF_ERROR(
+        WriteFileAtomically(absl::StrCat(directory, "/", kByteTokensName), tokens.dump(2) + "\n"));
   }
-  return WriteFileAtomically(absl::StrCat(directory, "/", kConfigName), ConfigOf(manifest.model).dump(2) + "\n");
+  return WriteFileAtomically(absl::StrCat(directory, "/", kConfigName),
+                             ConfigOf(manifest.model).dump(2) + "\n");
 }
 
 // Absent, empty, or an earlier export with nothing beside it.
@@ -116,9 +122,11 @@ absl::Status CheckReplaceable(const std::string& directory) {
       return refuse(absl::StrCat("holds \"", name, "\", which no export writes"));
     }
   }
-  const absl::StatusOr<SafetensorsFile> weights = SafetensorsFile::Open(absl::StrCat(directory, "/", kWeightsName));
+  const absl::StatusOr<SafetensorsFile> weights =
+      SafetensorsFile::Open(absl::StrCat(directory, "/", kWeightsName));
   if (!weights.ok()) return refuse(std::string(weights.status().message()));
-  if (weights->metadata().count(kStepMetadata) == 0) return refuse("holds a model that was not exported by Medley");
+  if (weights->metadata().count(kStepMetadata) == 0)
+    return refuse("holds a model that was not exported by Medley");
   return absl::OkStatus();
 }
 
@@ -126,7 +134,8 @@ absl::Status CheckReplaceable(const std::string& directory) {
 absl::Status Swap(const std::string& aside, const std::string& directory) {
   if (rename(aside.c_str(), directory.c_str()) == 0) return absl::OkStatus();  // absent or empty
   if (errno != ENOTEMPTY && errno != EEXIST) return FileError(errno, "rename to", directory);
-  if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0) return absl::OkStatus();
+  if (renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, directory.c_str(), RENAME_EXCHANGE) == 0)
+    return absl::OkStatus();
   if (errno != EINVAL && errno != ENOSYS) return FileError(errno, "rename to", directory);
   // A file system without exchange: for a moment there is no export, but never half of one.
   const std::string former = aside + "-former";

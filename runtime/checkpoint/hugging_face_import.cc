@@ -49,17 +49,19 @@ absl::Status CheckSupported(const json& config) {
   for (const RequiredValue& option : required) {
     if (!config.contains(option.name) || config[option.name] == option.value) continue;
     return absl::InvalidArgumentError(absl::StrCat("\"", option.name, "\" is ", Excerpt(config[option.name]),
-                                                   ", only ", option.value.dump(), " is supported: ", option.meaning));
+                                                   ", only ", option.value.dump(),
+                                                   " is supported: ", option.meaning));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<int> Context(const json& config) {
   const bool has_positions = config.contains("n_positions");
-  ASSIGN_OR_RETURN(const int64_t context, IntegerMember(config, has_positions ? "n_positions" : "n_ctx", kSize));
+  ASSIGN_OR_RETURN(const int64_t context,
+                   IntegerMember(config, has_positions ? "n_positions" : "n_ctx", kSize));
   if (has_positions && config.contains("n_ctx") && config["n_ctx"] != context) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"n_ctx\" is ", Excerpt(config["n_ctx"]), ", \"n_positions\" is ", context, ": must be equal"));
+    return absl::InvalidArgumentError(absl::StrCat("\"n_ctx\" is ", Excerpt(config["n_ctx"]),
+                                                   ", \"n_positions\" is ", context, ": must be equal"));
   }
   return static_cast<int>(context);
 }
@@ -84,7 +86,8 @@ absl::StatusOr<GptConfig> ParseConfig(const json& config) {
     ASSIGN_OR_RETURN(const double epsilon, NumberMember(config, "layer_norm_epsilon"));
     model.layer_norm_epsilon = static_cast<float>(epsilon);
     if (!(model.layer_norm_epsilon > 0) || !std::isfinite(model.layer_norm_epsilon)) {
-      return absl::InvalidArgumentError(absl::StrCat("\"layer_norm_epsilon\" is ", epsilon, ", must be positive"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"layer_norm_epsilon\" is ", epsilon, ", must be positive"));
     }
   }
   return model;
@@ -151,8 +154,8 @@ absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) con
     for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {
       const auto place = places_.find(spec.name);
       if (place == places_.end()) {
-        return absl::NotFoundError(absl::StrCat(directory, ": no tensor \"", spec.name, "\" or \"transformer.",
-                                                spec.name, "\" among the weights"));
+        return absl::NotFoundError(absl::StrCat(directory, ": no tensor \"", spec.name,
+                                                "\" or \"transformer.", spec.name, "\" among the weights"));
       }
       RETURN_IF_ERROR(files_[place->second.file].CheckReadable(place->second.name, spec.shape));
     }

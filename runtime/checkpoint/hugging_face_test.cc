@@ -14,12 +14,20 @@ namespace {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
-const GptConfig kModel = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 24, .vocabulary = 256, .context = 16};
+const GptConfig kModel = {
+    .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 24, .vocabulary = 256, .context = 16};
 
 json Config() {
-  return {{"model_type", "gpt2"}, {"n_layer", 2},  {"n_embd", 8},       {"n_head", 2},
-          {"n_inner", 24},        {"vocab_size", 256}, {"n_positions", 16}, {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", 1e-5}, {"resid_pdrop", 0.1}};
+  return {{"model_type", "gpt2"},
+          {"n_layer", 2},
+          {"n_embd", 8},
+          {"n_head", 2},
+          {"n_inner", 24},
+          {"vocab_size", 256},
+          {"n_positions", 16},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", 1e-5},
+          {"resid_pdrop", 0.1}};
 }
 
 std::string ReadFile(const std::string& path) {
@@ -86,10 +94,12 @@ TEST_CASE("a model is read with and without the prefix, in one file and in shard
     json map;
     for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
       for (const ParameterSpec& spec : SegmentParameters(kModel, segment)) {
-        map[prefix + spec.name] = segment < 3 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
+        map[prefix + spec.name] =
+            segment < 3 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
       }
     }
-    directory.Write("model.safetensors.index.json", json{{"metadata", json::object()}, {"weight_map", map}}.dump());
+    directory.Write("model.safetensors.index.json",
+                    json{{"metadata", json::object()}, {"weight_map", map}}.dump());
     CheckHoldsTheValues(directory.path());
     std::filesystem::remove(directory.File("model-00002-of-00002.safetensors"));
     const auto missing = HuggingFaceModel::Open(directory.path());
@@ -101,7 +111,8 @@ TEST_CASE("a model is read with and without the prefix, in one file and in shard
 TEST_CASE("an index that points outside its directory is refused") {
   const TemporaryDirectory directory;
   directory.Write("config.json", Config().dump());
-  directory.Write("model.safetensors.index.json", R"({"weight_map": {"wte.weight": "../other.safetensors"}})");
+  directory.Write("model.safetensors.index.json",
+                  R"({"weight_map": {"wte.weight": "../other.safetensors"}})");
   const auto model = HuggingFaceModel::Open(directory.path());
   CHECK(absl::IsInvalidArgument(model.status()));
   CHECK_THAT(std::string(model.status().message()), Contains("../other.safetensors"));
@@ -121,7 +132,8 @@ TEST_CASE("weights that do not fit the config are refused with the tensor's name
   directory.Write("config.json", config.dump());
   const auto shape = HuggingFaceModel::Open(directory.path());
   CHECK(absl::IsInvalidArgument(shape.status()));
-  CHECK_THAT(std::string(shape.status().message()), Contains("\"transformer.wpe.weight\" has shape [16, 8], should have [32, 8]"));
+  CHECK_THAT(std::string(shape.status().message()),
+             Contains("\"transformer.wpe.weight\" has shape [16, 8], should have [32, 8]"));
   std::filesystem::remove(directory.File("model.safetensors"));
   CHECK(absl::IsNotFound(HuggingFaceModel::Open(directory.path()).status()));
 }

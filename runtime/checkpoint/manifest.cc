@@ -122,7 +122,8 @@ absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
 absl::Status CheckEnvelope(json& object) {
   ASSIGN_OR_RETURN(const std::string format, StringMember(object, "format"));
   if (format != kFormat) {
-    return absl::DataLossError(absl::StrCat("\"format\" is ", Excerpt(format), ", must be \"", kFormat, "\""));
+    return absl::DataLossError(
+        absl::StrCat("\"format\" is ", Excerpt(format), ", must be \"", kFormat, "\""));
   }
   ASSIGN_OR_RETURN(const int64_t version, IntegerMember(object, "version", kCount));
   ASSIGN_OR_RETURN(const uint64_t checksum, HexMember(object, kOwnChecksum));
@@ -151,13 +152,10 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                      {"bytes", file.digest.bytes},
                      {kOwnChecksum, Hex(file.digest.xxh3)}});
   }
-  json object = {{"format", kFormat},
-                 {"version", kManifestVersion},
-                 {"job", manifest.job},
-                 {"step", manifest.step},
-                 {"model", ToJson(manifest.model)},
-                 {"data", ToJson(manifest.data)},
-                 {"files", std::move(files)}};
+  json object = {
+      {"format", kFormat},        {"version", kManifestVersion},     {"job", manifest.job},
+      {"step", manifest.step},    {"model", ToJson(manifest.model)}, {"data", ToJson(manifest.data)},
+      {"files", std::move(files)}};
   object[kOwnChecksum] = Hex(ChecksumOf(object));
   return object.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
 }
@@ -179,7 +177,8 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory) {
   if (!manifest.ok()) return Annotate(manifest.status(), path);
   const std::optional<int64_t> step = StepOfDirectory(directory);
   if (step.has_value() && *step != manifest->step) {
-    return absl::DataLossError(absl::StrCat(path, ": \"step\" is ", manifest->step, " in the directory of step ", *step));
+    return absl::DataLossError(
+        absl::StrCat(path, ": \"step\" is ", manifest->step, " in the directory of step ", *step));
   }
   manifest->directory = directory;
   return manifest;
@@ -196,8 +195,8 @@ absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, cons
   if (verification == Verification::kSizes) return mapped;
   const uint64_t xxh3 = DigestOf(mapped.bytes()).xxh3;
   if (xxh3 != file.digest.xxh3) {
-    return absl::DataLossError(absl::StrCat(mapped.path(), ": has checksum ", Hex(xxh3), ", the manifest says ",
-                                            Hex(file.digest.xxh3)));
+    return absl::DataLossError(absl::StrCat(mapped.path(), ": has checksum ", Hex(xxh3),
+                                            ", the manifest says ", Hex(file.digest.xxh3)));
   }
   return mapped;
 }
@@ -205,7 +204,8 @@ absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, cons
 absl::Status CheckManifest(const CheckpointManifest& manifest) {
   const GptConfig& model = manifest.model;
   if (model.layers < 0 || model.hidden < 1 || model.heads < 1 || model.hidden % model.heads != 0 ||
-      model.feed_forward < 1 || model.vocabulary < 1 || model.context < 1 || !(model.layer_norm_epsilon > 0)) {
+      model.feed_forward < 1 || model.vocabulary < 1 || model.context < 1 ||
+      !(model.layer_norm_epsilon > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("\"model\" is ", ToJson(model).dump(), ": not a model"));
   }
   const DataPosition& data = manifest.data;
@@ -215,15 +215,16 @@ absl::Status CheckManifest(const CheckpointManifest& manifest) {
   }
   const int segments = SegmentCount(model);
   if (static_cast<int>(manifest.files.size()) != segments) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"files\" has ", manifest.files.size(), " files, must have one for each of ", segments, " segments"));
+    return absl::InvalidArgumentError(absl::StrCat("\"files\" has ", manifest.files.size(),
+                                                   " files, must have one for each of ", segments,
+                                                   " segments"));
   }
   for (int segment = 0; segment < segments; ++segment) {
     const FileRecord& file = manifest.files[static_cast<size_t>(segment)];
     if (file.segment != segment || file.name != SegmentFileName(segment)) {
-      return absl::InvalidArgumentError(absl::StrCat("\"files\"[", segment, "] is segment ", file.segment, ", file ",
-                                                     Excerpt(file.name), "; must be segment ", segment, ", file \"",
-                                                     SegmentFileName(segment), "\""));
+      return absl::InvalidArgumentError(absl::StrCat("\"files\"[", segment, "] is segment ", file.segment,
+                                                     ", file ", Excerpt(file.name), "; must be segment ",
+                                                     segment, ", file \"", SegmentFileName(segment), "\""));
     }
   }
   return absl::OkStatus();

@@ -59,8 +59,8 @@ absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text);
 
 // Reads <directory>/manifest.json. Does not look at the other files: see OpenVerified.
 //
-// Errors, beside ParseManifest's: NotFound, there is none (so the checkpoint is incomplete); DataLoss, its step
-// is not the directory's; otherwise the code of FileError. The message names the file.
+// Errors, beside ParseManifest's: NotFound, there is none (so the checkpoint is incomplete); DataLoss, its
+// step is not the directory's; otherwise the code of FileError. The message names the file.
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory);
 
 enum class Verification : uint8_t {
@@ -73,8 +73,8 @@ enum class Verification : uint8_t {
 absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, const FileRecord& file,
                                         Verification verification);
 
-// InvalidArgument: the model's dimensions, the step, the data position or the list of files (one a segment of the
-// model, ascending, under its own name) cannot be those of a checkpoint.
+// InvalidArgument: the model's dimensions, the step, the data position or the list of files (one a segment of
+// the model, ascending, under its own name) cannot be those of a checkpoint.
 absl::Status CheckManifest(const CheckpointManifest& manifest);
 
 }  // namespace medley

@@ -31,7 +31,9 @@ int64_t BytesOfDtype(const std::string& dtype) {
   return found == kSizes.end() ? 0 : found->second;
 }
 
-std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
 
 // An array of integers >= 0.
 absl::StatusOr<std::vector<int64_t>> Sizes(const json& object, const std::string& member) {
@@ -40,7 +42,8 @@ absl::StatusOr<std::vector<int64_t>> Sizes(const json& object, const std::string
   bool valid = array->is_array();
   for (size_t i = 0; valid && i < array->size(); ++i) {
     const json& size = (*array)[i];
-    valid = size.is_number_unsigned() && size.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+    valid =
+        size.is_number_unsigned() && size.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
     if (valid) sizes.push_back(size.get<int64_t>());
   }
   if (valid) return sizes;
@@ -74,13 +77,14 @@ absl::StatusOr<StoredTensor> ParseTensor(const std::string& name, const json& en
   tensor.begin = offsets[0];
   tensor.end = offsets[1];
   const int64_t element_bytes = BytesOfDtype(tensor.dtype);
-  if (element_bytes == 0) return absl::InvalidArgumentError(absl::StrCat("unknown dtype ", Excerpt(tensor.dtype)));
+  if (element_bytes == 0)
+    return absl::InvalidArgumentError(absl::StrCat("unknown dtype ", Excerpt(tensor.dtype)));
   ASSIGN_OR_RETURN(tensor.elements, ElementsOf(tensor.shape));
   int64_t bytes = 0;
   if (__builtin_mul_overflow(tensor.elements, element_bytes, &bytes) || bytes != tensor.end - tensor.begin) {
-    return absl::InvalidArgumentError(absl::StrCat("occupies ", tensor.end - tensor.begin, " bytes, but shape ",
-                                                   ShapeText(tensor.shape), " of ", tensor.dtype,
-                                                   " is another size"));
+    return absl::InvalidArgumentError(absl::StrCat("occupies ", tensor.end - tensor.begin,
+                                                   " bytes, but shape ", ShapeText(tensor.shape), " of ",
+                                                   tensor.dtype, " is another size"));
   }
   return tensor;
 }
@@ -88,7 +92,8 @@ absl::StatusOr<StoredTensor> ParseTensor(const std::string& name, const json& en
 absl::Status ParseMetadata(const json& entry, std::map<std::string, std::string>& metadata) {
   if (!entry.is_object()) return absl::InvalidArgumentError("must be an object");
   for (const auto& [name, value] : entry.items()) {
-    if (!value.is_string()) return absl::InvalidArgumentError(absl::StrCat(Excerpt(name), " must be a string"));
+    if (!value.is_string())
+      return absl::InvalidArgumentError(absl::StrCat(Excerpt(name), " must be a string"));
     metadata[name] = value.get<std::string>();
   }
   return absl::OkStatus();
@@ -104,8 +109,9 @@ absl::Status CheckTiling(const std::vector<StoredTensor>& tensors, int64_t data_
           absl::StrCat("tensors ", Excerpt(*previous), " and ", Excerpt(tensor.name), " overlap"));
     }
     if (tensor.begin > covered) {
-      return absl::InvalidArgumentError(absl::StrCat("bytes ", covered, " to ", tensor.begin, " before tensor ",
-                                                     Excerpt(tensor.name), " belong to no tensor"));
+      return absl::InvalidArgumentError(absl::StrCat("bytes ", covered, " to ", tensor.begin,
+                                                     " before tensor ", Excerpt(tensor.name),
+                                                     " belong to no tensor"));
     }
     covered = tensor.end;
     previous = &tensor.name;
@@ -117,7 +123,8 @@ absl::Status CheckTiling(const std::vector<StoredTensor>& tensors, int64_t data_
 
 absl::StatusOr<std::string_view> HeaderOf(absl::Span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("truncated: ", bytes.size(), " bytes, the header's length has 8"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncated: ", bytes.size(), " bytes, the header's length has 8"));
   }
   uint64_t length;
   std::memcpy(&length, bytes.data(), sizeof(length));
@@ -195,12 +202,13 @@ const StoredTensor* SafetensorsFile::Find(const std::string& name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status SafetensorsFile::CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const {
+absl::Status SafetensorsFile::CheckReadable(const std::string& name,
+                                            const std::vector<int64_t>& shape) const {
   const StoredTensor* tensor = Find(name);
   if (tensor == nullptr) return absl::NotFoundError(absl::StrCat(path(), ": no tensor \"", name, "\""));
   if (tensor->shape != shape) {
-    return absl::InvalidArgumentError(absl::StrCat(path(), ": \"", name, "\" has shape ", ShapeText(tensor->shape),
-                                                   ", should have ", ShapeText(shape)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path(), ": \"", name, "\" has shape ", ShapeText(tensor->shape), ", should have ", ShapeText(shape)));
   }
   if (tensor->dtype == "F32" || tensor->dtype == "F16" || tensor->dtype == "BF16") return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -227,14 +235,15 @@ absl::Status SafetensorsFile::ReadAsF32(const std::string& name, const std::vect
   return absl::OkStatus();
 }
 
-absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path,
-                                                            std::vector<TensorDeclaration> tensors,
-                                                            const std::map<std::string, std::string>& metadata) {
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(
+    const std::string& path, std::vector<TensorDeclaration> tensors,
+    const std::map<std::string, std::string>& metadata) {
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   int64_t offset = 0;
   for (const TensorDeclaration& tensor : tensors) {
-    const bool negative = std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t size) { return size < 0; });
+    const bool negative =
+        std::any_of(tensor.shape.begin(), tensor.shape.end(), [](int64_t size) { return size < 0; });
     if (negative || tensor.name == kMetadata || header.contains(tensor.name)) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": tensor \"", tensor.name, "\" of shape ",
                                                      ShapeText(tensor.shape), " cannot be stored"));

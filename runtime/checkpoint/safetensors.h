@@ -11,8 +11,8 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/data/mapped_file.h"
 
-// The safetensors format (Hugging Face): an 8-byte little-endian header length, a JSON header, and the tensors'
-// bytes one after another. README.md has the details.
+// The safetensors format (Hugging Face): an 8-byte little-endian header length, a JSON header, and the
+// tensors' bytes one after another. README.md has the details.
 namespace medley {
 
 struct StoredTensor {
@@ -26,12 +26,13 @@ struct StoredTensor {
 // A safetensors file, memory-mapped. Movable. Reading is safe from any number of threads.
 class SafetensorsFile {
  public:
-  // Maps `path` and checks all of its header: a file that opens can be read without a further check of bounds.
+  // Maps `path` and checks all of its header: a file that opens can be read without a further check of
+  // bounds.
   //
   // Errors; the message names the file and the tensor:
   //   InvalidArgument   the header is longer than 100 MB or than the file, is not JSON, has a member that is
-  //                     missing, unknown or of a wrong type; a tensor has an unknown dtype, a size other than its
-  //                     shape's, or lies outside the file; tensors overlap; bytes belong to no tensor.
+  //                     missing, unknown or of a wrong type; a tensor has an unknown dtype, a size other than
+  //                     its shape's, or lies outside the file; tensors overlap; bytes belong to no tensor.
   //   Otherwise         the file cannot be opened: see MappedFile::Open.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
   // The same for a file that is open.
@@ -48,8 +49,8 @@ class SafetensorsFile {
   absl::Span<const std::byte> bytes() const { return file_.bytes(); }
 
   // Whether tensor `name` can be read as f32 (F32, F16 and BF16 can) and has `shape`.
-  // Errors; the message names the file and the tensor: NotFound, there is none; InvalidArgument, its dtype or its
-  // shape is another one.
+  // Errors; the message names the file and the tensor: NotFound, there is none; InvalidArgument, its dtype or
+  // its shape is another one.
   absl::Status CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const;
 
   // Writes tensor `name`, row-major, to `values` as f32; every conversion is exact.
@@ -77,7 +78,8 @@ struct TensorDeclaration {
 class SafetensorsWriter {
  public:
   // Errors: those of AtomicFile; InvalidArgument: a name twice or "__metadata__", or a negative size.
-  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path, std::vector<TensorDeclaration> tensors,
+  static absl::StatusOr<SafetensorsWriter> Create(const std::string& path,
+                                                  std::vector<TensorDeclaration> tensors,
                                                   const std::map<std::string, std::string>& metadata);
 
   // The values of the next declared tensor, in order.

@@ -74,7 +74,8 @@ TEST_CASE("half precision is widened exactly") {
   const auto read = [&directory](const std::string& dtype, const std::vector<uint16_t>& words) {
     const std::string n = std::to_string(words.size()), bytes = std::to_string(2 * words.size());
     // The header's odd length leaves the tensor unaligned.
-    std::string header = R"({"w":{"dtype":")" + dtype + R"(","shape":[)" + n + R"(],"data_offsets":[0,)" + bytes + "]}}";
+    std::string header =
+        R"({"w":{"dtype":")" + dtype + R"(","shape":[)" + n + R"(],"data_offsets":[0,)" + bytes + "]}}";
     if (header.size() % 2 == 0) header += " ";
     const auto file = SafetensorsFile::Open(directory.Write(dtype, File(header, Words(words))));
     REQUIRE(file.ok());
@@ -83,7 +84,8 @@ TEST_CASE("half precision is widened exactly") {
     return values;
   };
   CHECK(read("F16", {0x0000, 0x3c00, 0xc000, 0x3555, 0x7bff, 0x0400, 0x03ff, 0x0001, 0x7c00, 0xfc00}) ==
-        std::vector<float>{0.0f, 1.0f, -2.0f, 0x1.554p-2f, 65504.0f, 0x1p-14f, 0x1.ff8p-15f, 0x1p-24f, infinity, -infinity});
+        std::vector<float>{0.0f, 1.0f, -2.0f, 0x1.554p-2f, 65504.0f, 0x1p-14f, 0x1.ff8p-15f, 0x1p-24f,
+                           infinity, -infinity});
   CHECK(read("BF16", {0x0000, 0x3f80, 0xc000, 0x3eab, 0x7f80}) ==
         std::vector<float>{0.0f, 1.0f, -2.0f, 0x1.56p-2f, infinity});
   CHECK(std::isnan(read("F16", {0x7e00})[0]));
@@ -117,19 +119,35 @@ TEST_CASE("a malformed file is refused with its name and the cause") {
       {"twice", File("{" + a + "," + a + "}", std::string(8, 'x')), "stands twice"},
       {"tensor is no object", File(R"({"a":3})", ""), "not an object"},
       {"no dtype", File(R"({"a":{"shape":[2],"data_offsets":[0,8]}})", ""), "\"dtype\" is missing"},
-      {"unknown dtype", File(R"({"a":{"dtype":"F9","shape":[],"data_offsets":[0,0]}})", ""), "unknown dtype \"F9\""},
-      {"unknown member", File("{" + a.substr(0, a.size() - 1) + R"(,"strides":[1]}})", std::string(8, 'x')), "members other"},
-      {"negative size", File(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", ""), "\"shape\" is [-2]"},
-      {"fractional size", File(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", ""), "\"shape\" is [2.0]"},
+      {"unknown dtype", File(R"({"a":{"dtype":"F9","shape":[],"data_offsets":[0,0]}})", ""),
+       "unknown dtype \"F9\""},
+      {"unknown member", File("{" + a.substr(0, a.size() - 1) + R"(,"strides":[1]}})", std::string(8, 'x')),
+       "members other"},
+      {"negative size", File(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", ""),
+       "\"shape\" is [-2]"},
+      {"fractional size", File(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", ""),
+       "\"shape\" is [2.0]"},
       {"one offset", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", ""), "\"data_offsets\""},
-      {"backwards", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", std::string(8, 'x')), "\"data_offsets\""},
+      {"backwards", File(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", std::string(8, 'x')),
+       "\"data_offsets\""},
       {"past the end", File("{" + a + "}", "short"), "within the 5 bytes"},
-      {"far past the end", File(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]}})", "x"), "\"data_offsets\""},
-      {"other size", File(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", std::string(8, 'x')), "another size"},
-      {"overflowing shape", File(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", ""), "too large"},
-      {"overflowing bytes", File(R"({"a":{"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,0]}})", ""), "another size"},
-      {"overlap", File("{" + a + R"(,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", std::string(12, 'x')), "\"a\" and \"b\" overlap"},
-      {"gap", File("{" + a + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})", std::string(16, 'x')), "bytes 8 to 12 before"},
+      {"far past the end",
+       File(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,18446744073709551615]}})", "x"),
+       "\"data_offsets\""},
+      {"other size", File(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", std::string(8, 'x')),
+       "another size"},
+      {"overflowing shape",
+       File(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})", ""),
+       "too large"},
+      {"overflowing bytes",
+       File(R"({"a":{"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,0]}})", ""),
+       "another size"},
+      {"overlap",
+       File("{" + a + R"(,"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", std::string(12, 'x')),
+       "\"a\" and \"b\" overlap"},
+      {"gap",
+       File("{" + a + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})", std::string(16, 'x')),
+       "bytes 8 to 12 before"},
       {"surplus", File("{" + a + "}", std::string(9, 'x')), "bytes 8 to 9 after"},
       {"metadata of numbers", File(R"({"__metadata__":{"a":1}})", ""), "must be a string"},
   }));
@@ -145,7 +163,8 @@ TEST_CASE("a damaged file is an error or still a consistent one, never a crash")
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::string contents = File(
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})",
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+      R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})",
       std::string(14, 'x'));
   for (uint64_t damages = 1 + random() % 3; damages-- > 0;) {
     const size_t at = random() % contents.size();
@@ -176,8 +195,10 @@ TEST_CASE("a damaged file is an error or still a consistent one, never a crash")
 TEST_CASE("a tensor of another dtype, shape or name is refused with what it is") {
   const TemporaryDirectory directory;
   const std::string header =
-      R"({"ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}})";
-  const auto file = SafetensorsFile::Open(directory.Write("a.safetensors", File(header, std::string(16, '\0'))));
+      R"({"ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+      R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}})";
+  const auto file =
+      SafetensorsFile::Open(directory.Write("a.safetensors", File(header, std::string(16, '\0'))));
   REQUIRE(file.ok());
   std::vector<float> one(1), two(2);
   const absl::Status dtype = file->ReadAsF32("ids", {1}, absl::MakeSpan(one));

@@ -8,8 +8,8 @@
 
 namespace medley {
 
-// While it lives, files of this process cannot grow past `bytes`: write() fails with EFBIG, as with ENOSPC on a
-// full disk.
+// While it lives, files of this process cannot grow past `bytes`: write() fails with EFBIG, as with ENOSPC on
+// a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : former_handler_(signal(SIGXFSZ, SIG_IGN)) {

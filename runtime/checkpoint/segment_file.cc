@@ -14,8 +14,8 @@ namespace medley {
 namespace {
 
 template <typename Tensor, typename Value>
-std::vector<Tensor> Cut(const GptConfig& config, int segment, absl::Span<Value> parameters, absl::Span<Value> m,
-                        absl::Span<Value> v) {
+std::vector<Tensor> Cut(const GptConfig& config, int segment, absl::Span<Value> parameters,
+                        absl::Span<Value> m, absl::Span<Value> v) {
   std::vector<Tensor> tensors;
   size_t offset = 0;
   for (ParameterSpec& spec : SegmentParameters(config, segment)) {
@@ -38,13 +38,15 @@ absl::Status RemoveManifest(const std::string& directory) {
 
 }  // namespace
 
-std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment, absl::Span<const float> parameters,
-                                      absl::Span<const float> m, absl::Span<const float> v) {
+std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment,
+                                      absl::Span<const float> parameters, absl::Span<const float> m,
+                                      absl::Span<const float> v) {
   return Cut<SegmentTensor>(config, segment, parameters, m, v);
 }
 
-std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment, absl::Span<float> parameters,
-                                            absl::Span<float> m, absl::Span<float> v) {
+std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment,
+                                            absl::Span<float> parameters, absl::Span<float> m,
+                                            absl::Span<float> v) {
   return Cut<SegmentTensorBuffer>(config, segment, parameters, m, v);
 }
 
@@ -71,8 +73,8 @@ absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segmen
 absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
                          absl::Span<const SegmentTensorBuffer> tensors) {
   if (segment < 0 || segment >= static_cast<int>(manifest.files.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, " of a checkpoint with ",
-                                                   manifest.files.size(), " segments"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("segment ", segment, " of a checkpoint with ", manifest.files.size(), " segments"));
   }
   const FileRecord& record = manifest.files[static_cast<size_t>(segment)];
   ASSIGN_OR_RETURN(MappedFile mapped, OpenVerified(manifest, record, Verification::kChecksums));

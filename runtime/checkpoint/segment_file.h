@@ -9,8 +9,8 @@
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/model/gpt_config.h"
 
-// One segment's parameters and optimizer state in a file. m and v are AdamW's running means of the gradient and
-// of its square, before bias correction.
+// One segment's parameters and optimizer state in a file. m and v are AdamW's running means of the gradient
+// and of its square, before bias correction.
 namespace medley {
 
 // One tensor to save: row-major, each span as many values as `shape` says.
@@ -27,25 +27,28 @@ struct SegmentTensorBuffer {
   absl::Span<float> parameter, m, v;
 };
 
-// The tensors of `segment`, cut from memory where they lie one after another in the order of SegmentParameters
-// (as in a ParameterLayout, from the segment's offset). Each span has SegmentElements(config, segment) values;
-// those of a buffer may also be empty.
-std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment, absl::Span<const float> parameters,
-                                      absl::Span<const float> m, absl::Span<const float> v);
-std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment, absl::Span<float> parameters,
-                                            absl::Span<float> m, absl::Span<float> v);
+// The tensors of `segment`, cut from memory where they lie one after another in the order of
+// SegmentParameters (as in a ParameterLayout, from the segment's offset). Each span has
+// SegmentElements(config, segment) values; those of a buffer may also be empty.
+std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment,
+                                      absl::Span<const float> parameters, absl::Span<const float> m,
+                                      absl::Span<const float> v);
+std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment,
+                                            absl::Span<float> parameters, absl::Span<float> m,
+                                            absl::Span<float> v);
 
 // Writes <directory>/segment-NNNNN.safetensors (NAME, NAME.m and NAME.v for each tensor, f32), atomically and
 // durably, creating `directory` if need be. Blocks until it is on the disk. Any number of processes may write
 // different segments of one directory at a time. A manifest that is there is removed first: the checkpoint is
 // incomplete until CommitManifest.
 //
-// Errors: those of AtomicFile (ResourceExhausted: the disk is full), with the path, and nothing of this segment is
-// left; InvalidArgument: a span has another size than its shape says.
+// Errors: those of AtomicFile (ResourceExhausted: the disk is full), with the path, and nothing of this
+// segment is left; InvalidArgument: a span has another size than its shape says.
 absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segment,
                                         absl::Span<const SegmentTensor> tensors);
 
-// Reads `tensors` from the file of `segment` of a committed checkpoint, after its size and checksum were verified.
+// Reads `tensors` from the file of `segment` of a committed checkpoint, after its size and checksum were
+// verified.
 //
 // Errors; the buffers then hold no defined values, and the message names the file:
 //   NotFound          the file or a tensor in it is missing.

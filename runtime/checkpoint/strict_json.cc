@@ -18,7 +18,8 @@ struct Refusal : std::runtime_error {
 };
 
 absl::Status WrongMember(const json& value, const std::string& name, const std::string& allowed) {
-  return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is ", Excerpt(value), ", must be ", allowed));
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" is ", Excerpt(value), ", must be ", allowed));
 }
 
 }  // namespace
@@ -53,7 +54,8 @@ absl::StatusOr<json> ParseStrictJson(std::string_view text) {
 
 absl::StatusOr<const json*> Member(const json& object, const std::string& name) {
   if (!object.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" asked of ", Excerpt(object), ", not an object"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", name, "\" asked of ", Excerpt(object), ", not an object"));
   }
   const auto found = object.find(name);
   if (found == object.end()) return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is missing"));

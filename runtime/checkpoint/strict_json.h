@@ -20,9 +20,10 @@ struct IntegerRange {
   int64_t most = std::numeric_limits<int64_t>::max();
 };
 
-// Members of a JSON object. InvalidArgument: `object` is no object, or has no member `name`, or one of another
-// type or outside `range`; the message names the member, its value and what is allowed.
-absl::StatusOr<int64_t> IntegerMember(const nlohmann::json& object, const std::string& name, IntegerRange range);
+// Members of a JSON object. InvalidArgument: `object` is no object, or has no member `name`, or one of
+// another type or outside `range`; the message names the member, its value and what is allowed.
+absl::StatusOr<int64_t> IntegerMember(const nlohmann::json& object, const std::string& name,
+                                      IntegerRange range);
 absl::StatusOr<uint64_t> UnsignedMember(const nlohmann::json& object, const std::string& name);
 absl::StatusOr<double> NumberMember(const nlohmann::json& object, const std::string& name);
 absl::StatusOr<std::string> StringMember(const nlohmann::json& object, const std::string& name);

@@ -11,9 +11,10 @@ absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule);
 
 v1::Plan EncodePlan(const Plan& plan);
 
-// `plan` must hold to its rules (runtime/codec/validate.h). Whether it suits a job is runtime/plan/check_plan.h's to say.
-// InvalidArgument, naming the field: a unit without exactly one device and one range of blocks, which is what this version
-// runs; a range that ends before it begins; a route's unit that does not exist.
+// `plan` must hold to its rules (runtime/codec/validate.h). Whether it suits a job is
+// runtime/plan/check_plan.h's to say. InvalidArgument, naming the field: a unit without exactly one device
+// and one range of blocks, which is what this version runs; a range that ends before it begins; a route's
+// unit that does not exist.
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan);
 
 }  // namespace medley

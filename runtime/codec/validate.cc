@@ -34,7 +34,8 @@ std::optional<std::string> NumberProblem(const FieldDescriptor& field, double va
 }
 
 std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::string& value) {
-  // Repeated fields: `required` and max_size speak of their elements' number; an element may be as long as any text.
+  // Repeated fields: `required` and max_size speak of their elements' number; an element may be as long as
+  // any text.
   const v1::Rule& rule = RuleOf(field);
   const uint32_t maximum = field.is_repeated() ? kDefaultMaximumSize : MaximumSize(rule);
   if (value.size() > maximum) return absl::StrCat("has ", value.size(), " bytes; at most ", maximum, " are allowed");

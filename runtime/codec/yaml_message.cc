@@ -58,7 +58,8 @@ class Reader {
   absl::Status ReadScalar(const YAML::Node& node, const std::string& path, const FieldDescriptor& field, Message& out);
   absl::Status UnknownKey(const std::string& key, int line, const std::string& path, const Message& message) const;
 
-  // Remembers the line of `path` and counts it. The key's, where there is one: a block's own begins a line later.
+  // Remembers the line of `path` and counts it. The key's, where there is one: a block's own begins a line
+  // later.
   absl::Status Enter(const std::string& path, const YAML::Mark& mark) {
     if (!mark.is_null()) lines_[path] = mark.line + 1;
     if (++values_ <= kMaximumValues) return absl::OkStatus();

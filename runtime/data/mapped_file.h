@@ -27,8 +27,8 @@ class MappedFile {
   absl::Span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // FailedPrecondition: the file is shorter now than when it was opened, so that bytes past its new end cannot
-  // be read (touching them would end the process). One system call.
+  // FailedPrecondition: the file is shorter now than when it was opened, so that bytes past its new end
+  // cannot be read (touching them would end the process). One system call.
   absl::Status CheckNotShrunk() const;
 
  private:

@@ -44,10 +44,12 @@ absl::StatusOr<TokenFormat> Detect(const MappedFile& file) {
 absl::StatusOr<int64_t> CountLlmC(const MappedFile& file) {
   const absl::Span<const std::byte> bytes = file.bytes();
   if (bytes.size() < kLlmCHeaderBytes) {
-    return Invalid(file, absl::StrCat("truncated llm.c header: ", bytes.size(), " of ", kLlmCHeaderBytes, " bytes"));
+    return Invalid(
+        file, absl::StrCat("truncated llm.c header: ", bytes.size(), " of ", kLlmCHeaderBytes, " bytes"));
   }
   if (Int32At(bytes, 0) != kLlmCMagic) {
-    return Invalid(file, absl::StrCat("llm.c magic number is ", Int32At(bytes, 0), ", should be ", kLlmCMagic));
+    return Invalid(file,
+                   absl::StrCat("llm.c magic number is ", Int32At(bytes, 0), ", should be ", kLlmCMagic));
   }
   if (Int32At(bytes, 1) != kLlmCVersion) {
     return Invalid(file, absl::StrCat("llm.c version is ", Int32At(bytes, 1), ", should be ", kLlmCVersion));
@@ -65,7 +67,8 @@ absl::StatusOr<int64_t> Count(const MappedFile& file, TokenFormat format) {
   const int64_t bytes = static_cast<int64_t>(file.bytes().size());
   if (format == TokenFormat::kLlmC) return CountLlmC(file);
   if (format == TokenFormat::kText) return bytes;
-  if (bytes % 2 != 0) return Invalid(file, absl::StrCat("odd length ", bytes, " bytes; 16-bit tokens take two each"));
+  if (bytes % 2 != 0)
+    return Invalid(file, absl::StrCat("odd length ", bytes, " bytes; 16-bit tokens take two each"));
   return bytes / 2;
 }
 

@@ -91,7 +91,8 @@ TEST_CASE("a malformed file is refused with its name and the cause") {
       {"negative.bin", LlmC(four, 20240520, 1, -4), TokenFormat::kAutomatic, "counts -4 tokens"},
       {"none.bin", LlmC({}, 20240520, 1, 0), TokenFormat::kAutomatic, "no tokens"},
       {"version.bin", LlmC(four, 20240520, 2, 4), TokenFormat::kAutomatic, "version is 2"},
-      {"header.bin", LlmC(four, 20240520, 1, 4).substr(0, 1000), TokenFormat::kAutomatic, "truncated llm.c header"},
+      {"header.bin", LlmC(four, 20240520, 1, 4).substr(0, 1000), TokenFormat::kAutomatic,
+       "truncated llm.c header"},
       {"tiny.bin", "ab", TokenFormat::kLlmC, "truncated llm.c header"},
       {"magic.bin", LlmC(four, 7, 1, 4), TokenFormat::kLlmC, "magic number is 7"},
       {"wide.bin", LlmC(four, 20240801, 7, 4), TokenFormat::kAutomatic, "32-bit"},
@@ -124,8 +125,8 @@ TEST_CASE("an id outside the vocabulary is an error that says which and where") 
   CHECK(file->Read(0, absl::MakeSpan(read)).ok());
   const absl::Status status = file->Read(1, absl::MakeSpan(read));
   REQUIRE(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()),
-             Contains("ids.bin") && Contains("token 97") && Contains("position 2") && Contains("vocabulary of 97"));
+  CHECK_THAT(std::string(status.message()), Contains("ids.bin") && Contains("token 97") &&
+                                                Contains("position 2") && Contains("vocabulary of 97"));
 }
 
 TEST_CASE("a file that shrinks after it was opened is noticed before it is read") {

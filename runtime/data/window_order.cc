@@ -68,19 +68,20 @@ std::vector<uint32_t> EpochPermutation(int64_t windows, uint64_t seed, int64_t e
 
 absl::StatusOr<WindowOrder> WindowOrder::Create(const WindowOrderOptions& options) {
   if (absl::Status status = AtLeastOne("sequence", options.sequence); !status.ok()) return status;
-  if (absl::Status status = AtLeastOne("global_batch_sequences", options.global_batch_sequences); !status.ok()) {
+  if (absl::Status status = AtLeastOne("global_batch_sequences", options.global_batch_sequences);
+      !status.ok()) {
     return status;
   }
   const int64_t windows = WindowCount(options.tokens, options.sequence);
   if (windows < options.global_batch_sequences) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the training data has ", options.tokens, " tokens, which is ", windows, " windows of ", options.sequence,
-        "; one step takes ", options.global_batch_sequences, " windows (",
-        int64_t{options.global_batch_sequences} * options.sequence + 1, " tokens)"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the training data has ", options.tokens, " tokens, which is ", windows, " windows of ",
+                     options.sequence, "; one step takes ", options.global_batch_sequences, " windows (",
+                     int64_t{options.global_batch_sequences} * options.sequence + 1, " tokens)"));
   }
   if (options.order == DataOrder::kShuffled && windows > std::numeric_limits<uint32_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(windows, " windows cannot be shuffled, at most ", std::numeric_limits<uint32_t>::max(), " can"));
+    return absl::InvalidArgumentError(absl::StrCat(windows, " windows cannot be shuffled, at most ",
+                                                   std::numeric_limits<uint32_t>::max(), " can"));
   }
   return WindowOrder(options, windows);
 }

@@ -36,7 +36,7 @@ struct WindowOrderOptions {
   int sequence = 0;                // tokens in one window
   int global_batch_sequences = 0;  // windows in one step
   DataOrder order = DataOrder::kSequential;
-  uint64_t seed = 0;               // of kShuffled
+  uint64_t seed = 0;  // of kShuffled
 };
 
 // The training windows of a job. An epoch is floor(windows / global_batch_sequences) steps; the windows left
@@ -50,9 +50,9 @@ class WindowOrder {
   int64_t windows() const { return windows_; }
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  // The window that sequence `index` (0 <= index < global_batch_sequences) of step `step` (>= 0) is. Depends on
-  // its arguments and the options alone; steps may be asked for in any order. Fast within an epoch; the first
-  // call in another epoch of a shuffled order takes O(windows) time and keeps 4 bytes a window.
+  // The window that sequence `index` (0 <= index < global_batch_sequences) of step `step` (>= 0) is. Depends
+  // on its arguments and the options alone; steps may be asked for in any order. Fast within an epoch; the
+  // first call in another epoch of a shuffled order takes O(windows) time and keeps 4 bytes a window.
   int64_t WindowOf(int64_t step, int index);
 
  private:

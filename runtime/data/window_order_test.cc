@@ -18,7 +18,8 @@ TEST_CASE("the permutations are those of the program in README.md") {
   CHECK(EpochPermutation(10, ~uint64_t{0}, 3) == Permutation{9, 7, 1, 5, 6, 8, 3, 0, 2, 4});
   CHECK(EpochPermutation(1, 5, 0) == Permutation{0});
   const Permutation large = EpochPermutation(100000, 42, 7);
-  CHECK(Permutation(large.begin(), large.begin() + 6) == Permutation{80055, 22672, 10157, 1421, 64385, 59905});
+  CHECK(Permutation(large.begin(), large.begin() + 6) ==
+        Permutation{80055, 22672, 10157, 1421, 64385, 59905});
   CHECK(Permutation(large.end() - 3, large.end()) == Permutation{15888, 96753, 8054});
 }
 
@@ -125,11 +126,16 @@ TEST_CASE("an order that cannot be read is refused with the reason") {
   };
   const auto c = GENERATE(values<Case>({
       {"no sequence", {.tokens = 9, .sequence = 0, .global_batch_sequences = 1}, "sequence is 0"},
-      {"no batch", {.tokens = 9, .sequence = 1, .global_batch_sequences = -1}, "global_batch_sequences is -1"},
+      {"no batch",
+       {.tokens = 9, .sequence = 1, .global_batch_sequences = -1},
+       "global_batch_sequences is -1"},
       {"short", {.tokens = 16, .sequence = 4, .global_batch_sequences = 4}, "3 windows of 4"},
       {"empty", {.tokens = 0, .sequence = 4, .global_batch_sequences = 1}, "0 windows of 4"},
       {"vast",
-       {.tokens = int64_t{1} << 33, .sequence = 1, .global_batch_sequences = 1, .order = DataOrder::kShuffled},
+       {.tokens = int64_t{1} << 33,
+        .sequence = 1,
+        .global_batch_sequences = 1,
+        .order = DataOrder::kShuffled},
        "cannot be shuffled"},
   }));
   CAPTURE(c.name);

@@ -50,15 +50,19 @@ Slice Arena::Scalar(double value) { return Place(&value, 1, 8); }
 
 Values Arena::Read(const Slice& slice) {
   Values values(slice.elements);
-  REQUIRE(device_.queue->Download(*slice.buffer, {slice.offset_bytes},
-                                  {reinterpret_cast<std::byte*>(values.data()), values.size() * 4}).ok());
+  REQUIRE(device_.queue
+              ->Download(*slice.buffer, {slice.offset_bytes},
+                         {reinterpret_cast<std::byte*>(values.data()), values.size() * 4})
+              .ok());
   REQUIRE(device_.queue->Wait(device_.queue->Record()).ok());
   return values;
 }
 
 double Arena::ReadScalar(const Slice& slice) {
   double value = 0;
-  REQUIRE(device_.queue->Download(*slice.buffer, {slice.offset_bytes}, {reinterpret_cast<std::byte*>(&value), 8}).ok());
+  REQUIRE(
+      device_.queue->Download(*slice.buffer, {slice.offset_bytes}, {reinterpret_cast<std::byte*>(&value), 8})
+          .ok());
   REQUIRE(device_.queue->Wait(device_.queue->Record()).ok());
   return value;
 }
@@ -90,15 +94,17 @@ void CheckClose(const std::string& name, const Values& got, const Values& want, 
     const double error = std::abs(static_cast<double>(got[i]) - want[i]);
     if (error <= allowed || (tolerance > 0 && error < kNothing)) continue;  // false for NaN
     ++wrong;
-    const double ratio = std::isnan(error) ? std::numeric_limits<double>::infinity() : error / std::max(allowed, 1e-300);
+    const double ratio =
+        std::isnan(error) ? std::numeric_limits<double>::infinity() : error / std::max(allowed, 1e-300);
     if (ratio > worst_ratio) {
       worst_ratio = ratio;
       worst = i;
     }
   }
   if (wrong > 0) {
-    FAIL_CHECK(name << ": " << wrong << " of " << want.size() << " elements are wrong; worst at " << worst << ": got "
-                    << got[worst] << ", want " << want[worst] << ", " << worst_ratio << " times what is allowed");
+    FAIL_CHECK(name << ": " << wrong << " of " << want.size() << " elements are wrong; worst at " << worst
+                    << ": got " << got[worst] << ", want " << want[worst] << ", " << worst_ratio
+                    << " times what is allowed");
   } else {
     SUCCEED();
   }

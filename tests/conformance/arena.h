@@ -19,8 +19,8 @@ Values RandomValues(std::mt19937_64& random, int64_t count, float deviation = 1.
 // `count` integers in [0, end).
 std::vector<int32_t> RandomIntegers(std::mt19937_64& random, int64_t count, int64_t end);
 
-// Tensors of one test on one device. Each lies inside a buffer of its own, at an offset that is no multiple of a
-// vector, between guards that Check() finds unharmed. Submission errors fail the test.
+// Tensors of one test on one device. Each lies inside a buffer of its own, at an offset that is no multiple
+// of a vector, between guards that Check() finds unharmed. Submission errors fail the test.
 class Arena {
  public:
   explicit Arena(Device& device) : device_(device) {}
@@ -55,8 +55,8 @@ struct Result {
   Arithmetic arithmetic;
 };
 
-// Runs `work` on the reference and, if this machine has it, twice on the device under test: the device's results are
-// right by the tolerance table, and the same to the bit both times.
+// Runs `work` on the reference and, if this machine has it, twice on the device under test: the device's
+// results are right by the tolerance table, and the same to the bit both times.
 void CompareWithReference(const std::function<std::vector<Result>(Arena&)>& work,
                           Precision precision = Precision::kF32);
 

@@ -1,7 +1,7 @@
 """One binary a device: a CPU variant limits the instruction set of its whole process."""
 
 def ops_conformance_test(name, device):
-    """The whole suite on `device` ("cpu:avx2", "reference"); passes with a notice where the machine lacks it."""
+    """The whole suite on `device`; passes with a notice where the machine lacks it."""
     native.cc_library(
         name = name + "_device",
         testonly = True,

@@ -75,10 +75,15 @@ TEST_CASE("workspace() counts what the ops hold, and stays bounded for a head of
   CHECK(device->ops->workspace() >= Bytes{0});
   Arena arena(*device);
   const int64_t rows = 1500, vocabulary = 40000;  // all logits at once would be 229 MiB
-  REQUIRE(arena.ops().HeadLoss({.x = arena.Input(Values(rows)), .weight = arena.Input(Values(vocabulary)),
-                                .targets = arena.Input(std::vector<int32_t>(rows)), .loss_sum = arena.Scalar(0),
-                                .rows = device->queue->name() == "reference" ? 1 : rows, .columns = 1,
-                                .vocabulary = vocabulary}).ok());
+  REQUIRE(arena.ops()
+              .HeadLoss({.x = arena.Input(Values(rows)),
+                         .weight = arena.Input(Values(vocabulary)),
+                         .targets = arena.Input(std::vector<int32_t>(rows)),
+                         .loss_sum = arena.Scalar(0),
+                         .rows = device->queue->name() == "reference" ? 1 : rows,
+                         .columns = 1,
+                         .vocabulary = vocabulary})
+              .ok());
   CHECK(device->ops->workspace() <= MiB(64));
 }
 

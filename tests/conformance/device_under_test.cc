@@ -1,5 +1,8 @@
 #include "tests/conformance/device_under_test.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <iostream>
 
@@ -10,11 +13,23 @@ namespace {
 
 constexpr Bytes kMemoryLimit = MiB(512);
 
+// "backend", "backend:variant" or "backend:variant/cores".
+DeviceDescription Parse(const std::string& name) {
+  DeviceDescription description{.name = "device-under-test", .cores = {0}, .memory_limit = kMemoryLimit};
+  const size_t slash = std::min(name.find('/'), name.size()), colon = std::min(name.find(':'), slash);
+  description.backend = name.substr(0, colon);
+  if (colon < slash) description.variant = name.substr(colon + 1, slash - colon - 1);
+  const int cores = slash < name.size() ? std::stoi(name.substr(slash + 1)) : 1;
+  for (int core = 1; core < cores; ++core) description.cores.push_back(core);
+  return description;
+}
+
 absl::StatusOr<Device> Open(const std::string& name) {
-  const size_t colon = name.find(':');
-  DeviceDescription description{.name = "device-under-test", .backend = name.substr(0, colon), .cores = {0},
-                                .memory_limit = kMemoryLimit};
-  if (colon != std::string::npos) description.variant = name.substr(colon + 1);
+  const DeviceDescription description = Parse(name);
+  const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+  if (static_cast<int64_t>(description.cores.size()) > cores) {
+    return absl::UnavailableError("this machine has " + std::to_string(cores) + " cores");
+  }
   for (const Backend& backend : AllBackends()) {
     if (backend.name != description.backend) continue;
     absl::StatusOr<Device> device = backend.open(description);
@@ -33,7 +48,8 @@ Device* DeviceUnderTest() {
   static absl::StatusOr<Device>& device = *[] {
     auto* opened = new absl::StatusOr<Device>(Open(DeviceUnderTestName()));
     if (absl::IsUnavailable(opened->status())) {
-      std::cout << "notice: " << DeviceUnderTestName() << " is not tested: " << opened->status().message() << std::endl;
+      std::cout << "notice: " << DeviceUnderTestName() << " is not tested: " << opened->status().message()
+                << std::endl;
     }
     return opened;
   }();

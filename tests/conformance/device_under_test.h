@@ -5,12 +5,12 @@
 
 namespace medley {
 
-// The device that this binary tests, such as "cpu:avx2": a CPU variant limits its process for good, so there is one
-// binary a device.
+// The device that this binary tests, such as "cpu:avx2" or, on two cores, "cpu:avx2/2": a CPU variant limits
+// its process for good, so there is one binary a device.
 std::string DeviceUnderTestName();
 
-// It, opened on core 0 at the first call, or null if this machine does not have it: then a notice is printed once.
-// An error other than Unavailable fails the running test.
+// It, opened on the first cores at the first call, or null if this machine does not have it: then a notice is
+// printed once. An error other than Unavailable fails the running test.
 Device* DeviceUnderTest();
 
 // A reference device of this process.

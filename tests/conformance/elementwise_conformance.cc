@@ -45,8 +45,9 @@ TEST_CASE("GELU is accurate element by element down to its tails", "[conformance
       return std::vector<Result>{};
     }
     // At -8 the exponent is -50, whose own rounding is 3e-6.
-    return std::vector<Result>{{"y", arena.Read(y), x < -2.0f ? Arithmetic::kChain : Arithmetic::kPointwise},
-                               {"dx", arena.Read(dx), x < -2.0f ? Arithmetic::kChain : Arithmetic::kPointwise}};
+    return std::vector<Result>{
+        {"y", arena.Read(y), x < -2.0f ? Arithmetic::kChain : Arithmetic::kPointwise},
+        {"dx", arena.Read(dx), x < -2.0f ? Arithmetic::kChain : Arithmetic::kPointwise}};
   });
 }
 
@@ -72,7 +73,8 @@ TEST_CASE("Add, Fill and SquaredNorm agree with the reference", "[conformance]")
   std::mt19937_64 random(seed);
   const Values a = RandomValues(random, count), b = RandomValues(random, count);
   CompareWithReference([&](Arena& arena) {
-    const Slice at_a = arena.Input(a), at_b = arena.Input(b), c = arena.Output(count), filled = arena.Output(count);
+    const Slice at_a = arena.Input(a), at_b = arena.Input(b), c = arena.Output(count),
+                filled = arena.Output(count);
     const Slice over_a = arena.Input(a), over_b = arena.Input(b), norm = arena.Scalar(-1);
     REQUIRE(arena.ops().Add({at_a, at_b, c, count}).ok());
     REQUIRE(arena.ops().Add({over_a, at_b, over_a, count}).ok());
@@ -82,8 +84,9 @@ TEST_CASE("Add, Fill and SquaredNorm agree with the reference", "[conformance]")
     CHECK(arena.Read(over_a) == arena.Read(c));
     CHECK(arena.Read(over_b) == arena.Read(c));
     CHECK(arena.Read(filled) == Values(count, 0.3f));
-    return std::vector<Result>{{"c", arena.Read(c), Arithmetic::kExact},
-                               {"norm", {static_cast<float>(arena.ReadScalar(norm))}, Arithmetic::kPointwise}};
+    return std::vector<Result>{
+        {"c", arena.Read(c), Arithmetic::kExact},
+        {"norm", {static_cast<float>(arena.ReadScalar(norm))}, Arithmetic::kPointwise}};
   });
 }
 
@@ -113,9 +116,17 @@ TEST_CASE("AdamW gives the reference's bits", "[conformance]") {
   for (float& value : v) value *= value;
   CompareWithReference([&](Arena& arena) {
     const Slice at_parameter = arena.Input(parameter), at_m = arena.Input(m), at_v = arena.Input(v);
-    REQUIRE(arena.ops().AdamW({.parameter = at_parameter, .gradient = arena.Input(gradient), .m = at_m, .v = at_v,
-                               .elements = count, .learning_rate = 6e-4f, .weight_decay = weight_decay,
-                               .gradient_scale = gradient_scale, .step = step}).ok());
+    REQUIRE(arena.ops()
+                .AdamW({.parameter = at_parameter,
+                        .gradient = arena.Input(gradient),
+                        .m = at_m,
+                        .v = at_v,
+                        .elements = count,
+                        .learning_rate = 6e-4f,
+                        .weight_decay = weight_decay,
+                        .gradient_scale = gradient_scale,
+                        .step = step})
+                .ok());
     return std::vector<Result>{{"parameter", arena.Read(at_parameter), Arithmetic::kExact},
                                {"m", arena.Read(at_m), Arithmetic::kExact},
                                {"v", arena.Read(at_v), Arithmetic::kExact}};
@@ -134,13 +145,25 @@ TEST_CASE("embeddings agree with the reference, a token that repeats included", 
   const std::vector<int32_t> tokens = RandomIntegers(random, batch * sequence, vocabulary);
   CompareWithReference([&](Arena& arena) {
     const Slice y = arena.Output(batch * sequence * columns), at_tokens = arena.Input(tokens);
-    REQUIRE(arena.ops().EmbeddingForward({.tokens = at_tokens, .token_embedding = arena.Input(token_embedding),
-                                          .position_embedding = arena.Input(position_embedding), .y = y,
-                                          .batch = batch, .sequence = sequence, .columns = columns}).ok());
+    REQUIRE(arena.ops()
+                .EmbeddingForward({.tokens = at_tokens,
+                                   .token_embedding = arena.Input(token_embedding),
+                                   .position_embedding = arena.Input(position_embedding),
+                                   .y = y,
+                                   .batch = batch,
+                                   .sequence = sequence,
+                                   .columns = columns})
+                .ok());
     const Slice d_token = arena.Input(token_embedding), d_position = arena.Input(position_embedding);
-    REQUIRE(arena.ops().EmbeddingBackward({.tokens = at_tokens, .dy = arena.Input(dy), .d_token_embedding = d_token,
-                                           .d_position_embedding = d_position, .batch = batch, .sequence = sequence,
-                                           .columns = columns}).ok());
+    REQUIRE(arena.ops()
+                .EmbeddingBackward({.tokens = at_tokens,
+                                    .dy = arena.Input(dy),
+                                    .d_token_embedding = d_token,
+                                    .d_position_embedding = d_position,
+                                    .batch = batch,
+                                    .sequence = sequence,
+                                    .columns = columns})
+                .ok());
     return std::vector<Result>{{"y", arena.Read(y), Arithmetic::kExact},
                                {"d_token_embedding", arena.Read(d_token), Arithmetic::kExact},
                                {"d_position_embedding", arena.Read(d_position), Arithmetic::kExact}};

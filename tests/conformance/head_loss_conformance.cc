@@ -9,8 +9,8 @@ struct Shape {
   int64_t rows, columns, vocabulary;
 };
 // The last has more rows than the logits of one chunk may have.
-const std::vector<Shape> kShapes = {{1, 1, 1}, {1, 5, 2}, {3, 7, 17}, {16, 16, 16}, {13, 33, 101}, {0, 4, 5},
-                                    {29, 5, 5003}, {67, 3, 130003}};
+const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 5, 2}, {3, 7, 17},    {16, 16, 16},
+                                    {13, 33, 101}, {0, 4, 5}, {29, 5, 5003}, {67, 3, 130003}};
 
 TEST_CASE("HeadLoss agrees with the reference, with and without gradients", "[conformance]") {
   const Shape shape = GENERATE(from_range(kShapes));
@@ -27,15 +27,23 @@ TEST_CASE("HeadLoss agrees with the reference, with and without gradients", "[co
       [&](Arena& arena) {
         const Slice dx = arena.Output(shape.rows * shape.columns), dweight = arena.Input(before);
         const Slice loss = arena.Scalar(0.25), loss_only = arena.Scalar(0.25);
-        HeadLossArgs args{.x = arena.Input(x), .weight = arena.Input(weight), .targets = arena.Input(targets),
-                          .loss_sum = loss_only, .rows = shape.rows, .columns = shape.columns,
-                          .vocabulary = shape.vocabulary, .gradient_scale = gradient_scale, .precision = precision};
+        HeadLossArgs args{.x = arena.Input(x),
+                          .weight = arena.Input(weight),
+                          .targets = arena.Input(targets),
+                          .loss_sum = loss_only,
+                          .rows = shape.rows,
+                          .columns = shape.columns,
+                          .vocabulary = shape.vocabulary,
+                          .gradient_scale = gradient_scale,
+                          .precision = precision};
         REQUIRE(arena.ops().HeadLoss(args).ok());
         args.loss_sum = loss;
         args.dx = dx;
         args.dweight = dweight;
         REQUIRE(arena.ops().HeadLoss(args).ok());
-        const auto as_values = [&](const Slice& scalar) { return Values{static_cast<float>(arena.ReadScalar(scalar))}; };
+        const auto as_values = [&](const Slice& scalar) {
+          return Values{static_cast<float>(arena.ReadScalar(scalar))};
+        };
         return std::vector<Result>{{"loss", as_values(loss), Arithmetic::kChain},
                                    {"loss only", as_values(loss_only), Arithmetic::kChain},
                                    {"dx", arena.Read(dx), Arithmetic::kChain},
@@ -49,9 +57,17 @@ TEST_CASE("HeadLoss of logits far apart neither overflows nor loses the target",
   const Values x = {300.0f, 300.0f, 300.0f}, weight = {0.0f, 1.0f, -1.0f};
   CompareWithReference([&](Arena& arena) {
     const Slice loss = arena.Scalar(0), dx = arena.Output(3), dweight = arena.Input(Values(3));
-    REQUIRE(arena.ops().HeadLoss({.x = arena.Input(x), .weight = arena.Input(weight),
-                                  .targets = arena.Input(std::vector<int32_t>{0, 1, 2}), .loss_sum = loss, .dx = dx,
-                                  .dweight = dweight, .rows = 3, .columns = 1, .vocabulary = 3}).ok());
+    REQUIRE(arena.ops()
+                .HeadLoss({.x = arena.Input(x),
+                           .weight = arena.Input(weight),
+                           .targets = arena.Input(std::vector<int32_t>{0, 1, 2}),
+                           .loss_sum = loss,
+                           .dx = dx,
+                           .dweight = dweight,
+                           .rows = 3,
+                           .columns = 1,
+                           .vocabulary = 3})
+                .ok());
     CHECK(arena.ReadScalar(loss) == Approx(900.0));
     return std::vector<Result>{{"dx", arena.Read(dx), Arithmetic::kChain},
                                {"dweight", arena.Read(dweight), Arithmetic::kChain}};

@@ -10,12 +10,14 @@ struct Shape {
   int64_t m, n, k;
 };
 
-// One, primes, vector widths and one more or less, zero, and one that a blocked matmul cuts in each direction.
-const std::vector<Shape> kShapes = {{1, 1, 1},   {1, 17, 5},   {7, 1, 13},   {5, 7, 1},    {16, 16, 16}, {17, 31, 15},
-                                    {33, 64, 63}, {0, 4, 4},    {4, 0, 4},    {4, 4, 0},    {2, 769, 3},  {130, 97, 257},
-                                    {61, 191, 401}};
+// One, primes, vector widths and one more or less, zero, and one that a blocked matmul cuts in each
+// direction.
+const std::vector<Shape> kShapes = {{1, 1, 1},    {1, 17, 5},     {7, 1, 13},    {5, 7, 1}, {16, 16, 16},
+                                    {17, 31, 15}, {33, 64, 63},   {0, 4, 4},     {4, 0, 4}, {4, 4, 0},
+                                    {2, 769, 3},  {130, 97, 257}, {61, 191, 401}};
 
-TEST_CASE("Matmul agrees with the reference for every transpose, store, bias and precision", "[conformance]") {
+TEST_CASE("Matmul agrees with the reference for every transpose, store, bias and precision",
+          "[conformance]") {
   const Shape shape = GENERATE(from_range(kShapes));
   const Transpose transpose_a = GENERATE(Transpose::kNo, Transpose::kYes);
   const Transpose transpose_b = GENERATE(Transpose::kNo, Transpose::kYes);
@@ -31,9 +33,17 @@ TEST_CASE("Matmul agrees with the reference for every transpose, store, bias and
   CompareWithReference(
       [&](Arena& arena) {
         const Slice c = store == Store::kAdd ? arena.Input(before) : arena.Output(shape.m * shape.n);
-        MatmulArgs args{.a = arena.Input(a), .b = arena.Input(b), .c = c, .m = shape.m, .n = shape.n, .k = shape.k,
-                        .transpose_a = transpose_a, .transpose_b = transpose_b, .store = store,
-                        .precision = precision, .b_constness = constness};
+        MatmulArgs args{.a = arena.Input(a),
+                        .b = arena.Input(b),
+                        .c = c,
+                        .m = shape.m,
+                        .n = shape.n,
+                        .k = shape.k,
+                        .transpose_a = transpose_a,
+                        .transpose_b = transpose_b,
+                        .store = store,
+                        .precision = precision,
+                        .b_constness = constness};
         if (biased) args.bias = arena.Input(bias);
         REQUIRE(arena.ops().Matmul(args).ok());
         return std::vector<Result>{{"c", arena.Read(c), Arithmetic::kSum}};
@@ -47,8 +57,15 @@ TEST_CASE("bf16 operands are rounded to nearest even where the device computes b
   const auto product = [&](Device& device) {
     Arena arena(device);
     const Slice c = arena.Output(2);
-    REQUIRE(arena.ops().Matmul({.a = arena.Input(a), .b = arena.Input(Values{1.0f}), .c = c, .m = 2, .n = 1, .k = 1,
-                                .precision = Precision::kBf16}).ok());
+    REQUIRE(arena.ops()
+                .Matmul({.a = arena.Input(a),
+                         .b = arena.Input(Values{1.0f}),
+                         .c = c,
+                         .m = 2,
+                         .n = 1,
+                         .k = 1,
+                         .precision = Precision::kBf16})
+                .ok());
     return arena.Read(c);
   };
   CHECK(product(ReferenceDevice()) == Values{1.0f, 1.0f + 0x1p-6f});
@@ -62,8 +79,14 @@ TEST_CASE("a parameter's new values are used after ParametersChanged", "[conform
   if (device == nullptr) return;
   Arena arena(*device);
   const Slice b = arena.Input(Values{2.0f}), c = arena.Output(1);
-  MatmulArgs args{.a = arena.Input(Values{3.0f}), .b = b, .c = c, .m = 1, .n = 1, .k = 1,
-                  .precision = GENERATE(Precision::kF32, Precision::kBf16), .b_constness = Constness::kParameter};
+  MatmulArgs args{.a = arena.Input(Values{3.0f}),
+                  .b = b,
+                  .c = c,
+                  .m = 1,
+                  .n = 1,
+                  .k = 1,
+                  .precision = GENERATE(Precision::kF32, Precision::kBf16),
+                  .b_constness = Constness::kParameter};
   device->ops->ParametersChanged();
   REQUIRE(arena.ops().Matmul(args).ok());
   CHECK(arena.Read(c) == Values{6.0f});

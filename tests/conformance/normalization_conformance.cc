@@ -9,7 +9,8 @@ struct Shape {
   int64_t rows, columns;
 };
 // Not one or two columns: dx is then the difference of equal numbers, and all rounding.
-const std::vector<Shape> kShapes = {{1, 3}, {3, 5}, {2, 7}, {5, 16}, {4, 31}, {19, 33}, {0, 8}, {37, 768}, {64, 509}};
+const std::vector<Shape> kShapes = {{1, 3},   {3, 5}, {2, 7},    {5, 16},  {4, 31},
+                                    {19, 33}, {0, 8}, {37, 768}, {64, 509}};
 
 TEST_CASE("LayerNorm agrees with the reference, forward and backward", "[conformance]") {
   const Shape shape = GENERATE(from_range(kShapes));
@@ -27,14 +28,31 @@ TEST_CASE("LayerNorm agrees with the reference, forward and backward", "[conform
   CompareWithReference([&](Arena& arena) {
     const Slice y = arena.Output(elements), mean = arena.Output(shape.rows), rstd = arena.Output(shape.rows);
     const Slice at_x = arena.Input(x), at_gamma = arena.Input(gamma);
-    REQUIRE(arena.ops().LayerNormForward({.x = at_x, .gamma = at_gamma, .beta = arena.Input(beta), .y = y,
-                                          .mean = mean, .rstd = rstd, .rows = shape.rows,
-                                          .columns = shape.columns}).ok());
+    REQUIRE(arena.ops()
+                .LayerNormForward({.x = at_x,
+                                   .gamma = at_gamma,
+                                   .beta = arena.Input(beta),
+                                   .y = y,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .rows = shape.rows,
+                                   .columns = shape.columns})
+                .ok());
     const Slice dx = store == Store::kAdd ? arena.Input(before) : arena.Output(elements);
     const Slice at_dgamma = arena.Input(dgamma), at_dbeta = arena.Input(dbeta);
-    REQUIRE(arena.ops().LayerNormBackward({.dy = arena.Input(dy), .x = at_x, .gamma = at_gamma, .mean = mean,
-                                           .rstd = rstd, .dx = dx, .dgamma = at_dgamma, .dbeta = at_dbeta,
-                                           .rows = shape.rows, .columns = shape.columns, .store_dx = store}).ok());
+    REQUIRE(arena.ops()
+                .LayerNormBackward({.dy = arena.Input(dy),
+                                    .x = at_x,
+                                    .gamma = at_gamma,
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .dx = dx,
+                                    .dgamma = at_dgamma,
+                                    .dbeta = at_dbeta,
+                                    .rows = shape.rows,
+                                    .columns = shape.columns,
+                                    .store_dx = store})
+                .ok());
     return std::vector<Result>{{"y", arena.Read(y), Arithmetic::kChain},
                                {"mean", arena.Read(mean), Arithmetic::kSum},
                                {"rstd", arena.Read(rstd), Arithmetic::kSum},
@@ -48,11 +66,28 @@ TEST_CASE("LayerNorm of one column is beta, and its gradient next to nothing", "
   CompareWithReference([&](Arena& arena) {
     const Slice x = arena.Input(Values{4.0f, -3.0f}), gamma = arena.Input(Values{1.3f}), y = arena.Output(2);
     const Slice mean = arena.Output(2), rstd = arena.Output(2), dx = arena.Output(2);
-    REQUIRE(arena.ops().LayerNormForward({.x = x, .gamma = gamma, .beta = arena.Input(Values{0.5f}), .y = y,
-                                          .mean = mean, .rstd = rstd, .rows = 2, .columns = 1}).ok());
-    REQUIRE(arena.ops().LayerNormBackward({.dy = arena.Input(Values{0.7f, 0.1f}), .x = x, .gamma = gamma,
-                                           .mean = mean, .rstd = rstd, .dx = dx, .dgamma = arena.Input(Values(1)),
-                                           .dbeta = arena.Input(Values(1)), .rows = 2, .columns = 1}).ok());
+    REQUIRE(arena.ops()
+                .LayerNormForward({.x = x,
+                                   .gamma = gamma,
+                                   .beta = arena.Input(Values{0.5f}),
+                                   .y = y,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .rows = 2,
+                                   .columns = 1})
+                .ok());
+    REQUIRE(arena.ops()
+                .LayerNormBackward({.dy = arena.Input(Values{0.7f, 0.1f}),
+                                    .x = x,
+                                    .gamma = gamma,
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .dx = dx,
+                                    .dgamma = arena.Input(Values(1)),
+                                    .dbeta = arena.Input(Values(1)),
+                                    .rows = 2,
+                                    .columns = 1})
+                .ok());
     CHECK(arena.Read(y) == Values{0.5f, 0.5f});
     // rstd is 316 here and multiplies what rounding left of zero.
     for (float value : arena.Read(dx)) CHECK(value == Approx(0).margin(1e-4));
@@ -70,10 +105,18 @@ TEST_CASE("LayerNormBackward may write dx over dy", "[conformance]") {
   const Values mean = RandomValues(random, rows), rstd(rows, 0.7f);
   CompareWithReference([&](Arena& arena) {
     const Slice both = arena.Input(dy);
-    REQUIRE(arena.ops().LayerNormBackward({.dy = both, .x = arena.Input(x), .gamma = arena.Input(gamma),
-                                           .mean = arena.Input(mean), .rstd = arena.Input(rstd), .dx = both,
-                                           .dgamma = arena.Input(zero), .dbeta = arena.Input(zero), .rows = rows,
-                                           .columns = columns}).ok());
+    REQUIRE(arena.ops()
+                .LayerNormBackward({.dy = both,
+                                    .x = arena.Input(x),
+                                    .gamma = arena.Input(gamma),
+                                    .mean = arena.Input(mean),
+                                    .rstd = arena.Input(rstd),
+                                    .dx = both,
+                                    .dgamma = arena.Input(zero),
+                                    .dbeta = arena.Input(zero),
+                                    .rows = rows,
+                                    .columns = columns})
+                .ok());
     return std::vector<Result>{{"dx", arena.Read(both), Arithmetic::kChain}};
   });
 }

@@ -21,8 +21,9 @@ TEST_CASE("the golden model opens as the GPT-2 it is") {
   const auto model = HuggingFaceModel::Open(kFolder);
   INFO(model.status().ToString());
   REQUIRE(model.ok());
-  CHECK(model->config() ==
-        GptConfig{.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
+  CHECK(
+      model->config() ==
+      GptConfig{.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
   std::vector<float> final_norm(96);
   REQUIRE(model->ReadSegment(SegmentOfBlock(model->config().head_block()), absl::MakeSpan(final_norm)).ok());
   double gain = 0, bias = 0;

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Trains a tiny GPT-2 in plain PyTorch and writes what a correct implementation must reproduce.
 
-    /usr/bin/python3 tests/golden/make_gpt2_golden.py          writes tests/golden/gpt2_tiny/
-    /usr/bin/python3 tests/golden/make_gpt2_golden.py --check  fails unless a fresh run gives the committed numbers
+    /usr/bin/python3 make_gpt2_golden.py          writes gpt2_tiny/ beside this file
+    /usr/bin/python3 make_gpt2_golden.py --check  fails unless a fresh run gives the committed numbers
 
-The model is GPT-2 as published (Radford et al. 2019): LayerNorm before attention and MLP and at the end, learned
-positions, tanh GELU, biases everywhere, weights of linear maps stored [in, out], output head tied to the token
-embedding. Only PyTorch and NumPy are needed. README.md describes the files.
+The model is GPT-2 as published (Radford et al. 2019): LayerNorm before attention and MLP and at the end,
+learned positions, tanh GELU, biases everywhere, weights of linear maps stored [in, out], output head tied to
+the token embedding. Only PyTorch and NumPy are needed. README.md describes the files.
 """
 
 import argparse
@@ -22,7 +22,8 @@ import torch
 LAYERS, HIDDEN, HEADS, VOCABULARY, CONTEXT = 2, 48, 4, 97, 32
 EPSILON = 1e-5
 SEQUENCE, BATCH, STEPS, VALIDATION_BATCHES = 16, 4, 10, 2
-TRAINING_WINDOWS, VALIDATION_WINDOWS = 30, 8  # 7 steps an epoch: two windows are left over, steps 8 to 10 begin again
+# 7 steps an epoch: two windows are left over, steps 8 to 10 begin again.
+TRAINING_WINDOWS, VALIDATION_WINDOWS = 30, 8
 LEARNING_RATE, LEAST_LEARNING_RATE, WARM_UP_STEPS = 3e-3, 3e-4, 2
 BETA_1, BETA_2, ADAM_EPSILON, WEIGHT_DECAY, CLIP_NORM = 0.9, 0.95, 1e-8, 0.1, 1.0
 SEED = 20240613
@@ -106,7 +107,8 @@ def token_losses(p, windows):
         h = f"h.{layer}."
         x = x + attention(layer_norm(x, p[h + "ln_1.weight"], p[h + "ln_1.bias"]), p, h)
         inner = layer_norm(x, p[h + "ln_2.weight"], p[h + "ln_2.bias"]) @ p[h + "mlp.c_fc.weight"]
-        x = x + gelu_new(inner + p[h + "mlp.c_fc.bias"]) @ p[h + "mlp.c_proj.weight"] + p[h + "mlp.c_proj.bias"]
+        inner = gelu_new(inner + p[h + "mlp.c_fc.bias"])
+        x = x + inner @ p[h + "mlp.c_proj.weight"] + p[h + "mlp.c_proj.bias"]
     logits = layer_norm(x, p["ln_f.weight"], p["ln_f.bias"]) @ p["wte.weight"].T
     return -torch.log_softmax(logits, dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
@@ -116,7 +118,8 @@ def learning_rate(k):
     if k <= WARM_UP_STEPS:
         return LEARNING_RATE * k / WARM_UP_STEPS
     progress = (k - WARM_UP_STEPS) / (STEPS - WARM_UP_STEPS)
-    return LEAST_LEARNING_RATE + (LEARNING_RATE - LEAST_LEARNING_RATE) * 0.5 * (1 + math.cos(math.pi * progress))
+    falling = 0.5 * (1 + math.cos(math.pi * progress))
+    return LEAST_LEARNING_RATE + (LEARNING_RATE - LEAST_LEARNING_RATE) * falling
 
 
 def batch_of(tokens, batch, windows):
@@ -143,7 +146,8 @@ def train(dtype, training, validation):
 
     def validate():
         with torch.no_grad():
-            losses = [token_losses(p, batch_of(validation, j, VALIDATION_WINDOWS)) for j in range(VALIDATION_BATCHES)]
+            batches = [batch_of(validation, j, VALIDATION_WINDOWS) for j in range(VALIDATION_BATCHES)]
+            losses = [token_losses(p, batch) for batch in batches]
         return torch.cat(losses).mean().item()
 
     run["initial_validation_loss"] = validate()
@@ -169,7 +173,8 @@ def safetensors(tensors):
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for name, values in tensors.items():
         raw = values.astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        offsets = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": offsets}
         data += raw
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -238,7 +243,7 @@ def files():
 
 def same_numbers(a, b, tolerance):
     if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same_numbers(a[k], b[k], tolerance) for k in a)
+        return a.keys() == b.keys() and all(same_numbers(a[k], b[k], tolerance) for k in a)
     if isinstance(a, list):
         return len(a) == len(b) and all(same_numbers(x, y, tolerance) for x, y in zip(a, b))
     if isinstance(a, float):
@@ -262,8 +267,10 @@ def check(fresh):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="compare with the committed files, write nothing")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="compare with gpt2_tiny/, write nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)

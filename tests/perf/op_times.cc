@@ -1,9 +1,10 @@
 // Times every op of a GPT-2 training step on one CPU device.
 //
-//   op_times [--variant=avx512] [--cores=0,1] [--batch=1] [--sequence=512] [--layers=12] [--precision=f32] [--runs=3]
+//   op_times [--variant=avx512] [--cores=0,1] [--batch=1] [--sequence=512] [--layers=12] [--precision=f32]
+//   [--runs=3]
 //
-// Prints for each op the milliseconds of one call (best of --runs), how many calls a step makes, their share of the
-// step, and GFLOP/s or GB/s; then the step against the best large matmul.
+// Prints for each op the milliseconds of one call (best of --runs), how many calls a step makes, their share
+// of the step, and GFLOP/s or GB/s; then the step against the best large matmul.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,9 +33,9 @@ struct Options {
 
 struct Row {
   std::string name;
-  int64_t calls;    // a step
-  double flops;     // of one call; model FLOPs, so half of the square for attention is not counted twice
-  double bytes;     // of one call, where traffic is the measure
+  int64_t calls;  // a step
+  double flops;   // of one call; model FLOPs, so half of the square for attention is not counted twice
+  double bytes;   // of one call, where traffic is the measure
   std::function<absl::Status()> call;
 };
 
@@ -46,7 +47,8 @@ class Bench {
     auto buffer = device_.queue->Allocate({count * 4});
     if (!buffer.ok()) Stop(buffer.status());
     float* values = reinterpret_cast<float*>((*buffer)->host_address());
-    for (int64_t i = 0; i < count; ++i) values[i] = static_cast<float>((i * 2654435761u >> 7) % 2001) * 1e-3f - 1.0f;
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = static_cast<float>((i * 2654435761u >> 7) % 2001) * 1e-3f - 1.0f;
     buffers_.push_back(*std::move(buffer));
     return {buffers_.back().get(), 0, count};
   }
@@ -88,34 +90,60 @@ void AddLinear(Bench& bench, Ops& ops, const Options& o, const std::string& name
   const int64_t tokens = o.batch * o.sequence;
   const double flops = 2.0 * tokens * k * n;
   const Slice x = bench.Floats(tokens * k), w = bench.Floats(k * n), y = bench.Floats(tokens * n);
-  const Slice bias = bench.Floats(n), dx = bench.Floats(tokens * k), dw = bench.Floats(k * n), db = bench.Floats(n);
+  const Slice bias = bench.Floats(n), dx = bench.Floats(tokens * k), dw = bench.Floats(k * n),
+              db = bench.Floats(n);
   rows.push_back({name + " forward", o.layers, flops, 0, [=, &ops, &o] {
-    return ops.Matmul({.a = x, .b = w, .c = y, .m = tokens, .n = n, .k = k, .bias = bias, .precision = o.precision,
-                       .b_constness = Constness::kParameter});
-  }});
+                    return ops.Matmul({.a = x,
+                                       .b = w,
+                                       .c = y,
+                                       .m = tokens,
+                                       .n = n,
+                                       .k = k,
+                                       .bias = bias,
+                                       .precision = o.precision,
+                                       .b_constness = Constness::kParameter});
+                  }});
   rows.push_back({name + " dx", o.layers, flops, 0, [=, &ops, &o] {
-    return ops.Matmul({.a = y, .b = w, .c = dx, .m = tokens, .n = k, .k = n, .transpose_b = Transpose::kYes,
-                       .precision = o.precision, .b_constness = Constness::kParameter});
-  }});
+                    return ops.Matmul({.a = y,
+                                       .b = w,
+                                       .c = dx,
+                                       .m = tokens,
+                                       .n = k,
+                                       .k = n,
+                                       .transpose_b = Transpose::kYes,
+                                       .precision = o.precision,
+                                       .b_constness = Constness::kParameter});
+                  }});
   rows.push_back({name + " dw", o.layers, flops, 0, [=, &ops, &o] {
-    return ops.Matmul({.a = x, .b = y, .c = dw, .m = k, .n = n, .k = tokens, .transpose_a = Transpose::kYes,
-                       .store = Store::kAdd, .precision = o.precision});
-  }});
-  rows.push_back({name + " db", o.layers, 0, 4.0 * tokens * n, [=, &ops] { return ops.SumRows({y, db, tokens, n}); }});
+                    return ops.Matmul({.a = x,
+                                       .b = y,
+                                       .c = dw,
+                                       .m = k,
+                                       .n = n,
+                                       .k = tokens,
+                                       .transpose_a = Transpose::kYes,
+                                       .store = Store::kAdd,
+                                       .precision = o.precision});
+                  }});
+  rows.push_back({name + " db", o.layers, 0, 4.0 * tokens * n, [=, &ops] {
+                    return ops.SumRows({y, db, tokens, n});
+                  }});
 }
 
 void AddAttention(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
   const int64_t tokens = o.batch * o.sequence, c = o.columns, head_size = c / o.heads;
   const double flops = 4.0 * tokens * o.sequence * c;  // the whole square, as model FLOPs are counted
-  const Slice qkv = bench.Floats(tokens * 3 * c), out = bench.Floats(tokens * c), dout = bench.Floats(tokens * c);
+  const Slice qkv = bench.Floats(tokens * 3 * c), out = bench.Floats(tokens * c),
+              dout = bench.Floats(tokens * c);
   const Slice dqkv = bench.Floats(tokens * 3 * c), log_sum_exp = bench.Floats(tokens * o.heads);
   rows.push_back({"attention forward", o.layers, flops, 0, [=, &ops, &o] {
-    return ops.AttentionForward({qkv, out, log_sum_exp, o.batch, o.sequence, o.heads, head_size, o.precision});
-  }});
+                    return ops.AttentionForward(
+                        {qkv, out, log_sum_exp, o.batch, o.sequence, o.heads, head_size, o.precision});
+                  }});
   rows.push_back({"attention backward", o.layers, 2 * flops, 0, [=, &ops, &o] {
-    return ops.AttentionBackward(
-        {qkv, out, log_sum_exp, dout, dqkv, o.batch, o.sequence, o.heads, head_size, o.precision});
-  }});
+                    return ops.AttentionBackward({qkv, out, log_sum_exp, dout, dqkv, o.batch, o.sequence,
+                                                  o.heads, head_size, o.precision});
+                  }});
 }
 
 void AddPointwise(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
@@ -123,15 +151,21 @@ void AddPointwise(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& ro
   const Slice x = bench.Floats(wide), y = bench.Floats(wide), z = bench.Floats(wide), gamma = bench.Floats(c);
   const Slice beta = bench.Floats(c), mean = bench.Floats(tokens), rstd = bench.Floats(tokens);
   const Slice dgamma = bench.Floats(c), dbeta = bench.Floats(c);
-  rows.push_back({"gelu forward", o.layers, 0, 8.0 * wide, [=, &ops] { return ops.GeluForward({x, y, wide}); }});
-  rows.push_back({"gelu backward", o.layers, 0, 12.0 * wide, [=, &ops] { return ops.GeluBackward({x, y, z, wide}); }});
+  rows.push_back({"gelu forward", o.layers, 0, 8.0 * wide, [=, &ops] {
+                    return ops.GeluForward({x, y, wide});
+                  }});
+  rows.push_back({"gelu backward", o.layers, 0, 12.0 * wide, [=, &ops] {
+                    return ops.GeluBackward({x, y, z, wide});
+                  }});
   rows.push_back({"layer norm forward", 2 * o.layers + 1, 0, 8.0 * tokens * c, [=, &ops] {
-    return ops.LayerNormForward({x, gamma, beta, y, mean, rstd, tokens, c});
-  }});
+                    return ops.LayerNormForward({x, gamma, beta, y, mean, rstd, tokens, c});
+                  }});
   rows.push_back({"layer norm backward", 2 * o.layers + 1, 0, 12.0 * tokens * c, [=, &ops] {
-    return ops.LayerNormBackward({y, x, gamma, mean, rstd, z, dgamma, dbeta, tokens, c});
-  }});
-  rows.push_back({"add", 3 * o.layers, 0, 12.0 * tokens * c, [=, &ops] { return ops.Add({x, y, z, tokens * c}); }});
+                    return ops.LayerNormBackward({y, x, gamma, mean, rstd, z, dgamma, dbeta, tokens, c});
+                  }});
+  rows.push_back({"add", 3 * o.layers, 0, 12.0 * tokens * c, [=, &ops] {
+                    return ops.Add({x, y, z, tokens * c});
+                  }});
 }
 
 void AddEnds(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
@@ -141,23 +175,27 @@ void AddEnds(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
   const Slice targets = bench.Integers(tokens, o.vocabulary), scalar{bench.Floats(2).buffer, 0, 1};
   const Slice positions = bench.Floats(o.sequence * c), d_positions = bench.Floats(o.sequence * c);
   rows.push_back({"head loss", 1, 6.0 * tokens * parameters, 0, [=, &ops, &o] {
-    return ops.HeadLoss({x, weight, targets, scalar, dx, dweight, tokens, c, o.vocabulary, 1.0f, o.precision});
-  }});
+                    return ops.HeadLoss({x, weight, targets, scalar, dx, dweight, tokens, c, o.vocabulary,
+                                         1.0f, o.precision});
+                  }});
   rows.push_back({"embedding forward", 1, 0, 8.0 * tokens * c, [=, &ops, &o] {
-    return ops.EmbeddingForward({targets, weight, positions, dx, o.batch, o.sequence, c});
-  }});
+                    return ops.EmbeddingForward({targets, weight, positions, dx, o.batch, o.sequence, c});
+                  }});
   rows.push_back({"embedding backward", 1, 0, 20.0 * tokens * c, [=, &ops, &o] {
-    return ops.EmbeddingBackward({targets, x, dweight, d_positions, o.batch, o.sequence, c});
-  }});
+                    return ops.EmbeddingBackward({targets, x, dweight, d_positions, o.batch, o.sequence, c});
+                  }});
   // All parameters are 3.2 tables at twelve layers.
   const int64_t tables = (parameters + 12 * c * c * o.layers) / parameters;
   rows.push_back({"squared norm", tables, 0, 4.0 * parameters, [=, &ops] {
-    return ops.SquaredNorm({dweight, scalar, parameters});
-  }});
+                    return ops.SquaredNorm({dweight, scalar, parameters});
+                  }});
   rows.push_back({"adamw", tables, 0, 28.0 * parameters, [=, &ops] {
-    return ops.AdamW({.parameter = weight, .gradient = dweight, .m = m, .v = v, .elements = parameters});
-  }});
-  rows.push_back({"fill", tables, 0, 4.0 * parameters, [=, &ops] { return ops.Fill({dweight, parameters, 0.0f}); }});
+                    return ops.AdamW(
+                        {.parameter = weight, .gradient = dweight, .m = m, .v = v, .elements = parameters});
+                  }});
+  rows.push_back({"fill", tables, 0, 4.0 * parameters, [=, &ops] {
+                    return ops.Fill({dweight, parameters, 0.0f});
+                  }});
 }
 
 // The FLOP/s of the best of some large square matmuls in f32 or bf16, whichever `o` says.
@@ -166,7 +204,13 @@ double BestMatmul(Bench& bench, Ops& ops, const Options& o) {
   for (const int64_t size : {1024, 1536, 2048}) {
     const Slice a = bench.Floats(size * size), b = bench.Floats(size * size), c = bench.Floats(size * size);
     const double seconds = bench.Time([&] {
-      return ops.Matmul({.a = a, .b = b, .c = c, .m = size, .n = size, .k = size, .precision = o.precision,
+      return ops.Matmul({.a = a,
+                         .b = b,
+                         .c = c,
+                         .m = size,
+                         .n = size,
+                         .k = size,
+                         .precision = o.precision,
                          .b_constness = Constness::kParameter});
     });
     best = std::max(best, 2.0 * size * size * size / seconds);
@@ -202,8 +246,11 @@ int Main(int argc, char** argv) {
     std::cerr << "cannot use " << argv[i] << "; the flags are at the top of tests/perf/op_times.cc\n";
     return 2;
   }
-  auto device = CpuBackend().open({.name = "cpu", .backend = "cpu", .variant = options.variant,
-                                   .cores = options.cores, .memory_limit = GiB(64)});
+  auto device = CpuBackend().open({.name = "cpu",
+                                   .backend = "cpu",
+                                   .variant = options.variant,
+                                   .cores = options.cores,
+                                   .memory_limit = GiB(64)});
   if (!device.ok()) Bench::Stop(device.status());
   Bench bench(*device, options);
   Ops& ops = *device->ops;
@@ -231,9 +278,11 @@ int Main(int argc, char** argv) {
                 100 * seconds[i] * rows[i].calls / step, rows[i].flops / seconds[i] * 1e-9,
                 rows[i].bytes / seconds[i] * 1e-9);
   }
-  std::printf("best large matmul %.1f GFLOP/s; step %.0f ms, %.0f tokens/s, %.1f GFLOP/s = %.3f of it; workspace %s\n",
-              peak * 1e-9, step * 1e3, options.batch * options.sequence / step, flops / step * 1e-9,
-              flops / step / peak, FormatBytes(ops.workspace()).c_str());
+  std::printf(
+      "best large matmul %.1f GFLOP/s; step %.0f ms, %.0f tokens/s, %.1f GFLOP/s = %.3f of it; workspace "
+      "%s\n",
+      peak * 1e-9, step * 1e3, options.batch * options.sequence / step, flops / step * 1e-9,
+      flops / step / peak, FormatBytes(ops.workspace()).c_str());
   return 0;
 }
 

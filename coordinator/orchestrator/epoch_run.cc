@@ -1,0 +1,134 @@
+#include "coordinator/orchestrator/epoch_run.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// After the first failure the others get so long to say whether theirs was the cause.
+constexpr absl::Duration kGrace = absl::Seconds(1);
+
+// How likely a failure is the cause of the others: what a unit says of itself, then what it suffered from others.
+int Rank(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kAborted: return 2;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded: return 1;
+    default: return 0;
+  }
+}
+
+}  // namespace
+
+void EpochRun::Fail(Failure failure) {
+  MutexLock lock(mutex_);
+  failures_.push_back(std::move(failure));
+  changed_.NotifyAll();
+}
+
+void EpochRun::Abort(const absl::Status& reason, const std::string& device) {
+  Fail({.task = -1, .device = device, .status = reason});
+}
+
+EpochEnd EpochRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeout) {
+  std::vector<std::string> addresses(tasks_.size());
+  if (!PrepareAll(prepare_timeout, addresses)) {
+    StopAll();
+    return RootCause();
+  }
+  StartAll(addresses, callbacks);
+  if (callbacks.launched) callbacks.launched();
+  JoinAll();
+  return RootCause();
+}
+
+bool EpochRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses) {
+  const absl::Time deadline = absl::Now() + timeout;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
+    threads.emplace_back([&, i] {
+      const absl::StatusOr<v1::PrepareResponse> response =
+          agents_.Prepare(tasks_[i].agent_address, tasks_[i].request, deadline);
+      if (response.ok()) {
+        addresses[i] = response->data_plane_address();
+      } else {
+        // A worker that dies is Unavailable, too; its last words are in the message. Both mean: not on this node, now.
+        Fail({.task = i, .device = tasks_[i].device, .status = response.status(),
+              .agent_unreachable = absl::IsUnavailable(response.status())});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  MutexLock lock(mutex_);
+  return failures_.empty();
+}
+
+void EpochRun::StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks) {
+  for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
+    v1::StartRequest request;
+    request.set_task_id(tasks_[i].request.task_id());
+    for (const std::string& address : addresses) request.add_data_plane_addresses(address);
+    running_.push_back(agents_.Start(tasks_[i].agent_address, request, [this, i, &callbacks](const v1::WorkerEvent& event) {
+      if (event.has_finished() && event.finished().code() != 0) {
+        Fail({.task = i, .device = tasks_[i].device,
+              .status = absl::Status(static_cast<absl::StatusCode>(event.finished().code()), event.finished().message())});
+      }
+      callbacks.event(i, event);
+    }));
+  }
+}
+
+void EpochRun::JoinAll() {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
+    threads.emplace_back([this, i] {
+      const absl::Status status = running_[i]->Join();
+      if (!status.ok()) {
+        Fail({.task = i, .device = tasks_[i].device, .status = status, .agent_unreachable = absl::IsUnavailable(status)});
+      }
+      MutexLock lock(mutex_);
+      ++joined_;
+      changed_.NotifyAll();
+    });
+  }
+  {
+    MutexLock lock(mutex_);
+    const int all = static_cast<int>(running_.size());
+    const auto ended = [&] { return joined_ == all; };
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended() || !failures_.empty(); });
+    const bool asked = !failures_.empty() && failures_.front().task < 0;
+    if (!asked) changed_.WaitUntil(mutex_, absl::Now() + kGrace, ended);
+  }
+  for (const std::unique_ptr<RunningTask>& task : running_) task->Cancel();
+  for (std::thread& thread : threads) thread.join();
+}
+
+void EpochRun::StopAll() {
+  std::vector<std::thread> threads;
+  for (const EpochTask& task : tasks_) {
+    threads.emplace_back([&] { agents_.Stop(task.agent_address, task.request.task_id()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+EpochEnd EpochRun::RootCause() {
+  MutexLock lock(mutex_);
+  if (failures_.empty()) return {};
+  // An abort from outside comes first whatever followed; else the earliest of the most telling ones.
+  const auto cause = std::min_element(failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
+    const int rank_a = a.task < 0 ? -1 : Rank(a.status), rank_b = b.task < 0 ? -1 : Rank(b.status);
+    return rank_a < rank_b;
+  });
+  const std::string where = cause->device.empty() ? "" : cause->device;
+  return {.status = where.empty() ? cause->status : Annotate(cause->status, where),
+          .device = cause->device,
+          .agent_unreachable = cause->agent_unreachable};
+}
+
+}  // namespace medley

@@ -1,0 +1,68 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/orchestrator/agent_client.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+// One task of an epoch, and where it runs.
+struct EpochTask {
+  std::string device;         // "node/device", for messages
+  std::string agent_address;
+  v1::PrepareRequest request;
+};
+
+// How an epoch ended.
+struct EpochEnd {
+  absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
+  std::string device;    // whose failure it was; empty if nobody's
+  bool agent_unreachable = false;  // the agent of `device` itself is gone, not only its worker
+};
+
+// Tasks that run together: all are prepared, then all are started with each other's addresses, then all end. The first
+// failure ends the others. Used for training, link probes and profiles alike.
+//
+// Run blocks and is called once; Abort from any thread.
+class EpochRun {
+ public:
+  struct Callbacks {
+    std::function<void()> launched;                                         // all are prepared and started
+    std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
+  };
+  EpochRun(AgentClient& agents, std::vector<EpochTask> tasks) : agents_(agents), tasks_(std::move(tasks)) {}
+
+  EpochEnd Run(const Callbacks& callbacks, absl::Duration prepare_timeout);
+
+  // Ends the epoch with `reason` as its status. Before Run, too.
+  void Abort(const absl::Status& reason, const std::string& device = "");
+
+ private:
+  struct Failure {
+    int task = -1;  // -1: nobody's
+    std::string device;
+    absl::Status status;
+    bool agent_unreachable = false;
+  };
+  bool PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses);
+  void StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks);
+  void JoinAll();
+  void Fail(Failure failure);
+  void StopAll();
+  EpochEnd RootCause();
+
+  AgentClient& agents_;
+  const std::vector<EpochTask> tasks_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
+  std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  int joined_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace medley

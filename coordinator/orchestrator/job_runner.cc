@@ -1,0 +1,197 @@
+#include "coordinator/orchestrator/job_runner.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/orchestrator/trace_collector.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/hugging_face.h"
+#include "runtime/codec/job_codec.h"
+#include "runtime/codec/plan_codec.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+namespace {
+
+// Loading a model from a slow disk takes a while; a worker that hangs does not.
+constexpr absl::Duration kPrepareTime = absl::Minutes(3);
+
+// Whether the same job may well go on elsewhere or later.
+bool IsLoss(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kAborted: return true;
+    default: return false;
+  }
+}
+
+// The newest complete checkpoint's directory; "" if there is none.
+absl::StatusOr<std::string> CheckpointToResume(const TrainingSpec& training, const v1::Job& job, JobJournal& journal) {
+  if (training.checkpoint_directory.empty()) return std::string();
+  ASSIGN_OR_RETURN(const CheckpointSearch search, LatestCheckpoint(training.checkpoint_directory));
+  for (const SkippedCheckpoint& skipped : search.skipped) {
+    journal.Log(job.id(), "coordinator",
+                absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
+  }
+  if (search.latest) return search.latest->directory;
+  return job.checkpoint_path();  // where the coordinator does not see the directory, its word stands
+}
+
+}  // namespace
+
+absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id) {
+  std::optional<GptConfig> config;
+  if (!spec.model().hugging_face().empty()) {
+    absl::StatusOr<GptConfig> read = ReadGptConfig(spec.model().hugging_face());
+    if (!read.ok()) return absl::InvalidArgumentError(absl::StrCat("model.hugging_face: ", read.status().message()));
+    config = *read;
+  }
+  return DecodeJobSpec(spec, job_id, config);
+}
+
+void JobRunner::Abort(JobEvent event, const std::string& cause) {
+  MutexLock lock(mutex_);
+  if (!aborted_) aborted_ = RunOutcome{.event = event, .cause = cause};
+  if (current_ != nullptr) current_->Abort(absl::CancelledError(cause));
+}
+
+EpochEnd JobRunner::RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks,
+                             absl::Duration prepare_timeout) {
+  EpochRun run(services_.agents, std::move(tasks));
+  {
+    MutexLock lock(mutex_);
+    if (aborted_) return {.status = absl::CancelledError(aborted_->cause)};
+    current_ = &run;
+  }
+  EpochEnd end = run.Run(callbacks, prepare_timeout);
+  MutexLock lock(mutex_);
+  current_ = nullptr;
+  return end;
+}
+
+Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSpec& training) {
+  Measurement measurement(
+      services_.store,
+      [this](std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks) {
+        return RunEpoch(std::move(tasks), callbacks, kPrepareTime);
+      },
+      [this](const std::string& what) {
+        services_.journal.Log(job_id_, "coordinator", what);
+        (void)services_.journal.Change(job_id_, [&](v1::Job& job) { job.set_state_reason(what); });
+      });
+  return measurement.Complete({.spec = spec, .training = training, .devices = devices_});
+}
+
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
+  const Measurement::Result measured = Measure(spec, training);
+  RETURN_IF_ERROR(measured.end.status);
+  return PlanJob(spec, training, measured.cluster);
+}
+
+RunOutcome JobRunner::OutcomeOf(const EpochEnd& end) {
+  MutexLock lock(mutex_);
+  if (aborted_) return {.event = aborted_->event, .cause = aborted_->cause, .end = end};
+  if (end.status.ok()) return {};
+  return {.event = IsLoss(end.status) ? JobEvent::kLost : JobEvent::kRefused,
+          .cause = std::string(end.status.message()),
+          .end = end};
+}
+
+RunOutcome JobRunner::Run() {
+  const auto refuse = [&](const absl::Status& status) { return OutcomeOf({.status = status}); };
+  const absl::StatusOr<v1::Job> job = services_.journal.Get(job_id_);
+  if (!job.ok()) return refuse(job.status());
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(job->spec(), job_id_);
+  if (!training.ok()) return refuse(training.status());
+
+  const Measurement::Result measured = Measure(job->spec(), *training);
+  if (!measured.end.status.ok()) return OutcomeOf(measured.end);
+  (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
+
+  const absl::StatusOr<PlannedJob> planned = PlanJob(job->spec(), *training, measured.cluster);
+  if (absl::IsResourceExhausted(planned.status())) {
+    return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
+  }
+  if (!planned.ok()) return refuse(planned.status());
+  (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
+  services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", planned->report.description()));
+  return Train(*training, *planned);
+}
+
+absl::StatusOr<std::vector<EpochTask>> JobRunner::TrainingTasks(const v1::Job& job, const TrainingSpec& training,
+                                                                const PlannedJob& planned, uint64_t epoch) {
+  ASSIGN_OR_RETURN(const std::string checkpoint, CheckpointToResume(training, job, services_.journal));
+  if (!checkpoint.empty()) services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", checkpoint));
+  std::vector<EpochTask> tasks;
+  for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
+    const std::string& name = planned.plan.units[unit].device;
+    const auto device = std::find_if(devices_.begin(), devices_.end(),
+                                     [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
+    if (device == devices_.end()) return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
+    EpochTask& task = tasks.emplace_back(EpochTask{.device = name, .agent_address = device->agent_address});
+    task.request.set_task_id(absl::StrCat(job_id_, "/", epoch, "/", unit));
+    task.request.set_epoch(epoch);
+    task.request.set_device(device->device.description.name);
+    v1::TrainTask& train = *task.request.mutable_train();
+    *train.mutable_spec() = job.spec();
+    *train.mutable_plan() = EncodePlan(planned.plan);
+    train.set_unit(static_cast<uint32_t>(unit));
+    train.set_resume_from(checkpoint);
+    train.set_job_id(job_id_);
+  }
+  return tasks;
+}
+
+RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned) {
+  const absl::StatusOr<uint64_t> epoch = services_.store.NextEpoch();
+  if (!epoch.ok()) return OutcomeOf({.status = epoch.status()});
+  const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
+    *j.mutable_plan() = planned.report;
+    j.set_epoch(j.epoch() + 1);
+    j.set_parameters(static_cast<uint64_t>(ModelElements(training.shape.model)));
+    j.clear_measured_step_seconds();
+  });
+  if (!job.ok()) return OutcomeOf({.status = job.status()});
+  absl::StatusOr<std::vector<EpochTask>> tasks = TrainingTasks(*job, training, planned, *epoch);
+  if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
+
+  Mutex trace_mutex;
+  TraceCollector traces(job_id_, planned, training.shape);
+  return OutcomeOf(RunEpoch(*std::move(tasks), {
+      .launched = [&] { (void)services_.journal.Apply(job_id_, JobEvent::kLaunched, ""); },
+      .event = [&](int unit, const v1::WorkerEvent& event) {
+        if (!event.has_measured()) return OnEvent(planned, job->epoch(), unit, event);
+        MutexLock lock(trace_mutex);
+        if (const std::optional<v1::Trace> trace = traces.Add(unit, event.measured())) {
+          (void)services_.store.PutTrace(*trace);
+        }
+      }}, kPrepareTime));
+}
+
+void JobRunner::OnEvent(const PlannedJob& planned, uint32_t epoch, int unit, const v1::WorkerEvent& event) {
+  switch (event.event_case()) {
+    case v1::WorkerEvent::kStep: {
+      v1::StepMetrics step = event.step();
+      step.set_epoch(epoch);
+      return services_.journal.AddStep(job_id_, step);
+    }
+    case v1::WorkerEvent::kValidation: return services_.journal.AddValidation(job_id_, event.validation());
+    case v1::WorkerEvent::kCheckpoint:
+      (void)services_.journal.Change(job_id_, [&](v1::Job& job) {
+        job.set_checkpoint_path(event.checkpoint().path());
+        job.set_checkpoint_step(event.checkpoint().step());
+      });
+      return services_.journal.Log(job_id_, planned.plan.units[unit].device,
+                                   absl::StrCat("checkpoint of step ", event.checkpoint().step(), " at ",
+                                                event.checkpoint().path()));
+    case v1::WorkerEvent::kLog: return services_.journal.Log(job_id_, planned.plan.units[unit].device, event.log());
+    default: return;
+  }
+}
+
+}  // namespace medley

@@ -1,0 +1,132 @@
+#include "coordinator/orchestrator/measurement.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/problem/planning_problem.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/device_codec.h"
+
+namespace medley {
+namespace {
+
+EpochEnd Failed(const absl::Status& status) { return {.status = status}; }
+
+// The devices as nodes, without measurements.
+v1::ClusterSpec NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
+  std::map<std::string, v1::Node> nodes;
+  for (const ClusterDeviceLocation& location : devices) {
+    v1::Node& node = nodes[location.node];
+    node.set_name(location.node);
+    node.set_host(location.host);
+    node.set_agent_address(location.agent_address);
+    node.set_alive(true);
+    v1::Device& device = *node.add_devices();
+    device = EncodeDevice(location.device.description);
+    device.set_kind(location.device.kind);
+    device.set_computes_bf16(location.device.computes_bf16);
+  }
+  v1::ClusterSpec cluster;
+  for (auto& [name, node] : nodes) *cluster.add_nodes() = std::move(node);
+  return cluster;
+}
+
+EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch) {
+  EpochTask task{.device = FullName(device), .agent_address = device.agent_address};
+  task.request.set_task_id(task_id);
+  task.request.set_epoch(epoch);
+  task.request.set_device(device.device.description.name);
+  return task;
+}
+
+}  // namespace
+
+std::string FullName(const ClusterDeviceLocation& device) {
+  return absl::StrCat(device.node, "/", device.device.description.name);
+}
+
+EpochEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+                              const std::vector<int>& sizes) {
+  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
+  if (!epoch.ok()) return Failed(epoch.status());
+  EpochTask task = TaskOn(device, absl::StrCat("profile/", *epoch), *epoch);
+  *task.request.mutable_profile()->mutable_spec() = request.spec;
+  for (const int size : sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
+  Mutex mutex;
+  std::optional<v1::DeviceProfile> profile;
+  EpochEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
+                        MutexLock lock(mutex);
+                        if (event.has_profile()) profile = event.profile();
+                      }});
+  if (!end.status.ok()) return end;
+  if (!profile) return Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile")));
+  profile->set_shape(ShapeKey(request.training));
+  profile->set_provenance(absl::StrCat(FullName(device), ", ", profile->provenance()));
+  return Failed(store_.PutProfile(*profile));
+}
+
+EpochEnd Measurement::ProbeLink(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
+  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
+  if (!epoch.ok()) return Failed(epoch.status());
+  std::vector<EpochTask> tasks;
+  for (const ClusterDeviceLocation* device : {&a, &b}) {
+    EpochTask& task = tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *epoch, "/", tasks.size()), *epoch));
+    task.request.mutable_probe()->set_rank(static_cast<uint32_t>(tasks.size()) - 1);
+  }
+  Mutex mutex;
+  std::optional<v1::LinkProfile> link;
+  EpochEnd end = run_(tasks, {.event = [&](int task, const v1::WorkerEvent& event) {
+                        MutexLock lock(mutex);
+                        if (event.has_link() && task == 0) link = event.link();
+                      }});
+  if (!end.status.ok()) return end;
+  if (!link) return Failed(absl::InternalError(absl::StrCat(FullName(a), " ended without a measurement of its link")));
+  link->set_a(FullName(a));
+  link->set_b(FullName(b));
+  link->set_transport(a.host == b.host ? "shared memory" : "tcp");
+  return Failed(store_.PutLink(*link));
+}
+
+Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
+  const v1::ConstraintSpec constraints = EffectiveConstraints(request.spec);
+  const auto collected = [&]() -> absl::StatusOr<std::vector<MissingProfile>> {
+    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, Collect(request));
+    return MissingProfiles(request.training, constraints, cluster);
+  };
+  const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
+  if (!missing.ok()) return {Failed(missing.status()), {}};
+  for (const MissingProfile& what : *missing) {
+    progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
+    const auto device = std::find_if(request.devices.begin(), request.devices.end(),
+                                     [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
+    if (device == request.devices.end()) return {Failed(absl::InternalError("a profile of an unknown device")), {}};
+    const EpochEnd end = Profile(request, *device, what.micro_batch_sizes);
+    if (!end.status.ok()) return {end, {}};
+  }
+  for (size_t i = 0; i < request.devices.size(); ++i) {
+    for (size_t j = i + 1; j < request.devices.size(); ++j) {
+      const ClusterDeviceLocation &a = request.devices[i], &b = request.devices[j];
+      if (store_.FindLink(FullName(a), FullName(b)).ok()) continue;
+      progress_(absl::StrCat("measuring the link ", FullName(a), " - ", FullName(b)));
+      const EpochEnd end = ProbeLink(a, b);
+      if (!end.status.ok()) return {end, {}};
+    }
+  }
+  absl::StatusOr<v1::ClusterSpec> cluster = Collect(request);
+  if (!cluster.ok()) return {Failed(cluster.status()), {}};
+  return {{}, *std::move(cluster)};
+}
+
+absl::StatusOr<v1::ClusterSpec> Measurement::Collect(const MeasurementRequest& request) {
+  v1::ClusterSpec cluster = NodesOf(request.devices);
+  ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
+  cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> links, store_.ListLinks());
+  cluster.mutable_links()->Add(links.begin(), links.end());
+  return cluster;
+}
+
+}  // namespace medley

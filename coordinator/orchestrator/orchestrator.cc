@@ -1,0 +1,295 @@
+#include "coordinator/orchestrator/orchestrator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "coordinator/cluster/node_codec.h"
+#include "coordinator/jobs/job_life_codec.h"
+#include "coordinator/jobs/job_queue.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
+
+}  // namespace
+
+Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& agents)
+    : store_(store), agents_(agents), journal_(store), cluster_({.lease = options.lease}) {}
+
+absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options& options, Store& store,
+                                                                   AgentClient& agents) {
+  std::unique_ptr<Orchestrator> orchestrator(new Orchestrator(options, store, agents));
+  ASSIGN_OR_RETURN(const std::vector<v1::Job> unfinished, store.UnfinishedJobs());
+  {
+    MutexLock lock(orchestrator->mutex_);
+    for (const v1::Job& job : unfinished) {
+      const absl::StatusOr<v1::Job> after =
+          orchestrator->journal_.Apply(job.id(), JobEvent::kLost, "the coordinator was restarted while it ran");
+      const bool waits = after.ok() && (after->state() == v1::JOB_STATE_QUEUED || after->state() == v1::JOB_STATE_RECOVERING);
+      if (waits) orchestrator->waiting_.push_back(job.id());
+    }
+  }
+  orchestrator->loop_ = std::thread([o = orchestrator.get()] { o->Loop(); });
+  return orchestrator;
+}
+
+Orchestrator::~Orchestrator() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+    for (auto& [id, active] : active_) active.runner->Abort(JobEvent::kLost, "the coordinator was stopped while it ran");
+  }
+  if (loop_.joinable()) loop_.join();
+  std::map<std::string, Active> active;
+  {
+    MutexLock lock(mutex_);
+    active.swap(active_);
+  }
+  for (auto& [id, a] : active) a.thread.join();
+  journal_.Flush();
+}
+
+void Orchestrator::Loop() {
+  absl::Time flushed = absl::Now();
+  while (true) {
+    Tick();
+    if (absl::Now() - flushed >= JobJournal::kFlushEvery) {
+      journal_.Flush();
+      flushed = absl::Now();
+    }
+    MutexLock lock(mutex_);
+    changed_.WaitUntil(mutex_, absl::Now() + kTick, [&] { return stopping_; });
+    if (stopping_) return;
+  }
+}
+
+void Orchestrator::Tick() {
+  std::vector<std::thread> ended;
+  {
+    MutexLock lock(mutex_);
+    ExpireLeases();
+    ended = TakeEndedThreads();
+    if (!stopping_) StartWaitingJobs();
+  }
+  for (std::thread& thread : ended) thread.join();
+}
+
+std::vector<std::thread> Orchestrator::TakeEndedThreads() {
+  std::vector<std::thread> threads;
+  for (auto it = active_.begin(); it != active_.end();) {
+    if (!it->second.ended) {
+      ++it;
+      continue;
+    }
+    threads.push_back(std::move(it->second.thread));
+    it = active_.erase(it);
+  }
+  return threads;
+}
+
+void Orchestrator::ExpireLeases() { HandleLost(cluster_.Expire(absl::Now())); }
+
+void Orchestrator::HandleLost(const std::vector<LostNode>& nodes) {
+  for (const LostNode& node : nodes) {
+    spdlog::warn("node {} is lost: {}", node.name, node.reason);
+    for (const std::string& job : node.jobs) {
+      const auto active = active_.find(job);
+      if (active == active_.end()) continue;
+      active->second.runner->Abort(JobEvent::kLost, absl::StrCat("node ", node.name, " is lost: ", node.reason));
+    }
+  }
+}
+
+std::vector<std::string> Orchestrator::UsableDevices() {
+  std::vector<std::string> devices = cluster_.FreeDevices();
+  std::erase_if(devices, [&](const std::string& device) { return suspect_nodes_.count(NodeOf(device)) > 0; });
+  return devices;
+}
+
+// A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
+// with what is left of them.
+std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
+  std::vector<std::string> wanted;
+  if (spec.has_plan()) {
+    for (const v1::Unit& unit : spec.plan().units()) wanted.insert(wanted.end(), unit.devices().begin(), unit.devices().end());
+    return wanted;
+  }
+  for (const std::string& device : spec.constraints().devices()) {
+    if (cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0) wanted.push_back(device);
+  }
+  if (wanted.empty()) wanted.assign(spec.constraints().devices().begin(), spec.constraints().devices().end());
+  return wanted;
+}
+
+void Orchestrator::StartWaitingJobs() {
+  std::vector<WaitingJob> jobs;
+  for (const std::string& id : waiting_) {
+    const absl::StatusOr<v1::Job> job = journal_.Get(id);
+    if (!job.ok()) continue;
+    const auto tried = tried_in_vain_.find(id);
+    jobs.push_back({.id = id,
+                    .devices = WantedDevices(job->spec()),
+                    .tried_in_vain = tried == tried_in_vain_.end() ? std::vector<std::string>() : tried->second});
+  }
+  std::vector<std::string> free = UsableDevices();
+  while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
+    StartJob(grant->job, grant->devices);
+    std::erase_if(jobs, [&](const WaitingJob& job) { return job.id == grant->job; });
+    std::erase(waiting_, grant->job);
+    free = UsableDevices();
+  }
+}
+
+absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const std::vector<std::string>& devices) {
+  std::vector<ClusterDeviceLocation> locations;
+  for (const std::string& device : devices) {
+    ASSIGN_OR_RETURN(locations.emplace_back(), cluster_.Find(device));
+  }
+  return locations;
+}
+
+void Orchestrator::StartJob(const std::string& job_id, const std::vector<std::string>& devices) {
+  const absl::StatusOr<std::vector<ClusterDeviceLocation>> locations = Locate(devices);
+  const absl::Status occupied = locations.ok() ? cluster_.Occupy(devices, job_id) : locations.status();
+  if (!occupied.ok()) {  // a node went this very moment: try again with the next tick
+    waiting_.insert(waiting_.begin(), job_id);
+    return;
+  }
+  (void)journal_.Apply(job_id, JobEvent::kDevicesGranted, absl::StrCat("on ", absl::StrJoin(devices, ", ")));
+  Active& active = active_[job_id];
+  active.runner = std::make_unique<JobRunner>(
+      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_}, job_id, *locations);
+  active.thread = std::thread([this, job_id, runner = active.runner.get()] { RunJob(job_id, *runner); });
+}
+
+void Orchestrator::RunJob(const std::string& job_id, JobRunner& runner) {
+  Settle(job_id, runner, runner.Run());
+}
+
+// What becomes of a job after a run. The devices are free again before the job can be seen as ended.
+void Orchestrator::Settle(const std::string& job_id, const JobRunner& runner, const RunOutcome& outcome) {
+  JobEvent event = outcome.event;
+  MutexLock lock(mutex_);
+  cluster_.Release(job_id);
+  if (outcome.end.agent_unreachable) suspect_nodes_.insert(NodeOf(outcome.end.device));
+  if (event == JobEvent::kWaitForDevices) {
+    // With nothing left to wait for, a job that does not fit has failed. A job that had more devices before waits for them.
+    const absl::StatusOr<v1::Job> job = journal_.Get(job_id);
+    const bool more_may_come = (job.ok() && job->restarts() > 0) || !UsableDevices().empty() ||
+                               std::any_of(active_.begin(), active_.end(), [&](const auto& a) {
+                                 return a.first != job_id && !a.second.ended;
+                               });
+    if (!more_may_come) event = JobEvent::kRefused;
+    std::vector<std::string>& tried = tried_in_vain_[job_id];
+    tried.clear();
+    for (const ClusterDeviceLocation& device : runner.devices()) tried.push_back(FullName(device));
+  }
+  const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, event, outcome.cause);
+  if (after.ok() && (after->state() == v1::JOB_STATE_QUEUED || after->state() == v1::JOB_STATE_RECOVERING)) {
+    waiting_.insert(waiting_.begin(), job_id);  // it came first
+  }
+  active_[job_id].ended = true;
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request) {
+  RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
+  ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), NowSeconds()));
+  MutexLock lock(mutex_);
+  const absl::StatusOr<JobLife> life = LifeOf(job);
+  const bool known = std::find(waiting_.begin(), waiting_.end(), job.id()) != waiting_.end() || active_.count(job.id()) > 0;
+  if (!known && life.ok() && WaitsForDevices(life->state)) {
+    journal_.Add(job);
+    waiting_.push_back(job.id());
+    changed_.NotifyAll();
+  }
+  return journal_.Get(job.id());
+}
+
+absl::StatusOr<v1::Job> Orchestrator::Cancel(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
+  const auto active = active_.find(job_id);
+  if (active != active_.end() && !active->second.ended) {
+    active->second.runner->Abort(JobEvent::kCancelled, "cancelled by the user");
+    return job;
+  }
+  std::erase(waiting_, job_id);
+  return journal_.Apply(job_id, JobEvent::kCancelled, "cancelled by the user");
+}
+
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec) {
+  RETURN_IF_ERROR(ResolveSpec(spec, "").status());
+  std::string name;
+  std::vector<ClusterDeviceLocation> locations;
+  {
+    MutexLock lock(mutex_);
+    std::vector<std::string> devices = UsableDevices();
+    const std::vector<std::string> wanted = WantedDevices(spec);
+    if (!wanted.empty()) {
+      std::erase_if(devices, [&](const std::string& d) { return std::find(wanted.begin(), wanted.end(), d) == wanted.end(); });
+    }
+    if (devices.empty()) {
+      return absl::FailedPreconditionError(
+          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan --cluster` plans "
+          "without them");
+    }
+    ASSIGN_OR_RETURN(locations, Locate(devices));
+    name = absl::StrCat("(dry run ", ++dry_runs_, ")");
+    RETURN_IF_ERROR(cluster_.Occupy(devices, name));
+  }
+  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  const absl::StatusOr<PlannedJob> planned = runner.PlanOnly(spec);
+  MutexLock lock(mutex_);
+  cluster_.Release(name);
+  if (!planned.ok()) return planned.status();
+  return planned->report;
+}
+
+absl::StatusOr<absl::Duration> Orchestrator::Register(const v1::RegisterRequest& request) {
+  ASSIGN_OR_RETURN(const NodeDescription node, DecodeNode(request.node(), request.incarnation()));
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, absl::Now()));
+  HandleLost(lost);
+  suspect_nodes_.erase(node.name);
+  spdlog::info("node {} at {} with {} device(s)", node.name, node.agent_address, node.devices.size());
+  changed_.NotifyAll();
+  return cluster_.lease();
+}
+
+absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& request) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cluster_.Renew(request.node(), request.incarnation(), absl::Now()));
+  suspect_nodes_.erase(request.node());
+  return cluster_.lease();
+}
+
+std::vector<v1::Node> Orchestrator::Nodes() {
+  MutexLock lock(mutex_);
+  std::vector<v1::Node> nodes;
+  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) nodes.push_back(EncodeNode(node));
+  return nodes;
+}
+
+absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
+  v1::ClusterSpec cluster;
+  for (v1::Node& node : Nodes()) {
+    if (node.alive()) *cluster.add_nodes() = std::move(node);
+  }
+  ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
+  cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> links, store_.ListLinks());
+  cluster.mutable_links()->Add(links.begin(), links.end());
+  return cluster;
+}
+
+}  // namespace medley

@@ -1,0 +1,48 @@
+#include "coordinator/orchestrator/trace_collector.h"
+
+#include <algorithm>
+
+#include "runtime/program/program.h"
+
+namespace medley {
+
+TraceCollector::TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape)
+    : job_id_(std::move(job_id)), planned_(planned) {
+  for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
+    programs_.push_back(CompileStep(planned.plan, static_cast<int>(unit), shape, Purpose::kTrain));
+  }
+}
+
+std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& measured) {
+  const int instructions = static_cast<int>(programs_[unit].instructions.size());
+  if (measured.start_seconds_size() != instructions || measured.end_seconds_size() != instructions) return std::nullopt;
+  std::map<int, v1::MeasuredStep>& step = waiting_[measured.step()];
+  step[unit] = measured;
+  if (step.size() < programs_.size()) return std::nullopt;
+
+  double origin = measured.started_at_seconds();
+  for (const auto& [u, m] : step) origin = std::min(origin, m.started_at_seconds());
+  v1::Trace trace;
+  trace.set_job_id(job_id_);
+  trace.set_step(measured.step());
+  for (const auto& [u, m] : step) {
+    v1::TraceLane& lane = *trace.add_lanes();
+    lane.set_device(planned_.plan.units[u].device);
+    const double offset = m.started_at_seconds() - origin;
+    for (int i = 0; i < m.start_seconds_size(); ++i) {
+      const Instruction& instruction = programs_[u].instructions[i];
+      v1::TraceInstruction& out = *lane.add_instructions();
+      out.set_kind(NameOf(instruction.kind));
+      out.set_stream(static_cast<uint32_t>(instruction.stream));
+      out.set_micro_batch(instruction.micro_batch);
+      out.set_predicted_start_seconds(planned_.prediction.units[u].timeline[i].start_seconds);
+      out.set_predicted_end_seconds(planned_.prediction.units[u].timeline[i].end_seconds);
+      out.set_measured_start_seconds(offset + m.start_seconds(i));
+      out.set_measured_end_seconds(offset + m.end_seconds(i));
+    }
+  }
+  waiting_.erase(waiting_.begin(), waiting_.upper_bound(measured.step()));
+  return trace;
+}
+
+}  // namespace medley

@@ -1,0 +1,30 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/problem/planned_job.h"
+#include "proto/medley/v1/agent.pb.h"
+#include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/model/gpt_config.h"
+
+namespace medley {
+
+// Puts the predicted and the measured times of a step's instructions beside each other, once all units have sent theirs.
+// Not thread-safe.
+class TraceCollector {
+ public:
+  TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape);
+
+  // The trace of `measured.step` when this was the last unit's; else nothing. What does not fit the program is dropped.
+  std::optional<v1::Trace> Add(int unit, const v1::MeasuredStep& measured);
+
+ private:
+  const std::string job_id_;
+  const PlannedJob planned_;
+  std::vector<StepProgram> programs_;
+  std::map<uint32_t, std::map<int, v1::MeasuredStep>> waiting_;  // by step, unit
+};
+
+}  // namespace medley

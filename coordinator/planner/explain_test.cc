@@ -1,0 +1,112 @@
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/random_problem.h"
+
+namespace medley {
+namespace {
+
+const RandomProblemOptions kThreeDevices = {.min_devices = 3,
+                                            .max_devices = 3,
+                                            .processors = RandomProcessors::kOwn,
+                                            .memory = RandomMemory::kPlenty};
+
+TEST_CASE("no alternative is faster than the chosen plan, and each is of its kind") {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed);
+    const auto chosen = ChoosePlan(problem);
+    const auto alternatives = BestOfEachKind(problem);
+    REQUIRE(alternatives.ok());
+    REQUIRE(alternatives->size() == 4);
+    for (const Alternative& alternative : *alternatives) {
+      CAPTURE(NameOf(alternative.kind));
+      if (!alternative.plan.ok()) {
+        CHECK(absl::IsResourceExhausted(alternative.plan.status()));
+        continue;
+      }
+      REQUIRE(chosen.ok());
+      const Plan& plan = alternative.plan->plan;
+      CHECK(alternative.plan->step_seconds >= chosen->step_seconds * (1 - 1e-9));
+      CHECK(!alternative.description.empty());
+      switch (alternative.kind) {
+        case PlanKind::kSingleDevice: CHECK(plan.units.size() == 1); break;
+        case PlanKind::kEqualSplit: CHECK(plan.units.size() == problem.devices.size()); break;
+        case PlanKind::kPureDataParallel:
+          CHECK(plan.routes.size() == plan.units.size());
+          CHECK(plan.units.size() > 1);
+          break;
+        case PlanKind::kPurePipeline:
+          CHECK(plan.routes.size() == 1);
+          CHECK(plan.units.size() > 1);
+          break;
+      }
+    }
+  }
+}
+
+TEST_CASE("an equal split differs by one block or one micro-batch at most") {
+  int splits = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const auto alternatives = BestOfEachKind(RandomProblem(seed, kThreeDevices));
+    REQUIRE(alternatives.ok());
+    const auto& equal = (*alternatives)[1];
+    REQUIRE(equal.kind == PlanKind::kEqualSplit);
+    if (!equal.plan.ok()) continue;
+    ++splits;
+    for (const Unit& a : equal.plan->plan.units) {
+      for (const Unit& b : equal.plan->plan.units) CHECK(std::abs(a.blocks.size() - b.blocks.size()) <= 1);
+    }
+    for (const Route& a : equal.plan->plan.routes) {
+      for (const Route& b : equal.plan->plan.routes) CHECK(std::abs(a.micro_batches - b.micro_batches) <= 1);
+    }
+  }
+  CHECK(splits > 30);
+}
+
+TEST_CASE("an explanation names every device, the bottleneck and every other kind, with numbers") {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, kThreeDevices);
+    const auto chosen = ChoosePlan(problem);
+    REQUIRE(chosen.ok());
+    const auto explanation = ExplainPlan(problem, chosen->plan);
+    REQUIRE(explanation.ok());
+    REQUIRE(explanation->devices.size() == problem.devices.size());
+    CHECK(explanation->bottleneck.find_first_of("0123456789") != std::string::npos);
+    CHECK(explanation->bubble_share >= -1e-9);
+    CHECK(explanation->bubble_share <= 1);
+    CHECK(explanation->rejected.size() >= 2);  // a plan may be the best of two kinds
+    for (const Explanation::Rejected& rejected : explanation->rejected) {
+      CHECK(rejected.why_slower.find_first_of("0123456789") != std::string::npos);
+      CHECK((rejected.step_seconds == 0 || rejected.step_seconds >= chosen->step_seconds * (1 - 1e-9)));
+    }
+    int blocks = 0;
+    for (const Explanation::Device& device : explanation->devices) blocks += device.blocks;
+    CHECK(blocks == static_cast<int>(chosen->plan.routes.size()) * problem.shape.model.blocks());
+
+    const std::string text = FormatExplanation(*explanation);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 110);
+    for (const DeviceCost& device : problem.devices) CHECK_THAT(text, Catch::Contains(device.name));
+  }
+}
+
+TEST_CASE("a link that is slower than all computing is the bottleneck") {
+  PlanningProblem problem = RandomProblem(1, kThreeDevices);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link.bytes_per_second = 1e-3;
+  }
+  Plan plan{.micro_batch_sequences = 1};
+  plan.units = {{problem.devices[0].name, {0, 1}}, {problem.devices[1].name, {1, problem.shape.model.blocks()}}};
+  plan.routes = {{{0, 1}, problem.shape.global_batch_sequences}};
+  const auto explanation = ExplainPlan(problem, plan);
+  REQUIRE(explanation.ok());
+  CHECK_THAT(explanation->bottleneck, Catch::StartsWith("link: "));
+  CHECK(!explanation->rejected.empty());
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,220 @@
+#include "coordinator/predictor/predict.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+namespace {
+
+// Devices "d0", "d1", ... alike: embedding and head take nothing, a layer 1 s forward and 2 s backward.
+// Messages take nothing unless a test says so.
+PlanningProblem Uniform(int devices, int layers, int micro_batches) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = layers, .hidden = 4, .heads = 1, .feed_forward = 16, .vocabulary = 10, .context = 8};
+  problem.shape.sequence = 8;
+  problem.shape.global_batch_sequences = micro_batches;
+  problem.micro_batch_sizes = {1};
+  for (int d = 0; d < devices; ++d) {
+    problem.devices.push_back({.name = absl::StrCat("d", d),
+                               .kind = "k",
+                               .processor = d,
+                               .memory = GiB(1),
+                               .times = {{.embedding = {0, 0}, .layer = {1, 2}, .head = {0, 0}}}});
+  }
+  problem.links.assign(devices, std::vector<LinkCost>(devices));
+  return problem;
+}
+
+constexpr double kMessageBytes = 4.0 * 8 * 4;  // of Uniform
+
+Plan Pipeline(const std::vector<int>& ends, int micro_batches, Schedule schedule) {
+  Plan plan{.micro_batch_sequences = 1, .schedule = schedule};
+  plan.routes.push_back({.micro_batches = micro_batches});
+  int first = 0;
+  for (const int end : ends) {
+    const int unit = static_cast<int>(plan.units.size());
+    plan.units.push_back({absl::StrCat("d", unit), {first, end}});
+    plan.routes[0].units.push_back(unit);
+    first = end;
+  }
+  return plan;
+}
+
+Plan Replicas(int blocks, const std::vector<int>& micro_batches) {
+  Plan plan{.micro_batch_sequences = 1};
+  for (const int count : micro_batches) {
+    const int unit = static_cast<int>(plan.units.size());
+    plan.units.push_back({absl::StrCat("d", unit), {0, blocks}});
+    plan.routes.push_back({{unit}, count});
+  }
+  return plan;
+}
+
+TEST_CASE("one device takes the sum of its passes, norm and update") {
+  PlanningProblem problem = Uniform(1, 3, 5);
+  problem.devices[0].times[0].embedding = {0.25, 0.5};
+  problem.devices[0].times[0].head = {0.125, 0.0625};
+  problem.devices[0].norm_seconds_per_parameter = 1e-3;
+  problem.devices[0].update_seconds_per_parameter = 2e-3;
+  const auto prediction = PredictStep(problem, Replicas(5, {5}));
+  REQUIRE(prediction.ok());
+  const double passes = 5 * (3 * 3 + 0.25 + 0.5 + 0.125 + 0.0625);
+  const double parameters = static_cast<double>(ModelElements(problem.shape.model));
+  CHECK(prediction->step_seconds == Approx(passes + 3e-3 * parameters).epsilon(1e-12));
+  CHECK(prediction->units[0].busy_seconds == Approx(prediction->step_seconds).epsilon(1e-12));
+  CHECK(prediction->tokens_per_second == Approx(5 * 8 / prediction->step_seconds));
+}
+
+TEST_CASE("a balanced pipeline without messages fills and drains once, under both schedules") {
+  const int stages = GENERATE(2, 3, 4);
+  const int micro_batches = GENERATE(1, 2, 4, 9);
+  const Schedule schedule = GENERATE(Schedule::kGPipe, Schedule::kOneForwardOneBackward);
+  CAPTURE(stages, micro_batches, NameOf(schedule));
+  std::vector<int> ends;
+  for (int s = 0; s < stages; ++s) ends.push_back(s + 2 + (s == stages - 1 ? 1 : 0));
+  const auto seconds = PredictStepSeconds(Uniform(stages, stages, micro_batches),
+                                          Pipeline(ends, micro_batches, schedule));
+  REQUIRE(seconds.ok());
+  CHECK(*seconds == Approx((micro_batches + stages - 1) * 3.0).epsilon(1e-12));
+}
+
+TEST_CASE("a pipeline under GPipe is as slow as its slowest forward and backward") {
+  PlanningProblem problem = Uniform(2, 3, 6);
+  // Stages of 1 and 2 layers: 1 + 2 forward to fill, the slower stage's rest, and backwards likewise.
+  const auto seconds = PredictStepSeconds(problem, Pipeline({2, 5}, 6, Schedule::kGPipe));
+  REQUIRE(seconds.ok());
+  CHECK(*seconds == Approx((1 + 2 + 5 * 2) + (4 + 2 + 5 * 4)).epsilon(1e-12));
+}
+
+TEST_CASE("a message takes its latency and its bytes at the link's rate") {
+  PlanningProblem problem = Uniform(2, 2, 1);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {.latency_seconds = 0.5, .bytes_per_second = kMessageBytes / 0.25};
+  }
+  // The tied embedding is summed over both stages, and the scalars: one latency each way and back.
+  const auto prediction = PredictStep(problem, Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward));
+  REQUIRE(prediction.ok());
+  CHECK(prediction->step_seconds == Approx(2 * 3 + 2 * 0.75 + 2 * 0.5 + 2 * 0.5).epsilon(1e-12));
+}
+
+TEST_CASE("messages that leave one device at once share its sending") {
+  // Messages take longer than passes, so the middle stage sends an activation and a gradient at the same time.
+  PlanningProblem problem = Uniform(3, 3, 6);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link.bytes_per_second = kMessageBytes / 4;
+  }
+  const Plan plan = Pipeline({2, 3, 5}, 6, Schedule::kOneForwardOneBackward);
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.ok());
+  const StepProgram program = CompileStep(plan, 1, problem.shape, Purpose::kTrain);
+  double sent = 0, first = 1e9, last = 0;
+  bool overlapped = false;
+  std::vector<InstructionTime> sends;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const InstructionKind kind = program.instructions[i].kind;
+    if (kind != InstructionKind::kSendActivation && kind != InstructionKind::kSendGradient) continue;
+    const InstructionTime time = prediction->units[1].timeline[i];
+    for (const InstructionTime& other : sends) {
+      overlapped = overlapped || (time.start_seconds < other.end_seconds && other.start_seconds < time.end_seconds);
+    }
+    sends.push_back(time);
+    sent += 4;
+    first = std::min(first, time.start_seconds);
+    last = std::max(last, time.end_seconds);
+  }
+  CHECK(sends.size() == 12);
+  // At most one device's rate leaves the device, whoever shares it.
+  CHECK(last - first >= sent * (1 - 1e-12));
+  CHECK(overlapped);
+}
+
+TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
+  PlanningProblem problem = Uniform(3, 2, 7);
+  const double bytes = 4.0 * static_cast<double>(ModelElements(problem.shape.model));
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {.latency_seconds = 0.01, .all_reduce_bytes_per_second = bytes / 2};
+  }
+  SECTION("two: the vector's bytes at the measured rate") {
+    const auto seconds = PredictStepSeconds(problem, Replicas(4, {2, 5}));
+    REQUIRE(seconds.ok());
+    CHECK(*seconds == Approx(5 * 6 + 2 * 0.01 + 2 + 2 * 0.01).epsilon(1e-12));
+  }
+  SECTION("three: four rounds of a third, as slow as the slowest link") {
+    problem.links[1][2].all_reduce_bytes_per_second = bytes / 6;
+    problem.links[2][1] = problem.links[1][2];
+    const auto seconds = PredictStepSeconds(problem, Replicas(4, {2, 4, 1}));
+    REQUIRE(seconds.ok());
+    CHECK(*seconds == Approx(4 * 6 + 4 * (0.01 + 2) + 4 * 0.01).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("two devices on one processor take the sum of their work") {
+  PlanningProblem problem = Uniform(2, 2, 8);
+  problem.devices[1].processor = problem.devices[0].processor;
+  const auto prediction = PredictStep(problem, Replicas(4, {3, 5}));
+  REQUIRE(prediction.ok());
+  CHECK(prediction->step_seconds == Approx(8 * 6).epsilon(1e-12));
+  CHECK(prediction->units[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));  // half as fast while both compute
+  problem.devices[1].processor = 7;
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
+}
+
+TEST_CASE("every instruction has a time, in the order of its stream") {
+  PlanningProblem problem = Uniform(3, 4, 5);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {0.1, kMessageBytes / 0.3, 1000};
+  }
+  Plan plan = Pipeline({2, 6}, 3, Schedule::kOneForwardOneBackward);
+  plan.units.push_back({"d2", {0, 6}});
+  plan.routes.push_back({{2}, 2});
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.ok());
+  double last = 0;
+  for (int u = 0; u < 3; ++u) {
+    const StepProgram program = CompileStep(plan, u, problem.shape, Purpose::kTrain);
+    REQUIRE(prediction->units[u].timeline.size() == program.instructions.size());
+    std::vector<double> free_at(kStreams, 0);
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      const InstructionTime time = prediction->units[u].timeline[i];
+      double& free = free_at[static_cast<int>(program.instructions[i].stream)];
+      CHECK(time.start_seconds >= free);
+      CHECK(time.end_seconds >= time.start_seconds);
+      free = time.end_seconds;
+      for (const int other : program.instructions[i].waits_for) {
+        if (other >= 0) CHECK(time.start_seconds >= prediction->units[u].timeline[other].end_seconds);
+      }
+      last = std::max(last, time.end_seconds);
+    }
+  }
+  CHECK(prediction->step_seconds == last);
+  CHECK(*PredictStepSeconds(problem, plan) == last);
+}
+
+TEST_CASE("memory is the model's, with the ops' workspace and copies") {
+  PlanningProblem problem = Uniform(1, 2, 2);
+  problem.devices[0].workspace = {1000};
+  problem.devices[0].copy_bytes_per_parameter = 2;
+  const auto prediction = PredictStep(problem, Replicas(4, {2}));
+  REQUIRE(prediction.ok());
+  const UnitPrediction& unit = prediction->units[0];
+  CHECK(unit.peak_memory == unit.memory.total() + Bytes{1000 + 2 * ModelElements(problem.shape.model)});
+  CHECK(unit.memory_limit == GiB(1));
+}
+
+TEST_CASE("what the problem does not know is refused by name") {
+  const PlanningProblem problem = Uniform(1, 2, 2);
+  Plan plan = Replicas(4, {2});
+  plan.units[0].device = "elsewhere";
+  CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
+  CHECK_THAT(std::string(PredictStep(problem, plan).status().message()), Catch::Contains("elsewhere"));
+  plan = Replicas(4, {1});
+  plan.micro_batch_sequences = 2;
+  CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
+}
+
+}  // namespace
+}  // namespace medley

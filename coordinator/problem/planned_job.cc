@@ -1,0 +1,53 @@
+#include "coordinator/problem/planned_job.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/problem/plan_report.h"
+#include "coordinator/problem/planning_problem.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/plan_codec.h"
+#include "runtime/plan/check_plan.h"
+
+namespace medley {
+namespace {
+
+// Nothing runs that the independent checker does not accept, whoever made it.
+absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
+  PlanSite site;
+  for (const DeviceCost& device : problem.devices) {
+    site.memory_by_device[device.name] = device.memory - device.workspace;
+  }
+  std::vector<std::string> details;
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) details.push_back(violation.detail);
+  if (details.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster) {
+  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
+  ChosenPlan chosen;
+  if (spec.has_plan()) {
+    ASSIGN_OR_RETURN(chosen.plan, DecodePlan(spec.plan()));
+    RETURN_IF_ERROR(Check(chosen.plan, problem));
+  } else {
+    ASSIGN_OR_RETURN(chosen, ChoosePlan(problem));
+    if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
+      return absl::InternalError(absl::StrCat("the planner chose an invalid plan: ", valid.message()));
+    }
+  }
+  PlannedJob planned{.plan = chosen.plan};
+  ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, chosen.plan));
+  chosen.step_seconds = planned.prediction.step_seconds;
+  ASSIGN_OR_RETURN(const Explanation explanation, ExplainPlan(problem, chosen.plan));
+  planned.report =
+      EncodePlanReport(chosen, explanation, problem.shape, spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
+                       FormatExplanation(explanation));
+  return planned;
+}
+
+}  // namespace medley

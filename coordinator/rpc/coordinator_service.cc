@@ -1,0 +1,169 @@
+#include "coordinator/rpc/coordinator_service.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/jobs/job_life_codec.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/validate.h"
+#include "runtime/rpc/grpc_status.h"
+
+namespace medley {
+namespace {
+
+constexpr int kDefaultJobs = 100;
+constexpr int kDefaultLogLines = 1000;
+// How often a stream without news looks whether its reader is still there.
+constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(250);
+
+// Checks the request, calls, and stores the answer.
+template <typename Request, typename Response, typename Call>
+grpc::Status Answer(const Request& request, Response& response, Call call) {
+  if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return ToGrpc(valid);
+  absl::StatusOr<Response> result = call();
+  if (!result.ok()) return ToGrpc(result.status());
+  response = *std::move(result);
+  return grpc::Status::OK;
+}
+
+template <typename Message>
+void Fill(google::protobuf::RepeatedPtrField<Message>& field, const std::vector<Message>& messages) {
+  field.Add(messages.begin(), messages.end());
+}
+
+bool HasEnded(const v1::Job& job) {
+  const absl::StatusOr<JobLife> life = LifeOf(job);
+  return life.ok() && IsEnded(life->state);
+}
+
+}  // namespace
+
+grpc::Status CoordinatorService::SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+                                           v1::SubmitJobResponse* response) {
+  return Answer(*request, *response->mutable_job(), [&] { return orchestrator_.Submit(*request); });
+}
+
+grpc::Status CoordinatorService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.journal().Get(request->job_id()); });
+}
+
+grpc::Status CoordinatorService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                                          v1::ListJobsResponse* response) {
+  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListJobsResponse> {
+    const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
+    ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, store_.ListJobs(limit));
+    v1::ListJobsResponse all;
+    Fill(*all.mutable_jobs(), jobs);
+    return all;
+  });
+}
+
+grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
+                                          grpc::ServerWriter<v1::JobUpdate>* writer) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  JobJournal& journal = orchestrator_.journal();
+  uint32_t after_step = request->after_step(), after_validation = request->after_step();
+  uint64_t seen = 0;
+  while (!context->IsCancelled() && !stopping_) {
+    const uint64_t version = journal.AwaitChange(request->job_id(), seen, absl::Now() + kLookAroundEvery);
+    if (version == seen && seen != 0) continue;
+    seen = version;
+    const absl::StatusOr<v1::Job> job = journal.Get(request->job_id());
+    if (!job.ok()) return ToGrpc(job.status());
+    const auto steps = store_.ListSteps(request->job_id(), after_step);
+    const auto validations = store_.ListValidations(request->job_id(), after_validation);
+    if (!steps.ok() || !validations.ok()) return ToGrpc(steps.ok() ? validations.status() : steps.status());
+    v1::JobUpdate update;
+    *update.mutable_job() = *job;
+    Fill(*update.mutable_steps(), *steps);
+    Fill(*update.mutable_validations(), *validations);
+    if (!steps->empty()) after_step = steps->back().step();
+    if (!validations->empty()) after_validation = validations->back().step();
+    if (!writer->Write(update)) return grpc::Status::OK;
+    if (HasEnded(*job)) return grpc::Status::OK;
+  }
+  return stopping_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping") : grpc::Status::CANCELLED;
+}
+
+grpc::Status CoordinatorService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Cancel(request->job_id()); });
+}
+
+grpc::Status CoordinatorService::PlanJob(grpc::ServerContext*, const v1::PlanJobRequest* request,
+                                         v1::PlanReport* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Plan(request->spec()); });
+}
+
+grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
+                                           v1::ListNodesResponse* response) {
+  Fill(*response->mutable_nodes(), orchestrator_.Nodes());
+  return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+                                         v1::PlanReport* response) {
+  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::PlanReport> {
+    ASSIGN_OR_RETURN(const v1::Job job, orchestrator_.journal().Get(request->job_id()));
+    if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job.id(), " has no plan yet"));
+    return job.plan();
+  });
+}
+
+grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* response) {
+  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::Trace> {
+    RETURN_IF_ERROR(orchestrator_.journal().Get(request->job_id()).status());
+    absl::StatusOr<v1::Trace> trace = store_.GetTrace(request->job_id());
+    if (absl::IsNotFound(trace.status())) {
+      return absl::FailedPreconditionError(absl::StrCat("no step of job ", request->job_id(), " was traced yet"));
+    }
+    return trace;
+  });
+}
+
+grpc::Status CoordinatorService::ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+                                           v1::ListStepsResponse* response) {
+  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListStepsResponse> {
+    v1::ListStepsResponse all;
+    ASSIGN_OR_RETURN(const auto steps, store_.ListSteps(request->job_id(), request->after_step()));
+    ASSIGN_OR_RETURN(const auto validations, store_.ListValidations(request->job_id(), request->after_step()));
+    Fill(*all.mutable_steps(), steps);
+    Fill(*all.mutable_validations(), validations);
+    return all;
+  });
+}
+
+grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+                                          v1::ListLogsResponse* response) {
+  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
+    const int limit = request->limit() == 0 ? kDefaultLogLines : static_cast<int>(request->limit());
+    ASSIGN_OR_RETURN(const auto lines, store_.ListLogs(request->job_id(), limit));
+    v1::ListLogsResponse all;
+    Fill(*all.mutable_lines(), lines);
+    return all;
+  });
+}
+
+grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest* request,
+                                               v1::ClusterSpec* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.ExportCluster(); });
+}
+
+grpc::Status RegistryService::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
+                                       v1::RegisterResponse* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  const absl::StatusOr<absl::Duration> lease = orchestrator_.Register(*request);
+  if (!lease.ok()) return ToGrpc(lease.status());
+  response->set_lease_seconds(absl::ToDoubleSeconds(*lease));
+  return grpc::Status::OK;
+}
+
+grpc::Status RegistryService::Renew(grpc::ServerContext*, const v1::RenewRequest* request, v1::RenewResponse* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  const absl::StatusOr<absl::Duration> lease = orchestrator_.Renew(*request);
+  if (!lease.ok()) return ToGrpc(lease.status());
+  response->set_lease_seconds(absl::ToDoubleSeconds(*lease));
+  return grpc::Status::OK;
+}
+
+}  // namespace medley

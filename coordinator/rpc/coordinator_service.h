@@ -1,0 +1,48 @@
+#pragma once
+#include <atomic>
+
+#include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/store/store.h"
+#include "proto/medley/v1/coordinator.grpc.pb.h"
+
+namespace medley {
+
+// The wire side of Orchestrator, and nothing else: check, call, encode.
+class CoordinatorService final : public v1::Coordinator::Service {
+ public:
+  CoordinatorService(Orchestrator& orchestrator, Store& store) : orchestrator_(orchestrator), store_(store) {}
+
+  // Ends the streams that are open, so that the server can shut down.
+  void Stop() { stopping_ = true; }
+
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*, grpc::ServerWriter<v1::JobUpdate>*) override;
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
+  grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*, v1::PlanReport*) override;
+  grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
+  grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest*, v1::PlanReport*) override;
+  grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest*, v1::Trace*) override;
+  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*, v1::ListStepsResponse*) override;
+  grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest*, v1::ListLogsResponse*) override;
+  grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest*, v1::ClusterSpec*) override;
+
+ private:
+  Orchestrator& orchestrator_;
+  Store& store_;
+  std::atomic<bool> stopping_ = false;
+};
+
+// The wire side of registration and leases.
+class RegistryService final : public v1::Registry::Service {
+ public:
+  explicit RegistryService(Orchestrator& orchestrator) : orchestrator_(orchestrator) {}
+  grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
+  grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
+
+ private:
+  Orchestrator& orchestrator_;
+};
+
+}  // namespace medley

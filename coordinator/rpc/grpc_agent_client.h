@@ -1,0 +1,28 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+
+#include "coordinator/orchestrator/agent_client.h"
+#include "proto/medley/v1/agent.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+// AgentClient over gRPC: one channel an agent, kept.
+class GrpcAgentClient final : public AgentClient {
+ public:
+  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+                                              absl::Time deadline) override;
+  std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
+                                     std::function<void(const v1::WorkerEvent&)> on_event) override;
+  void Stop(const std::string& agent_address, const std::string& task_id) override;
+
+ private:
+  std::shared_ptr<v1::Agent::Stub> StubOf(const std::string& agent_address);
+
+  Mutex mutex_;
+  std::map<std::string, std::shared_ptr<v1::Agent::Stub>> stubs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace medley

@@ -1,0 +1,115 @@
+#include "kernels/cpu/gemm.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/arguments/bfloat16.h"
+#include "kernels/cpu/cpu_variant.h"
+
+namespace medley {
+namespace {
+
+std::vector<float> Random(std::mt19937_64& random, int64_t count) {
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+// oneDNN multiplies bf16 on any AVX-512 processor, slowly without AMX: the conversion, the layouts and the
+// kept copies can be tested where the amx device cannot be opened.
+bool Possible() {
+  if (CpuVariantObjection(CpuVariant::kAvx512).empty()) return true;
+  WARN("bf16 matmul is not tested: " << CpuVariantObjection(CpuVariant::kAvx512));
+  return false;
+}
+
+TEST_CASE("a native bf16 product is that of the rounded operands") {
+  if (!Possible()) return;
+  const int64_t m = GENERATE(1, 5, 33), n = GENERATE(1, 17, 64), k = GENERATE(1, 7, 96);
+  const Transpose transpose_a = GENERATE(Transpose::kNo, Transpose::kYes);
+  const Transpose transpose_b = GENERATE(Transpose::kNo, Transpose::kYes);
+  const Store store = GENERATE(Store::kOverwrite, Store::kAdd);
+  const uint64_t seed = m * 10007 + n * 101 + k;
+  CAPTURE(seed, m, n, k, transpose_a, transpose_b, store);
+  std::mt19937_64 random(seed);
+  const std::vector<float> a = Random(random, m * k), b = Random(random, k * n);
+  std::vector<float> c(m * n, store == Store::kAdd ? 2.0f : std::numeric_limits<float>::quiet_NaN());
+  Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
+  gemm.Multiply({.m = m,
+                 .n = n,
+                 .k = k,
+                 .a = {a.data(), transpose_a == Transpose::kYes ? m : k, transpose_a},
+                 .b = {b.data(), transpose_b == Transpose::kYes ? k : n, transpose_b},
+                 .c = c.data(),
+                 .c_stride = n,
+                 .store = store},
+                Precision::kBf16, Constness::kParameter);
+  int wrong = 0;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double want = store == Store::kAdd ? 2.0 : 0.0;
+      for (int64_t l = 0; l < k; ++l) {
+        want +=
+            static_cast<double>(RoundToBf16(transpose_a == Transpose::kYes ? a[l * m + i] : a[i * k + l])) *
+            RoundToBf16(transpose_b == Transpose::kYes ? b[j * k + l] : b[l * n + j]);
+      }
+      wrong +=
+          !(std::abs(c[i * n + j] - want) <= 1e-5 * (1 + std::abs(want)));  // f32 accumulation of 96 products
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("the kept copy of a parameter is used until ParametersChanged, and counted") {
+  if (!Possible()) return;
+  const std::vector<float> a = {3.0f};
+  std::vector<float> b = {2.0f}, c(1);
+  Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
+  CHECK(gemm.kept() == Bytes{0});
+  const auto multiply = [&](Constness constness) {
+    gemm.Multiply(
+        {.m = 1, .n = 1, .k = 1, .a = {a.data(), 1}, .b = {b.data(), 1}, .c = c.data(), .c_stride = 1},
+        Precision::kBf16, constness);
+    return c[0];
+  };
+  CHECK(multiply(Constness::kParameter) == 6.0f);
+  CHECK(gemm.kept() == Bytes{4});
+  b[0] = 5.0f;
+  CHECK(multiply(Constness::kParameter) == 6.0f);
+  CHECK(multiply(Constness::kVaries) == 15.0f);
+  gemm.ParametersChanged();
+  CHECK(multiply(Constness::kParameter) == 15.0f);
+}
+
+TEST_CASE("ToBf16 of every instruction set rounds to nearest even and keeps NaN and infinity") {
+  std::vector<float> values = {0.0f,
+                               -0.0f,
+                               1.0f + 0x1p-8f,
+                               1.0f + 0x3p-8f,
+                               -1.0f - 0x1.8p-8f,
+                               0x1.fffffep127f,
+                               std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::quiet_NaN(),
+                               1e-40f};
+  std::mt19937_64 random(3);
+  for (float value : Random(random, 1000)) values.push_back(value);
+  for (const std::string& name : CpuVariants()) {
+    CAPTURE(name);
+    std::vector<uint16_t> got(values.size());
+    VectorKernelsFor(*ParseCpuVariant(name)).to_bf16(values.data(), got.data(), values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(values[i]);
+      CHECK(got[i] == ToBf16(values[i]));
+    }
+  }
+  CHECK(RoundToBf16(1.0f + 0x1p-8f) == 1.0f);
+  CHECK(RoundToBf16(1.0f + 0x3p-8f) == 1.0f + 0x1p-6f);
+  CHECK(std::isinf(RoundToBf16(0x1.fffffep127f)));
+  CHECK(std::isnan(RoundToBf16(std::numeric_limits<float>::quiet_NaN())));
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,272 @@
+#include "runtime/program/program.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "runtime/model/parameters.h"
+#include "runtime/program/random_plan.h"
+
+namespace medley {
+namespace {
+
+using Kind = InstructionKind;
+
+bool IsSend(Kind kind) { return kind == Kind::kSendActivation || kind == Kind::kSendGradient; }
+bool IsReceive(Kind kind) { return kind == Kind::kReceiveActivation || kind == Kind::kReceiveGradient; }
+
+// Runs the programs of all units together, one instruction after another in a random order that the programs allow.
+// A message takes both ends at once, a reduction all holders. Watches the buffers: a slot must be free when it is
+// filled and hold the right micro-batch when it is read.
+class Machine {
+ public:
+  Machine(const PlannedShape& planned, Purpose purpose, uint64_t seed) : purpose_(purpose), state_(seed) {
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      programs_.push_back(CompileStep(planned.plan, u, planned.shape, purpose));
+      done_.emplace_back(programs_.back().instructions.size(), false);
+      first_.push_back(planned.plan.units[u].blocks.first == 0);
+    }
+  }
+
+  // Whether every instruction was executed.
+  bool Run() {
+    while (true) {
+      std::vector<std::vector<std::pair<int, int>>> choices;
+      for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
+        for (const int i : Heads(u)) {
+          auto together = WithItsOtherEnds(u, i);
+          if (!together.empty() && together.front() == std::pair(u, i)) choices.push_back(std::move(together));
+        }
+      }
+      if (choices.empty()) break;
+      state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+      const auto& chosen = choices[(state_ >> 33) % choices.size()];
+      for (const auto& [u, i] : chosen) Execute(u, programs_[u].instructions[i]);
+      for (const auto& [u, i] : chosen) done_[u][i] = true;
+    }
+    for (const auto& done : done_) {
+      if (std::find(done.begin(), done.end(), false) != done.end()) return false;
+    }
+    return true;
+  }
+
+  int peak_stash(int unit) const { return peak_stash_.count(unit) ? peak_stash_.at(unit) : 0; }
+  const std::vector<StepProgram>& programs() const { return programs_; }
+
+ private:
+  enum class Buffer { kStash, kInput, kOutput, kInputGradient, kOutputGradient };
+
+  // The next instruction of each stream whose waits are over.
+  std::vector<int> Heads(int unit) const {
+    std::vector<int> heads;
+    std::set<Stream> seen;
+    const auto& instructions = programs_[unit].instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (done_[unit][i] || !seen.insert(instructions[i].stream).second) continue;
+      const auto& waits = instructions[i].waits_for;
+      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done_[unit][w]; })) heads.push_back(i);
+    }
+    return heads;
+  }
+
+  int HeadLike(int unit, const auto& matches) const {
+    for (const int i : Heads(unit)) {
+      if (matches(programs_[unit].instructions[i])) return i;
+    }
+    return -1;
+  }
+
+  // All (unit, instruction) that happen at once with this one, itself included, ascending; empty if not all are ready.
+  std::vector<std::pair<int, int>> WithItsOtherEnds(int unit, int index) const {
+    const Instruction& one = programs_[unit].instructions[index];
+    std::vector<std::pair<int, int>> together;
+    const auto add = [&](int u, int i) {
+      if (i >= 0) together.push_back({u, i});
+      return i >= 0;
+    };
+    if (IsSend(one.kind) || IsReceive(one.kind)) {
+      const Kind other = one.kind == Kind::kSendActivation      ? Kind::kReceiveActivation
+                         : one.kind == Kind::kReceiveActivation ? Kind::kSendActivation
+                         : one.kind == Kind::kSendGradient      ? Kind::kReceiveGradient
+                                                                : Kind::kSendGradient;
+      add(unit, index);
+      const int peer = HeadLike(one.peer, [&](const Instruction& i) {
+        return i.kind == other && i.peer == unit && i.micro_batch == one.micro_batch && i.bytes == one.bytes;
+      });
+      if (!add(one.peer, peer)) return {};
+    } else if (one.kind == Kind::kReduceGradients) {
+      const GradientSlice& slice = programs_[unit].slices[one.slice];
+      for (const int holder : slice.holders) {
+        const int i = HeadLike(holder, [&](const Instruction& other) {
+          if (other.kind != Kind::kReduceGradients) return false;
+          const GradientSlice& same = programs_[holder].slices[other.slice];
+          return same.first_segment == slice.first_segment && same.end_segment == slice.end_segment &&
+                 same.elements == slice.elements && same.holders == slice.holders;
+        });
+        if (!add(holder, i)) return {};
+      }
+    } else if (one.kind == Kind::kReduceScalars) {
+      for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
+        if (!add(u, HeadLike(u, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; }))) return {};
+      }
+    } else {
+      add(unit, index);
+    }
+    std::sort(together.begin(), together.end());
+    return together;
+  }
+
+  void Fill(int unit, Buffer buffer, int slot, int count, int micro_batch) {
+    CAPTURE(unit, static_cast<int>(buffer), slot, count, micro_batch);
+    REQUIRE(slot >= 0);
+    REQUIRE(slot < count);
+    REQUIRE(held_.emplace(std::tuple(unit, buffer, slot), micro_batch).second);
+  }
+  void Read(int unit, Buffer buffer, int slot, int micro_batch) const {
+    CAPTURE(unit, static_cast<int>(buffer), slot, micro_batch);
+    const auto held = held_.find(std::tuple(unit, buffer, slot));
+    REQUIRE(held != held_.end());
+    REQUIRE(held->second == micro_batch);
+  }
+  void Release(int unit, Buffer buffer, int slot, int micro_batch) {
+    Read(unit, buffer, slot, micro_batch);
+    held_.erase(std::tuple(unit, buffer, slot));
+  }
+
+  void Execute(int unit, const Instruction& i) {
+    const SlotCounts& slots = programs_[unit].slots;
+    const int m = i.micro_batch;
+    const bool train = purpose_ == Purpose::kTrain;
+    switch (i.kind) {
+      case Kind::kReceiveActivation: Fill(unit, Buffer::kInput, i.input_slot, slots.input, m); break;
+      case Kind::kForward:
+        if (slots.input > 0) Read(unit, Buffer::kInput, i.input_slot, m);
+        if (slots.output > 0) Fill(unit, Buffer::kOutput, i.output_slot, slots.output, m);
+        if (train) {
+          Fill(unit, Buffer::kStash, i.stash_slot, slots.stash, m);
+          peak_stash_[unit] = std::max(peak_stash_[unit], ++stashed_[unit]);
+        } else if (slots.input > 0) {
+          Release(unit, Buffer::kInput, i.input_slot, m);
+        }
+        break;
+      case Kind::kSendActivation: Release(unit, Buffer::kOutput, i.output_slot, m); break;
+      case Kind::kReceiveGradient: Fill(unit, Buffer::kOutputGradient, i.output_slot, slots.output_gradient, m); break;
+      case Kind::kBackward:
+        if (slots.output > 0) Release(unit, Buffer::kOutputGradient, i.output_slot, m);
+        Release(unit, Buffer::kStash, i.stash_slot, m);
+        --stashed_[unit];
+        if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
+        // The slot of its gradient is told by the send that follows.
+        if (slots.input > 0) {
+          const int first = programs_[unit].position.first_micro_batch;
+          Fill(unit, Buffer::kInputGradient, (m - first) % slots.input_gradient, slots.input_gradient, m);
+        }
+        break;
+      case Kind::kSendGradient: Release(unit, Buffer::kInputGradient, i.input_slot, m); break;
+      default: break;
+    }
+  }
+
+  const Purpose purpose_;
+  uint64_t state_;
+  std::vector<StepProgram> programs_;
+  std::vector<std::vector<bool>> done_;
+  std::vector<bool> first_;
+  std::map<std::tuple<int, Buffer, int>, int> held_;
+  std::map<int, int> stashed_, peak_stash_;
+};
+
+TEST_CASE("the programs of all units end, in any order, and no buffer is overwritten in use", "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      CAPTURE(static_cast<int>(purpose), Describe(planned.plan));
+      Machine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      if (purpose != Purpose::kTrain) continue;
+      for (const StepProgram& program : machine.programs()) {
+        const Position& at = program.position;
+        const int alive = planned.plan.schedule == Schedule::kGPipe
+                              ? at.micro_batches
+                              : std::min(at.stages - at.stage, at.micro_batches);
+        CHECK(program.slots.stash == alive);
+        CHECK(machine.peak_stash(program.unit) == alive);
+      }
+    }
+  }
+}
+
+TEST_CASE("every micro-batch of a route passes each of its units once", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    std::set<int> micro_batches;
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      CAPTURE(u);
+      const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
+      std::map<std::pair<Kind, int>, int> count;
+      for (const Instruction& i : program.instructions) {
+        if (i.micro_batch >= 0) ++count[{i.kind, i.micro_batch}];
+      }
+      const Position& at = program.position;
+      const size_t kinds = 2 + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
+      CHECK(count.size() == kinds * at.micro_batches);
+      for (const auto& [key, times] : count) {
+        CHECK(times == 1);
+        CHECK(key.second >= at.first_micro_batch);
+        CHECK(key.second < at.first_micro_batch + at.micro_batches);
+        micro_batches.insert(key.second);
+      }
+    }
+    CHECK(static_cast<int>(micro_batches.size()) * planned.plan.micro_batch_sequences ==
+          planned.shape.global_batch_sequences);
+  }
+}
+
+TEST_CASE("evaluation has forwards and the scalars, and nothing that trains") {
+  const PlannedShape planned = RandomPlan(17);
+  for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+    const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kEvaluate);
+    const int forwards = static_cast<int>(
+        std::count_if(program.instructions.begin(), program.instructions.end(),
+                      [](const Instruction& i) { return i.kind == Kind::kForward; }));
+    CHECK(forwards == program.position.micro_batches);
+    for (const Instruction& i : program.instructions) {
+      CHECK((i.kind == Kind::kForward || i.kind == Kind::kSendActivation || i.kind == Kind::kReceiveActivation ||
+             i.kind == Kind::kReduceScalars));
+    }
+    CHECK(program.instructions.back().kind == Kind::kReduceScalars);
+  }
+}
+
+TEST_CASE("every parameter held by several units is summed once, and one unit answers for its norm", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    const GptConfig& model = planned.shape.model;
+    std::vector<int> owners(SegmentCount(model), 0);
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      std::map<int, int> reduced;
+      for (const GradientSlice& slice : SlicesOf(planned.plan, u, model)) {
+        CHECK(std::find(slice.holders.begin(), slice.holders.end(), u) != slice.holders.end());
+        int64_t elements = 0;
+        for (int segment = slice.first_segment; segment < slice.end_segment; ++segment) {
+          ++reduced[segment];
+          elements += SegmentElements(model, segment);
+          CHECK(slice.holders == HoldersOf(planned.plan, model, segment));
+        }
+        CHECK(slice.elements == elements);
+      }
+      for (const int segment : SegmentsOf(model, planned.plan.units[u].blocks)) {
+        CHECK(reduced[segment] == (HoldersOf(planned.plan, model, segment).size() > 1 ? 1 : 0));
+      }
+      for (const int segment : OwnedSegments(planned.plan, u, model)) ++owners[segment];
+    }
+    CHECK(owners == std::vector<int>(SegmentCount(model), 1));
+  }
+}
+
+}  // namespace
+}  // namespace medley

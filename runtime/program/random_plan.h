@@ -1,0 +1,18 @@
+#pragma once
+#include <cstdint>
+
+#include "runtime/model/gpt_config.h"
+#include "runtime/plan/plan.h"
+
+// Valid plans for tests, all from a seed.
+namespace medley {
+
+struct PlannedShape {
+  TrainingShape shape;
+  Plan plan;
+};
+
+// One to four routes of one to five units each, every unit numbered at random; one to six layers.
+PlannedShape RandomPlan(uint64_t seed);
+
+}  // namespace medley
