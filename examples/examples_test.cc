@@ -19,8 +19,8 @@ TEST_CASE("every example is one that this test knows") {
   for (const auto& entry : std::filesystem::directory_iterator("examples")) {
     if (entry.path().extension() == ".yaml") files.insert(entry.path().string());
   }
-  CHECK(files == std::set<std::string>{"examples/bible.yaml", "examples/cluster.yaml", "examples/gpt2-124m.yaml",
-                                       "examples/local-cluster.yaml"});
+  CHECK(files == std::set<std::string>{"examples/bible.yaml", "examples/cluster.yaml",
+                                       "examples/gpt2-124m.yaml", "examples/local-cluster.yaml"});
 }
 
 TEST_CASE("the jobs are valid, and the example cluster has profiles for both") {

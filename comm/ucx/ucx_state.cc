@@ -287,7 +287,7 @@ absl::Status UcxState::Close(absl::Time deadline) {
   return answered;
 }
 
-std::vector<int> UcxState::SendingTo() const {
+std::vector<int> UcxState::SendingTo() {
   std::set<int> peers;
   for (const UcxOperation* operation : alive_) {
     const bool sending = operation->direction == Direction::kSend && operation->request != nullptr;

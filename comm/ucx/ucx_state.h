@@ -55,7 +55,7 @@ class UcxState {
   // TCP that one waits for the peer to progress, which one that closed before does not.)
   void Flush(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   // The ranks, not known to be gone, that sends are under way to.
-  std::vector<int> SendingTo() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  std::vector<int> SendingTo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   absl::Status AwaitFlushes(const char* doing, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
 
   const Options options_;

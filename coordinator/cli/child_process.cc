@@ -58,22 +58,27 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Options& options) {
   arguments.push_back(nullptr);
 
   const int log = open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) return absl::UnavailableError(absl::StrCat("cannot open ", options.log_file, ": ", strerror(errno)));
+  if (log < 0)
+    return absl::UnavailableError(absl::StrCat("cannot open ", options.log_file, ": ", strerror(errno)));
   const pid_t parent = getpid();
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // nothing is delivered to the child until it has reset its handlers
+  pthread_sigmask(SIG_SETMASK, &all,
+                  &before);  // nothing is delivered to the child until it has reset its handlers
   const pid_t pid = fork();
   if (pid == 0) Become(arguments.data(), log, parent);
   const int error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   close(log);
-  if (pid < 0) return absl::UnavailableError(absl::StrCat("cannot start ", options.program, ": ", strerror(error)));
+  if (pid < 0)
+    return absl::UnavailableError(absl::StrCat("cannot start ", options.program, ": ", strerror(error)));
   return ChildProcess(options, pid);
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : options_(std::move(other.options_)), pid_(std::exchange(other.pid_, -1)), ended_(std::move(other.ended_)) {}
+    : options_(std::move(other.options_)),
+      pid_(std::exchange(other.pid_, -1)),
+      ended_(std::move(other.ended_)) {}
 
 ChildProcess::~ChildProcess() {
   if (pid_ > 0 && !Ended()) Wait(absl::InfinitePast());

@@ -53,13 +53,14 @@ TEST_CASE("a child that does not end in time is killed") {
 
 TEST_CASE("what cannot be started says so") {
   const Folder folder;
-  absl::StatusOr<ChildProcess> child =
-      ChildProcess::Start({.name = "x", .program = "/nowhere/x", .arguments = {}, .log_file = folder.File("log")});
+  absl::StatusOr<ChildProcess> child = ChildProcess::Start(
+      {.name = "x", .program = "/nowhere/x", .arguments = {}, .log_file = folder.File("log")});
   REQUIRE(child.ok());
   child->Wait(absl::Now() + absl::Seconds(30));
   CHECK(child->Ended() == "exited with 127");
   CHECK(absl::IsUnavailable(
-      ChildProcess::Start({.name = "x", .program = "/bin/sh", .arguments = {}, .log_file = "/nowhere/log"}).status()));
+      ChildProcess::Start({.name = "x", .program = "/bin/sh", .arguments = {}, .log_file = "/nowhere/log"})
+          .status()));
   CHECK(absl::IsNotFound(SiblingProgram("no-such-program").status()));
 }
 

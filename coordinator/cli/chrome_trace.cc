@@ -27,7 +27,8 @@ json Named(const char* what, int process, uint32_t thread, const std::string& na
   return {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
 
-json Slice(const v1::TraceInstruction& instruction, int process, Lane lane, double start_seconds, double end_seconds) {
+json Slice(const v1::TraceInstruction& instruction, int process, Lane lane, double start_seconds,
+           double end_seconds) {
   json arguments = json::object();
   std::string name = instruction.kind();
   if (instruction.micro_batch() >= 0) {

@@ -39,7 +39,8 @@ absl::Status WatchToEnd(CoordinatorClient& client, const Connection& connection,
   ASSIGN_OR_RETURN(const v1::Job job, WatchJob(client, job_id, connection.output));
   if (job.state() == v1::JOB_STATE_DONE) return absl::OkStatus();
   const char* what = job.state() == v1::JOB_STATE_CANCELLED ? " was cancelled" : " failed";
-  return absl::AbortedError(absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ", job.state_reason()));
+  return absl::AbortedError(
+      absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ", job.state_reason()));
 }
 
 }  // namespace
@@ -107,11 +108,13 @@ absl::Status RunTrace(const Connection& connection, const std::string& job_id, c
   out << text;
   out.close();
   if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", file));
-  Print(absl::StrCat("step ", trace.step(), " of ", trace.job_id(), " in ", file, "; open it in https://ui.perfetto.dev\n"));
+  Print(absl::StrCat("step ", trace.step(), " of ", trace.job_id(), " in ", file,
+                     "; open it in https://ui.perfetto.dev\n"));
   return absl::OkStatus();
 }
 
-absl::Status RunExport(const Connection& connection, const std::string& job_id, const std::string& directory) {
+absl::Status RunExport(const Connection& connection, const std::string& job_id,
+                       const std::string& directory) {
   ASSIGN_OR_RETURN(const v1::Job job, Connect(connection).GetJob(job_id));
   if (job.checkpoint_path().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no complete checkpoint yet"));

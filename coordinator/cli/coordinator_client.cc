@@ -34,18 +34,20 @@ struct CoordinatorClient::Impl {
   absl::Status FromGrpc(const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
     if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      return absl::UnavailableError(absl::StrCat("no coordinator at ", address, " (", status.error_message(), ")"));
+      return absl::UnavailableError(
+          absl::StrCat("no coordinator at ", address, " (", status.error_message(), ")"));
     }
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", address, " did not answer in time"));
+      return absl::DeadlineExceededError(
+          absl::StrCat("the coordinator at ", address, " did not answer in time"));
     }
     // The codes are the same numbers.
     return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
   }
 
   template <typename Response, typename Request>
-  absl::StatusOr<Response> Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                                            Response*),
+  absl::StatusOr<Response> Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
+                                                                              const Request&, Response*),
                                 const Request& request, absl::Duration limit) const {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
@@ -56,8 +58,8 @@ struct CoordinatorClient::Impl {
   }
 
   template <typename Response, typename Request>
-  absl::StatusOr<Response> OfJob(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                                             Response*),
+  absl::StatusOr<Response> OfJob(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
+                                                                               const Request&, Response*),
                                  const std::string& job_id) const {
     Request request;
     request.set_job_id(job_id);
@@ -70,7 +72,8 @@ CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration 
   impl_->timeout = timeout;
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(256 << 20);  // the metrics of a long job
-  impl_->stub = v1::Coordinator::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  impl_->stub = v1::Coordinator::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }
 
 CoordinatorClient::~CoordinatorClient() = default;
@@ -82,7 +85,9 @@ absl::StatusOr<v1::Job> CoordinatorClient::Submit(const v1::SubmitJobRequest& re
   return std::move(*response.mutable_job());
 }
 
-absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) { return impl_->OfJob(&Stub::GetJob, job_id); }
+absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) {
+  return impl_->OfJob(&Stub::GetJob, job_id);
+}
 
 absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs() {
   return impl_->Call(&Stub::ListJobs, v1::ListJobsRequest(), impl_->timeout);

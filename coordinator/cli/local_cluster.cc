@@ -65,7 +65,8 @@ class LocalCluster {
   }
 
  private:
-  absl::Status Start(const std::string& program, const std::string& name, const google::protobuf::Message& config) {
+  absl::Status Start(const std::string& program, const std::string& name,
+                     const google::protobuf::Message& config) {
     ASSIGN_OR_RETURN(const std::string path, SiblingProgram(program));
     const std::string file = absl::StrCat(directory_, "/", name, ".yaml");
     RETURN_IF_ERROR(WriteFile(file, WriteYaml(config)));
@@ -87,7 +88,8 @@ class LocalCluster {
     while (!stopped_) {
       std::ifstream file(address_file);
       if (std::getline(file, address_) && !address_.empty()) return absl::OkStatus();
-      if (absl::Now() > deadline) return absl::UnavailableError("medley-coordinator does not listen after a minute");
+      if (absl::Now() > deadline)
+        return absl::UnavailableError("medley-coordinator does not listen after a minute");
       RETURN_IF_ERROR(Pause(absl::Milliseconds(50)));
     }
     return absl::OkStatus();
@@ -111,8 +113,9 @@ class LocalCluster {
         }
       }
       if (absl::Now() > deadline) {
-        return absl::UnavailableError(absl::StrCat("did not register within a minute: ", absl::StrJoin(missing, ", "),
-                                                   "; their logs lie in ", directory_));
+        return absl::UnavailableError(
+            absl::StrCat("did not register within a minute: ", absl::StrJoin(missing, ", "),
+                         "; their logs lie in ", directory_));
       }
       RETURN_IF_ERROR(Pause(absl::Milliseconds(100)));
     }
@@ -148,7 +151,8 @@ absl::Status RunLocalCluster(const LocalClusterOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   const std::string directory = error ? "" : std::filesystem::absolute(options.directory, error).string();
-  if (error) return absl::UnavailableError(absl::StrCat("cannot make ", options.directory, ": ", error.message()));
+  if (error)
+    return absl::UnavailableError(absl::StrCat("cannot make ", options.directory, ": ", error.message()));
   ASSIGN_OR_RETURN(v1::LocalClusterConfig config, CompleteLocalCluster(options.config, directory));
   return LocalCluster(std::move(config), directory).Run();
 }

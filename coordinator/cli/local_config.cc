@@ -18,7 +18,8 @@ absl::StatusOr<v1::LocalClusterConfig> CompleteLocalCluster(v1::LocalClusterConf
     v1::AgentConfig& agent = *config.mutable_agents(i);
     if (agent.name().empty()) agent.set_name(config.agents_size() == 1 ? "local" : absl::StrCat("local-", i));
     if (!names.insert(agent.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("agents[", i, "].name: \"", agent.name(), "\" is there twice"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("agents[", i, "].name: \"", agent.name(), "\" is there twice"));
     }
     if (agent.work_directory().empty()) agent.set_work_directory(absl::StrCat(directory, "/", agent.name()));
   }

@@ -11,6 +11,7 @@ namespace medley {
 // and state_directory, listen_address 127.0.0.1:7070, work directories. coordinator_address of the agents
 // stays empty until the coordinator has an address.
 // InvalidArgument: two agents have the same name.
-absl::StatusOr<v1::LocalClusterConfig> CompleteLocalCluster(v1::LocalClusterConfig config, const std::string& directory);
+absl::StatusOr<v1::LocalClusterConfig> CompleteLocalCluster(v1::LocalClusterConfig config,
+                                                            const std::string& directory);
 
 }  // namespace medley

@@ -58,9 +58,12 @@ absl::Status RunGenerate(const Arguments& arguments) {
 }
 
 void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
-  const auto of_job = [&](const char* name, const char* what, absl::Status (*run)(const Connection&, const std::string&)) {
+  const auto of_job = [&](const char* name, const char* what,
+                          absl::Status (*run)(const Connection&, const std::string&)) {
     CLI::App* command = app.add_subcommand(name, what);
-    command->callback([&arguments, &action, run] { action = [&arguments, run] { return run(arguments.connection, arguments.job); }; });
+    command->callback([&arguments, &action, run] {
+      action = [&arguments, run] { return run(arguments.connection, arguments.job); };
+    });
     return command->add_option("JOB", arguments.job, "id of the job");
   };
   of_job("status", "all jobs, or one of them", RunStatus);
@@ -72,19 +75,22 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* trace = app.add_subcommand("trace", "predicted and measured times of a step, for Perfetto");
   trace->add_option("JOB", arguments.job, "id of the job")->required();
   trace->add_option("-o,--to", arguments.file, "file to write; - for standard output")->required();
-  trace->callback([&] { action = [&] { return RunTrace(arguments.connection, arguments.job, arguments.file); }; });
+  trace->callback(
+      [&] { action = [&] { return RunTrace(arguments.connection, arguments.job, arguments.file); }; });
 
   CLI::App* exported = app.add_subcommand("export", "the newest checkpoint as a model of Hugging Face");
   exported->add_option("JOB", arguments.job, "id of the job")->required();
   exported->add_option("--to", arguments.directory, "folder to write")->required();
-  exported->callback([&] { action = [&] { return RunExport(arguments.connection, arguments.job, arguments.directory); }; });
+  exported->callback(
+      [&] { action = [&] { return RunExport(arguments.connection, arguments.job, arguments.directory); }; });
 }
 
 void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* submit = app.add_subcommand("submit", "queue a job; prints its id");
   submit->add_option("FILE", arguments.submit.job_file, "job spec (YAML)")->required();
   submit->add_flag("--watch", arguments.watch, "show its progress until it has ended");
-  submit->add_option("--request-id", arguments.submit.request_id, "a repeat with the same one is the same job");
+  submit->add_option("--request-id", arguments.submit.request_id,
+                     "a repeat with the same one is the same job");
   submit->callback([&] {
     arguments.submit.then = arguments.watch ? AfterSubmit::kWatch : AfterSubmit::kReturn;
     action = [&] { return RunSubmit(arguments.connection, arguments.submit); };
@@ -92,7 +98,8 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* plan = app.add_subcommand("plan", "how a job would run; starts nothing");
   plan->add_option("FILE", arguments.plan.job_file, "job spec (YAML)")->required();
   plan->add_flag("--explain", arguments.explain, "also why it would not run otherwise");
-  plan->add_option("--cluster", arguments.plan.cluster_file, "cluster (YAML) to plan for, without a coordinator");
+  plan->add_option("--cluster", arguments.plan.cluster_file,
+                   "cluster (YAML) to plan for, without a coordinator");
   plan->callback([&] {
     arguments.plan.detail = arguments.explain ? PlanDetail::kExplanation : PlanDetail::kSummary;
     action = [&] { return RunPlan(arguments.connection, arguments.plan); };
@@ -100,11 +107,13 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
 }
 
 void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
-  CLI::App* nodes = app.add_subcommand("nodes", "nodes and their devices; --output cluster: as a file for plan --cluster");
+  CLI::App* nodes =
+      app.add_subcommand("nodes", "nodes and their devices; --output cluster: as a file for plan --cluster");
   nodes->callback([&] { action = [&] { return RunNodes(arguments.connection); }; });
 
   CLI::App* up = app.add_subcommand("up", "a coordinator and agents on this machine, until Ctrl-C");
-  up->add_option("--config", arguments.file, "cluster (YAML of LocalClusterConfig); default: one agent, all devices");
+  up->add_option("--config", arguments.file,
+                 "cluster (YAML of LocalClusterConfig); default: one agent, all devices");
   up->add_option("--directory", arguments.directory, "for state and logs; default: medley-local");
   up->callback([&] {
     if (arguments.directory.empty()) arguments.directory = "medley-local";
@@ -134,7 +143,8 @@ absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
   arguments.connection.timeout = absl::Seconds(arguments.timeout_seconds);
   if (arguments.output == "json") arguments.connection.output = Output::kJson;
   if (arguments.output == "cluster") {
-    if (!app.got_subcommand("nodes")) return absl::InvalidArgumentError("--output: cluster is for `medley nodes` only");
+    if (!app.got_subcommand("nodes"))
+      return absl::InvalidArgumentError("--output: cluster is for `medley nodes` only");
     arguments.connection.output = Output::kCluster;
   }
   return absl::OkStatus();
@@ -155,7 +165,8 @@ int Main(int argc, char** argv) {
   Action action;
   app.add_option("--coordinator", arguments.connection.address,
                  "HOST:PORT; default: MEDLEY_COORDINATOR, or 127.0.0.1:7070");
-  app.add_option("--output", arguments.output, "text or json")->check(CLI::IsMember({"text", "json", "cluster"}));
+  app.add_option("--output", arguments.output, "text or json")
+      ->check(CLI::IsMember({"text", "json", "cluster"}));
   app.add_option("--timeout", arguments.timeout_seconds, "seconds that a call may take")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();

@@ -32,7 +32,8 @@ std::string Bar(double share) {
 std::string HeadLine(const v1::Job& job) {
   std::string line = absl::StrCat(Printable(job.id()), "  ", StateName(job.state()));
   if (job.parameters() > 0) absl::StrAppend(&line, "  ", FormatParameters(job.parameters()), " parameters");
-  if (job.restarts() > 0) absl::StrAppend(&line, "  ", job.restarts(), job.restarts() == 1 ? " restart" : " restarts");
+  if (job.restarts() > 0)
+    absl::StrAppend(&line, "  ", job.restarts(), job.restarts() == 1 ? " restart" : " restarts");
   if (!job.state_reason().empty()) absl::StrAppend(&line, "  ", Printable(job.state_reason()));
   return line;
 }
@@ -56,7 +57,8 @@ std::string LossLine(const JobProgress& progress) {
   std::vector<double> losses;
   for (const v1::StepMetrics& step : progress.steps()) losses.push_back(step.loss());
   const v1::Job& job = progress.job();
-  std::string line = absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
+  std::string line =
+      absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
   if (job.last_validation().step() > 0) {
     absl::StrAppend(&line, absl::StrFormat("  validation %.4f at step %d", job.last_validation().loss(),
                                            job.last_validation().step()));
@@ -68,8 +70,8 @@ std::string SpeedLine(const v1::Job& job) {
   const double measured = StepSeconds(job), predicted = job.plan().predicted_step_seconds();
   std::string line;
   if (measured > 0) {
-    line = absl::StrCat(FormatRate(job.last_step().tokens() / measured), " tokens/s  step ", FormatStepSeconds(measured),
-                        " measured");
+    line = absl::StrCat(FormatRate(job.last_step().tokens() / measured), " tokens/s  step ",
+                        FormatStepSeconds(measured), " measured");
   }
   if (predicted > 0) {
     absl::StrAppend(&line, line.empty() ? "step " : ", ", FormatStepSeconds(predicted), " predicted");
@@ -156,10 +158,12 @@ std::vector<std::string> PlainProgress::Lines(const v1::JobUpdate& update, doubl
   }
   if (HasEnded(job.state()) && held_back_.step() > 0) lines.push_back(StepText(job, held_back_));
   for (const v1::ValidationMetrics& validation : update.validations()) {
-    lines.push_back(absl::StrFormat("validation after step %d  loss %.4f", validation.step(), validation.loss()));
+    lines.push_back(
+        absl::StrFormat("validation after step %d  loss %.4f", validation.step(), validation.loss()));
   }
   if (changed) {
-    const std::string reason = job.state_reason().empty() ? "" : absl::StrCat(": ", Printable(job.state_reason()));
+    const std::string reason =
+        job.state_reason().empty() ? "" : absl::StrCat(": ", Printable(job.state_reason()));
     const std::string line = absl::StrCat(Printable(job.id()), " ", StateName(job.state()), reason);
     lines.insert(HasEnded(job.state()) ? lines.end() : lines.begin(), line);
     state_ = job.state();
@@ -171,7 +175,8 @@ std::vector<std::string> PlainProgress::Lines(const v1::JobUpdate& update, doubl
 std::string Sparkline(const std::vector<double>& values, int width) {
   static const char* const kBlocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   std::vector<double> finite;
-  std::copy_if(values.begin(), values.end(), std::back_inserter(finite), [](double v) { return std::isfinite(v); });
+  std::copy_if(values.begin(), values.end(), std::back_inserter(finite),
+               [](double v) { return std::isfinite(v); });
   const size_t count = std::min(finite.size(), static_cast<size_t>(std::max(width, 0)));
   std::vector<double> means;
   for (size_t i = 0; i < count; ++i) {

@@ -107,7 +107,8 @@ TEST_CASE("a sparkline has its width at most, and its ends at the extremes") {
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::vector<double> values(random() % 100);
-  for (double& value : values) value = random() % 20 == 0 ? std::nan("") : static_cast<double>(random() % 1000);
+  for (double& value : values)
+    value = random() % 20 == 0 ? std::nan("") : static_cast<double>(random() % 1000);
   const int width = static_cast<int>(random() % 50);
   CHECK(DisplayWidth(Sparkline(values, width)) <= static_cast<size_t>(width));
   CHECK(Sparkline({1, 2, 3, 4, 5, 6, 7, 8}, 8) == "▁▂▃▄▅▆▇█");

@@ -34,7 +34,8 @@ std::string Printable(const std::string& text) {
 }
 
 size_t DisplayWidth(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return !ContinuesLetter(c); }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return !ContinuesLetter(c); }));
 }
 
 std::string CutToWidth(const std::string& text, size_t columns) {

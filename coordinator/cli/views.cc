@@ -43,8 +43,8 @@ std::string FormatDevices(const v1::PlanReport& report) {
     rows.push_back({Printable(share.device()), share.used() ? absl::StrCat(share.blocks()) : "-",
                     share.used() ? absl::StrCat(share.micro_batches()) : "-",
                     share.used() ? absl::StrFormat("%.0f %%", share.busy_share() * 100) : "-",
-                    share.used() ? FormatSize(share.peak_memory_bytes()) : "-", FormatSize(share.memory_limit_bytes()),
-                    Printable(share.kind())});
+                    share.used() ? FormatSize(share.peak_memory_bytes()) : "-",
+                    FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
   }
   return FormatTable(rows);
 }
@@ -53,7 +53,8 @@ std::string FormatRejected(const v1::PlanReport& report) {
   Rows rows = {{"INSTEAD", "STEP", "WHY NOT", "PLAN"}};
   for (const v1::RejectedPlan& rejected : report.rejected()) {
     const bool fits = rejected.predicted_step_seconds() > 0;
-    rows.push_back({Printable(rejected.kind()), fits ? FormatStepSeconds(rejected.predicted_step_seconds()) : "none fits",
+    rows.push_back({Printable(rejected.kind()),
+                    fits ? FormatStepSeconds(rejected.predicted_step_seconds()) : "none fits",
                     Printable(rejected.why_slower()), Printable(rejected.description())});
   }
   return FormatTable(rows);
@@ -65,7 +66,8 @@ std::string Quality(const v1::PlanReport& report) {
   if (report.proven_optimal()) return "proven optimal";
   const double bound = report.lower_bound_seconds();
   if (!(bound > 0)) return "best found";
-  return absl::StrFormat("at most %.1f %% slower than the best possible", (report.predicted_step_seconds() / bound - 1) * 100);
+  return absl::StrFormat("at most %.1f %% slower than the best possible",
+                         (report.predicted_step_seconds() / bound - 1) * 100);
 }
 
 }  // namespace
@@ -94,7 +96,8 @@ std::string FormatJob(const v1::Job& job) {
   add("step", absl::StrCat(job.last_step().step(), "/", job.spec().steps()));
   add("loss", LossOf(job));
   if (job.last_validation().step() > 0) {
-    add("validation", absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
+    add("validation",
+        absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
   }
   add("measured step", FormatStepSeconds(job.measured_step_seconds()));
   add("predicted step", FormatStepSeconds(job.plan().predicted_step_seconds()));
@@ -114,29 +117,33 @@ std::string FormatNodes(const v1::ListNodesResponse& nodes) {
   Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
     const std::string alive = node.alive() ? "alive" : absl::StrCat("lost ", Printable(node.status()));
-    if (node.devices().empty()) rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, ""});
+    if (node.devices().empty())
+      rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, ""});
     for (const v1::Device& device : node.devices()) {
       const auto job = node.jobs().find(device.name());
       rows.push_back({Printable(absl::StrCat(node.name(), "/", device.name())), Printable(device.backend()),
-                      Printable(device.variant()), absl::StrJoin(device.cores(), " "), FormatSize(device.memory_bytes()),
-                      alive, job == node.jobs().end() ? "" : Printable(job->second)});
+                      Printable(device.variant()), absl::StrJoin(device.cores(), " "),
+                      FormatSize(device.memory_bytes()), alive,
+                      job == node.jobs().end() ? "" : Printable(job->second)});
     }
   }
   return FormatTable(rows);
 }
 
 std::string FormatSteps(const v1::ListStepsResponse& steps) {
-  Rows rows = {{"STEP", "LOSS", "GRADIENT NORM", "LEARNING RATE", "SECONDS", "TOKENS/S", "EPOCH", "VALIDATION"}};
+  Rows rows = {
+      {"STEP", "LOSS", "GRADIENT NORM", "LEARNING RATE", "SECONDS", "TOKENS/S", "EPOCH", "VALIDATION"}};
   int next = 0;
   for (const v1::StepMetrics& step : steps.steps()) {
     while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
     const bool validated = next < steps.validations_size() && steps.validations(next).step() == step.step();
-    rows.push_back({absl::StrCat(step.step()), absl::StrFormat("%.6f", step.loss()),
-                    absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
-                    absl::StrFormat("%.4f", step.step_seconds()),
-                    step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
-                    absl::StrCat(step.epoch()),
-                    validated ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
+    rows.push_back(
+        {absl::StrCat(step.step()), absl::StrFormat("%.6f", step.loss()),
+         absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
+         absl::StrFormat("%.4f", step.step_seconds()),
+         step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
+         absl::StrCat(step.epoch()),
+         validated ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
   }
   return FormatTable(rows);
 }
@@ -144,21 +151,25 @@ std::string FormatSteps(const v1::ListStepsResponse& steps) {
 std::string FormatLogs(const v1::ListLogsResponse& logs) {
   std::string text;
   for (const v1::LogLine& line : logs.lines()) {
-    absl::StrAppend(&text, FormatTime(line.at_seconds()), "  ", Printable(line.source()), "  ", Printable(line.text()),
-                    "\n");
+    absl::StrAppend(&text, FormatTime(line.at_seconds()), "  ", Printable(line.source()), "  ",
+                    Printable(line.text()), "\n");
   }
   return text;
 }
 
 std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail) {
-  std::string speed = absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
-                                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
-  if (report.simulated_plans() > 0) absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+  std::string speed =
+      absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
+                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
+  if (report.simulated_plans() > 0)
+    absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
   // The explanation begins with the description and lists the devices itself.
   if (detail == PlanDetail::kExplanation && !report.explanation().empty()) {
-    return absl::StrCat(speed, "\n\n", report.explanation(), absl::EndsWith(report.explanation(), "\n") ? "" : "\n");
+    return absl::StrCat(speed, "\n\n", report.explanation(),
+                        absl::EndsWith(report.explanation(), "\n") ? "" : "\n");
   }
-  std::string text = absl::StrCat(Printable(report.description()), "\n", speed, "\n\n", FormatDevices(report));
+  std::string text =
+      absl::StrCat(Printable(report.description()), "\n", speed, "\n\n", FormatDevices(report));
   if (detail == PlanDetail::kSummary) return text;
   absl::StrAppend(&text, "\nbottleneck: ", Printable(report.bottleneck()),
                   absl::StrFormat("; idle share of the used devices %.1f %%\n", report.bubble_share() * 100));

@@ -120,13 +120,14 @@ absl::StatusOr<v1::Job> WatchJob(CoordinatorClient& client, const std::string& j
   Printer printer(output);
   absl::Time last_heard = absl::InfinitePast();  // nothing yet: the first failure is final
   while (true) {
-    const absl::Status status = client.Watch(job_id, printer.progress().newest_step(), handle, [&](const auto& update) {
-      last_heard = absl::Now();
-      printer.Show(update);
-    });
+    const absl::Status status =
+        client.Watch(job_id, printer.progress().newest_step(), handle, [&](const auto& update) {
+          last_heard = absl::Now();
+          printer.Show(update);
+        });
     if (interrupter.interrupted()) {
-      return absl::CancelledError(absl::StrCat("no longer watching; job ", job_id, " goes on (medley watch ", job_id,
-                                               ", medley cancel ", job_id, ")"));
+      return absl::CancelledError(absl::StrCat("no longer watching; job ", job_id, " goes on (medley watch ",
+                                               job_id, ", medley cancel ", job_id, ")"));
     }
     if (HasEnded(printer.progress().job().state())) return printer.progress().job();
     if (!status.ok() && (!IsWorthAnotherTry(status) || absl::Now() - last_heard > kPatience)) return status;

@@ -29,8 +29,8 @@ v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
 
 }  // namespace
 
-v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation, const TrainingShape& shape,
-                                PlanOrigin origin, const std::string& text) {
+v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
+                                const TrainingShape& shape, PlanOrigin origin, const std::string& text) {
   v1::PlanReport report;
   *report.mutable_plan() = EncodePlan(chosen.plan);
   report.set_description(Describe(chosen.plan));
@@ -46,7 +46,8 @@ v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& exp
   for (const Explanation::Device& device : explanation.devices) *report.add_devices() = EncodeDevice(device);
   report.set_bottleneck(explanation.bottleneck);
   report.set_bubble_share(explanation.bubble_share);
-  for (const Explanation::Rejected& rejected : explanation.rejected) *report.add_rejected() = EncodeRejected(rejected);
+  for (const Explanation::Rejected& rejected : explanation.rejected)
+    *report.add_rejected() = EncodeRejected(rejected);
   report.set_explanation(text);
   return report;
 }

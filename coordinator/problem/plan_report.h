@@ -8,7 +8,7 @@ enum class PlanOrigin { kPlanner, kPinned };
 
 // What the coordinator tells of a plan. `text`: the explanation as a terminal shows it (FormatExplanation).
 // Of a pinned plan, lower_bound_seconds, proven_optimal and simulated_plans are left empty.
-v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation, const TrainingShape& shape,
-                                PlanOrigin origin, const std::string& text);
+v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
+                                const TrainingShape& shape, PlanOrigin origin, const std::string& text);
 
 }  // namespace medley

@@ -39,8 +39,9 @@ absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& c
   }
   for (const std::string& name : wanted) {
     if (names.count(name) > 0) continue;
-    return absl::FailedPreconditionError(absl::StrCat("constraints.devices: \"", name, "\" is none of the devices there are: ",
-                                                      names.empty() ? "none" : absl::StrJoin(names, ", ")));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "constraints.devices: \"", name,
+        "\" is none of the devices there are: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
   if (devices.empty()) return absl::FailedPreconditionError("there are no devices");
   return devices;
@@ -48,14 +49,16 @@ absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& c
 
 // The newest profile of `kind` and `shape` that has `micro_batch`, or any size if it is 0. Null if there is
 // none.
-const v1::DeviceProfile* FindProfile(const v1::ClusterSpec& cluster, const std::string& kind, const std::string& shape,
-                                     int micro_batch, const v1::BlockPassTimes** times) {
+const v1::DeviceProfile* FindProfile(const v1::ClusterSpec& cluster, const std::string& kind,
+                                     const std::string& shape, int micro_batch,
+                                     const v1::BlockPassTimes** times) {
   const v1::DeviceProfile* newest = nullptr;
   for (const v1::DeviceProfile& profile : cluster.profiles()) {
     if (profile.device_kind() != kind || profile.shape() != shape) continue;
     if (newest != nullptr && profile.measured_at_seconds() < newest->measured_at_seconds()) continue;
     for (const v1::BlockPassTimes& candidate : profile.times()) {
-      if (micro_batch != 0 && candidate.micro_batch_sequences() != static_cast<uint32_t>(micro_batch)) continue;
+      if (micro_batch != 0 && candidate.micro_batch_sequences() != static_cast<uint32_t>(micro_batch))
+        continue;
       newest = &profile;
       if (times != nullptr) *times = &candidate;
     }
@@ -120,18 +123,21 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   return cost;
 }
 
-absl::StatusOr<LinkCost> FindLink(const v1::ClusterSpec& cluster, const std::string& a, const std::string& b) {
+absl::StatusOr<LinkCost> FindLink(const v1::ClusterSpec& cluster, const std::string& a,
+                                  const std::string& b) {
   const v1::LinkProfile* newest = nullptr;
   for (const v1::LinkProfile& link : cluster.links()) {
     const bool joins = (link.a() == a && link.b() == b) || (link.a() == b && link.b() == a);
-    if (joins && (newest == nullptr || link.measured_at_seconds() >= newest->measured_at_seconds())) newest = &link;
+    if (joins && (newest == nullptr || link.measured_at_seconds() >= newest->measured_at_seconds()))
+      newest = &link;
   }
   if (newest == nullptr && cluster.has_default_link()) newest = &cluster.default_link();
   if (newest == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("no link between \"", a, "\" and \"", b, "\", and no default_link"));
   }
-  return LinkCost{newest->latency_seconds(), newest->bytes_per_second(), newest->all_reduce_bytes_per_second()};
+  return LinkCost{newest->latency_seconds(), newest->bytes_per_second(),
+                  newest->all_reduce_bytes_per_second()};
 }
 
 absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& constraints) {
@@ -142,7 +148,8 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
   result.schedules.clear();
   for (const int number : constraints.schedules()) {
     ASSIGN_OR_RETURN(const Schedule schedule, DecodeSchedule(static_cast<v1::Schedule>(number)));
-    if (std::count(result.schedules.begin(), result.schedules.end(), schedule) == 0) result.schedules.push_back(schedule);
+    if (std::count(result.schedules.begin(), result.schedules.end(), schedule) == 0)
+      result.schedules.push_back(schedule);
   }
   return result;
 }
@@ -198,8 +205,9 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::
   for (const ClusterDevice& device : devices) {
     problem.devices.push_back(MakeDevice(device, problem.micro_batch_sizes, shape, cluster));
     const v1::Node& node = *device.node;
-    cores.push_back({node.host().empty() ? absl::StrCat("node ", node.name()) : absl::StrCat("host ", node.host()),
-                     {device.device->cores().begin(), device.device->cores().end()}});
+    cores.push_back(
+        {node.host().empty() ? absl::StrCat("node ", node.name()) : absl::StrCat("host ", node.host()),
+         {device.device->cores().begin(), device.device->cores().end()}});
   }
   const std::vector<int> processors = SharedProcessors(cores);
   const size_t count = devices.size();

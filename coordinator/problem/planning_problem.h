@@ -18,8 +18,8 @@ std::string ShapeKey(const TrainingSpec& spec);
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
 struct MissingProfile {
   std::string device_kind;
-  std::string device;                    // "node/device": the first of this kind in the cluster
-  std::vector<int> micro_batch_sizes;    // those that are missing, ascending
+  std::string device;                  // "node/device": the first of this kind in the cluster
+  std::vector<int> micro_batch_sizes;  // those that are missing, ascending
 };
 
 // The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it

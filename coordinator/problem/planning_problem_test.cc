@@ -33,8 +33,8 @@ void AddProfile(v1::ClusterSpec& cluster, const std::string& kind, double second
   }
 }
 
-void AddNode(v1::ClusterSpec& cluster, const std::string& name, const std::string& host, const std::string& kind,
-             const std::vector<uint32_t>& cores) {
+void AddNode(v1::ClusterSpec& cluster, const std::string& name, const std::string& host,
+             const std::string& kind, const std::vector<uint32_t>& cores) {
   v1::Node& node = *cluster.add_nodes();
   node.set_name(name);
   node.set_host(host);
@@ -131,9 +131,10 @@ TEST_CASE("what has not been measured is named") {
   CHECK((*missing)[1].micro_batch_sizes == std::vector<int>{2});
   const absl::Status status = MakeProblem(Spec(), {}, cluster).status();
   CHECK(absl::IsFailedPrecondition(status));
-  CHECK(status.message() == std::string("no profile for shape \"") + kShape +
-                                "\" of device kind \"fast\" (a/cpu0) with micro-batches of 1, 2, 4; \"slow\" (b/cpu0) with "
-                                "micro-batches of 2");
+  CHECK(status.message() ==
+        std::string("no profile for shape \"") + kShape +
+            "\" of device kind \"fast\" (a/cpu0) with micro-batches of 1, 2, 4; \"slow\" (b/cpu0) with "
+            "micro-batches of 2");
   CHECK(MissingProfiles(Spec(), {}, Cluster())->empty());
 }
 
@@ -176,7 +177,8 @@ TEST_CASE("the shape key tells apart whatever changes a block's time, and nothin
   deeper.shape.global_batch_sequences = 64;
   CHECK(ShapeKey(deeper) == key);
   std::set<std::string> keys = {key};
-  for (int GptConfig::*member : {&GptConfig::hidden, &GptConfig::heads, &GptConfig::feed_forward, &GptConfig::vocabulary}) {
+  for (int GptConfig::*member :
+       {&GptConfig::hidden, &GptConfig::heads, &GptConfig::feed_forward, &GptConfig::vocabulary}) {
     TrainingSpec other = Spec();
     other.shape.model.*member *= 2;
     keys.insert(ShapeKey(other));

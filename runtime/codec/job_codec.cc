@@ -27,7 +27,8 @@ T OrDefault(T value, T fallback) {
   return value != 0 ? value : fallback;
 }
 
-absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec, const std::optional<GptConfig>& hugging_face_config) {
+absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec,
+                                      const std::optional<GptConfig>& hugging_face_config) {
   const v1::ModelSpec& model = spec.model();
   const bool dimensions = model.has_gpt2(), directory = !model.hugging_face().empty();
   if (dimensions == directory) {
@@ -56,14 +57,15 @@ absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec, const std::option
 absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const GptConfig& model) {
   const std::string where = spec.model().has_gpt2() ? "model.gpt2" : "model.hugging_face";
   if (spec.batch().sequence_length() > static_cast<uint32_t>(model.context)) {
-    return Invalid("batch.sequence_length: ", spec.batch().sequence_length(), " is more than the model's context, ",
-                   model.context);
+    return Invalid("batch.sequence_length: ", spec.batch().sequence_length(),
+                   " is more than the model's context, ", model.context);
   }
   const v1::TokenFormat format = spec.data().format();
-  const bool is_text = format == v1::TOKEN_FORMAT_TEXT ||
-                       (format == v1::TOKEN_FORMAT_UNSPECIFIED && absl::EndsWith(spec.data().train(), ".txt"));
+  const bool is_text = format == v1::TOKEN_FORMAT_TEXT || (format == v1::TOKEN_FORMAT_UNSPECIFIED &&
+                                                           absl::EndsWith(spec.data().train(), ".txt"));
   if (is_text && model.vocabulary < kTextVocabulary) {
-    return Invalid(where, ".vocabulary: ", model.vocabulary, " is too small for text; at least ", kTextVocabulary);
+    return Invalid(where, ".vocabulary: ", model.vocabulary, " is too small for text; at least ",
+                   kTextVocabulary);
   }
   const bool sixteen_bits = format == v1::TOKEN_FORMAT_UINT16 || format == v1::TOKEN_FORMAT_LLMC;
   if (sixteen_bits && model.vocabulary > kUint16Vocabulary) {
@@ -126,7 +128,8 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
     if (slash == 0 || slash == std::string::npos || slash + 1 == device.size()) {
       return Invalid("constraints.devices[", i, "]: \"", device, "\" is not of the form node/device");
     }
-    if (!seen.insert(device).second) return Invalid("constraints.devices[", i, "]: \"", device, "\" is named twice");
+    if (!seen.insert(device).second)
+      return Invalid("constraints.devices[", i, "]: \"", device, "\" is named twice");
   }
   return absl::OkStatus();
 }
@@ -143,7 +146,8 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const GptConfig& model) {
   for (size_t i = 0; i < plan->units.size(); ++i) {
     const int end = plan->units[i].blocks.end;
     if (end <= model.blocks()) continue;
-    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", model.blocks(), " blocks");
+    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", model.blocks(),
+                   " blocks");
   }
   return absl::OkStatus();
 }
@@ -151,7 +155,8 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const GptConfig& model) {
 absl::Status FillValidation(const v1::JobSpec& spec, TrainingSpec& result) {
   const bool has_data = !spec.data().validation().empty();
   if (spec.validation().every_steps() != 0 && !has_data) {
-    return Invalid("validation.every_steps: ", spec.validation().every_steps(), " is given, but data.validation is not");
+    return Invalid("validation.every_steps: ", spec.validation().every_steps(),
+                   " is given, but data.validation is not");
   }
   result.validation_file = spec.data().validation();
   if (has_data) result.validate_every_steps = OrDefault<uint32_t>(spec.validation().every_steps(), 100);
@@ -161,7 +166,8 @@ absl::Status FillValidation(const v1::JobSpec& spec, TrainingSpec& result) {
 
 void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, TrainingSpec& result) {
   if (!spec.directory().empty()) {
-    result.checkpoint_directory = job_id.empty() ? spec.directory() : absl::StrCat(spec.directory(), "/", job_id);
+    result.checkpoint_directory =
+        job_id.empty() ? spec.directory() : absl::StrCat(spec.directory(), "/", job_id);
   }
   result.checkpoint_every_steps = OrDefault<uint32_t>(spec.every_steps(), 100);
   result.checkpoint_keep = static_cast<int>(OrDefault<uint32_t>(spec.keep(), 2));
@@ -181,7 +187,8 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   result.hugging_face_directory = spec.model().hugging_face();
   result.train_file = spec.data().train();
   result.data_format = DecodeFormat(spec.data().format());
-  result.data_order = spec.data().order() == v1::ORDER_SHUFFLED ? DataOrder::kShuffled : DataOrder::kSequential;
+  result.data_order =
+      spec.data().order() == v1::ORDER_SHUFFLED ? DataOrder::kShuffled : DataOrder::kSequential;
   result.steps = spec.steps();
   ASSIGN_OR_RETURN(result.optimizer, DecodeOptimizer(spec.optimizer(), spec.steps()));
   result.precision = spec.precision() == v1::PRECISION_BF16 ? Precision::kBf16 : Precision::kF32;

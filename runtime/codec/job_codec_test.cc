@@ -94,41 +94,42 @@ struct Mistake {
 };
 
 TEST_CASE("fields that do not go together are refused by name") {
-  const Mistake mistake = GENERATE(
-      Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_heads(5); },
-              "model.gpt2.heads: 5 does not divide hidden, 64"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_model()->clear_gpt2(); },
-              "model: has neither gpt2 nor hugging_face; exactly one is allowed"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_model()->set_hugging_face("/m"); },
-              "model: has both gpt2 and hugging_face; exactly one is allowed"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_context(31); },
-              "batch.sequence_length: 32 is more than the model's context, 31"},
-      Mistake{[](v1::JobSpec& s) {
-                s.mutable_model()->mutable_gpt2()->set_vocabulary(65537);
-                s.mutable_data()->set_format(v1::TOKEN_FORMAT_UINT16);
-              },
-              "model.gpt2.vocabulary: 65537 is too large for tokens of 16 bits; at most 65536"},
-      Mistake{[](v1::JobSpec& s) {
-                s.mutable_model()->mutable_gpt2()->set_vocabulary(255);
-                s.mutable_data()->set_format(v1::TOKEN_FORMAT_TEXT);
-              },
-              "model.gpt2.vocabulary: 255 is too small for text; at least 256"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_minimum_learning_rate(0.5); },
-              "optimizer.minimum_learning_rate: 0.5 is more than learning_rate, 6e-04"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_warmup_steps(11); },
-              "optimizer.warmup_steps: 11 is more than steps, 10"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_validation()->set_every_steps(5); },
-              "validation.every_steps: 5 is given, but data.validation is not"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_micro_batch_sizes(5); },
-              "constraints.micro_batch_sizes[0]: 5 does not divide batch.sequences, 12"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_devices("cpu0"); },
-              "constraints.devices[0]: \"cpu0\" is not of the form node/device"},
-      Mistake{[](v1::JobSpec& s) {
-                s.mutable_constraints()->add_devices("a/cpu0");
-                s.mutable_constraints()->add_devices("a/cpu0");
-              },
-              "constraints.devices[1]: \"a/cpu0\" is named twice"},
-      Mistake{[](v1::JobSpec& s) { s.mutable_batch()->set_sequences(0); }, "batch.sequences: 0 is not in [1, 1000000]"});
+  const Mistake mistake =
+      GENERATE(Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_heads(5); },
+                       "model.gpt2.heads: 5 does not divide hidden, 64"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_model()->clear_gpt2(); },
+                       "model: has neither gpt2 nor hugging_face; exactly one is allowed"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_model()->set_hugging_face("/m"); },
+                       "model: has both gpt2 and hugging_face; exactly one is allowed"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_context(31); },
+                       "batch.sequence_length: 32 is more than the model's context, 31"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_model()->mutable_gpt2()->set_vocabulary(65537);
+                         s.mutable_data()->set_format(v1::TOKEN_FORMAT_UINT16);
+                       },
+                       "model.gpt2.vocabulary: 65537 is too large for tokens of 16 bits; at most 65536"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_model()->mutable_gpt2()->set_vocabulary(255);
+                         s.mutable_data()->set_format(v1::TOKEN_FORMAT_TEXT);
+                       },
+                       "model.gpt2.vocabulary: 255 is too small for text; at least 256"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_minimum_learning_rate(0.5); },
+                       "optimizer.minimum_learning_rate: 0.5 is more than learning_rate, 6e-04"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_warmup_steps(11); },
+                       "optimizer.warmup_steps: 11 is more than steps, 10"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_validation()->set_every_steps(5); },
+                       "validation.every_steps: 5 is given, but data.validation is not"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_micro_batch_sizes(5); },
+                       "constraints.micro_batch_sizes[0]: 5 does not divide batch.sequences, 12"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_devices("cpu0"); },
+                       "constraints.devices[0]: \"cpu0\" is not of the form node/device"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_constraints()->add_devices("a/cpu0");
+                         s.mutable_constraints()->add_devices("a/cpu0");
+                       },
+                       "constraints.devices[1]: \"a/cpu0\" is named twice"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_batch()->set_sequences(0); },
+                       "batch.sequences: 0 is not in [1, 1000000]"});
   v1::JobSpec spec = SmallJob();
   mistake.spoil(spec);
   const absl::Status status = DecodeJobSpec(spec, "a", std::nullopt).status();

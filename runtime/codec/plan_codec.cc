@@ -28,8 +28,8 @@ absl::StatusOr<Route> DecodeRoute(const v1::Route& route, int units, const std::
   result.micro_batches = static_cast<int>(route.micro_batches());
   for (int i = 0; i < route.units_size(); ++i) {
     if (route.units(i) >= static_cast<uint32_t>(units)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".units[", i, "]: ", route.units(i), " is not in [0, ", units - 1, "], the plan's units"));
+      return absl::InvalidArgumentError(absl::StrCat(path, ".units[", i, "]: ", route.units(i),
+                                                     " is not in [0, ", units - 1, "], the plan's units"));
     }
     result.units.push_back(static_cast<int>(route.units(i)));
   }
@@ -49,7 +49,8 @@ absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
     case v1::SCHEDULE_GPIPE: return Schedule::kGPipe;
     default: break;
   }
-  return absl::InvalidArgumentError(absl::StrCat("schedule: ", static_cast<int>(schedule), " is none of its values"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("schedule: ", static_cast<int>(schedule), " is none of its values"));
 }
 
 v1::Plan EncodePlan(const Plan& plan) {
@@ -80,7 +81,8 @@ absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
     result.units.push_back(std::move(unit));
   }
   for (int i = 0; i < plan.routes_size(); ++i) {
-    ASSIGN_OR_RETURN(Route route, DecodeRoute(plan.routes(i), plan.units_size(), absl::StrCat("routes[", i, "]")));
+    ASSIGN_OR_RETURN(Route route,
+                     DecodeRoute(plan.routes(i), plan.units_size(), absl::StrCat("routes[", i, "]")));
     result.routes.push_back(std::move(route));
   }
   return result;

@@ -17,7 +17,8 @@ Plan RandomPlan(uint64_t seed) {
   const int units = static_cast<int>(1 + random() % 6);
   for (int i = 0; i < units; ++i) {
     const int first = static_cast<int>(random() % 10);
-    plan.units.push_back({"n" + std::to_string(i) + "/cpu0", {first, first + 1 + static_cast<int>(random() % 10)}});
+    plan.units.push_back(
+        {"n" + std::to_string(i) + "/cpu0", {first, first + 1 + static_cast<int>(random() % 10)}});
   }
   for (size_t r = 1 + random() % 3; r > 0; --r) {
     Route route;

@@ -25,7 +25,8 @@ double RandomNumber(const v1::Rule& rule, double low, double high, std::mt19937_
 std::string RandomText(const v1::Rule& rule, std::mt19937_64& random) {
   static const std::string kIdentifier = "abcXYZ019-_.";
   static const std::string kAny = kIdentifier + " :#'\"\\/{}[],&*!|>%@`~\n\t?";
-  static const char* const kOdd[] = {"null", "~", "true", "12", "1e3", "- a", "\xc3\xa9t\xc3\xa9", " ", "---", ".inf"};
+  static const char* const kOdd[] = {"null", "~",   "true", "12", "1e3", "- a", "\xc3\xa9t\xc3\xa9",
+                                     " ",    "---", ".inf"};
   if (!rule.identifier() && random() % 4 == 0) return kOdd[random() % std::size(kOdd)];
   const std::string& letters = rule.identifier() ? kIdentifier : kAny;
   std::string text = "a";
@@ -64,7 +65,8 @@ void SetRandomly(Message& message, const FieldDescriptor& field, std::mt19937_64
       return add ? r.AddEnumValue(&message, &field, number) : r.SetEnumValue(&message, &field, number);
     }
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return FillRandomly(add ? *r.AddMessage(&message, &field) : *r.MutableMessage(&message, &field), random);
+      return FillRandomly(add ? *r.AddMessage(&message, &field) : *r.MutableMessage(&message, &field),
+                          random);
     default: return;
   }
 }
@@ -79,7 +81,8 @@ void FillRandomly(Message& message, std::mt19937_64& random) {
     // A map's entry chosen twice would have two equal keys; one is enough.
     const size_t most = field.is_map() ? 1 : field.is_repeated() ? 3 : 1;
     const size_t count = random() % (most + 1);
-    for (size_t k = must ? std::max<size_t>(count, 1) : count; k > 0; --k) SetRandomly(message, field, random);
+    for (size_t k = must ? std::max<size_t>(count, 1) : count; k > 0; --k)
+      SetRandomly(message, field, random);
   }
 }
 

@@ -22,9 +22,12 @@ constexpr uint32_t kDefaultMaximumSize = 4096;
 
 const v1::Rule& RuleOf(const FieldDescriptor& field) { return field.options().GetExtension(v1::rule); }
 
-uint32_t MaximumSize(const v1::Rule& rule) { return rule.max_size() != 0 ? rule.max_size() : kDefaultMaximumSize; }
+uint32_t MaximumSize(const v1::Rule& rule) {
+  return rule.max_size() != 0 ? rule.max_size() : kDefaultMaximumSize;
+}
 
-std::optional<std::string> NumberProblem(const FieldDescriptor& field, double value, const std::string& text) {
+std::optional<std::string> NumberProblem(const FieldDescriptor& field, double value,
+                                         const std::string& text) {
   if (std::isnan(value)) return "nan is not a number";
   const v1::Rule& rule = RuleOf(field);
   if ((rule.has_min() && value < rule.min()) || (rule.has_max() && value > rule.max())) {
@@ -38,7 +41,8 @@ std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::
   // any text.
   const v1::Rule& rule = RuleOf(field);
   const uint32_t maximum = field.is_repeated() ? kDefaultMaximumSize : MaximumSize(rule);
-  if (value.size() > maximum) return absl::StrCat("has ", value.size(), " bytes; at most ", maximum, " are allowed");
+  if (value.size() > maximum)
+    return absl::StrCat("has ", value.size(), " bytes; at most ", maximum, " are allowed");
   if (value.empty()) {
     if (!rule.required()) return std::nullopt;
     return field.is_repeated() ? "an element is empty" : "is required, but empty";
@@ -46,10 +50,12 @@ std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::
   if (!rule.identifier()) return std::nullopt;
   for (const char c : value) {
     if (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.') continue;
-    return absl::StrCat("\"", absl::CHexEscape(value), "\" may have letters, digits, \"-\", \"_\" and \".\" only");
+    return absl::StrCat("\"", absl::CHexEscape(value),
+                        "\" may have letters, digits, \"-\", \"_\" and \".\" only");
   }
   // ".." would lead out of the folder that the name is to be a part of.
-  if (value.find_first_not_of('.') == std::string::npos) return absl::StrCat("\"", value, "\" has nothing but dots");
+  if (value.find_first_not_of('.') == std::string::npos)
+    return absl::StrCat("\"", value, "\" has nothing but dots");
   return std::nullopt;
 }
 
@@ -90,12 +96,13 @@ std::optional<std::string> ScalarProblem(const Message& message, const FieldDesc
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return number(one ? r.GetDouble(message, &field) : r.GetRepeatedDouble(message, &field, index));
     case FieldDescriptor::CPPTYPE_STRING:
-      return TextProblem(field, one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index));
+      return TextProblem(field,
+                         one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index));
     case FieldDescriptor::CPPTYPE_ENUM:
-      return EnumProblem(field, one ? r.GetEnumValue(message, &field) : r.GetRepeatedEnumValue(message, &field, index));
+      return EnumProblem(
+          field, one ? r.GetEnumValue(message, &field) : r.GetRepeatedEnumValue(message, &field, index));
     case FieldDescriptor::CPPTYPE_BOOL:
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return std::nullopt;
+    case FieldDescriptor::CPPTYPE_MESSAGE: return std::nullopt;
   }
   return std::nullopt;
 }
@@ -108,13 +115,15 @@ std::string MapKeyText(const Message& entry) {
   return "";
 }
 
-std::optional<Violation> FindInRepeated(const Message& message, const FieldDescriptor& field, const std::string& path) {
+std::optional<Violation> FindInRepeated(const Message& message, const FieldDescriptor& field,
+                                        const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   const v1::Rule& rule = RuleOf(field);
   const int size = reflection.FieldSize(message, &field);
   if (size == 0 && rule.required()) return Violation{path, "is required, but empty"};
   if (static_cast<uint32_t>(size) > MaximumSize(rule)) {
-    return Violation{path, absl::StrCat("has ", size, " elements; at most ", MaximumSize(rule), " are allowed")};
+    return Violation{path,
+                     absl::StrCat("has ", size, " elements; at most ", MaximumSize(rule), " are allowed")};
   }
   for (int i = 0; i < size; ++i) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
@@ -128,14 +137,16 @@ std::optional<Violation> FindInRepeated(const Message& message, const FieldDescr
   return std::nullopt;
 }
 
-std::optional<Violation> FindInField(const Message& message, const FieldDescriptor& field, const std::string& path) {
+std::optional<Violation> FindInField(const Message& message, const FieldDescriptor& field,
+                                     const std::string& path) {
   const Reflection& reflection = *message.GetReflection();
   if (field.is_repeated()) return FindInRepeated(message, field, path);
   if (field.has_presence() && !reflection.HasField(message, &field)) {
     if (RuleOf(field).required()) return Violation{path, "is required, but missing"};
     return std::nullopt;
   }
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return Find(reflection.GetMessage(message, &field), path);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE)
+    return Find(reflection.GetMessage(message, &field), path);
   if (auto problem = ScalarProblem(message, field, -1)) return Violation{path, *std::move(problem)};
   return std::nullopt;
 }
@@ -145,7 +156,7 @@ std::optional<Violation> Find(const Message& message, const std::string& prefix)
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     // A map's entry is named by its key already.
-    const std::string path = prefix.empty()                ? field.name()
+    const std::string path = prefix.empty()               ? field.name()
                              : type.options().map_entry() ? prefix
                                                           : absl::StrCat(prefix, ".", field.name());
     if (auto found = FindInField(message, field, path)) return found;

@@ -80,7 +80,8 @@ TEST_CASE("a value deep inside a message has its whole path") {
   device.set_backend("cpu");
   device.set_memory_bytes(100);
   device.add_cores(0);
-  CHECK(ValidateMessage(cluster).message() == "nodes[0].devices[0].memory_bytes: 100 is not at least 1048576");
+  CHECK(ValidateMessage(cluster).message() ==
+        "nodes[0].devices[0].memory_bytes: 100 is not at least 1048576");
   device.add_cores(65536);
   CHECK(ValidateMessage(cluster).message() == "nodes[0].devices[0].cores[1]: 65536 is not in [0, 65535]");
 }
@@ -104,7 +105,8 @@ TEST_CASE("an unspecified value in a list of enums is refused") {
   constraints.add_schedules(v1::SCHEDULE_GPIPE);
   CHECK(ValidateMessage(constraints).ok());
   constraints.add_schedules(v1::SCHEDULE_UNSPECIFIED);
-  CHECK(ValidateMessage(constraints).message() == "schedules[1]: must be one of one_forward_one_backward, gpipe");
+  CHECK(ValidateMessage(constraints).message() ==
+        "schedules[1]: must be one of one_forward_one_backward, gpipe");
 }
 
 TEST_CASE("a list that is required may not be empty") {

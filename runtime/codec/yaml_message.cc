@@ -53,10 +53,14 @@ class Reader {
         absl::StrCat(file_name_, ":", line, ": ", path, path.empty() ? "" : ": ", problem));
   }
 
-  absl::Status ReadField(const YAML::Node& node, const std::string& path, const FieldDescriptor& field, Message& out);
-  absl::Status ReadMap(const YAML::Node& node, const std::string& path, const FieldDescriptor& field, Message& out);
-  absl::Status ReadScalar(const YAML::Node& node, const std::string& path, const FieldDescriptor& field, Message& out);
-  absl::Status UnknownKey(const std::string& key, int line, const std::string& path, const Message& message) const;
+  absl::Status ReadField(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
+                         Message& out);
+  absl::Status ReadMap(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
+                       Message& out);
+  absl::Status ReadScalar(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
+                          Message& out);
+  absl::Status UnknownKey(const std::string& key, int line, const std::string& path,
+                          const Message& message) const;
 
   // Remembers the line of `path` and counts it. The key's, where there is one: a block's own begins a line
   // later.
@@ -94,7 +98,8 @@ absl::Status Reader::ReadMessage(const YAML::Node& node, const std::string& path
     const FieldDescriptor* field = out.GetDescriptor()->FindFieldByName(key);
     if (field == nullptr) return UnknownKey(key, line, path, out);
     const auto [first, is_new] = seen.emplace(key, line);
-    if (!is_new) return Error(line, Join(path, key), absl::StrCat("given twice, first on line ", first->second));
+    if (!is_new)
+      return Error(line, Join(path, key), absl::StrCat("given twice, first on line ", first->second));
     const google::protobuf::OneofDescriptor* oneof = field->real_containing_oneof();
     if (oneof != nullptr && out.GetReflection()->HasOneof(out, oneof)) {
       const FieldDescriptor* other = out.GetReflection()->GetOneofFieldDescriptor(out, oneof);

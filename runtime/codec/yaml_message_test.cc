@@ -1,7 +1,7 @@
 #include "runtime/codec/yaml_message.h"
 
-#include <catch2/catch.hpp>
 #include <google/protobuf/util/message_differencer.h>
+#include <catch2/catch.hpp>
 #include <random>
 
 #include "proto/medley/v1/agent.pb.h"
@@ -78,10 +78,12 @@ struct Mistake {
 
 TEST_CASE("a mistake is reported with its line, its field and what is allowed") {
   const Mistake mistake = GENERATE(
-      Mistake{"sequences: 16", "sequence: 16", "11: batch.sequence: unknown key; did you mean \"sequences\"?"},
+      Mistake{"sequences: 16", "sequence: 16",
+              "11: batch.sequence: unknown key; did you mean \"sequences\"?"},
       Mistake{"steps: 100", "stepz: 100", "13: stepz: unknown key; did you mean \"steps\"?"},
       Mistake{"steps: 100", "xyzzyplugh: 100",
-              "13: xyzzyplugh: unknown key; known are name, model, data, batch, steps, optimizer, precision, seed, "
+              "13: xyzzyplugh: unknown key; known are name, model, data, batch, steps, optimizer, precision, "
+              "seed, "
               "checkpoint, validation, max_restarts, constraints, plan"},
       Mistake{"steps: 100", "steps: 0", "13: steps: 0 is not in [1, 1000000000]"},
       Mistake{"steps: 100", "steps: -1", "13: steps: -1 is not in [1, 1000000000]"},
@@ -98,7 +100,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
       Mistake{"name: bible", "name: \"the bible\"",
               "1: name: \"the bible\" may have letters, digits, \"-\", \"_\" and \".\" only"},
       Mistake{"name: bible", "name: ..", "1: name: \"..\" has nothing but dots"},
-      Mistake{"name: bible", "name: " + std::string(65, 'a'), "1: name: has 65 bytes; at most 64 are allowed"},
+      Mistake{"name: bible", "name: " + std::string(65, 'a'),
+              "1: name: has 65 bytes; at most 64 are allowed"},
       Mistake{"shuffled", "random", "9: data.order: \"random\" is none of sequential, shuffled"},
       Mistake{"shuffled", "unspecified", "9: data.order: \"unspecified\" is none of sequential, shuffled"},
       Mistake{"steps: 100", "steps: 100\noptimizer: {beta1: 1.0}",
@@ -113,7 +116,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
               "15: constraints.devices: must be a list (\"[a, b]\" or \"- a\" lines)"},
       Mistake{"steps: 100", "steps: 100\nconstraints:\n  micro_batch_sizes:\n  - 1\n  - 0",
               "17: constraints.micro_batch_sizes[1]: 0 is not in [1, 65536]"},
-      Mistake{"steps: 100", "steps: 100\nplan:\n  micro_batch_sequences: 1\n  routes: [{units: [0], micro_batches: 1}]",
+      Mistake{"steps: 100",
+              "steps: 100\nplan:\n  micro_batch_sequences: 1\n  routes: [{units: [0], micro_batches: 1}]",
               "14: plan.units: is required, but empty"},
       Mistake{"steps: 100", "steps: [100", "14: no YAML: end of sequence flow not found"},
       Mistake{"steps: 100", "steps: 100\n---\nname: b", "1: has more than one document (\"---\")"},
@@ -128,7 +132,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
 TEST_CASE("sizes may be written with a unit") {
   v1::AgentConfig config;
   const auto read = [&](const std::string& size) {
-    return ReadYaml("devices:\n- {name: cpu0, backend: cpu, memory_bytes: " + size + "}\n", "agent.yaml", &config);
+    return ReadYaml("devices:\n- {name: cpu0, backend: cpu, memory_bytes: " + size + "}\n", "agent.yaml",
+                    &config);
   };
   REQUIRE(read("512MiB").ok());
   CHECK(config.devices(0).memory_bytes() == 512u << 20);
@@ -189,7 +194,8 @@ TEST_CASE("a document with any byte changed is read or refused, never more") {
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   std::string text = kJob;
-  for (size_t i = 1 + random() % 4; i > 0; --i) text[random() % text.size()] = static_cast<char>(random() % 128);
+  for (size_t i = 1 + random() % 4; i > 0; --i)
+    text[random() % text.size()] = static_cast<char>(random() % 128);
   v1::JobSpec spec;
   const absl::Status status = ReadYaml(text, "job.yaml", &spec);
   if (status.ok()) {

@@ -48,7 +48,8 @@ std::optional<T> ReadInteger(const YamlScalar& scalar, const FieldDescriptor& fi
   if (plain && IsDigits(scalar.text) && absl::SimpleAtoi(scalar.text, &value)) return value;
   if (!absl::EndsWith(field.name(), "_bytes") || IsDigits(scalar.text)) return std::nullopt;
   const int64_t size = ParseBytes(scalar.text).value;
-  if (size < 0 || static_cast<uint64_t>(size) > static_cast<uint64_t>(std::numeric_limits<T>::max())) return std::nullopt;
+  if (size < 0 || static_cast<uint64_t>(size) > static_cast<uint64_t>(std::numeric_limits<T>::max()))
+    return std::nullopt;
   return static_cast<T>(size);
 }
 
@@ -116,41 +117,48 @@ std::optional<std::string> StoreEnum(const YamlScalar& scalar, const FieldDescri
 
 }  // namespace
 
-std::optional<std::string> StoreScalar(const YamlScalar& scalar, const FieldDescriptor& field, Message& message) {
+std::optional<std::string> StoreScalar(const YamlScalar& scalar, const FieldDescriptor& field,
+                                       Message& message) {
   const Reflection& r = *message.GetReflection();
   const bool add = field.is_repeated();
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return StoreInteger<int32_t>(
-          scalar, field, [&](int32_t v) { add ? r.AddInt32(&message, &field, v) : r.SetInt32(&message, &field, v); });
+      return StoreInteger<int32_t>(scalar, field, [&](int32_t v) {
+        add ? r.AddInt32(&message, &field, v) : r.SetInt32(&message, &field, v);
+      });
     case FieldDescriptor::CPPTYPE_INT64:
-      return StoreInteger<int64_t>(
-          scalar, field, [&](int64_t v) { add ? r.AddInt64(&message, &field, v) : r.SetInt64(&message, &field, v); });
+      return StoreInteger<int64_t>(scalar, field, [&](int64_t v) {
+        add ? r.AddInt64(&message, &field, v) : r.SetInt64(&message, &field, v);
+      });
     case FieldDescriptor::CPPTYPE_UINT32:
-      return StoreInteger<uint32_t>(
-          scalar, field, [&](uint32_t v) { add ? r.AddUInt32(&message, &field, v) : r.SetUInt32(&message, &field, v); });
+      return StoreInteger<uint32_t>(scalar, field, [&](uint32_t v) {
+        add ? r.AddUInt32(&message, &field, v) : r.SetUInt32(&message, &field, v);
+      });
     case FieldDescriptor::CPPTYPE_UINT64:
-      return StoreInteger<uint64_t>(
-          scalar, field, [&](uint64_t v) { add ? r.AddUInt64(&message, &field, v) : r.SetUInt64(&message, &field, v); });
+      return StoreInteger<uint64_t>(scalar, field, [&](uint64_t v) {
+        add ? r.AddUInt64(&message, &field, v) : r.SetUInt64(&message, &field, v);
+      });
     case FieldDescriptor::CPPTYPE_FLOAT:
       return StoreDouble(scalar, [&](double v) {
         const float f = static_cast<float>(v);
         add ? r.AddFloat(&message, &field, f) : r.SetFloat(&message, &field, f);
       });
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return StoreDouble(scalar,
-                         [&](double v) { add ? r.AddDouble(&message, &field, v) : r.SetDouble(&message, &field, v); });
+      return StoreDouble(scalar, [&](double v) {
+        add ? r.AddDouble(&message, &field, v) : r.SetDouble(&message, &field, v);
+      });
     case FieldDescriptor::CPPTYPE_BOOL:
-      return StoreBool(scalar, [&](bool v) { add ? r.AddBool(&message, &field, v) : r.SetBool(&message, &field, v); });
+      return StoreBool(
+          scalar, [&](bool v) { add ? r.AddBool(&message, &field, v) : r.SetBool(&message, &field, v); });
     case FieldDescriptor::CPPTYPE_STRING:
       return StoreText(scalar, field, [&](const std::string& v) {
         add ? r.AddString(&message, &field, v) : r.SetString(&message, &field, v);
       });
     case FieldDescriptor::CPPTYPE_ENUM:
-      return StoreEnum(scalar, field,
-                       [&](int v) { add ? r.AddEnumValue(&message, &field, v) : r.SetEnumValue(&message, &field, v); });
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return "is a message, not a value";
+      return StoreEnum(scalar, field, [&](int v) {
+        add ? r.AddEnumValue(&message, &field, v) : r.SetEnumValue(&message, &field, v);
+      });
+    case FieldDescriptor::CPPTYPE_MESSAGE: return "is a message, not a value";
   }
   return std::nullopt;
 }
@@ -172,17 +180,18 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field, int
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return NumberText(one ? r.GetDouble(message, &field) : r.GetRepeatedDouble(message, &field, index));
     case FieldDescriptor::CPPTYPE_BOOL:
-      return (one ? r.GetBool(message, &field) : r.GetRepeatedBool(message, &field, index)) ? "true" : "false";
+      return (one ? r.GetBool(message, &field) : r.GetRepeatedBool(message, &field, index)) ? "true"
+                                                                                            : "false";
     case FieldDescriptor::CPPTYPE_ENUM: {
       const auto* value = one ? r.GetEnum(message, &field) : r.GetRepeatedEnum(message, &field, index);
       return NameOf(*value);
     }
     case FieldDescriptor::CPPTYPE_STRING: {
-      const std::string text = one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index);
+      const std::string text =
+          one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index);
       return QuotedText(field.type() == FieldDescriptor::TYPE_BYTES ? absl::Base64Escape(text) : text);
     }
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return "";
+    case FieldDescriptor::CPPTYPE_MESSAGE: return "";
   }
   return "";
 }

@@ -16,12 +16,13 @@ struct YamlScalar {
 
 // Sets `field` of `message`, or adds an element if it is repeated. `field` is no message.
 // What is wrong with the value, if it is not of the field's type; `message` is unchanged then.
-std::optional<std::string> StoreScalar(const YamlScalar& scalar, const google::protobuf::FieldDescriptor& field,
+std::optional<std::string> StoreScalar(const YamlScalar& scalar,
+                                       const google::protobuf::FieldDescriptor& field,
                                        google::protobuf::Message& message);
 
 // The value of `field` (index -1) or of its element `index` as YAML. `field` is no message.
-std::string ScalarText(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
-                       int index);
+std::string ScalarText(const google::protobuf::Message& message,
+                       const google::protobuf::FieldDescriptor& field, int index);
 
 // `text` as a scalar that YAML reads as this text: in quotes unless nobody could take it for anything else.
 std::string QuotedText(const std::string& text);
