@@ -6,9 +6,9 @@
 
 namespace medley {
 
-// Replaces the few `values` (losses, counts, norms) by their sums over `members` (ranks, ascending, this one among
-// them), added in rank order: the same bits on every member. One message to each other member, so one latency
-// whatever their number; for vectors worth a bandwidth there is RingAllReduce.
+// Replaces the few `values` (losses, counts, norms) by their sums over `members` (ranks, ascending, this one
+// among them), added in rank order: the same bits on every member. One message to each other member, so one
+// latency whatever their number; for vectors worth a bandwidth there is RingAllReduce.
 //
 // Blocks. Members that share several calls make them in the same order, from one thread at a time.
 //

@@ -118,8 +118,8 @@ TEST_CASE("groups that overlap reduce one after another and at once on channels 
       Group& group = groups[g];
       for (size_t place = 0; place < group.members.size(); ++place) {
         if (group.members[place] != transport.rank()) continue;
-        results[g] = RingAllReduce(transport, group.members, at_once ? g : 0, absl::MakeSpan(group.values[place]),
-                                   Soon());
+        results[g] = RingAllReduce(transport, group.members, at_once ? g : 0,
+                                   absl::MakeSpan(group.values[place]), Soon());
       }
     };
     std::vector<std::thread> threads;

@@ -14,8 +14,8 @@ absl::StatusOr<int> PlaceAmong(const Transport& transport, absl::Span<const int>
           absl::StrCat("members[", i, "] is ", members[i], ", not in [0, ", transport.size(), ")"));
     }
     if (i > 0 && members[i] <= members[i - 1]) {
-      return absl::InvalidArgumentError(absl::StrCat("members[", i, "] is ", members[i], ", not above members[", i - 1,
-                                                     "], ", members[i - 1]));
+      return absl::InvalidArgumentError(absl::StrCat("members[", i, "] is ", members[i],
+                                                     ", not above members[", i - 1, "], ", members[i - 1]));
     }
   }
   const auto own = std::lower_bound(members.begin(), members.end(), transport.rank());

@@ -55,8 +55,8 @@ class RingLayout {
   int chunks_;
 };
 
-// One turn around the ring: n-1 steps, in each of which every chunk of a segment goes to `next` and one comes from
-// `previous`. What comes in a step goes out in the next.
+// One turn around the ring: n-1 steps, in each of which every chunk of a segment goes to `next` and one comes
+// from `previous`. What comes in a step goes out in the next.
 class RingTurn {
  public:
   struct Neighbours {
@@ -69,8 +69,10 @@ class RingTurn {
       : transport_(transport), neighbours_(neighbours), channel_(channel), deadline_(deadline) {}
 
   // `incoming` names where an item arrives, at most kWindow - 1 items before the one that `arrived` saw last.
-  absl::Status Run(int steps, int chunks, uint32_t first_sequence, absl::FunctionRef<absl::Span<float>(Item)> outgoing,
-                   absl::FunctionRef<absl::Span<float>(Item)> incoming, absl::FunctionRef<void(Item)> arrived) {
+  absl::Status Run(int steps, int chunks, uint32_t first_sequence,
+                   absl::FunctionRef<absl::Span<float>(Item)> outgoing,
+                   absl::FunctionRef<absl::Span<float>(Item)> incoming,
+                   absl::FunctionRef<void(Item)> arrived) {
     const int items = steps * chunks;
     // Only what came `chunks` items ago, or was here from the start, can go out.
     const int ahead = std::min(kWindow, chunks);
@@ -149,7 +151,8 @@ absl::Status RingAllReduce(Transport& transport, absl::Span<const int> members, 
   return turn.Run(
       n - 1, chunks, /*first_sequence=*/static_cast<uint32_t>(n - 1),
       [&](RingTurn::Item item) { return layout.Chunk(place + 1 - item.step, item.chunk); },
-      [&](RingTurn::Item item) { return layout.Chunk(place - item.step, item.chunk); }, [](RingTurn::Item) {});
+      [&](RingTurn::Item item) { return layout.Chunk(place - item.step, item.chunk); },
+      [](RingTurn::Item) {});
 }
 
 }  // namespace medley

@@ -21,7 +21,8 @@ namespace {
 // Addresses cross a socket pair, one datagram each.
 constexpr absl::Duration kPatience = absl::Seconds(20);
 
-absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectOver(int descriptor, UcxTransport::Links links, int rank) {
+absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectOver(int descriptor, UcxTransport::Links links,
+                                                          int rank) {
   UcxTransport::Options options;
   options.epoch = static_cast<uint64_t>(1) << 40;
   options.rank = rank;
@@ -46,7 +47,8 @@ absl::Status Echo(UcxTransport& transport) {
   while (true) {
     uint64_t size = 0;
     const MessageTag announce{MessageTag::Kind::kProbe, 0, 0}, content{MessageTag::Kind::kProbe, 0, 1};
-    ASSIGN_OR_RETURN(auto coming, transport.Receive(0, announce, {reinterpret_cast<std::byte*>(&size), sizeof(size)}));
+    ASSIGN_OR_RETURN(auto coming,
+                     transport.Receive(0, announce, {reinterpret_cast<std::byte*>(&size), sizeof(size)}));
     RETURN_IF_ERROR(coming->Wait(absl::Now() + kPatience));
     std::vector<std::byte> bytes(size);
     ASSIGN_OR_RETURN(auto receive, transport.Receive(0, content, absl::MakeSpan(bytes)));
@@ -74,10 +76,12 @@ absl::Status RunTask(UcxTransport& transport, PeerProcess::Task task) {
 absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(UcxTransport::Links links, Task task) {
   std::unique_ptr<PeerProcess> peer(new PeerProcess);
   int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return absl::UnavailableError("no socket pair");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+    return absl::UnavailableError("no socket pair");
   peer->descriptor_ = pair[0];
   const std::filesystem::path program =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "conformance" / "ucx_peer";
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "conformance" /
+      "ucx_peer";
   std::vector<std::string> arguments = {program.string(), absl::StrCat(static_cast<int>(links)),
                                         absl::StrCat(static_cast<int>(task))};
   std::vector<char*> raw;
@@ -113,7 +117,8 @@ int PeerProcess::AwaitExit() {
 
 int PeerProcess::RunPeer(const std::vector<std::string>& arguments) {
   int links = 0, task = 0;
-  if (arguments.size() != 3 || !absl::SimpleAtoi(arguments[1], &links) || !absl::SimpleAtoi(arguments[2], &task)) {
+  if (arguments.size() != 3 || !absl::SimpleAtoi(arguments[1], &links) ||
+      !absl::SimpleAtoi(arguments[2], &task)) {
     return 2;
   }
   const auto run = [&]() -> absl::Status {

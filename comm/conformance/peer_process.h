@@ -11,8 +11,8 @@
 
 namespace medley {
 
-// Two ranks in two processes, for tests and measurements: this one is rank 0, and rank 1 is the program ucx_peer
-// beside this one's executable.
+// Two ranks in two processes, for tests and measurements: this one is rank 0, and rank 1 is the program
+// ucx_peer beside this one's executable.
 class PeerProcess {
  public:
   enum class Task {

@@ -69,7 +69,9 @@ std::vector<TransportUnderTest> AllTransports() {
   using Crashes = TransportUnderTest::Crashes;
   return {
       {"loopback", Crashes::kAreNoticed,
-       [](int size) -> absl::StatusOr<std::unique_ptr<TestCluster>> { return std::make_unique<LoopbackCluster>(size); }},
+       [](int size) -> absl::StatusOr<std::unique_ptr<TestCluster>> {
+         return std::make_unique<LoopbackCluster>(size);
+       }},
       {"ucx tcp", Crashes::kAreNoticed,
        [](int size) { return UcxCluster::Open(UcxTransport::Links::kTcp, size); }},
       {"ucx shared memory", Crashes::kAreNot,

@@ -14,7 +14,8 @@ class TestCluster {
   virtual ~TestCluster() = default;
   virtual int size() const = 0;
   virtual Transport& rank(int rank) = 0;
-  // Makes `rank` go as a crash would, as far as this kind of transport has it. Its Transport is then gone too.
+  // Makes `rank` go as a crash would, as far as this kind of transport has it. Its Transport is then gone
+  // too.
   virtual void Crash(int rank) = 0;
 
   // Runs `body` of every rank on a thread of its own, and returns what each returned, by rank.

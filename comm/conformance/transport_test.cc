@@ -68,13 +68,16 @@ TEST_CASE("a message arrives as it was sent, whatever its size and whoever comes
   CHECK(got == message);
 }
 
-TEST_CASE("messages of one tag arrive in order, those of others and of other ranks do not mix", "[property]") {
+TEST_CASE("messages of one tag arrive in order, those of others and of other ranks do not mix",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{3}));
   CAPTURE(seed);
   CLUSTER_OF(3);
   // Both peers of rank 0 send on three tags; small and large messages alternate.
   constexpr int kTags = 3, kEach = 20;
-  const auto size = [&](int from, int tag, int i) { return size_t{1} << (seed + from * 5 + tag + i * 7) % 18; };
+  const auto size = [&](int from, int tag, int i) {
+    return size_t{1} << (seed + from * 5 + tag + i * 7) % 18;
+  };
   const auto message = [&](int from, int tag, int i) {
     return RandomMessage(size(from, tag, i), seed * 100000 + from * 10000 + tag * 1000 + i);
   };
@@ -89,7 +92,8 @@ TEST_CASE("messages of one tag arrive in order, those of others and of other ran
           const MessageTag wire{MessageTag::Kind::kGradient, static_cast<uint16_t>(tag), 0};
           if (me == 0) {
             messages.emplace_back(size(from, tag, i));
-            ASSIGN_OR_RETURN(transfers.emplace_back(), transport.Receive(from, wire, absl::MakeSpan(messages.back())));
+            ASSIGN_OR_RETURN(transfers.emplace_back(),
+                             transport.Receive(from, wire, absl::MakeSpan(messages.back())));
           } else {
             messages.push_back(message(from, tag, i));
             ASSIGN_OR_RETURN(transfers.emplace_back(), transport.Send(0, wire, messages.back()));
@@ -140,7 +144,8 @@ TEST_CASE("a thousand messages may be under way at once, both ways") {
 }
 
 TEST_CASE("a message of another size is Internal and names both; the next one is received") {
-  const auto [sent, expected] = GENERATE(table<size_t, size_t>({{3, 4}, {4, 3}, {0, 1}, {300000, 8}, {8, 300000}}));
+  const auto [sent, expected] =
+      GENERATE(table<size_t, size_t>({{3, 4}, {4, 3}, {0, 1}, {300000, 8}, {8, 300000}}));
   const bool receive_first = GENERATE(true, false);
   CAPTURE(sent, expected, receive_first);
   CLUSTER_OF(2);
@@ -214,7 +219,8 @@ TEST_CASE("abort fails what is under way and what comes after, and nobody else's
   CHECK(status == absl::CancelledError("plan 8 took over"));
   cluster->rank(1).Abort("again");
   const Message message = RandomMessage(5, 4);
-  CHECK(Started(cluster->rank(1).Send(0, kTag, message))->Wait(Soon()) == absl::CancelledError("plan 8 took over"));
+  CHECK(Started(cluster->rank(1).Send(0, kTag, message))->Wait(Soon()) ==
+        absl::CancelledError("plan 8 took over"));
   CHECK(Started(cluster->rank(1).Receive(2, kTag, absl::MakeSpan(got)))->Wait(Soon()) ==
         absl::CancelledError("plan 8 took over"));
   const auto send = Started(cluster->rank(0).Send(2, kTag, message));
@@ -241,7 +247,8 @@ TEST_CASE("a rank that is gone fails the transfers with it within the deadline, 
   CHECK_OK(Started(cluster->rank(2).Send(0, {MessageTag::Kind::kProbe, 1, 1}, message))->Wait(Soon()));
   // Proof that the one before it has arrived.
   CHECK_OK(Started(cluster->rank(2).Send(0, {MessageTag::Kind::kProbe, 1, 2}, message))->Wait(Soon()));
-  CHECK_OK(Started(cluster->rank(0).Receive(2, {MessageTag::Kind::kProbe, 1, 2}, absl::MakeSpan(early)))->Wait(Soon()));
+  CHECK_OK(Started(cluster->rank(0).Receive(2, {MessageTag::Kind::kProbe, 1, 2}, absl::MakeSpan(early)))
+               ->Wait(Soon()));
   const auto receive = Started(cluster->rank(0).Receive(2, kTag, absl::MakeSpan(got)));
   cluster->Crash(2);
   const bool noticed = kind.crashes == TransportUnderTest::Crashes::kAreNoticed;
@@ -252,7 +259,8 @@ TEST_CASE("a rank that is gone fails the transfers with it within the deadline, 
   if (noticed) CHECK(absl::IsUnavailable(Started(cluster->rank(0).Send(2, kTag, message))->Wait(Soon())));
   // What it sent before is still there, and the others go on.
   early.assign(5, std::byte{});
-  CHECK_OK(Started(cluster->rank(0).Receive(2, {MessageTag::Kind::kProbe, 1, 1}, absl::MakeSpan(early)))->Wait(Soon()));
+  CHECK_OK(Started(cluster->rank(0).Receive(2, {MessageTag::Kind::kProbe, 1, 1}, absl::MakeSpan(early)))
+               ->Wait(Soon()));
   CHECK(early == message);
   const auto send = Started(cluster->rank(0).Send(1, kTag, message));
   CHECK_OK(Started(cluster->rank(1).Receive(0, kTag, absl::MakeSpan(got)))->Wait(Soon()));
@@ -272,10 +280,12 @@ TEST_CASE("many threads may use a transport at once") {
           const size_t size = i % 50 == 7 ? 100000 : 64;
           const Message out = RandomMessage(size, t * 1000 + i);
           Message in(size);
-          const MessageTag tag{MessageTag::Kind::kActivation, static_cast<uint16_t>(t), static_cast<uint32_t>(i)};
+          const MessageTag tag{MessageTag::Kind::kActivation, static_cast<uint16_t>(t),
+                               static_cast<uint32_t>(i)};
           const auto receive = transport.Receive(1 - rank, tag, absl::MakeSpan(in));
           const auto send = transport.Send(1 - rank, tag, out);
-          const bool good = send.ok() && receive.ok() && (*receive)->Wait(Soon()).ok() && (*send)->Wait(Soon()).ok();
+          const bool good =
+              send.ok() && receive.ok() && (*receive)->Wait(Soon()).ok() && (*send)->Wait(Soon()).ok();
           if (!good || in != out) ++wrong;
         }
       });

@@ -32,7 +32,8 @@ TEST_CASE("another process gives back every message, and both close in order") {
   const Links links = GENERATE(Links::kAutomatic, Links::kTcp, Links::kSharedMemory);
   CAPTURE(static_cast<int>(links));
   const auto peer = Start(links, Task::kEcho);
-  for (const size_t size : {size_t{1}, size_t{8}, size_t{5000}, size_t{1} << 20, size_t{16} << 20, size_t{0}}) {
+  for (const size_t size :
+       {size_t{1}, size_t{8}, size_t{5000}, size_t{1} << 20, size_t{16} << 20, size_t{0}}) {
     CAPTURE(size);
     const std::vector<std::byte> out = RandomBytes(size);
     std::vector<std::byte> in(size);

@@ -82,7 +82,8 @@ class LoopbackFabric::Mailboxes {
     return absl::OkStatus();
   }
 
-  void Deliver(const Address& address, absl::Span<const std::byte> bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  void Deliver(const Address& address, absl::Span<const std::byte> bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Mailbox& mailbox = boxes[address];
     if (mailbox.receives.empty()) {
       mailbox.messages.emplace_back(bytes.begin(), bytes.end());
@@ -141,14 +142,16 @@ LoopbackFabric::Pending::~Pending() {
 absl::Status LoopbackFabric::Pending::Wait(absl::Time deadline) {
   MutexLock lock(mailboxes_.mutex);
   if (changed_.WaitUntil(mailboxes_.mutex, deadline, [this] { return done_; })) return status_;
-  return absl::DeadlineExceededError(absl::StrCat("receive of ", bytes_.size(), " bytes from rank ", key_.peer, " (",
-                                                  DescribeTag(key_.tag), ") not done at the deadline"));
+  return absl::DeadlineExceededError(absl::StrCat("receive of ", bytes_.size(), " bytes from rank ",
+                                                  key_.peer, " (", DescribeTag(key_.tag),
+                                                  ") not done at the deadline"));
 }
 
 void LoopbackFabric::Pending::Take(absl::Span<const std::byte> message) {
   if (message.size() != bytes_.size()) {
-    return Finish(absl::InternalError(absl::StrCat("message of ", message.size(), " bytes from rank ", key_.peer, " (",
-                                                   DescribeTag(key_.tag), ") for a receive of ", bytes_.size())));
+    return Finish(
+        absl::InternalError(absl::StrCat("message of ", message.size(), " bytes from rank ", key_.peer, " (",
+                                         DescribeTag(key_.tag), ") for a receive of ", bytes_.size())));
   }
   if (!message.empty()) std::memcpy(bytes_.data(), message.data(), message.size());
   Finish(absl::OkStatus());
@@ -179,9 +182,11 @@ class LoopbackFabric::Member final : public Transport {
     return transfer;
   }
 
-  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes) override {
+  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag,
+                                                    absl::Span<std::byte> bytes) override {
     ASSIGN_OR_RETURN(const uint64_t bits, Pack(peer, peer, tag));
-    auto transfer = std::make_unique<Pending>(mailboxes_, Pending::Key{{rank_, bits}, rank_, peer, tag}, bytes);
+    auto transfer =
+        std::make_unique<Pending>(mailboxes_, Pending::Key{{rank_, bits}, rank_, peer, tag}, bytes);
     MutexLock lock(mailboxes_.mutex);
     mailboxes_.Post(*transfer);
     return transfer;
@@ -209,7 +214,8 @@ class LoopbackFabric::Member final : public Transport {
 };
 
 LoopbackFabric::LoopbackFabric(int size) : mailboxes_(std::make_unique<Mailboxes>(std::max(size, 1))) {
-  if (size < 1 || size > kMaximumRanks) Stop(absl::StrCat("size is ", size, ", not in [1, ", kMaximumRanks, "]"));
+  if (size < 1 || size > kMaximumRanks)
+    Stop(absl::StrCat("size is ", size, ", not in [1, ", kMaximumRanks, "]"));
 }
 
 LoopbackFabric::~LoopbackFabric() = default;

@@ -6,8 +6,9 @@
 
 namespace medley {
 
-// All ranks of an epoch inside one process, for tests and for plans of a single worker. A send copies its bytes
-// and is done at once; a receive waits for the message. Holds Transport's contract, conformance suite included.
+// All ranks of an epoch inside one process, for tests and for plans of a single worker. A send copies its
+// bytes and is done at once; a receive waits for the message. Holds Transport's contract, conformance suite
+// included.
 //
 // Thread-safe. Must outlive the transports that Join returned.
 class LoopbackFabric {
@@ -18,11 +19,13 @@ class LoopbackFabric {
   LoopbackFabric(const LoopbackFabric&) = delete;
   LoopbackFabric& operator=(const LoopbackFabric&) = delete;
 
-  // The transport of `rank`, which must be in [0, size) and have no other transport alive; else the process stops.
-  // Messages to `rank` that nobody received are still there. Destroying the transport tells the peers nothing.
+  // The transport of `rank`, which must be in [0, size) and have no other transport alive; else the process
+  // stops. Messages to `rank` that nobody received are still there. Destroying the transport tells the peers
+  // nothing.
   std::unique_ptr<Transport> Join(int rank);
 
-  // From now on the peers of `rank` get Unavailable, as after a crash; what it sent before can still be received.
+  // From now on the peers of `rank` get Unavailable, as after a crash; what it sent before can still be
+  // received.
   void MarkGone(int rank);
 
  private:

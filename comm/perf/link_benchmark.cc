@@ -14,7 +14,8 @@ namespace {
 constexpr int kRuns = 3;
 
 absl::StatusOr<LinkMeasurement> Measure(UcxTransport::Links links) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> peer, PeerProcess::Start(links, PeerProcess::Task::kFollow));
+  ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> peer,
+                   PeerProcess::Start(links, PeerProcess::Task::kFollow));
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   ASSIGN_OR_RETURN(const LinkMeasurement measured,
                    MeasureLink(peer->transport(), 1, ProbeRole::kLeader, deadline));
@@ -27,8 +28,10 @@ absl::Status Print(const std::string& name, UcxTransport::Links links) {
   for (int run = 0; run < kRuns; ++run) {
     ASSIGN_OR_RETURN(const LinkMeasurement one, Measure(links));
     best.latency_seconds = std::min(best.latency_seconds, one.latency_seconds);
-    best.bandwidth_bytes_per_second = std::max(best.bandwidth_bytes_per_second, one.bandwidth_bytes_per_second);
-    best.all_reduce_bytes_per_second = std::max(best.all_reduce_bytes_per_second, one.all_reduce_bytes_per_second);
+    best.bandwidth_bytes_per_second =
+        std::max(best.bandwidth_bytes_per_second, one.bandwidth_bytes_per_second);
+    best.all_reduce_bytes_per_second =
+        std::max(best.all_reduce_bytes_per_second, one.all_reduce_bytes_per_second);
   }
   std::printf("%s_latency_seconds %.3g\n", name.c_str(), best.latency_seconds);
   std::printf("%s_bandwidth_bytes_per_second %.4g\n", name.c_str(), best.bandwidth_bytes_per_second);

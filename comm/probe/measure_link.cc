@@ -28,7 +28,11 @@ struct Effort {
 class Prober {
  public:
   Prober(Transport& transport, int peer, absl::Time deadline)
-      : transport_(transport), peer_(peer), deadline_(deadline), message_(kMessageBytes), vector_(kAllReduceFloats) {}
+      : transport_(transport),
+        peer_(peer),
+        deadline_(deadline),
+        message_(kMessageBytes),
+        vector_(kAllReduceFloats) {}
 
   absl::StatusOr<LinkMeasurement> Lead() {
     RETURN_IF_ERROR(Greet(ProbeRole::kLeader));
@@ -37,7 +41,8 @@ class Prober {
     ASSIGN_OR_RETURN(const double transfer, Median({7, absl::Milliseconds(100)}, Order::kTakeMessage));
     ASSIGN_OR_RETURN(const double all_reduce, Median({5, absl::Milliseconds(150)}, Order::kAllReduce));
     result.latency_seconds = round_trip / 2;
-    // The order to take it and the answer travel too. Where they weigh as much as the message, noise must not win.
+    // The order to take it and the answer travel too. Where they weigh as much as the message, noise must not
+    // win.
     result.bandwidth_bytes_per_second = kMessageBytes / std::max(transfer - round_trip, transfer / 4);
     result.all_reduce_bytes_per_second = kAllReduceFloats * sizeof(float) / all_reduce;
     RETURN_IF_ERROR(Tell(Order::kStop));
@@ -131,7 +136,8 @@ class Prober {
 
 }  // namespace
 
-absl::StatusOr<LinkMeasurement> MeasureLink(Transport& transport, int peer, ProbeRole role, absl::Time deadline) {
+absl::StatusOr<LinkMeasurement> MeasureLink(Transport& transport, int peer, ProbeRole role,
+                                            absl::Time deadline) {
   Prober prober(transport, peer, deadline);
   return role == ProbeRole::kLeader ? prober.Lead() : prober.Follow();
 }

@@ -15,11 +15,12 @@ struct LinkMeasurement {
 
 enum class ProbeRole { kLeader, kFollower };
 
-// Measures the link between this rank and `peer`, which calls it at the same time with the other role. Both get the
-// leader's figures. Takes about a tenth of a second on a fast link, and on a slow one as long as three messages of
-// each kind take. Uses MessageTag::Kind::kProbe and, for the ring, the last channel of kReduce; nothing else should
-// run on the link. Blocks.
-// Errors: those of Transport; FailedPrecondition: both ranks have one role.
-absl::StatusOr<LinkMeasurement> MeasureLink(Transport& transport, int peer, ProbeRole role, absl::Time deadline);
+// Measures the link between this rank and `peer`, which calls it at the same time with the other role. Both
+// get the leader's figures. Takes about a tenth of a second on a fast link, and on a slow one as long as
+// three messages of each kind take. Uses MessageTag::Kind::kProbe and, for the ring, the last channel of
+// kReduce; nothing else should run on the link. Blocks. Errors: those of Transport; FailedPrecondition: both
+// ranks have one role.
+absl::StatusOr<LinkMeasurement> MeasureLink(Transport& transport, int peer, ProbeRole role,
+                                            absl::Time deadline);
 
 }  // namespace medley

@@ -23,7 +23,8 @@ const char* KindName(MessageTag::Kind kind) {
 
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag) {
   if (tag.source < 0 || tag.source >= kMaximumRanks) {
-    return absl::InvalidArgumentError(absl::StrCat("source is ", tag.source, ", not in [0, ", kMaximumRanks, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("source is ", tag.source, ", not in [0, ", kMaximumRanks, ")"));
   }
   if (KindName(tag.message.kind) == nullptr) {
     return absl::InvalidArgumentError(
@@ -54,7 +55,8 @@ absl::StatusOr<WireTag> UnpackTag(uint64_t bits) {
 
 std::string DescribeTag(const MessageTag& tag) {
   const char* kind = KindName(tag.kind);
-  return absl::StrCat(kind == nullptr ? "unknown" : kind, " channel ", tag.channel, " sequence ", tag.sequence);
+  return absl::StrCat(kind == nullptr ? "unknown" : kind, " channel ", tag.channel, " sequence ",
+                      tag.sequence);
 }
 
 }  // namespace medley

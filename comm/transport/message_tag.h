@@ -23,7 +23,8 @@ struct WireTag {
 inline constexpr int kMaximumRanks = 1 << 12;
 inline constexpr uint32_t kMaximumSequences = 1 << 20;
 
-// InvalidArgument: source outside [0, 4096), kind not among the named ones, or sequence >= 2^20; names the field.
+// InvalidArgument: source outside [0, 4096), kind not among the named ones, or sequence >= 2^20; names the
+// field.
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag);
 
 // The inverse, save that `epoch` comes back modulo 4096. InvalidArgument: the kind is none of ours.

@@ -44,8 +44,8 @@ TEST_CASE("the largest value of every field leaves the others alone") {
     REQUIRE(bits.ok());
     seen.insert(*bits);
   }
-  CHECK(seen == std::set<uint64_t>{0x0000001000000000, 0xFFF0001000000000, 0x000FFF1000000000, 0x0000005000000000,
-                                   0x0000001FFFF00000, 0x00000010000FFFFF});
+  CHECK(seen == std::set<uint64_t>{0x0000001000000000, 0xFFF0001000000000, 0x000FFF1000000000,
+                                   0x0000005000000000, 0x0000001FFFF00000, 0x00000010000FFFFF});
 }
 
 TEST_CASE("a field that does not fit is refused by name") {

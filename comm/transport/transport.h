@@ -24,8 +24,8 @@ struct MessageTag {
 //
 // Cancelling is exact for a receive whose message has not begun to arrive: a later receive gets that message.
 // Otherwise the peer may already be at work on the bytes; then the destructor gives the transfer a short time
-// (a transport's option) to finish, and if it does not, the whole transport fails with Cancelled, because that
-// is the only way to be sure that nothing touches the bytes again.
+// (a transport's option) to finish, and if it does not, the whole transport fails with Cancelled, because
+// that is the only way to be sure that nothing touches the bytes again.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -45,15 +45,17 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // `bytes` must stay alive and unchanged until the transfer is done or destroyed. Done means that the bytes may
-  // be used again, not that the peer has received them.
+  // `bytes` must stay alive and unchanged until the transfer is done or destroyed. Done means that the bytes
+  // may be used again, not that the peer has received them.
   // InvalidArgument: no such peer, or the peer is this rank, or a tag field is out of range.
   virtual absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag,
                                                          absl::Span<const std::byte> bytes) = 0;
   // `bytes` must be exactly as large as the message, and alive as for Send. Receives of one (peer, tag) take
-  // messages in the order in which they were posted. A message that arrived before its sender went is received.
+  // messages in the order in which they were posted. A message that arrived before its sender went is
+  // received.
   // InvalidArgument: as for Send.
-  virtual absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag,
+                                                            absl::Span<std::byte> bytes) = 0;
 
   // Fails every transfer under way and to come with Cancelled(reason). Idempotent; does not block.
   virtual void Abort(const std::string& reason) = 0;

@@ -27,9 +27,10 @@ std::string HostIdentity() {
   struct stat memory;
   const std::string memory_device = stat("/dev/shm", &memory) == 0 ? absl::StrCat(memory.st_dev) : "?";
   // The host's name last, cut: it is what a container may choose freely.
-  return absl::StrCat(FirstLine("/proc/sys/kernel/random/boot_id"), " net ", Namespace("/proc/self/ns/net"), " ipc ",
-                      Namespace("/proc/self/ns/ipc"), " pid ", Namespace("/proc/self/ns/pid"), " shm ", memory_device,
-                      " user ", geteuid(), " ", FirstLine("/proc/sys/kernel/hostname"))
+  return absl::StrCat(FirstLine("/proc/sys/kernel/random/boot_id"), " net ", Namespace("/proc/self/ns/net"),
+                      " ipc ", Namespace("/proc/self/ns/ipc"), " pid ", Namespace("/proc/self/ns/pid"),
+                      " shm ", memory_device, " user ", geteuid(), " ",
+                      FirstLine("/proc/sys/kernel/hostname"))
       .substr(0, 512);
 }
 

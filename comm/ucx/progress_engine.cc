@@ -12,8 +12,8 @@ namespace {
 constexpr absl::Duration kPolling = absl::Microseconds(30);
 // How long the thread leaves the worker to pollers after the last of them was seen.
 constexpr absl::Duration kLease = absl::Microseconds(200);
-// Where UCX has something to do but cannot yet (a full queue of a peer that does not run), it refuses to be armed.
-// After that many refusals in a row the thread looks only now and then.
+// Where UCX has something to do but cannot yet (a full queue of a peer that does not run), it refuses to be
+// armed. After that many refusals in a row the thread looks only now and then.
 constexpr int kRefusalsBeforePause = 50;
 constexpr absl::Duration kPause = absl::Microseconds(100);
 

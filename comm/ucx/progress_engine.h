@@ -12,9 +12,9 @@ namespace medley {
 
 // Keeps a UCX worker going without burning a core, and serialises all calls on it by one mutex.
 //
-// Who progresses: a thread that waits polls for kPolling itself, since most messages are about to come; then it
-// sleeps, and the engine's thread takes over, which sleeps in poll(2) on the worker's descriptor until there is
-// something to do. While threads keep polling, the engine's thread stays out of their way.
+// Who progresses: a thread that waits polls for kPolling itself, since most messages are about to come; then
+// it sleeps, and the engine's thread takes over, which sleeps in poll(2) on the worker's descriptor until
+// there is something to do. While threads keep polling, the engine's thread stays out of their way.
 class ProgressEngine {
  public:
   // Starts the thread. `worker` must outlive this.
@@ -55,7 +55,7 @@ class ProgressEngine {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool halted_ ABSL_GUARDED_BY(mutex_) = false;
   bool polling_ ABSL_GUARDED_BY(mutex_) = false;      // some thread is in Poll
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;        // a thread that gave up polling wants the thread to go on
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // a thread that gave up polling wants the thread to go on
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;       // the thread is in poll(2), not yet signalled
   absl::Time last_poll_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::thread thread_;

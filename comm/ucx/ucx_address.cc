@@ -21,7 +21,9 @@ struct Header {
 static_assert(sizeof(Header) == 32);
 using Checksum = uint64_t;
 
-absl::Status Refuse(const std::string& why) { return absl::InvalidArgumentError(absl::StrCat("UCX address: ", why)); }
+absl::Status Refuse(const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("UCX address: ", why));
+}
 
 }  // namespace
 
@@ -45,17 +47,20 @@ absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
   if (bytes.size() > kMaximumAddressBytes) {
     return Refuse(absl::StrCat(bytes.size(), " bytes, more than ", kMaximumAddressBytes));
   }
-  if (bytes.size() < sizeof(Header) + sizeof(Checksum)) return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
+  if (bytes.size() < sizeof(Header) + sizeof(Checksum))
+    return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic) return Refuse("does not begin as one");
-  if (header.version != kVersion) return Refuse(absl::StrCat("version is ", header.version, ", not ", kVersion));
-  const uint64_t expected = sizeof(Header) + uint64_t{header.host_bytes} + header.any_bytes + header.network_bytes +
-                            sizeof(Checksum);
+  if (header.version != kVersion)
+    return Refuse(absl::StrCat("version is ", header.version, ", not ", kVersion));
+  const uint64_t expected = sizeof(Header) + uint64_t{header.host_bytes} + header.any_bytes +
+                            header.network_bytes + sizeof(Checksum);
   if (bytes.size() != expected) return Refuse(absl::StrCat(bytes.size(), " bytes, not ", expected));
   Checksum sum;
   std::memcpy(&sum, bytes.data() + bytes.size() - sizeof(sum), sizeof(sum));
-  if (sum != XXH64(bytes.data(), bytes.size() - sizeof(sum), /*seed=*/0)) return Refuse("the checksum differs");
+  if (sum != XXH64(bytes.data(), bytes.size() - sizeof(sum), /*seed=*/0))
+    return Refuse("the checksum differs");
   if (header.rank >= kMaximumRanks) {
     return Refuse(absl::StrCat("rank is ", header.rank, ", not in [0, ", kMaximumRanks, ")"));
   }

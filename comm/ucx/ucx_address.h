@@ -18,8 +18,8 @@ struct UcxAddress {
 // As bytes for the wire: a version, lengths, the fields and a checksum of all of it.
 std::string EncodeAddress(const UcxAddress& address);
 
-// The inverse. UCX reads packed addresses on trust, so nothing that was cut, altered or made up by mistake passes.
-// (The checksum is no signature: who may send addresses is for the control plane to decide.)
+// The inverse. UCX reads packed addresses on trust, so nothing that was cut, altered or made up by mistake
+// passes. (The checksum is no signature: who may send addresses is for the control plane to decide.)
 // InvalidArgument: none of ours, another version, cut, too long, or a checksum that differs; says which.
 absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes);
 

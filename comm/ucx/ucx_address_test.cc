@@ -48,8 +48,10 @@ TEST_CASE("an address that was cut, lengthened, altered or made up is refused") 
 
 TEST_CASE("an address says why it is refused") {
   CHECK_THAT(std::string(DecodeAddress("").status().message()), Catch::Contains("cut to 0 bytes"));
-  CHECK_THAT(std::string(DecodeAddress(std::string(100, 'x')).status().message()), Catch::Contains("does not begin"));
-  CHECK_THAT(std::string(DecodeAddress(std::string(70000, 'x')).status().message()), Catch::Contains("70000 bytes"));
+  CHECK_THAT(std::string(DecodeAddress(std::string(100, 'x')).status().message()),
+             Catch::Contains("does not begin"));
+  CHECK_THAT(std::string(DecodeAddress(std::string(70000, 'x')).status().message()),
+             Catch::Contains("70000 bytes"));
   std::string later = EncodeAddress({1, 2, "host", "address", ""});
   later[4] = 2;
   CHECK_THAT(std::string(DecodeAddress(later).status().message()), Catch::Contains("version is 2, not 1"));

@@ -10,7 +10,8 @@ namespace medley {
 
 std::string UcxOperation::Description() const {
   return absl::StrCat(direction == Direction::kSend ? "send of " : "receive of ", bytes, " bytes ",
-                      direction == Direction::kSend ? "to" : "from", " rank ", peer, " (", DescribeTag(tag), ")");
+                      direction == Direction::kSend ? "to" : "from", " rank ", peer, " (", DescribeTag(tag),
+                      ")");
 }
 
 void UcxOperation::Settle(absl::Status answer) {

@@ -9,8 +9,8 @@
 
 namespace medley {
 
-// A send or receive from UCX's point of view and from ours, which may part: we can give a transfer up (its status
-// is settled) while UCX still holds its bytes (`request` is not null). Guarded by the engine's mutex.
+// A send or receive from UCX's point of view and from ours, which may part: we can give a transfer up (its
+// status is settled) while UCX still holds its bytes (`request` is not null). Guarded by the engine's mutex.
 struct UcxOperation {
   enum class Direction { kSend, kReceive };
   Direction direction = Direction::kSend;

@@ -66,7 +66,8 @@ UcxState::~UcxState() {
   });
   if (orphans_.empty() && !flushing) return;
   // UCX 1.13 has no way to take a large send over shared memory back, and stops the process where a worker is
-  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an epoch at most.
+  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an epoch at
+  // most.
   struct Remains {
     std::unique_ptr<UcxWorker> worker;
     std::vector<std::unique_ptr<UcxOperation>> operations;
@@ -80,7 +81,8 @@ UcxState::~UcxState() {
 void UcxState::OnPeerError(void* argument, ucp_ep_h, ucs_status_t status) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Peer& peer = *static_cast<Peer*>(argument);
   if (!peer.gone.ok()) return;
-  peer.gone = absl::UnavailableError(absl::StrCat("rank ", peer.rank, " is gone: ", ucs_status_string(status)));
+  peer.gone =
+      absl::UnavailableError(absl::StrCat("rank ", peer.rank, " is gone: ", ucs_status_string(status)));
   for (UcxOperation* operation : peer.state->alive_) {
     if (operation->peer == peer.rank) operation->Settle(peer.gone);
   }
@@ -103,7 +105,8 @@ void UcxState::Flush(Peer& peer) {
   params.user_data = &peer;
   const ucs_status_ptr_t request = ucp_ep_flush_nbx(peer.endpoint, &params);
   peer.pending = UCS_PTR_IS_PTR(request) ? request : nullptr;
-  if (!UCS_PTR_IS_PTR(request)) peer.flushed = FromUcs(UCS_PTR_STATUS(request), absl::StrCat("rank ", peer.rank));
+  if (!UCS_PTR_IS_PTR(request))
+    peer.flushed = FromUcs(UCS_PTR_STATUS(request), absl::StrCat("rank ", peer.rank));
 }
 
 absl::Status UcxState::AwaitFlushes(const char* doing, absl::Time deadline) {
@@ -138,6 +141,9 @@ absl::Status UcxState::Open(const UcxAddress& address, const std::string& own_ho
   MutexLock lock(mutex());
   if (!over_.ok()) return over_;
   Peer& peer = peers_[address.rank];
+  if (peer.endpoint != nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("connected to rank ", address.rank, " already"));
+  }
   // With PEER, UCX 1.13 leaves shared memory out.
   peer.error_mode = local ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
   ucp_ep_params_t params = {};
@@ -172,7 +178,8 @@ void UcxState::Post(UcxOperation& operation, std::byte* bytes) {
   const absl::StatusOr<uint64_t> tag = PackTag(
       {options_.epoch, sending ? options_.rank : operation.peer, operation.tag});  // checked by the caller
   ucp_request_param_t params = {};
-  params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  params.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   params.user_data = &operation;
   params.memory_type = UCS_MEMORY_TYPE_HOST;
   ucs_status_ptr_t posted;
@@ -183,7 +190,8 @@ void UcxState::Post(UcxOperation& operation, std::byte* bytes) {
     // Always by callback: on the short way UCX does not always say how long the message was.
     params.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     params.cb.recv = &OnReceived;
-    posted = ucp_tag_recv_nbx(worker_->get(), bytes, operation.bytes, *tag, /*tag_mask=*/~uint64_t{0}, &params);
+    posted =
+        ucp_tag_recv_nbx(worker_->get(), bytes, operation.bytes, *tag, /*tag_mask=*/~uint64_t{0}, &params);
   }
   if (operation.settled) return;  // the callback ran, and `posted` is freed
   if (UCS_PTR_IS_PTR(posted)) {
@@ -238,8 +246,8 @@ void UcxState::Drop(std::unique_ptr<UcxOperation> operation) {
     engine->Await(operation->changed, absl::Now() + grace, released);
   }
   if (!released()) {
-    Halt(absl::CancelledError(absl::StrCat(operation->Description(), " was given up while rank ", operation->peer,
-                                           " was at work on it; the transport stopped")));
+    Halt(absl::CancelledError(absl::StrCat(operation->Description(), " was given up while rank ",
+                                           operation->peer, " was at work on it; the transport stopped")));
   }
   alive_.erase(operation.get());
   if (operation->request != nullptr) orphans_.push_back(std::move(operation));

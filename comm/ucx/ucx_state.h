@@ -51,8 +51,9 @@ class UcxState {
   void Withdraw(UcxOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   void FailAll(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   void Halt(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
-  // Starts to wait until `peer` is connected and all sent to it is on its way. (Not an orderly ucp_ep_close_nbx: over
-  // TCP that one waits for the peer to progress, which one that closed before does not.)
+  // Starts to wait until `peer` is connected and all sent to it is on its way. (Not an orderly
+  // ucp_ep_close_nbx: over TCP that one waits for the peer to progress, which one that closed before does
+  // not.)
   void Flush(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   // The ranks, not known to be gone, that sends are under way to.
   std::vector<int> SendingTo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());

@@ -28,8 +28,8 @@ absl::Status CheckDevices(const std::string& devices) {
   if (devices.empty()) return absl::OkStatus();
   for (const std::string& device : std::vector<std::string>(absl::StrSplit(devices, ','))) {
     if (if_nametoindex(device.c_str()) == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("network_devices is \"", devices, "\", and \"", device, "\" is no network device here"));
+      return absl::InvalidArgumentError(absl::StrCat("network_devices is \"", devices, "\", and \"", device,
+                                                     "\" is no network device here"));
     }
   }
   return absl::OkStatus();
@@ -51,10 +51,12 @@ UcxTransport::~UcxTransport() = default;
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options& options) {
   if (options.size < 1 || options.size > kMaximumRanks) {
-    return absl::InvalidArgumentError(absl::StrCat("size is ", options.size, ", not in [1, ", kMaximumRanks, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("size is ", options.size, ", not in [1, ", kMaximumRanks, "]"));
   }
   if (options.rank < 0 || options.rank >= options.size) {
-    return absl::InvalidArgumentError(absl::StrCat("rank is ", options.rank, ", not in [0, ", options.size, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank is ", options.rank, ", not in [0, ", options.size, ")"));
   }
   RETURN_IF_ERROR(CheckDevices(options.network_devices));
   UcxWorker::Options wanted{TransportsFor(options.links), options.network_devices, options.size};
@@ -85,9 +87,9 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
     absl::StatusOr<UcxAddress> address = DecodeAddress(addresses_by_rank[peer]);
     if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", peer));
     if (address->rank != peer || address->epoch != options_.epoch) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank ", peer, ": the address is of rank ", address->rank, " in epoch ", address->epoch,
-                       ", not of rank ", peer, " in epoch ", options_.epoch));
+      return absl::InvalidArgumentError(absl::StrCat("rank ", peer, ": the address is of rank ",
+                                                     address->rank, " in epoch ", address->epoch,
+                                                     ", not of rank ", peer, " in epoch ", options_.epoch));
     }
     addresses.push_back(*std::move(address));
   }

@@ -15,11 +15,11 @@ class UcxState;
 
 // Transport over UCX: shared memory to ranks on the same host, TCP to the others.
 //
-// In two steps, since everybody must know everybody's address: Create, tell address() to all, Connect with those of
-// all. Send and Receive before Connect answer FailedPrecondition.
+// In two steps, since everybody must know everybody's address: Create, tell address() to all, Connect with
+// those of all. Send and Receive before Connect answer FailedPrecondition.
 //
-// Peers that die: over TCP the connection breaks, and transfers with that rank fail with Unavailable. Over shared
-// memory UCX cannot tell; there it is the deadline, or whoever calls Abort, that ends the waiting.
+// Peers that die: over TCP the connection breaks, and transfers with that rank fail with Unavailable. Over
+// shared memory UCX cannot tell; there it is the deadline, or whoever calls Abort, that ends the waiting.
 //
 // A rank that closes or is destroyed counts as gone for its TCP peers, which still get what it sent before.
 //
@@ -38,11 +38,13 @@ class UcxTransport final : public Transport {
     Links links = Links::kAutomatic;  // the same on all ranks
     // For TCP: names as in "eth0,ib0"; empty: all.
     std::string network_devices;
-    // How long a destroyed Transfer waits for a peer that is at work on its bytes, before the transport gives up.
+    // How long a destroyed Transfer waits for a peer that is at work on its bytes, before the transport gives
+    // up.
     absl::Duration cancel_grace = absl::Milliseconds(200);
   };
 
-  // InvalidArgument: rank or size out of range, or network_devices names one that is not here. Others: as UCX says.
+  // InvalidArgument: rank or size out of range, or network_devices names one that is not here. Others: as UCX
+  // says.
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
   // Closes by force; waits for no peer. Every Transfer must be destroyed before.
   ~UcxTransport() override;
@@ -50,10 +52,12 @@ class UcxTransport final : public Transport {
   // For the peers' Connect; at most 64 KiB of binary.
   const std::string& address() const { return address_; }
 
-  // Connects to all ranks, whose addresses are `addresses_by_rank`; this rank's own is ignored. The peers need only
-  // have been created. To be called once; Close or destroy the transport after an error.
-  //   InvalidArgument     not `size` addresses, one is malformed, or is of another rank or epoch; names the rank.
-  //   FailedPrecondition  kSharedMemory, and a rank is on another host; or connected or aborted already.
+  // Connects to all ranks, whose addresses are `addresses_by_rank`; this rank's own is ignored. The peers
+  // need only have been created. After an error, destroy the transport.
+  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or epoch; names the
+  //                       rank. Nothing has happened then, and Connect may be called again.
+  //   FailedPrecondition  kSharedMemory, and a rank is on another host; or it is connected already.
+  //   Cancelled           it was aborted or closed.
   //   Unavailable         a rank cannot be reached; names it.
   //   DeadlineExceeded    a rank has not answered; names it.
   absl::Status Connect(const std::vector<std::string>& addresses_by_rank, absl::Time deadline);
@@ -62,11 +66,12 @@ class UcxTransport final : public Transport {
   int size() const override { return options_.size; }
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag,
                                                  absl::Span<const std::byte> bytes) override;
-  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes) override;
+  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag,
+                                                    absl::Span<std::byte> bytes) override;
   void Abort(const std::string& reason) override;
 
-  // Waits until what was sent is out, then disconnects. Receives still under way fail with Cancelled, as does all
-  // that comes after. To be called at most once.
+  // Waits until what was sent is out, then disconnects. Receives still under way fail with Cancelled, as does
+  // all that comes after. To be called at most once.
   //   DeadlineExceeded  a peer did not take all; names it. The transport is closed all the same.
   //   Cancelled         it was aborted before.
   absl::Status Close(absl::Time deadline);

@@ -37,7 +37,8 @@ Pair Connected(Links links) {
 
 TEST_CASE("options that cannot be are refused by name") {
   CHECK(UcxTransport::Create({.rank = 0, .size = 0}).status().message() == "size is 0, not in [1, 4096]");
-  CHECK(UcxTransport::Create({.rank = 0, .size = 4097}).status().message() == "size is 4097, not in [1, 4096]");
+  CHECK(UcxTransport::Create({.rank = 0, .size = 4097}).status().message() ==
+        "size is 4097, not in [1, 4096]");
   CHECK(UcxTransport::Create({.rank = 2, .size = 2}).status().message() == "rank is 2, not in [0, 2)");
   CHECK(UcxTransport::Create({.rank = -1, .size = 2}).status().message() == "rank is -1, not in [0, 2)");
   const auto no_device = UcxTransport::Create({.links = Links::kTcp, .network_devices = "nowhere7"});
@@ -59,6 +60,7 @@ TEST_CASE("addresses of another rank, epoch or shape are refused by rank, and th
   REQUIRE(late.ok());
   CHECK_THAT(refused({"", (*late)->address()}), Catch::Contains("is of rank 1 in epoch 4"));
   CHECK(a->Connect({"", b->address()}, Soon()).ok());
+  CHECK(absl::IsFailedPrecondition(a->Connect({"", b->address()}, Soon())));
 }
 
 TEST_CASE("nothing is sent before the transport is connected") {

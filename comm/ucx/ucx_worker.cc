@@ -8,15 +8,18 @@ namespace {
 
 absl::StatusOr<ucp_context_h> MakeContext(const UcxWorker::Options& options) {
   ucp_config_t* read = nullptr;
-  RETURN_IF_ERROR(FromUcs(ucp_config_read(/*env_prefix=*/nullptr, /*filename=*/nullptr, &read), "ucp_config_read"));
+  RETURN_IF_ERROR(
+      FromUcs(ucp_config_read(/*env_prefix=*/nullptr, /*filename=*/nullptr, &read), "ucp_config_read"));
   const std::unique_ptr<ucp_config_t, decltype(&ucp_config_release)> config(read, &ucp_config_release);
-  RETURN_IF_ERROR(FromUcs(ucp_config_modify(config.get(), "TLS", options.transports.c_str()), "UCX setting TLS"));
+  RETURN_IF_ERROR(
+      FromUcs(ucp_config_modify(config.get(), "TLS", options.transports.c_str()), "UCX setting TLS"));
   if (!options.network_devices.empty()) {
     RETURN_IF_ERROR(FromUcs(ucp_config_modify(config.get(), "NET_DEVICES", options.network_devices.c_str()),
                             "UCX setting NET_DEVICES"));
   }
   ucp_params_t params = {};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+  params.field_mask =
+      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   params.estimated_num_eps = static_cast<size_t>(options.peers);
   params.mt_workers_shared = 0;

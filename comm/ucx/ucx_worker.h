@@ -8,7 +8,8 @@
 
 namespace medley {
 
-// Owns a UCX context and its one worker. Not thread-safe: the owner serialises every call, those on get() included.
+// Owns a UCX context and its one worker. Not thread-safe: the owner serialises every call, those on get()
+// included.
 class UcxWorker {
  public:
   struct Options {

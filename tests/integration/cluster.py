@@ -1,0 +1,360 @@
+"""A Medley cluster of real processes on this machine: a coordinator, agents, and the command line to drive them.
+
+Nothing here waits for a fixed time to pass: every wait is for a condition, with a deadline. Children live in process
+groups of their own and die with this process.
+"""
+import ctypes
+import glob
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+BINARIES = os.environ["MEDLEY_BINARIES"]
+ENDED = ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def program(name):
+    return os.path.join(BINARIES, name)
+
+
+def _die_with_parent():
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def wait_for(what, condition, seconds=30):
+    """The first truthy value of condition(); AssertionError naming `what` after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError("not within %g s: %s" % (seconds, what() if callable(what) else what))
+        time.sleep(0.02)  # between looks, not instead of them
+
+
+def write_file(path, content):
+    with open(path, "wb" if isinstance(content, bytes) else "w") as file:
+        file.write(content)
+    return path
+
+
+def write_spec(path, spec):
+    """JSON is YAML."""
+    return write_file(path, json.dumps(spec, indent=1) + "\n")
+
+
+def random_seed():
+    """MEDLEY_TEST_SEED to repeat a run; printed, so that it can be."""
+    seed = int(os.environ.get("MEDLEY_TEST_SEED") or random.SystemRandom().randrange(1 << 32))
+    print("MEDLEY_TEST_SEED=%d" % seed, flush=True)
+    return random.Random(seed)
+
+
+def training_text(size=200_000, seed=1):
+    """Words of a small made-up language: learnable, and the same everywhere."""
+    source = random.Random(seed)
+    words = ["".join(source.choice("aeiourstlnm") for _ in range(source.randint(2, 7))) for _ in range(60)]
+    text = []
+    while sum(map(len, text[-1:])) + size > 0:
+        word = source.choice(words) + source.choice("    .\n")
+        text.append(word)
+        size -= len(word)
+    return "".join(text)
+
+
+class CommandResult:
+    def __init__(self, arguments, status, out, err):
+        self.arguments, self.status, self.out, self.err = arguments, status, out, err
+
+    def __str__(self):
+        return "%s: status %d\n%s%s" % (" ".join(self.arguments), self.status, self.out, self.err)
+
+    def json(self):
+        return json.loads(self.out)
+
+
+class Process:
+    """A child in a process group of its own, logging to a file."""
+
+    def __init__(self, name, arguments, log_file, **options):
+        self.name, self.log_file = name, log_file
+        with open(log_file, "ab") as log:
+            self.child = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                          start_new_session=True, preexec_fn=_die_with_parent, **options)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def log(self):
+        with open(self.log_file, errors="replace") as file:
+            return file.read()
+
+    def children(self):
+        """Process ids, ascending."""
+        pids = []
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(path) as file:
+                    text = file.read()
+            except OSError:
+                continue
+            state, parent = text[text.rindex(")") + 2:].split()[:2]
+            if int(parent) == self.pid and state not in "ZX":
+                pids.append(int(text.split()[0]))
+        return sorted(pids)
+
+    def kill(self, number=signal.SIGKILL):
+        """This process alone; waits for its end where the signal ends it."""
+        if self.child.poll() is None:
+            os.kill(self.pid, number)
+        if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+            return self.child.wait(timeout=20)
+
+    def kill_group(self):
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            try:
+                os.killpg(self.pid, number)
+            except ProcessLookupError:
+                pass
+        self.child.wait(timeout=20)
+
+
+def cpu_device(variant, core=0, name="cpu0", memory="512MiB"):
+    return {"name": name, "backend": "cpu", "variant": variant, "cores": [core], "memory_bytes": memory}
+
+
+def reference_device(core=0, name="ref0", memory="512MiB"):
+    return {"name": name, "backend": "reference", "cores": [core], "memory_bytes": memory}
+
+
+def cpu_variants():
+    """Of this processor, the most capable first, without those that differ in bf16 alone."""
+    with open("/proc/cpuinfo") as file:
+        flags = next((line for line in file if line.startswith("flags")), "").split()
+    needs = [("avx512", ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma")), ("avx2", ("avx2", "fma")),
+             ("sse41", ("sse4_1",))]
+    return [name for name, wanted in needs if all(flag in flags for flag in wanted)]
+
+
+def cores():
+    return sorted(os.sched_getaffinity(0))
+
+
+def run_command(arguments, timeout=60, environment=None):
+    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
+                          env={**os.environ, **(environment or {})}, preexec_fn=_die_with_parent)
+    return CommandResult([os.path.basename(arguments[0])] + arguments[1:], done.returncode,
+                         done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+class Cluster:
+    """A coordinator and agents under one directory. Use as a context manager: everything is killed at its end."""
+
+    def __init__(self, directory, lease_seconds=3):
+        self.directory = directory
+        self.state_directory = os.path.join(directory, "state")
+        self.lease_seconds = lease_seconds
+        self.address = None
+        self.coordinator = None
+        self.agents = {}
+        self._coordinators = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.kill_all()
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    # Processes.
+
+    def start_coordinator(self, listen_address=None):
+        """At any free port; a later one listens where the first did, so that agents find it."""
+        self._coordinators += 1
+        address_file = self.path("address.%d" % self._coordinators)
+        config = write_spec(self.path("coordinator.yaml"), {
+            "listen_address": listen_address or self.address or "127.0.0.1:0",
+            "address_file": address_file,
+            "state_directory": self.state_directory,
+            "lease_seconds": self.lease_seconds,
+        })
+        self.coordinator = Process("coordinator", [program("medley-coordinator"), "--config", config],
+                                   self.path("coordinator.log"))
+
+        def listening():
+            if self.coordinator.child.poll() is not None:
+                raise AssertionError("the coordinator ended:\n" + self.coordinator.log())
+            return os.path.exists(address_file)
+
+        wait_for("the coordinator listens", listening)
+        with open(address_file) as file:
+            self.address = file.read().strip()
+        return self.coordinator
+
+    def start_agent(self, name, devices, links="automatic"):
+        config = write_spec(self.path(name + ".yaml"), {
+            "name": name,
+            "coordinator_address": self.address,
+            "listen_address": "127.0.0.1:0",
+            "devices": devices,
+            "work_directory": self.path(name),
+            "links": links,
+        })
+        self.agents[name] = Process(name, [program("medley-agent"), "--config", config], self.path(name + ".log"))
+        return self.agents[name]
+
+    def start(self, devices, links="automatic"):
+        """A coordinator and, by name, an agent with each of the device lists; waits for all to be registered."""
+        self.start_coordinator()
+        for name, its_devices in devices.items():
+            self.start_agent(name, its_devices, links)
+        self.wait_for_nodes(*devices)
+        return self
+
+    def wait_for_nodes(self, *names):
+        def alive():
+            for name in names:
+                if self.agents[name].child.poll() is not None:
+                    raise AssertionError("agent %s ended:\n%s" % (name, self.agents[name].log()))
+            return set(names) <= {node["name"] for node in self.nodes() if node["alive"]}
+
+        wait_for("nodes %s are alive" % ", ".join(names), alive)
+
+    def workers(self, agent):
+        return self.agents[agent].children()
+
+    def kill_all(self):
+        for process in [self.coordinator, *self.agents.values()]:
+            if process is not None:
+                process.kill_group()
+
+    # The command line.
+
+    def environment(self):
+        return {"MEDLEY_COORDINATOR": self.address or ""}
+
+    def cli(self, *arguments, check=True, timeout=60):
+        result = run_command([program("medley"), *arguments], timeout, self.environment())
+        if check and result.status != 0:
+            raise AssertionError(str(result))
+        return result
+
+    def json(self, *arguments, **options):
+        return self.cli(*arguments, "--output", "json", **options).json()
+
+    def nodes(self):
+        return self.json("nodes").get("nodes", [])
+
+    def submit(self, spec, *options):
+        """The job's id."""
+        return self.json("submit", write_spec(self.path(spec["name"] + ".job.yaml"), spec), *options)["id"]
+
+    def job(self, job_id):
+        return self.json("status", job_id)
+
+    def steps(self, job_id):
+        return self.json("steps", job_id).get("steps", [])
+
+    def curve(self, job_id):
+        """By step: loss and gradient norm. Every step must be there once, in order."""
+        steps = self.steps(job_id)
+        numbers = [step["step"] for step in steps]
+        if numbers != list(range(1, len(steps) + 1)):
+            raise AssertionError("steps are not 1, 2, 3 ...: %s" % numbers)
+        return [(step["loss"], step["gradient_norm"]) for step in steps]
+
+    def wait_for_job(self, job_id, what, condition, seconds=60):
+        """The job as it is once condition(job) holds."""
+        seen = {}
+
+        def look():
+            seen.update(job=self.job(job_id))
+            return condition(seen["job"]) and seen["job"]
+
+        def failure():
+            job = seen.get("job", {})
+            return "%s of %s; it is %s: %s\n%s" % (what, job_id, job.get("state"), job.get("state_reason"),
+                                                  self.cli("logs", job_id, check=False).out[-4000:])
+
+        return wait_for(failure, look, seconds)
+
+    def wait_for_state(self, job_id, state, seconds=60):
+        """AssertionError as soon as the job ended in another state."""
+        def reached(job):
+            if job["state"] in ENDED and job["state"] != state:
+                raise AssertionError("%s is %s, not %s: %s\n%s" % (job_id, job["state"], state, job["state_reason"],
+                                                                  self.cli("logs", job_id).out[-4000:]))
+            return job["state"] == state
+
+        return self.wait_for_job(job_id, state, reached, seconds)
+
+    def wait_for_step(self, job_id, step, seconds=60):
+        def reached(job):
+            if job["state"] in ENDED:
+                raise AssertionError("%s ended before step %d: %s, %s" % (job_id, step, job["state"], job["state_reason"]))
+            return (job.get("last_step") or {}).get("step", 0) >= step
+
+        return self.wait_for_job(job_id, "step %d" % step, reached, seconds)
+
+
+def unit(device, first, end):
+    return {"devices": [device], "blocks": [{"first": first, "end": end}]}
+
+
+def route(units, micro_batches):
+    return {"units": units, "micro_batches": micro_batches}
+
+
+class ClusterTest(unittest.TestCase):
+    """A fresh directory for each test, with the training text in it."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix=self._testMethodName[:24] + ".", dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        self.data = write_file(os.path.join(self.directory, "train.txt"), training_text())
+        print("== %s" % self.id(), flush=True)
+
+    def cluster(self, **options):
+        cluster = Cluster(tempfile.mkdtemp(prefix="cluster.", dir=self.directory), **options)
+        self.addCleanup(cluster.kill_all)
+        return cluster
+
+    def spec(self, name, steps=20, **more):
+        """Three layers of 32: 5 blocks, 8 windows of 32 tokens in a step."""
+        return {
+            "name": name,
+            "model": {"gpt2": {"layers": 3, "hidden": 32, "heads": 4, "vocabulary": 256}},
+            "data": {"train": self.data, "format": "text", "order": "sequential"},
+            "batch": {"sequences": 8, "sequence_length": 32},
+            "steps": steps,
+            "precision": "f32",
+            "seed": 7,
+            "optimizer": {"learning_rate": 1e-3, "warmup_steps": 5},
+            **more,
+        }
+
+    def assert_same_curves(self, expected, actual, loss_tolerance=1e-5, norm_tolerance=1e-4, what=""):
+        self.assertEqual(len(expected), len(actual), what)
+        for step, ((loss, norm), (other_loss, other_norm)) in enumerate(zip(expected, actual), 1):
+            self.assertLessEqual(abs(other_loss - loss), loss_tolerance * abs(loss), "%s: loss of step %d" % (what, step))
+            self.assertLessEqual(abs(other_norm - norm), norm_tolerance * abs(norm),
+                                 "%s: gradient norm of step %d" % (what, step))
+
+
+def main():
+    unittest.main(verbosity=2)
