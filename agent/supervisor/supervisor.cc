@@ -18,25 +18,26 @@ absl::Status ToStatus(const v1::Finished& finished) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Supervisor::Task>> Supervisor::Admit(const v1::PrepareRequest& request,
-                                                                    const v1::Device& device) {
+absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest& request, const v1::Device& device) {
   std::shared_ptr<Task> replaced;  // destroyed, and so killed, outside the lock
   MutexLock lock(mutex_);
-  std::shared_ptr<Task>& slot = task_by_device_[device.name()];
-  if (slot != nullptr && slot->id == request.task_id()) return slot;
-  if (slot != nullptr && slot->epoch > request.epoch()) {
-    return absl::FailedPreconditionError(absl::StrFormat("device %s runs epoch %d, which is newer than %d", device.name(),
-                                                         slot->epoch, request.epoch()));
+  const auto present = task_by_device_.find(device.name());
+  if (present != task_by_device_.end()) {
+    replaced = present->second;
+    if (replaced->id == request.task_id()) return Admission{.task = replaced, .is_repeat = true};
+    if (replaced->epoch > request.epoch()) {
+      return absl::FailedPreconditionError(absl::StrFormat("device %s runs epoch %d, which is newer than %d",
+                                                           device.name(), replaced->epoch, request.epoch()));
+    }
   }
   auto task = std::make_shared<Task>();
   task->id = request.task_id();
   task->epoch = request.epoch();
   ASSIGN_OR_RETURN(task->worker, WorkerProcess::Start({.program = options_.worker_program,
                                                        .name = absl::StrCat(options_.node_name, "/", device.name())}));
-  if (slot != nullptr) slot->worker->Kill();
-  replaced = std::move(slot);
-  slot = task;
-  return task;
+  if (replaced != nullptr) replaced->worker->Kill();
+  task_by_device_[device.name()] = task;
+  return Admission{.task = task};
 }
 
 absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest& request, absl::Time deadline) {
@@ -45,10 +46,12 @@ absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest
   if (device == options_.devices.end()) {
     return absl::NotFoundError(absl::StrFormat("node %s has no device %s", options_.node_name, request.device()));
   }
-  ASSIGN_OR_RETURN(const std::shared_ptr<Task> task, Admit(request, *device));
-  {
+  ASSIGN_OR_RETURN(const Admission admission, Admit(request, *device));
+  const std::shared_ptr<Task> task = admission.task;
+  if (admission.is_repeat) {
     MutexLock lock(mutex_);
-    if (task->prepared) return task->response;
+    if (changed_.WaitUntil(mutex_, deadline, [&] { return task->prepared.has_value(); })) return *task->prepared;
+    return absl::DeadlineExceededError(absl::StrCat("task ", task->id, " is still being prepared"));
   }
   v1::WorkerCommand command;
   v1::PrepareWorker& prepare = *command.mutable_prepare();
@@ -58,13 +61,10 @@ absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest
   prepare.set_links(options_.links);
   (void)task->worker->Send(command);  // if the worker is gone, its end is the reply
   absl::StatusOr<v1::PrepareResponse> response = AwaitPrepared(*task, deadline);
-  if (!response.ok()) {
-    Forget(task);
-    return response;
-  }
+  if (!response.ok()) Forget(task);
   MutexLock lock(mutex_);
-  task->prepared = true;
-  task->response = *response;
+  task->prepared = response;
+  changed_.NotifyAll();
   return response;
 }
 
@@ -84,7 +84,7 @@ absl::Status Supervisor::Run(const std::string& task_id, const std::vector<std::
   {
     MutexLock lock(mutex_);
     for (const auto& [device, candidate] : task_by_device_) {
-      if (candidate->id == task_id && candidate->prepared) task = candidate;
+      if (candidate->id == task_id && candidate->prepared && candidate->prepared->ok()) task = candidate;
     }
     if (task == nullptr) return absl::NotFoundError(absl::StrCat("no prepared task ", task_id));
     if (task->started) return absl::FailedPreconditionError(absl::StrCat("task ", task_id, " was started before"));

@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,17 +47,21 @@ class Supervisor {
     std::string id;
     uint64_t epoch = 0;
     std::unique_ptr<WorkerProcess> worker;
-    bool prepared = false;
+    std::optional<absl::StatusOr<v1::PrepareResponse>> prepared;  // the answer, once there is one
     bool started = false;
-    v1::PrepareResponse response;
   };
-  // Replaces an older task of the device by a new one. Null worker: the repeat of a task that is prepared.
-  absl::StatusOr<std::shared_ptr<Task>> Admit(const v1::PrepareRequest& request, const v1::Device& device);
+  struct Admission {
+    std::shared_ptr<Task> task;
+    bool is_repeat = false;  // another call prepares it, or has
+  };
+  // Replaces an older task of the device by a new one.
+  absl::StatusOr<Admission> Admit(const v1::PrepareRequest& request, const v1::Device& device);
   absl::StatusOr<v1::PrepareResponse> AwaitPrepared(Task& task, absl::Time deadline);
   void Forget(const std::shared_ptr<Task>& task);
 
   const Options options_;
   Mutex mutex_;
+  ConditionVariable changed_;  // of Task::prepared
   std::map<std::string, std::shared_ptr<Task>> task_by_device_ ABSL_GUARDED_BY(mutex_);
 };
 

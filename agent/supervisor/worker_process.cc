@@ -138,10 +138,12 @@ void WorkerProcess::ReadChannel() {
 
 // Reaps the child; how it ended, and its last lines.
 std::string WorkerProcess::DescribeEnd() {
-  int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  siginfo_t ended;
+  while (waitid(P_PID, pid_, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   MutexLock lock(mutex_);
+  int status = 0;
+  waitpid(pid_, &status, 0);  // under the lock: Kill must not meet another process under this number
   reaped_ = true;
   std::string text = absl::StrCat("the worker of ", options_.name, " ");
   if (WIFSIGNALED(status)) {

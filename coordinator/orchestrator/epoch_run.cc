@@ -48,6 +48,12 @@ EpochEnd EpochRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeou
   return RootCause();
 }
 
+bool EpochRun::AwaitPrepared(absl::Time deadline) {
+  MutexLock lock(mutex_);
+  const int all = static_cast<int>(tasks_.size());
+  return changed_.WaitUntil(mutex_, deadline, [&] { return prepared_ == all; });
+}
+
 bool EpochRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses) {
   const absl::Time deadline = absl::Now() + timeout;
   std::vector<std::thread> threads;
@@ -62,7 +68,20 @@ bool EpochRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addr
         Fail({.task = i, .device = tasks_[i].device, .status = response.status(),
               .agent_unreachable = absl::IsUnavailable(response.status())});
       }
+      MutexLock lock(mutex_);
+      ++prepared_;
+      changed_.NotifyAll();
     });
+  }
+  {
+    MutexLock lock(mutex_);
+    const int all = static_cast<int>(tasks_.size());
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return prepared_ == all || !failures_.empty(); });
+  }
+  // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only now.
+  while (!AwaitPrepared(absl::Now())) {
+    StopAll();
+    AwaitPrepared(absl::Now() + kGrace);
   }
   for (std::thread& thread : threads) thread.join();
   MutexLock lock(mutex_);

@@ -50,6 +50,7 @@ class EpochRun {
     bool agent_unreachable = false;
   };
   bool PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses);
+  bool AwaitPrepared(absl::Time deadline);
   void StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks);
   void JoinAll();
   void Fail(Failure failure);
@@ -62,6 +63,7 @@ class EpochRun {
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
   std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
   int joined_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

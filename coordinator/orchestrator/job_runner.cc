@@ -59,6 +59,11 @@ void JobRunner::Abort(JobEvent event, const std::string& cause) {
   if (current_ != nullptr) current_->Abort(absl::CancelledError(cause));
 }
 
+bool JobRunner::cancelled() {
+  MutexLock lock(mutex_);
+  return aborted_ && aborted_->event == JobEvent::kCancelled;
+}
+
 EpochEnd JobRunner::RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks,
                              absl::Duration prepare_timeout) {
   EpochRun run(services_.agents, std::move(tasks));

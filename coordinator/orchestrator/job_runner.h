@@ -41,6 +41,8 @@ class JobRunner {
 
   // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish.
   void Abort(JobEvent event, const std::string& cause);
+  // Abort was called with kCancelled, first.
+  bool cancelled();
 
   const std::vector<ClusterDeviceLocation>& devices() const { return devices_; }
 

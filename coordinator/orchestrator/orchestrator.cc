@@ -176,9 +176,12 @@ void Orchestrator::RunJob(const std::string& job_id, JobRunner& runner) {
 }
 
 // What becomes of a job after a run. The devices are free again before the job can be seen as ended.
-void Orchestrator::Settle(const std::string& job_id, const JobRunner& runner, const RunOutcome& outcome) {
-  JobEvent event = outcome.event;
+void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome) {
   MutexLock lock(mutex_);
+  if (outcome.event != JobEvent::kFinished && runner.cancelled()) {  // the wish came while the run was ending
+    outcome = {.event = JobEvent::kCancelled, .cause = "cancelled by the user", .end = outcome.end};
+  }
+  JobEvent event = outcome.event;
   cluster_.Release(job_id);
   if (outcome.end.agent_unreachable) suspect_nodes_.insert(NodeOf(outcome.end.device));
   if (event == JobEvent::kWaitForDevices) {

@@ -58,7 +58,7 @@ class Orchestrator {
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartJob(const std::string& job_id, const std::vector<std::string>& devices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunJob(const std::string& job_id, JobRunner& runner);
-  void Settle(const std::string& job_id, const JobRunner& runner, const RunOutcome& outcome);
+  void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

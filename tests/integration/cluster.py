@@ -65,7 +65,7 @@ def training_text(size=200_000, seed=1):
     source = random.Random(seed)
     words = ["".join(source.choice("aeiourstlnm") for _ in range(source.randint(2, 7))) for _ in range(60)]
     text = []
-    while sum(map(len, text[-1:])) + size > 0:
+    while size > 0:
         word = source.choice(words) + source.choice("    .\n")
         text.append(word)
         size -= len(word)
@@ -147,8 +147,16 @@ def cpu_variants():
     return [name for name, wanted in needs if all(flag in flags for flag in wanted)]
 
 
-def cores():
-    return sorted(os.sched_getaffinity(0))
+def core(index):
+    """The cores that this process may use, over and over."""
+    allowed = sorted(os.sched_getaffinity(0))
+    return allowed[index % len(allowed)]
+
+
+def fast_and_slow():
+    """Two CPU devices as unlike as this machine allows, on cores of their own if it has two."""
+    variants = cpu_variants()
+    return cpu_device(variants[0], core(0)), cpu_device(variants[-1], core(1))
 
 
 def run_command(arguments, timeout=60, environment=None):
@@ -319,27 +327,30 @@ def route(units, micro_batches):
 
 
 class ClusterTest(unittest.TestCase):
-    """A fresh directory for each test, with the training text in it."""
+    """A fresh directory for each class, with the training text in it."""
 
     maxDiff = None
 
-    def setUp(self):
-        self.directory = tempfile.mkdtemp(prefix=self._testMethodName[:24] + ".", dir=os.environ.get("TEST_TMPDIR"))
-        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
-        self.data = write_file(os.path.join(self.directory, "train.txt"), training_text())
-        print("== %s" % self.id(), flush=True)
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.mkdtemp(prefix=cls.__name__ + ".", dir=os.environ.get("TEST_TMPDIR"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        cls.data = write_file(os.path.join(cls.directory, "train.txt"), training_text())
 
-    def cluster(self, **options):
-        cluster = Cluster(tempfile.mkdtemp(prefix="cluster.", dir=self.directory), **options)
-        self.addCleanup(cluster.kill_all)
+    @classmethod
+    def new_cluster(cls, **options):
+        """Killed at the end of the class at the latest."""
+        cluster = Cluster(tempfile.mkdtemp(prefix="cluster.", dir=cls.directory), **options)
+        cls.addClassCleanup(cluster.kill_all)
         return cluster
 
-    def spec(self, name, steps=20, **more):
+    @classmethod
+    def spec(cls, name, steps=20, **more):
         """Three layers of 32: 5 blocks, 8 windows of 32 tokens in a step."""
         return {
             "name": name,
             "model": {"gpt2": {"layers": 3, "hidden": 32, "heads": 4, "vocabulary": 256}},
-            "data": {"train": self.data, "format": "text", "order": "sequential"},
+            "data": {"train": cls.data, "format": "text", "order": "sequential"},
             "batch": {"sequences": 8, "sequence_length": 32},
             "steps": steps,
             "precision": "f32",

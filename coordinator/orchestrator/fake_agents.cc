@@ -1,0 +1,290 @@
+#include "coordinator/orchestrator/fake_agents.h"
+
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace medley {
+namespace {
+
+v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
+  v1::WorkerEvent event;
+  v1::DeviceProfile& profile = *event.mutable_profile();
+  profile.set_device_kind("fake");
+  for (const uint32_t size : task.micro_batch_sizes()) {
+    v1::BlockPassTimes& times = *profile.add_times();
+    times.set_micro_batch_sequences(size);
+    times.set_embedding_forward_seconds(1e-4 * size);
+    times.set_embedding_backward_seconds(1e-4 * size);
+    times.set_layer_forward_seconds(1e-2 * size);
+    times.set_layer_backward_seconds(2e-2 * size);
+    times.set_head_forward_seconds(1e-3 * size);
+    times.set_head_backward_seconds(1e-3 * size);
+  }
+  profile.set_update_seconds_per_parameter(1e-9);
+  profile.set_norm_seconds_per_parameter(1e-9);
+  profile.set_measured_at_seconds(1);
+  profile.set_provenance("made up");
+  return event;
+}
+
+v1::WorkerEvent MadeUpLink() {
+  v1::WorkerEvent event;
+  event.mutable_link()->set_latency_seconds(1e-5);
+  event.mutable_link()->set_bytes_per_second(1e9);
+  event.mutable_link()->set_all_reduce_bytes_per_second(1e9);
+  return event;
+}
+
+}  // namespace
+
+class FakeAgents::Task final : public RunningTask, public FakeWorker {
+ public:
+  Task(FakeAgents& agents, std::string address, v1::PrepareRequest request,
+       std::function<void(const v1::WorkerEvent&)> on_event)
+      : agents_(agents), address_(std::move(address)), request_(std::move(request)), on_event_(std::move(on_event)),
+        thread_([this] { Live(); }) {}
+  ~Task() override {
+    Cancel();
+    (void)Join();
+  }
+
+  void Cancel() override {
+    MutexLock lock(agents_.mutex_);
+    cancelled_ = true;
+    agents_.changed_.NotifyAll();
+  }
+  absl::Status Join() override {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+
+  const v1::PrepareRequest& request() const override { return request_; }
+  void Say(const v1::WorkerEvent& event) override { on_event_(event); }
+  void AwaitEnd() override {
+    MutexLock lock(agents_.mutex_);
+    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return cancelled_ || IsDown(); });
+  }
+
+ private:
+  bool IsDown() { return agents_.down_.count(address_) > 0; }
+
+  void Live() {
+    v1::WorkerEvent last;
+    const absl::Status ended = agents_.Run(*this);
+    last.mutable_finished()->set_code(static_cast<uint32_t>(ended.code()));
+    last.mutable_finished()->set_message(std::string(ended.message()));
+    {
+      MutexLock lock(agents_.mutex_);
+      if (IsDown()) {
+        status_ = absl::UnavailableError("connection refused");
+        return;
+      }
+      if (cancelled_) {
+        status_ = absl::CancelledError("cancelled");
+        return;
+      }
+    }
+    on_event_(last);
+  }
+
+  FakeAgents& agents_;
+  const std::string address_;
+  const v1::PrepareRequest request_;
+  const std::function<void(const v1::WorkerEvent&)> on_event_;
+  bool cancelled_ = false;  // under agents_.mutex_
+  absl::Status status_;     // set by the thread, read after it
+  std::thread thread_;
+};
+
+void FakeAgents::SetTraining(Training training) {
+  MutexLock lock(mutex_);
+  training_ = std::move(training);
+}
+
+void FakeAgents::SetPreparation(Preparation preparation) {
+  MutexLock lock(mutex_);
+  preparation_ = std::move(preparation);
+}
+
+void FakeAgents::TakeDown(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  down_.insert(agent_address);
+  changed_.NotifyAll();
+}
+
+void FakeAgents::BringUp(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  down_.erase(agent_address);
+}
+
+std::vector<std::string> FakeAgents::stopped() {
+  MutexLock lock(mutex_);
+  return stopped_;
+}
+
+void FakeAgents::AwaitStop(const std::string& task_id) {
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] {
+    return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end();
+  });
+}
+
+std::vector<v1::PrepareRequest> FakeAgents::trainings() {
+  MutexLock lock(mutex_);
+  std::vector<v1::PrepareRequest> found;
+  for (const v1::PrepareRequest& request : requests_) {
+    if (request.has_train()) found.push_back(request);
+  }
+  return found;
+}
+
+int FakeAgents::profiles() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_profile(); }));
+}
+
+int FakeAgents::probes() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_probe(); }));
+}
+
+bool FakeAgents::AwaitTrainings(size_t count) {
+  MutexLock lock(mutex_);
+  return changed_.WaitUntil(mutex_, absl::Now() + absl::Seconds(10), [&] {
+    return static_cast<size_t>(std::count_if(requests_.begin(), requests_.end(),
+                                             [](const auto& r) { return r.has_train(); })) >= count;
+  });
+}
+
+absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent_address,
+                                                        const v1::PrepareRequest& request, absl::Time) {
+  Preparation preparation;
+  {
+    MutexLock lock(mutex_);
+    if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
+    requests_.push_back(request);
+    preparation = preparation_;
+    changed_.NotifyAll();
+  }
+  if (preparation) {
+    if (const absl::Status status = preparation(request); !status.ok()) return status;
+  }
+  v1::PrepareResponse response;
+  response.set_data_plane_address(absl::StrCat("address of ", request.task_id()));
+  return response;
+}
+
+std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address, const v1::StartRequest& request,
+                                               std::function<void(const v1::WorkerEvent&)> on_event) {
+  v1::PrepareRequest prepared;
+  {
+    MutexLock lock(mutex_);
+    for (const v1::PrepareRequest& candidate : requests_) {
+      if (candidate.task_id() == request.task_id()) prepared = candidate;
+    }
+  }
+  return std::make_unique<Task>(*this, agent_address, std::move(prepared), std::move(on_event));
+}
+
+void FakeAgents::Stop(const std::string&, const std::string& task_id) {
+  MutexLock lock(mutex_);
+  stopped_.push_back(task_id);
+  changed_.NotifyAll();
+}
+
+absl::Status FakeAgents::Run(FakeWorker& worker) {
+  if (worker.request().has_profile()) {
+    worker.Say(MadeUpProfile(worker.request().profile()));
+    return absl::OkStatus();
+  }
+  if (worker.request().has_probe()) {
+    worker.Say(MadeUpLink());
+    return absl::OkStatus();
+  }
+  Training training;
+  {
+    MutexLock lock(mutex_);
+    training = training_;
+  }
+  return training ? training(worker) : TrainThreeSteps(worker);
+}
+
+v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds) {
+  v1::WorkerEvent event;
+  event.mutable_step()->set_step(step);
+  event.mutable_step()->set_loss(loss);
+  event.mutable_step()->set_step_seconds(seconds);
+  return event;
+}
+
+v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path) {
+  v1::WorkerEvent event;
+  event.mutable_checkpoint()->set_step(step);
+  event.mutable_checkpoint()->set_path(path);
+  return event;
+}
+
+absl::Status TrainThreeSteps(FakeWorker& worker) {
+  if (worker.request().train().unit() != 0) return absl::OkStatus();
+  for (uint32_t step = 1; step <= 3; ++step) worker.Say(StepOf(step, 4.0 - step));
+  return absl::OkStatus();
+}
+
+absl::Status TrainForEver(FakeWorker& worker) {
+  if (worker.request().train().unit() == 0) worker.Say(StepOf(1, 3.0));
+  worker.AwaitEnd();
+  return absl::OkStatus();
+}
+
+v1::RegisterRequest FakeNode(const std::string& name, int devices, uint64_t incarnation, const std::string& kind) {
+  v1::RegisterRequest request;
+  request.set_incarnation(incarnation);
+  request.mutable_node()->set_name(name);
+  request.mutable_node()->set_host(name);
+  request.mutable_node()->set_agent_address(name + ":1");
+  for (int i = 0; i < devices; ++i) {
+    v1::Device& device = *request.mutable_node()->add_devices();
+    device.set_name(absl::StrCat("cpu", i));
+    device.set_backend("cpu");
+    device.set_variant("avx2");
+    device.add_cores(static_cast<uint32_t>(i));
+    device.set_memory_bytes(1u << 30);
+    device.set_kind(kind);
+  }
+  return request;
+}
+
+v1::JobSpec FakeJob(const std::string& name) {
+  v1::JobSpec spec;
+  spec.set_name(name);
+  v1::Gpt2Spec& model = *spec.mutable_model()->mutable_gpt2();
+  model.set_layers(2);
+  model.set_hidden(8);
+  model.set_heads(2);
+  spec.mutable_data()->set_train("/data/train.txt");
+  spec.mutable_batch()->set_sequences(4);
+  spec.mutable_batch()->set_sequence_length(8);
+  spec.set_steps(3);
+  return spec;
+}
+
+v1::JobSpec PinnedJob(const std::string& name, const std::vector<std::string>& devices) {
+  v1::JobSpec spec = FakeJob(name);
+  spec.mutable_batch()->set_sequences(static_cast<uint32_t>(devices.size()));
+  v1::Plan& plan = *spec.mutable_plan();
+  plan.set_micro_batch_sequences(1);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    v1::Unit& unit = *plan.add_units();
+    unit.add_devices(devices[i]);
+    unit.add_blocks()->set_end(4);
+    v1::Route& route = *plan.add_routes();
+    route.add_units(static_cast<uint32_t>(i));
+    route.set_micro_batches(1);
+  }
+  return spec;
+}
+
+}  // namespace medley

@@ -1,0 +1,84 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/orchestrator/agent_client.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+
+// A training task as the script of FakeAgents sees it.
+class FakeWorker {
+ public:
+  virtual ~FakeWorker() = default;
+  virtual const v1::PrepareRequest& request() const = 0;
+  virtual void Say(const v1::WorkerEvent& event) = 0;
+  // Blocks until the task is cancelled or its agent is gone.
+  virtual void AwaitEnd() = 0;
+};
+
+// Agents in memory. Profiles and probes answer at once with made-up times; what training does is a script.
+// Thread-safe. Outlives the tasks it starts.
+class FakeAgents final : public AgentClient {
+ public:
+  // What a unit does from Start on; returns what its `finished` says. The default trains three steps.
+  using Training = std::function<absl::Status(FakeWorker&)>;
+  void SetTraining(Training training);
+  // How the preparation of a task ends; the default is OK.
+  using Preparation = std::function<absl::Status(const v1::PrepareRequest&)>;
+  void SetPreparation(Preparation preparation);
+
+  // From now on the agent does not answer; its tasks end with Unavailable.
+  void TakeDown(const std::string& agent_address);
+  void BringUp(const std::string& agent_address);
+
+  // Task ids that were asked to stop.
+  std::vector<std::string> stopped();
+  // Blocks until Stop was called for `task_id`.
+  void AwaitStop(const std::string& task_id);
+  // Requests that Prepare was given, by kind, in order.
+  std::vector<v1::PrepareRequest> trainings();
+  int profiles();
+  int probes();
+  // Blocks until that many training tasks have been prepared, or ten seconds.
+  bool AwaitTrainings(size_t count);
+
+  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+                                              absl::Time deadline) override;
+  std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
+                                     std::function<void(const v1::WorkerEvent&)> on_event) override;
+  void Stop(const std::string& agent_address, const std::string& task_id) override;
+
+ private:
+  class Task;
+  absl::Status Run(FakeWorker& worker);
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  Training training_ ABSL_GUARDED_BY(mutex_);
+  Preparation preparation_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Events and requests.
+v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds = 0.5);
+v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path);
+absl::Status TrainThreeSteps(FakeWorker& worker);
+// Trains one step, then works until it is told to end.
+absl::Status TrainForEver(FakeWorker& worker);
+
+// A node with `devices` CPU devices of one core and 1 GiB, of kind `kind`; its agent is at "<name>:1".
+v1::RegisterRequest FakeNode(const std::string& name, int devices = 1, uint64_t incarnation = 1,
+                             const std::string& kind = "fake");
+// A tiny job; `max_restarts` 3.
+v1::JobSpec FakeJob(const std::string& name);
+// The job on exactly these devices ("node/device"), each with the whole model.
+v1::JobSpec PinnedJob(const std::string& name, const std::vector<std::string>& devices);
+
+}  // namespace medley

@@ -1,0 +1,414 @@
+#include "coordinator/orchestrator/orchestrator.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/orchestrator/fake_agents.h"
+#include "coordinator/store/store_under_test.h"
+
+namespace medley {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(10);
+
+// A coordinator over a store and fake agents, which can be stopped and started again.
+struct Site {
+  TemporaryDirectory directory;
+  std::unique_ptr<Store> store = OpenStore(directory);
+  FakeAgents agents;
+  std::unique_ptr<Orchestrator> orchestrator;
+
+  Site() { Start(); }
+  ~Site() { orchestrator.reset(); }
+
+  // The lease is longer than any test: nodes are lost when a test says so.
+  void Start() {
+    absl::StatusOr<std::unique_ptr<Orchestrator>> created =
+        Orchestrator::Create({.lease = absl::Hours(1)}, *store, agents);
+    INFO(created.status().ToString());
+    REQUIRE(created.ok());
+    orchestrator = *std::move(created);
+  }
+  void Register(const v1::RegisterRequest& node) { REQUIRE(orchestrator->Register(node).ok()); }
+
+  std::string Submit(const v1::JobSpec& spec) {
+    v1::SubmitJobRequest request;
+    *request.mutable_spec() = spec;
+    const absl::StatusOr<v1::Job> job = orchestrator->Submit(request);
+    INFO(job.status().ToString());
+    REQUIRE(job.ok());
+    return job->id();
+  }
+
+  template <typename Wanted>
+  v1::Job AwaitJob(const std::string& id, Wanted wanted) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    uint64_t seen = 0;
+    v1::Job job;
+    do {
+      job = *orchestrator->journal().Get(id);
+      if (wanted(job)) return job;
+      seen = orchestrator->journal().AwaitChange(id, seen, deadline);
+    } while (absl::Now() < deadline);
+    FAIL("job " << id << " is " << v1::JobState_Name(job.state()) << " (" << job.state_reason() << ")");
+    return job;
+  }
+  v1::Job Await(const std::string& id, v1::JobState state) {
+    return AwaitJob(id, [&](const v1::Job& job) { return job.state() == state; });
+  }
+
+  // What the coordinator wrote into the job's log.
+  std::vector<std::string> Log(const std::string& id) {
+    orchestrator->journal().Flush();
+    std::vector<std::string> lines;
+    for (const v1::LogLine& line : *store->ListLogs(id, 1000)) {
+      if (line.source() == "coordinator") lines.push_back(line.text());
+    }
+    return lines;
+  }
+  // The states that it went through, as the log has them.
+  std::vector<std::string> States(const std::string& id) {
+    static const std::set<std::string> kNames = {"queued", "profiling", "planning", "launching", "running",
+                                                 "recovering", "done", "failed", "cancelled"};
+    std::vector<std::string> states;
+    for (const std::string& line : Log(id)) {
+      const std::string word = line.substr(0, line.find(':'));
+      if (kNames.count(word) > 0) states.push_back(word);
+    }
+    return states;
+  }
+  bool AllDevicesAreFree() {
+    for (const v1::Node& node : orchestrator->Nodes()) {
+      if (!node.jobs().empty()) return false;
+    }
+    return true;
+  }
+};
+
+TEST_CASE("a job goes through its life once, and what it did is on disk") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  const std::string id = site.Submit(FakeJob("tiny"));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running", "done"});
+  CHECK(job.restarts() == 0);
+  CHECK(job.epoch() == 1);
+  CHECK(job.parameters() > 0);
+  CHECK(job.plan().plan().units_size() > 0);
+  CHECK(job.started_at_seconds() >= job.submitted_at_seconds());
+  CHECK(job.ended_at_seconds() >= job.started_at_seconds());
+  CHECK(site.AllDevicesAreFree());
+  CHECK(site.store->ListSteps(id, 0)->size() == 3);
+  CHECK(site.store->GetJob(id)->state() == v1::JOB_STATE_DONE);
+  CHECK(site.store->GetJob(id)->last_step().loss() == 1.0);
+}
+
+TEST_CASE("a job waits for the first device to come") {
+  Site site;
+  const std::string id = site.Submit(FakeJob("early"));
+  CHECK(site.orchestrator->journal().Get(id)->state() == v1::JOB_STATE_QUEUED);
+  site.Register(FakeNode("a"));
+  site.Await(id, v1::JOB_STATE_DONE);
+}
+
+TEST_CASE("every unit is told all addresses, its own unit, and an epoch that no launch had before") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  const std::string first = site.Submit(PinnedJob("one", {"a/cpu0", "a/cpu1"}));
+  site.Await(first, v1::JOB_STATE_DONE);
+  site.Await(site.Submit(PinnedJob("two", {"a/cpu0", "a/cpu1"})), v1::JOB_STATE_DONE);
+  std::vector<v1::PrepareRequest> tasks = site.agents.trainings();
+  REQUIRE(tasks.size() == 4);
+  const auto by_unit = [](const auto& a, const auto& b) { return a.train().unit() < b.train().unit(); };
+  std::sort(tasks.begin(), tasks.begin() + 2, by_unit);
+  CHECK(tasks[0].train().unit() == 0);
+  CHECK(tasks[0].device() == "cpu0");
+  CHECK(tasks[1].train().unit() == 1);
+  CHECK(tasks[1].device() == "cpu1");
+  CHECK(tasks[0].train().job_id() == first);
+  CHECK(tasks[0].epoch() == tasks[1].epoch());
+  CHECK(tasks[2].epoch() > tasks[0].epoch());
+  CHECK(tasks[0].task_id() != tasks[1].task_id());
+}
+
+TEST_CASE("device kinds and links are measured once and never again") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.Register(FakeNode("b", 1));
+  site.Await(site.Submit(FakeJob("first")), v1::JOB_STATE_DONE);
+  CHECK(site.agents.profiles() == 1);     // three devices of one kind
+  CHECK(site.agents.probes() == 2 * 3);   // three pairs, two ends each
+  site.Await(site.Submit(FakeJob("second")), v1::JOB_STATE_DONE);
+  CHECK(site.agents.profiles() == 1);
+  CHECK(site.agents.probes() == 2 * 3);
+  v1::JobSpec wider = FakeJob("wider");
+  wider.mutable_model()->mutable_gpt2()->set_hidden(16);
+  site.Await(site.Submit(wider), v1::JOB_STATE_DONE);
+  CHECK(site.agents.profiles() == 2);
+  CHECK(site.agents.probes() == 2 * 3);
+}
+
+TEST_CASE("a worker that dies brings its job back from the last checkpoint, once") {
+  Site site;
+  site.Register(FakeNode("a"));
+  std::atomic<int> launches = 0;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (++launches > 1) return TrainThreeSteps(worker);
+    worker.Say(StepOf(1, 3.5));
+    worker.Say(CheckpointAt(1, "/checkpoints/tiny/step-1"));
+    return absl::UnavailableError("the worker of a/cpu0 was killed by signal 9");
+  });
+  v1::JobSpec spec = FakeJob("tiny");
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");  // the nodes' disk: not seen from here
+  const std::string id = site.Submit(spec);
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 1);
+  CHECK(job.epoch() == 2);
+  CHECK(job.checkpoint_step() == 1);
+  CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running", "recovering",
+                                                    "profiling", "planning", "launching", "running", "done"});
+  REQUIRE(site.agents.trainings().size() == 2);
+  CHECK(site.agents.trainings()[0].train().resume_from() == "");
+  CHECK(site.agents.trainings()[1].train().resume_from() == "/checkpoints/tiny/step-1");
+}
+
+TEST_CASE("an error that no restart can help fails the job at once and names the device") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining([](FakeWorker&) { return absl::InvalidArgumentError("the loss is not finite"); });
+  const std::string id = site.Submit(FakeJob("tiny"));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_FAILED);
+  CHECK_THAT(job.state_reason(), Catch::Contains("a/cpu0") && Catch::Contains("the loss is not finite"));
+  CHECK(job.restarts() == 0);
+  CHECK(site.agents.trainings().size() == 1);
+  CHECK(site.AllDevicesAreFree());
+}
+
+TEST_CASE("a job that keeps losing its workers fails after max_restarts") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining([](FakeWorker&) { return absl::UnavailableError("the worker died"); });
+  v1::JobSpec spec = FakeJob("unlucky");
+  spec.set_max_restarts(2);
+  const v1::Job job = site.Await(site.Submit(spec), v1::JOB_STATE_FAILED);
+  CHECK(job.restarts() == 2);
+  CHECK(site.agents.trainings().size() == 3);
+  CHECK_THAT(job.state_reason(), Catch::Contains("the worker died") && Catch::Contains("max_restarts is 2"));
+}
+
+TEST_CASE("when an agent is gone its job goes on with the other devices, and uses it again once it is heard of") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.Register(FakeNode("b"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(FakeJob("tiny"));
+  site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING; });
+  CHECK(site.orchestrator->journal().Get(id)->plan().plan().units_size() == 2);
+  site.agents.SetTraining(TrainThreeSteps);
+  site.agents.TakeDown("b:1");
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 1);
+  REQUIRE(job.plan().plan().units_size() == 1);
+  CHECK(job.plan().plan().units(0).devices(0) == "a/cpu0");
+
+  site.agents.BringUp("b:1");
+  v1::RenewRequest renewal;
+  renewal.set_node("b");
+  renewal.set_incarnation(1);
+  REQUIRE(site.orchestrator->Renew(renewal).ok());
+  const v1::Job next = site.Await(site.Submit(FakeJob("next")), v1::JOB_STATE_DONE);
+  CHECK(next.plan().plan().units_size() == 2);
+}
+
+TEST_CASE("an agent that cannot be reached when launching costs a restart, not the job") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.Register(FakeNode("b"));
+  site.Await(site.Submit(FakeJob("measure everything")), v1::JOB_STATE_DONE);
+  site.agents.TakeDown("b:1");
+  const v1::Job job = site.Await(site.Submit(FakeJob("tiny")), v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 1);
+  CHECK(job.plan().plan().units_size() == 1);
+}
+
+TEST_CASE("an agent that was started anew gives up its job, which is launched again") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(FakeJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.agents.SetTraining(TrainThreeSteps);
+  site.Register(FakeNode("a", 1, /*incarnation=*/2));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 1);
+  bool told = false;
+  for (const std::string& line : site.Log(id)) told |= absl::StrContains(line, "recovering: node a is lost");
+  CHECK(told);
+}
+
+TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays cancelled") {
+  Site site;
+  const std::string phase = GENERATE("queued", "measuring", "launching", "running");
+  CAPTURE(phase);
+  std::string hung;
+  if (phase == "measuring" || phase == "launching") {
+    site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+      if (request.has_train() != (phase == "launching")) return absl::OkStatus();
+      site.agents.AwaitStop(request.task_id());  // hangs, as a slow disk would, until it is stopped
+      return absl::UnavailableError("was killed by signal 9");
+    });
+  }
+  site.agents.SetTraining(TrainForEver);
+  if (phase != "queued") site.Register(FakeNode("a"));
+  const std::string id = site.Submit(FakeJob("tiny"));
+  if (phase == "measuring") {
+    site.AwaitJob(id, [](const v1::Job& job) { return absl::StrContains(job.state_reason(), "measuring"); });
+  } else if (phase == "launching") {
+    REQUIRE(site.agents.AwaitTrainings(1));
+  } else if (phase == "running") {
+    site.Await(id, v1::JOB_STATE_RUNNING);
+  }
+  REQUIRE(site.orchestrator->Cancel(id).ok());
+  const v1::Job job = site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK_THAT(job.state_reason(), Catch::Contains("user"));
+  CHECK(site.AllDevicesAreFree());
+  CHECK(site.orchestrator->Cancel(id)->state() == v1::JOB_STATE_CANCELLED);
+  CHECK(absl::IsNotFound(site.orchestrator->Cancel("nobody-1").status()));
+}
+
+TEST_CASE("a wish to cancel outlives a run that ends in a wait for devices") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.Await(site.Submit(FakeJob("measures")), v1::JOB_STATE_DONE);
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = FakeJob("tiny");
+  const std::string id = site.store->InsertJob(request.spec(), "", 1)->id();
+  ClusterDeviceLocation small{.node = "a", .agent_address = "a:1", .host = "a"};
+  small.device = {.description = {.name = "cpu0", .backend = "cpu", .cores = {0}, .memory_limit = MiB(1)}, .kind = "fake"};
+  small.device.description.memory_limit = {1024};
+  JobJournal journal(*site.store);
+  JobRunner runner({.store = *site.store, .journal = journal, .agents = site.agents}, id, {small});
+  REQUIRE(journal.Apply(id, JobEvent::kDevicesGranted, "").ok());
+  CHECK_FALSE(runner.cancelled());
+  runner.Abort(JobEvent::kCancelled, "cancelled by the user");
+  const RunOutcome outcome = runner.Run();
+  CHECK(outcome.event == JobEvent::kWaitForDevices);  // what the orchestrator then overrules:
+  CHECK(runner.cancelled());
+}
+
+TEST_CASE("a coordinator that is started again goes on with the jobs of the one before") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string running = site.Submit(FakeJob("running"));
+  site.Await(running, v1::JOB_STATE_RUNNING);
+  const std::string queued = site.Submit(FakeJob("queued"));
+  const std::string ended = site.Submit(FakeJob("ended"));
+  REQUIRE(site.orchestrator->Cancel(ended).ok());
+  site.orchestrator.reset();
+  CHECK(site.store->GetJob(running)->state() == v1::JOB_STATE_RECOVERING);
+  CHECK(site.store->GetJob(queued)->state() == v1::JOB_STATE_QUEUED);
+
+  site.agents.SetTraining(TrainThreeSteps);
+  site.Start();
+  site.Register(FakeNode("a", 1, /*incarnation=*/2));
+  CHECK(site.Await(running, v1::JOB_STATE_DONE).restarts() == 1);
+  CHECK(site.Await(queued, v1::JOB_STATE_DONE).restarts() == 0);
+  CHECK(site.orchestrator->journal().Get(ended)->state() == v1::JOB_STATE_CANCELLED);
+}
+
+TEST_CASE("a job that was running when the coordinator was killed counts a restart") {
+  Site site;
+  site.orchestrator.reset();
+  v1::Job job = *site.store->InsertJob(FakeJob("killed"), "", 1);
+  job.set_state(v1::JOB_STATE_RUNNING);
+  REQUIRE(site.store->UpdateJob(job).ok());
+  site.Start();
+  CHECK(site.orchestrator->journal().Get(job.id())->state() == v1::JOB_STATE_RECOVERING);
+  site.Register(FakeNode("a"));
+  CHECK(site.Await(job.id(), v1::JOB_STATE_DONE).restarts() == 1);
+}
+
+TEST_CASE("jobs that want the same devices run in the order in which they came") {
+  Site site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string first = site.Submit(FakeJob("first"));
+  site.Await(first, v1::JOB_STATE_RUNNING);
+  const std::string second = site.Submit(FakeJob("second"));
+  const std::string third = site.Submit(FakeJob("third"));
+  CHECK(site.orchestrator->journal().Get(second)->state() == v1::JOB_STATE_QUEUED);
+  site.agents.SetTraining(TrainThreeSteps);
+  REQUIRE(site.orchestrator->Cancel(first).ok());
+  site.Await(third, v1::JOB_STATE_DONE);
+  const std::vector<v1::PrepareRequest> tasks = site.agents.trainings();
+  REQUIRE(tasks.size() == 3);
+  CHECK(tasks[1].train().job_id() == second);
+  CHECK(tasks[2].train().job_id() == third);
+}
+
+TEST_CASE("jobs pinned to different devices run side by side") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.agents.SetTraining(TrainForEver);
+  const std::string first = site.Submit(PinnedJob("first", {"a/cpu0"}));
+  const std::string second = site.Submit(PinnedJob("second", {"a/cpu1"}));
+  site.Await(first, v1::JOB_STATE_RUNNING);
+  site.Await(second, v1::JOB_STATE_RUNNING);
+}
+
+TEST_CASE("a job that fits no device there is fails and says what it needs") {
+  Site site;
+  site.Register(FakeNode("a"));
+  v1::JobSpec huge = FakeJob("huge");
+  huge.mutable_model()->mutable_gpt2()->set_hidden(8192);
+  huge.mutable_model()->mutable_gpt2()->set_layers(64);
+  const v1::Job job = site.Await(site.Submit(huge), v1::JOB_STATE_FAILED);
+  CHECK_THAT(job.state_reason(), Catch::Contains("GiB"));
+  CHECK(site.agents.trainings().empty());
+}
+
+TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
+  Site site;
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(FakeJob("dry")).status()));
+  site.Register(FakeNode("a", 2));
+  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(FakeJob("dry"));
+  INFO(report.status().ToString());
+  REQUIRE(report.ok());
+  CHECK(report->predicted_step_seconds() > 0);
+  CHECK(report->plan().units_size() > 0);
+  CHECK(site.agents.profiles() == 1);
+  CHECK(site.agents.trainings().empty());
+  CHECK(site.AllDevicesAreFree());
+  CHECK(site.store->ListJobs(10)->empty());
+}
+
+TEST_CASE("a submission repeated under its request id is the same job") {
+  Site site;
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = FakeJob("tiny");
+  request.set_request_id("r1");
+  const absl::StatusOr<v1::Job> first = site.orchestrator->Submit(request), again = site.orchestrator->Submit(request);
+  REQUIRE(first.ok());
+  REQUIRE(again.ok());
+  CHECK(first->id() == again->id());
+  CHECK(site.store->ListJobs(10)->size() == 1);
+  request.mutable_spec()->mutable_model()->mutable_gpt2()->set_heads(3);
+  CHECK(absl::IsInvalidArgument(site.orchestrator->Submit(request).status()));
+}
+
+TEST_CASE("an exported cluster has the live nodes and all that was measured") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.Await(site.Submit(FakeJob("tiny")), v1::JOB_STATE_DONE);
+  const absl::StatusOr<v1::ClusterSpec> cluster = site.orchestrator->ExportCluster();
+  REQUIRE(cluster.ok());
+  CHECK(cluster->nodes_size() == 1);
+  CHECK(cluster->profiles_size() == 1);
+  CHECK(cluster->links_size() == 1);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,165 @@
+"""What dies comes back: the job goes on from its last checkpoint, and its loss curve is that of an undisturbed run."""
+import os
+import re
+import signal
+import time
+
+import cluster
+from cluster import ClusterTest, fast_and_slow, route, unit, wait_for
+
+STEPS = 60
+LEASE_SECONDS = 3
+REPLAN_SECONDS = 10
+
+
+class RecoveryTest(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.random = cluster.random_seed()
+        fast, slow = fast_and_slow()
+        cls.devices = {"a": [fast], "b": [slow]}
+        cls.running = cls.new_cluster(lease_seconds=LEASE_SECONDS).start(cls.devices)
+        job = cls.running.submit(cls.long_spec("undisturbed"))
+        cls.running.wait_for_state(job, "JOB_STATE_DONE")
+        cls.expected = cls.running.curve(job)
+
+    def setUp(self):
+        """All agents are there and have nothing to do."""
+        if self.running.coordinator.child.poll() is not None:
+            self.running.start_coordinator()
+        for name, process in self.running.agents.items():
+            if process.child.poll() is not None:
+                self.restart_agent(name)
+        self.running.wait_for_nodes(*self.devices)
+
+    @classmethod
+    def long_spec(cls, name, steps=STEPS, **more):
+        """Steps of tens of milliseconds, so that there is time to do harm between two of them. Both devices must take
+        part, whatever the planner would think best."""
+        return cls.spec(name, steps=steps, batch={"sequences": 128, "sequence_length": 32},
+                        checkpoint={"directory": cls.running.path("checkpoints"), "every_steps": 10, "keep": 2},
+                        constraints={"micro_batch_sizes": [8]}, **more)
+
+    @staticmethod
+    def pipeline():
+        return {"micro_batch_sequences": 8, "units": [unit("a/cpu0", 0, 3), unit("b/cpu0", 3, 5)],
+                "routes": [route([0, 1], 16)]}
+
+    def restart_agent(self, name):
+        """Waits until the coordinator knows the new process and not the one before."""
+        self.running.start_agent(name, self.devices[name])
+
+    def submit_and_reach_a_random_step(self, name, **more):
+        job = self.running.submit(self.long_spec(name, **more))
+        step = self.random.randint(12, STEPS // 2)
+        self.running.wait_for_step(job, step)
+        used = {device for u in self.running.job(job)["plan"]["plan"]["units"] for device in u["devices"]}
+        print("%s: step %d on %s" % (job, step, sorted(used)), flush=True)
+        return job, sorted(device.split("/")[0] for device in used)
+
+    def assert_survived(self, job, restarts):
+        done = self.running.wait_for_state(job, "JOB_STATE_DONE")
+        self.assertEqual(done["restarts"], restarts)
+        self.assertEqual(done["epoch"], restarts + 1)
+        self.assert_same_curves(self.expected, self.running.curve(job), norm_tolerance=1e-2)
+        logs = self.running.cli("logs", job).out
+        self.assertIn("going on from ", logs)
+        return done
+
+    def test_a_killed_worker(self):
+        job, nodes = self.submit_and_reach_a_random_step("worker")
+        victim = self.random.choice(nodes)
+        workers = self.running.workers(victim)
+        self.assertEqual(len(workers), 1)
+        os.kill(workers[0], signal.SIGKILL)
+        recovering = self.running.wait_for_job(job, "a restart", lambda j: j["restarts"] == 1)
+        self.assert_survived(job, restarts=1)
+        self.assertRegex(self.running.cli("logs", job).out, r"recovering: %s/cpu0: .*signal 9" % victim)
+        self.assertNotEqual(recovering["state"], "JOB_STATE_FAILED")
+
+    def test_a_killed_agent_takes_its_workers_with_it_and_the_rest_goes_on(self):
+        job, nodes = self.submit_and_reach_a_random_step("agent")
+        victim = self.random.choice(nodes)
+        workers = self.running.workers(victim)
+        killed = time.monotonic()
+        self.running.agents[victim].kill()
+
+        def planned_anew(j):
+            devices = [device for u in (j.get("plan") or {}).get("plan", {}).get("units", []) for device in u["devices"]]
+            return j["epoch"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
+                victim + "/cpu0" not in devices and devices
+
+        self.running.wait_for_job(job, "a plan without " + victim, planned_anew, REPLAN_SECONDS)
+        print("runs without %s %.1f s after it was killed" % (victim, time.monotonic() - killed), flush=True)
+        wait_for("the workers of %s end" % victim, lambda: not any(os.path.exists("/proc/%d" % pid) for pid in workers))
+        self.assert_survived(job, restarts=1)
+        wait_for("the lease of %s ends" % victim, lambda: not self.alive(victim), LEASE_SECONDS + 3)
+
+    def alive(self, name):
+        return any(node["name"] == name and node["alive"] for node in self.running.nodes())
+
+    def test_a_killed_coordinator(self):
+        job, _ = self.submit_and_reach_a_random_step("coordinator")
+        self.running.coordinator.kill()
+        self.running.start_coordinator()
+        self.assert_survived(job, restarts=1)
+        self.assertIn("the coordinator was restarted while it ran", self.running.cli("logs", job).out)
+
+    def test_everything_killed_at_once(self):
+        job, _ = self.submit_and_reach_a_random_step("everything")
+        self.running.kill_all()
+        self.running.start_coordinator()
+        waiting = self.running.job(job)
+        self.assertEqual((waiting["state"], waiting["restarts"]), ("JOB_STATE_RECOVERING", 1))
+        for name in self.devices:
+            self.restart_agent(name)
+        self.assert_survived(job, restarts=1)
+
+    def test_after_too_many_losses_a_job_has_failed_and_says_why(self):
+        job, nodes = self.submit_and_reach_a_random_step("unlucky", max_restarts=1, plan=self.pipeline())
+        for restarts in (1, 2):
+            victim = self.random.choice(nodes)
+            os.kill(wait_for("a worker", lambda: self.running.workers(victim))[0], signal.SIGKILL)
+            if restarts == 1:
+                self.running.wait_for_job(job, "the second epoch runs",
+                                          lambda j: j["epoch"] == 2 and j["state"] == "JOB_STATE_RUNNING")
+        failed = self.running.wait_for_state(job, "JOB_STATE_FAILED")
+        self.assertEqual(failed["restarts"], 1)
+        for wanted in (victim + "/cpu0: ", "killed by signal 9", "max_restarts is 1"):
+            self.assertIn(wanted, failed["state_reason"])
+        watched = self.running.cli("watch", job, check=False)
+        self.assertEqual(watched.status, 1)
+        self.assertIn(failed["state_reason"], watched.err)
+        self.assertEqual([node["jobs"] for node in self.running.nodes()], [{}, {}])
+
+    def test_a_silent_agent_is_lost_within_its_lease_and_welcome_again(self):
+        job, nodes = self.submit_and_reach_a_random_step("silent", steps=STEPS)
+        victim = self.random.choice(nodes)
+        stopped = self.running.agents[victim]
+        workers = self.running.workers(victim)
+        os.killpg(stopped.pid, signal.SIGSTOP)
+        self.running.wait_for_job(job, "a restart", lambda j: j["restarts"] == 1, LEASE_SECONDS + 2)
+        self.assertFalse(self.alive(victim))
+        self.assert_survived(job, restarts=1)
+        os.killpg(stopped.pid, signal.SIGCONT)
+        wait_for("%s is back" % victim, lambda: self.alive(victim))
+        wait_for("its old workers end", lambda: not set(workers) & set(self.running.workers(victim)))
+        self.assertEqual(self.running.job(job)["state"], "JOB_STATE_DONE")
+
+    def test_a_pinned_job_waits_for_its_device_and_says_so(self):
+        job, _ = self.submit_and_reach_a_random_step("pinned", plan=self.pipeline())
+        self.running.agents["b"].kill()
+        waiting = self.running.wait_for_state(job, "JOB_STATE_RECOVERING")
+        self.assertEqual(waiting["restarts"], 1)
+        wait_for("the lease of b ends", lambda: not self.alive("b"), LEASE_SECONDS + 3)
+        waiting = self.running.job(job)
+        self.assertEqual((waiting["state"], waiting["restarts"]), ("JOB_STATE_RECOVERING", 1))
+        print(waiting["state_reason"], flush=True)
+        self.assertIn("b/cpu0", waiting["state_reason"])
+        self.running.cli("cancel", job)
+        self.running.wait_for_state(job, "JOB_STATE_CANCELLED", 5)
+
+
+if __name__ == "__main__":
+    cluster.main()

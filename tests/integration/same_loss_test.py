@@ -1,0 +1,85 @@
+"""The same job under unlike plans, on unlike devices, over unlike links: one loss curve."""
+import cluster
+from cluster import ClusterTest, core, fast_and_slow, reference_device, route, unit
+
+STEPS = 20
+
+
+def plan(schedule, units, routes, micro_batch=2):
+    return {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": units, "routes": routes}
+
+
+def plans(prefix):
+    fast, slow, reference = prefix + "fast/cpu0", prefix + "slow/cpu0", prefix + "plain/ref0"
+    one_f_one_b, gpipe = "one_forward_one_backward", "gpipe"
+    return {
+        "single": plan(one_f_one_b, [unit(fast, 0, 5)], [route([0], 4)]),
+        "single-reference": plan(one_f_one_b, [unit(reference, 0, 5)], [route([0], 1)], micro_batch=8),
+        "pipeline-1f1b": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5)], [route([0, 1], 4)]),
+        "pipeline-gpipe": plan(gpipe, [unit(fast, 0, 2), unit(slow, 2, 5)], [route([0, 1], 8)], micro_batch=1),
+        "pipeline-of-three": plan(one_f_one_b, [unit(slow, 0, 1), unit(reference, 1, 2), unit(fast, 2, 5)],
+                                  [route([0, 1, 2], 4)]),
+        "unequal-routes": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5), unit(reference, 0, 5)],
+                               [route([0, 1], 6), route([2], 2)], micro_batch=1),
+    }
+
+
+class SameLossTest(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.running = cls.new_cluster()
+        cls.running.start_coordinator()
+        cls.start_agents("", "automatic")
+        cls.expected = cls.run_plan("single", plans("")["single"])
+
+    @classmethod
+    def start_agents(cls, prefix, links):
+        fast, slow = fast_and_slow()
+        devices = {"fast": fast, "slow": slow, "plain": reference_device(core(1))}
+        for name, device in devices.items():
+            cls.running.start_agent(prefix + name, [device], links)
+        cls.running.wait_for_nodes(*(prefix + name for name in devices))
+
+    @classmethod
+    def run_plan(cls, name, pinned):
+        job = cls.running.submit(cls.spec(name, steps=STEPS, plan=pinned))
+        cls.running.wait_for_state(job, "JOB_STATE_DONE")
+        curve = cls.running.curve(job)
+        assert len(curve) == STEPS, curve
+        return curve
+
+    def check_all(self, prefix, names):
+        for name in names:
+            with self.subTest(plan=prefix + name):
+                curve = self.run_plan(prefix + name, plans(prefix)[name])
+                self.assert_same_curves(self.expected, curve, what=prefix + name)
+
+    def test_every_plan_trains_the_same(self):
+        self.check_all("", [name for name in plans("") if name != "single"])
+
+    def test_the_same_plan_twice_is_the_same_to_the_last_bit(self):
+        self.assertEqual(self.run_plan("again", plans("")["single"]), self.expected)
+
+    def test_the_order_of_the_data_is_the_job_s_alone(self):
+        curves = []
+        for name in ("single", "unequal-routes"):
+            spec = self.spec("shuffled-" + name, steps=STEPS, plan=plans("")[name])
+            spec["data"]["order"] = "shuffled"
+            job = self.running.submit(spec)
+            self.running.wait_for_state(job, "JOB_STATE_DONE")
+            curves.append(self.running.curve(job))
+        self.assert_same_curves(*curves)
+        self.assertNotEqual(curves[0], self.expected)
+
+    def test_tcp_and_shared_memory_carry_the_same(self):
+        for links in ("tcp", "shared-memory"):
+            self.start_agents(links + "-", links)
+            self.check_all(links + "-", ["pipeline-1f1b", "unequal-routes"])
+            measured = [link["transport"] for link in self.running.json("nodes", "--output", "cluster")["links"]
+                        if link["a"].startswith(links + "-")]
+            self.assertEqual(set(measured), {links.replace("-", " ")})
+
+
+if __name__ == "__main__":
+    cluster.main()

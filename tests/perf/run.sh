@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Runs one benchmark and prints `key value` lines; lines that begin with # are notes. RESULTS.md has what was measured.
+#   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch
+#   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions
+#   tests/perf/run.sh planner         planning times
+#   tests/perf/run.sh links           latency and bandwidth of the transport
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+name=${1:-}
+shift || true
+
+build() { bazel build --noshow_progress --ui_event_filters=-info,-stdout,-stderr "$@" >&2 2>/dev/null || bazel build "$@" >&2; }
+machine() { echo "# $(sed -n 's/^model name\t*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(date -u +%F), load $(cut -d' ' -f1 /proc/loadavg)"; }
+
+case $name in
+  step)
+    deploy/install-packages.sh tests/perf/apt-packages.txt >&2
+    build //tests/perf:step_benchmark
+    machine
+    ours=$(bazel-bin/tests/perf/step_benchmark "$@")
+    echo "$ours"
+    torch=$(/usr/bin/python3 tests/perf/torch_step.py)
+    echo "$torch"
+    # The machine's speed drifts: ours once more, and the mean of both against PyTorch between them.
+    again=$(bazel-bin/tests/perf/step_benchmark "$@" --steps 1)
+    printf '%s\n%s\n%s\n' "$ours" "$torch" "$again" | awk '
+      $1 == "tokens_per_second" { ours += $2; n++ }
+      $1 == "torch_tokens_per_second" { torch = $2 }
+      END { printf "torch_ratio_f32 %.2f\n", ours / n / torch }'
+    ;;
+  heterogeneity)
+    build //:medley
+    machine
+    directory=$(mktemp -d /tmp/medley-heterogeneity-XXXXXX)
+    trap 'rm -rf "$directory"' EXIT
+    mkdir "$directory/bin"
+    for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
+      install -m 755 "bazel-bin/$binary" "$directory/bin/"
+    done
+    python3 tests/perf/heterogeneity.py --binaries "$directory/bin" --directory "$directory/run" "$@"
+    ;;
+  planner)
+    build //coordinator/planner:planner_benchmark
+    machine
+    bazel-bin/coordinator/planner/planner_benchmark "$@"
+    ;;
+  links)
+    build //comm/perf:link_benchmark
+    machine
+    bazel-bin/comm/perf/link_benchmark "$@"
+    ;;
+  *)
+    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac

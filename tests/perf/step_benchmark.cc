@@ -1,0 +1,130 @@
+// A whole training step of GPT-2 124M on one CPU device, held against the best large oneDNN matmul on the same cores in the
+// same run. Prints `key value` lines.
+//
+//   step_benchmark [--cores 0,1] [--variant avx512] [--batch 4] [--sequence 512] [--steps 3] [--precision f32]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <dnnl.hpp>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/cpu_variant.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/model/model_shard.h"
+#include "runtime/model/parameters.h"
+
+namespace medley {
+namespace {
+
+struct Options {
+  std::vector<int> cores = {0, 1};
+  std::string variant = DefaultCpuVariant();
+  std::string precision = "f32";
+  int batch = 4, sequence = 512, steps = 3;
+};
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// FLOP/s of the fastest square matmul that oneDNN does here, operands in the layout that it likes best.
+double BestMatmulFlops(Precision precision) {
+  using dnnl::memory;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const auto type = precision == Precision::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  double best = 0;
+  for (const int64_t n : {1024, 1536, 2048, 3072}) {
+    const memory::desc any({n, n}, type, memory::format_tag::any);
+    const memory::desc out({n, n}, memory::data_type::f32, memory::format_tag::ab);
+    const dnnl::matmul::primitive_desc description({any, any, out}, engine);
+    memory a(description.src_desc(), engine), b(description.weights_desc(), engine), c(description.dst_desc(), engine);
+    const dnnl::matmul matmul(description);
+    const auto run = [&] {
+      matmul.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+      stream.wait();
+    };
+    run();
+    for (int i = 0; i < 4; ++i) best = std::max(best, 2.0 * n * n * n / SecondsOf(run));
+  }
+  return best;
+}
+
+// 6 FLOPs a parameter and token, position embeddings left out, and causal attention counted whole, as is usual.
+double ModelFlops(const TrainingShape& shape) {
+  const GptConfig& c = shape.model;
+  const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
+  const double parameters = static_cast<double>(ModelElements(c)) - static_cast<double>(c.context) * c.hidden;
+  return tokens * (6 * parameters + 12.0 * c.layers * c.hidden * shape.sequence);
+}
+
+absl::Status Run(const Options& options) {
+  const Precision precision = options.precision == "bf16" ? Precision::kBf16 : Precision::kF32;
+  ASSIGN_OR_RETURN(Device device, CpuBackend().open({.name = "cpu", .backend = "cpu", .variant = options.variant,
+                                                     .cores = options.cores, .memory_limit = GiB(64)}));
+  const TrainingShape shape{.model = {.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257,
+                                      .context = 1024},
+                            .sequence = options.sequence, .global_batch_sequences = options.batch};
+  const BlockRange all{0, shape.model.blocks()};
+  const SlotCounts slots{.stash = 1};
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
+                   ModelShard::Create(device, {.shape = shape, .blocks = all, .micro_batch_sequences = options.batch,
+                                               .slots = slots, .precision = precision}));
+  RETURN_IF_ERROR(shard->arena().Initialise(1));
+  std::vector<int32_t> tokens(static_cast<size_t>(options.batch) * options.sequence);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
+  RETURN_IF_ERROR(shard->SetTokens(0, tokens));
+  RETURN_IF_ERROR(shard->SetTargets(0, tokens));
+  absl::Status status;
+  int64_t step_number = 0;
+  const auto step = [&] {
+    status.Update(shard->Forward({}, Purpose::kTrain));
+    status.Update(shard->Backward({}));
+    for (const int segment : shard->arena().layout().segments) status.Update(shard->SquaredGradientNorm(segment).status());
+    status.Update(shard->UpdateParameters({.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = ++step_number}));
+  };
+  step();  // warms up
+  // The machine's speed drifts: the peak is measured between the steps.
+  double best_step = 1e30, peak = 0;
+  for (int i = 0; i < options.steps; ++i) {
+    peak = std::max(peak, BestMatmulFlops(precision));
+    best_step = std::min(best_step, SecondsOf(step));
+  }
+  peak = std::max(peak, BestMatmulFlops(precision));
+  RETURN_IF_ERROR(status);
+  const UnitMemory predicted = MemoryOf(shape, all, options.batch, slots);
+  const Bytes peak_memory = device.queue->peak_allocated() + device.ops->workspace();
+  const double flops = ModelFlops(shape) / best_step;
+  std::printf("device %s\n", device.queue->name().c_str());
+  std::printf("batch %d\nsequence %d\nstep_seconds %.3f\ntokens_per_second %.1f\n", options.batch, options.sequence, best_step,
+              static_cast<double>(tokens.size()) / best_step);
+  std::printf("model_gflops %.1f\nbest_matmul_gflops %.1f\n", flops * 1e-9, peak * 1e-9);
+  std::printf("peak_memory_bytes %ld\nmemory_model_bytes %ld\n", static_cast<long>(peak_memory.value),
+              static_cast<long>(predicted.total().value));
+  std::printf("cpu_%s_kernel_efficiency %.3f\n", options.precision.c_str(), flops / peak);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace medley
+
+int main(int argc, char** argv) {
+  medley::Options options;
+  CLI::App app("A training step of GPT-2 124M against the best large matmul.", "step_benchmark");
+  app.add_option("--cores", options.cores)->delimiter(',')->capture_default_str();
+  app.add_option("--variant", options.variant)->capture_default_str();
+  app.add_option("--batch", options.batch)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--sequence", options.sequence)->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--steps", options.steps)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--precision", options.precision)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status status = medley::Run(options);
+  if (!status.ok()) std::fprintf(stderr, "step_benchmark: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
