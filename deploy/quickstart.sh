@@ -82,7 +82,7 @@ export MEDLEY_COORDINATOR
 medley nodes
 
 say "Profile the devices, predict, plan (medley plan --explain)"
-medley --timeout 300 plan "$work/job.yaml" --explain
+medley plan "$work/job.yaml" --explain
 
 say "Train (medley submit --watch)"
 medley submit "$work/job.yaml" --watch | tee "$work/watch.log"

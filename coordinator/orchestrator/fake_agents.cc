@@ -1,8 +1,8 @@
 #include "coordinator/orchestrator/fake_agents.h"
 
+#include <algorithm>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 

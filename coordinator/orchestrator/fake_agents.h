@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coordinator/orchestrator/agent_client.h"
+#include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {

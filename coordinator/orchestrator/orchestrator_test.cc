@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -63,7 +64,8 @@ struct Site {
   std::vector<std::string> Log(const std::string& id) {
     orchestrator->journal().Flush();
     std::vector<std::string> lines;
-    for (const v1::LogLine& line : *store->ListLogs(id, 1000)) {
+    const std::vector<v1::LogLine> log = *store->ListLogs(id, 1000);
+    for (const v1::LogLine& line : log) {
       if (line.source() == "coordinator") lines.push_back(line.text());
     }
     return lines;

@@ -1,5 +1,6 @@
 // Prints how long planning takes, one "key value" a line.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -22,7 +23,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
   problem.shape.global_batch_sequences = 64;
   problem.micro_batch_sizes = {1, 2, 4};
   for (int d = 0; d < devices; ++d) {
-    const double flops = 200e9 * (1 << 2 * (d % kinds));  // matmul rates 4 times apart
+    const double flops = 200e9 * std::pow(4.0, 3.0 * (d % kinds) / std::max(2, kinds));  // matmul rates up to 64 times apart
     DeviceCost cost{.name = absl::StrCat("node", d / 2, "/cpu", d % 2),
                     .kind = absl::StrCat("kind ", d % kinds),
                     .processor = d,
@@ -71,5 +72,7 @@ int main() {
   medley::Measure("devices_3_kinds_3_layers_12", medley::Cluster(3, 3, 12));
   medley::Measure("devices_6_kinds_3_layers_12", medley::Cluster(6, 3, 12));
   medley::Measure("devices_8_kinds_3_layers_24", medley::Cluster(8, 3, 24));
+  medley::Measure("devices_8_kinds_8_layers_24", medley::Cluster(8, 8, 24));
+  medley::Measure("devices_16_kinds_4_layers_24", medley::Cluster(16, 4, 24));
   return 0;
 }

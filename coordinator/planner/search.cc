@@ -68,7 +68,7 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   }
 
   // Best bound first: a little of each, then all of those that were not done.
-  double unfinished_bound = kInfinity;
+  double unfinished_bound = EnoughLists() ? LayersSharedPerfectlySeconds() : kInfinity;
   std::vector<const Arrangement*> waiting;
   for (const Arrangement& arrangement : arrangements) {
     if (arrangement.bound_seconds >= Below(arrangement.units)) continue;
@@ -99,7 +99,8 @@ void Search::SortByBound(std::vector<Arrangement>& arrangements) {
 void Search::EnumerateLists(Lists& lists, std::vector<int>& left, std::vector<Arrangement>& found) {
   const int routes = static_cast<int>(lists.size());
   if (routes >= space_.min_routes) AddArrangements(lists, found);
-  if (routes >= space_.max_routes) return;
+  ++device_lists_;
+  if (routes >= space_.max_routes || EnoughLists()) return;
   std::vector<int> list;
   ExtendList(lists, list, lists.empty() ? Order::kAfterPrevious : Order::kBeginsPrevious, left, found);
 }
@@ -117,6 +118,7 @@ void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::
   const int first = order == Order::kBeginsPrevious ? lists.back()[length] : 0;
   for (int c = first; c < static_cast<int>(left.size()); ++c) {
     if (left[c] == 0) continue;
+    if (EnoughLists()) return;
     const bool begins = order == Order::kBeginsPrevious && c == first;
     --left[c];
     list.push_back(c);
@@ -124,6 +126,20 @@ void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::
     list.pop_back();
     ++left[c];
   }
+}
+
+// No plan is faster: all layers' work, divided over all devices without loss, with the best micro-batch size.
+double Search::LayersSharedPerfectlySeconds() const {
+  double best = kInfinity;
+  for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+    double rate = 0;
+    for (const DeviceCost& device : problem_.devices) {
+      const PassTimes& layer = device.times[size].layer;
+      rate += 1 / std::max(1e-300, layer.forward_seconds + layer.backward_seconds);
+    }
+    best = std::min(best, tables_.MicroBatches(static_cast<int>(size)) * problem_.shape.model.layers / rate);
+  }
+  return best;
 }
 
 Search::Arrangement Search::Arrange(const Lists& lists) {

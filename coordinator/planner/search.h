@@ -85,6 +85,8 @@ class Search {
   // A plan with so many units must be predicted below this to be taken.
   double Below(int units) const;
   bool OutOfBudget() const;
+  bool EnoughLists() const { return device_lists_ >= limits_.max_device_lists; }
+  double LayersSharedPerfectlySeconds() const;
 
   const PlanningProblem& problem_;
   SearchSpace space_;
@@ -95,6 +97,7 @@ class Search {
   std::map<std::vector<int>, std::vector<double>> last_backwards_;
   ChosenPlan best_;  // no units: none yet
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
+  int64_t device_lists_ = 0;       // looked at
   int64_t evaluated_ = 0;          // cheap evaluations, in simulated instructions' worth
 };
 

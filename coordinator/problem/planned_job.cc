@@ -19,6 +19,7 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   PlanSite site;
   for (const DeviceCost& device : problem.devices) {
     site.memory_by_device[device.name] = device.memory - device.workspace;
+    site.copy_bytes_per_parameter_by_device[device.name] = device.copy_bytes_per_parameter;
   }
   std::vector<std::string> details;
   for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) details.push_back(violation.detail);

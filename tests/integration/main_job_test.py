@@ -131,7 +131,7 @@ class MainJobTest(ClusterTest):
             self.assertEqual((config["n_layer"], config["n_embd"], config["n_head"], config["vocab_size"]), (3, 32, 4, 256))
             header = read_safetensors_header(os.path.join(to, "model.safetensors"))
             self.assertEqual(header["transformer.wte.weight"]["shape"], [256, 32])
-        self.assertEqual(sorted(os.listdir(to)), ["config.json", "model.safetensors"])
+        self.assertEqual(sorted(os.listdir(to)), ["config.json", "medley.json", "model.safetensors"])
         generate = ["generate", "--model", to, "--prompt", "ta", "--tokens", "12", "--temperature", "0"]
         first = self.running.cli(*generate).out
         self.assertTrue(first.startswith("ta"), first)

@@ -1,0 +1,86 @@
+// A worker for tests: speaks the channel on descriptor 3 and does what the task id says, "die silently/1" for instance.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "agent/channel/message_channel.h"
+#include "proto/medley/v1/agent.pb.h"
+
+namespace {
+
+using medley::v1::WorkerCommand;
+using medley::v1::WorkerReply;
+
+int Finish(medley::MessageChannel& channel, uint32_t code, const std::string& message) {
+  WorkerReply reply;
+  reply.mutable_event()->mutable_finished()->set_code(code);
+  reply.mutable_event()->mutable_finished()->set_message(message);
+  (void)channel.Send(reply);
+  return code == 0 ? 0 : 1;
+}
+
+// Ends with the agent, as a real worker does.
+int Hang(medley::MessageChannel& channel) {
+  WorkerCommand command;
+  while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
+  }
+  return 3;
+}
+
+int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& prepare, const std::string& act) {
+  if (act == "die silently") return 0;
+  if (act == "die with last words") {
+    std::fprintf(stderr, "loading the model\nthe driver is on fire\n");
+    std::raise(SIGKILL);
+  }
+  if (act == "hang in prepare") return Hang(channel);
+  WorkerReply reply;
+  if (act == "fail to prepare") {
+    reply.mutable_failed()->set_code(8);
+    reply.mutable_failed()->set_message("blocks 0-3 need 4 GiB");
+    (void)channel.Send(reply);
+    return 1;
+  }
+  if (act == "close the channel") {
+    close(3);
+    pause();  // lives on without a channel
+  }
+  reply.mutable_prepared()->set_data_plane_address("address of process " + std::to_string(getpid()));
+  reply.mutable_prepared()->set_allocated_bytes(prepare.device().memory_bytes());
+  (void)channel.Send(reply);
+  return -1;
+}
+
+int Run(medley::MessageChannel& channel, const WorkerCommand& start, const std::string& act) {
+  if (act == "hang") return Hang(channel);
+  if (act == "refuse") return Finish(channel, 3, "the loss is not finite");
+  if (act == "crash") std::abort();
+  if (act == "talk") {
+    for (int i = 0; i < 20'000; ++i) std::fprintf(stderr, "line %d\n", i);
+    std::fprintf(stderr, "%s\n", std::string(10'000, 'x').c_str());
+  }
+  WorkerReply reply;
+  for (const std::string& address : start.start().data_plane_addresses()) reply.mutable_event()->set_log(address);
+  reply.mutable_event()->mutable_step()->set_step(
+      static_cast<uint32_t>(start.start().data_plane_addresses_size()));
+  (void)channel.Send(reply);
+  std::fprintf(stderr, "nearly done\n");
+  return Finish(channel, 0, "");
+}
+
+}  // namespace
+
+int main() {
+  medley::MessageChannel channel(3);
+  WorkerCommand command;
+  if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 2;
+  const medley::v1::PrepareWorker prepare = command.prepare();
+  const std::string& id = prepare.request().task_id();
+  const std::string act = id.substr(0, id.find('/'));
+  if (const int status = Prepare(channel, prepare, act); status >= 0) return status;
+  if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 3;
+  return Run(channel, command, act);
+}

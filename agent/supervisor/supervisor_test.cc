@@ -1,0 +1,288 @@
+#include "agent/supervisor/supervisor.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "absl/time/clock.h"
+
+namespace medley {
+namespace {
+
+constexpr char kFakeWorker[] = "bazel-bin/agent/supervisor/fake_worker";  // from the root of the repository
+constexpr char kFakeWorkerOfTest[] = "agent/supervisor/fake_worker";      // from the runfiles of `bazel test`
+
+std::string FakeWorkerProgram() { return access(kFakeWorkerOfTest, X_OK) == 0 ? kFakeWorkerOfTest : kFakeWorker; }
+
+Supervisor::Options TwoDevices() {
+  Supervisor::Options options{.node_name = "laptop", .worker_program = FakeWorkerProgram()};
+  for (const char* name : {"cpu0", "cpu1"}) {
+    v1::Device& device = options.devices.emplace_back();
+    device.set_name(name);
+    device.set_memory_bytes(1 << 20);
+  }
+  return options;
+}
+
+v1::PrepareRequest Task(const std::string& id, uint64_t epoch = 1, const std::string& device = "cpu0") {
+  v1::PrepareRequest request;
+  request.set_task_id(id);
+  request.set_epoch(epoch);
+  request.set_device(device);
+  request.mutable_probe();
+  return request;
+}
+
+absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+
+struct Reported {
+  absl::Status status;
+  std::vector<v1::WorkerEvent> events;
+  const v1::Finished& finished() const { return events.back().finished(); }
+};
+
+Reported RunTask(Supervisor& supervisor, const std::string& id, const std::vector<std::string>& addresses = {}) {
+  Reported reported;
+  reported.status = supervisor.Run(
+      id, addresses,
+      [&](const v1::WorkerEvent& event) {
+        reported.events.push_back(event);
+        return true;
+      },
+      [] { return true; });
+  return reported;
+}
+
+TEST_CASE("a task is prepared, run with its peers' addresses, and its last event is its end") {
+  Supervisor supervisor(TwoDevices());
+  const absl::StatusOr<v1::PrepareResponse> prepared = supervisor.Prepare(Task("train/1"), Soon());
+  INFO(prepared.status().ToString());
+  REQUIRE(prepared.ok());
+  CHECK(prepared->allocated_bytes() == 1 << 20);
+  const Reported reported = RunTask(supervisor, "train/1", {"first", "second"});
+  CHECK(reported.status.ok());
+  REQUIRE(reported.events.size() >= 3);
+  CHECK(reported.finished().code() == 0);
+  const auto has = [&](const auto& wanted) {
+    return std::any_of(reported.events.begin(), reported.events.end(), wanted);
+  };
+  CHECK(has([](const v1::WorkerEvent& event) { return event.step().step() == 2; }));
+  CHECK(has([](const v1::WorkerEvent& event) { return event.log() == "nearly done"; }));
+  CHECK(absl::IsNotFound(RunTask(supervisor, "train/1").status));  // it is over
+}
+
+TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended and its last words") {
+  Supervisor supervisor(TwoDevices());
+  const absl::Status silent = supervisor.Prepare(Task("die silently/1"), Soon()).status();
+  CHECK(absl::IsUnavailable(silent));
+  CHECK_THAT(std::string(silent.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("exit status 0"));
+  const absl::Status words = supervisor.Prepare(Task("die with last words/1"), Soon()).status();
+  CHECK(absl::IsUnavailable(words));
+  CHECK_THAT(std::string(words.message()),
+             Catch::Contains("signal 9") && Catch::Contains("loading the model | the driver is on fire"));
+  CHECK(supervisor.Prepare(Task("train/2"), Soon()).ok());  // the device is free again
+}
+
+TEST_CASE("a worker that closes its channel and lives on is killed and reported") {
+  Supervisor supervisor(TwoDevices());
+  const absl::Status status = supervisor.Prepare(Task("close the channel/1"), Soon()).status();
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
+}
+
+TEST_CASE("why a worker could not prepare is the answer") {
+  Supervisor supervisor(TwoDevices());
+  const absl::Status status = supervisor.Prepare(Task("fail to prepare/1"), Soon()).status();
+  CHECK(status == absl::ResourceExhaustedError("blocks 0-3 need 4 GiB"));
+}
+
+TEST_CASE("a program that is not there is Unavailable and says so") {
+  Supervisor::Options options = TwoDevices();
+  options.worker_program = "/no/such/medley-worker";
+  Supervisor supervisor(options);
+  const absl::Status status = supervisor.Prepare(Task("train/1"), Soon()).status();
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("cannot execute"));
+}
+
+TEST_CASE("a worker that hangs while preparing is stopped at the deadline") {
+  Supervisor supervisor(TwoDevices());
+  const absl::Status status =
+      supervisor.Prepare(Task("hang in prepare/1"), absl::Now() + absl::Milliseconds(50)).status();
+  CHECK(absl::IsDeadlineExceeded(status));
+  CHECK(absl::IsNotFound(RunTask(supervisor, "hang in prepare/1").status));
+  CHECK(supervisor.Prepare(Task("train/2"), Soon()).ok());
+}
+
+TEST_CASE("a repeat of Prepare answers as the first did, before and after it is answered") {
+  Supervisor supervisor(TwoDevices());
+  absl::StatusOr<v1::PrepareResponse> first, second;
+  std::thread other([&] { second = supervisor.Prepare(Task("train/1"), Soon()); });
+  first = supervisor.Prepare(Task("train/1"), Soon());
+  other.join();
+  REQUIRE(first.ok());
+  REQUIRE(second.ok());
+  CHECK(first->data_plane_address() == second->data_plane_address());  // names the process
+  CHECK(supervisor.Prepare(Task("train/1"), Soon())->data_plane_address() == first->data_plane_address());
+  CHECK(RunTask(supervisor, "train/1").status.ok());
+}
+
+TEST_CASE("a newer epoch takes the device from an older one, whose run ends; an older one is refused") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("hang/1", 5), Soon()).ok());
+  Reported older;
+  std::thread run([&] { older = RunTask(supervisor, "hang/1"); });
+  REQUIRE(supervisor.Prepare(Task("train/2", 6), Soon()).ok());
+  run.join();
+  if (older.status.ok()) {  // had begun
+    CHECK(older.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
+  } else {
+    CHECK(absl::IsNotFound(older.status));
+  }
+  const absl::Status refused = supervisor.Prepare(Task("late/3", 4), Soon()).status();
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("cpu0") && Catch::Contains("6") && Catch::Contains("4"));
+  CHECK(RunTask(supervisor, "train/2").status.ok());
+}
+
+TEST_CASE("devices are independent; one that is not there is not found") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("hang/1", 9, "cpu0"), Soon()).ok());
+  REQUIRE(supervisor.Prepare(Task("train/2", 1, "cpu1"), Soon()).ok());
+  CHECK(RunTask(supervisor, "train/2").status.ok());
+  const absl::Status status = supervisor.Prepare(Task("train/3", 1, "cpu7"), Soon()).status();
+  CHECK(absl::IsNotFound(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("laptop") && Catch::Contains("cpu7"));
+}
+
+TEST_CASE("what a worker says of its end comes through; a crash comes with its signal") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("refuse/1"), Soon()).ok());
+  const Reported refused = RunTask(supervisor, "refuse/1");
+  CHECK(refused.status.ok());
+  CHECK(refused.finished().code() == 3);
+  CHECK(refused.finished().message() == "the loss is not finite");
+  REQUIRE(supervisor.Prepare(Task("crash/2", 2), Soon()).ok());
+  const Reported crashed = RunTask(supervisor, "crash/2");
+  CHECK(crashed.status.ok());
+  CHECK(crashed.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
+  CHECK_THAT(crashed.finished().message(), Catch::Contains("signal 6"));
+}
+
+TEST_CASE("a task runs once, and not before it is prepared") {
+  Supervisor supervisor(TwoDevices());
+  CHECK(absl::IsNotFound(RunTask(supervisor, "hang/1").status));
+  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
+  std::atomic<bool> asked = false;
+  std::atomic<bool> enough = false;
+  std::thread run([&] {
+    (void)supervisor.Run("hang/1", {}, [](const v1::WorkerEvent&) { return true; }, [&] {
+      asked = true;
+      return !enough;
+    });
+  });
+  while (!asked) std::this_thread::yield();
+  CHECK(absl::IsFailedPrecondition(RunTask(supervisor, "hang/1").status));
+  enough = true;
+  run.join();
+}
+
+TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for one that is not there") {
+  Supervisor supervisor(TwoDevices());
+  supervisor.Stop("nobody");
+  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
+  supervisor.Stop("hang/1");
+  CHECK(absl::IsNotFound(RunTask(supervisor, "hang/1").status));
+  REQUIRE(supervisor.Prepare(Task("hang/2", 2), Soon()).ok());
+  std::atomic<bool> asked = false;
+  v1::WorkerEvent last;
+  absl::Status status;
+  std::thread run([&] {
+    status = supervisor.Run(
+        "hang/2", {},
+        [&](const v1::WorkerEvent& event) {
+          last = event;
+          return true;
+        },
+        [&] {
+          asked = true;
+          return true;
+        });
+  });
+  while (!asked) std::this_thread::yield();
+  supervisor.StopAll();
+  run.join();
+  CHECK(status.ok());
+  CHECK(last.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
+}
+
+TEST_CASE("Stop reaches a worker that is still preparing") {
+  Supervisor supervisor(TwoDevices());
+  absl::Status status;
+  std::atomic<bool> answered = false;
+  std::thread prepare([&] {
+    status = supervisor.Prepare(Task("hang in prepare/1"), Soon()).status();
+    answered = true;
+  });
+  while (!answered) supervisor.Stop("hang in prepare/1");  // until it has been admitted
+  prepare.join();
+  CHECK(absl::IsUnavailable(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
+}
+
+TEST_CASE("a run that nobody wants any more is cancelled and its worker stopped") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
+  int asked = 0;
+  CHECK(absl::IsCancelled(supervisor.Run("hang/1", {}, [](const v1::WorkerEvent&) { return true; },
+                                         [&] { return ++asked < 3; })));
+  REQUIRE(supervisor.Prepare(Task("train/2", 2), Soon()).ok());
+  CHECK(absl::IsCancelled(supervisor.Run("train/2", {}, [](const v1::WorkerEvent&) { return false; },
+                                         [] { return true; })));
+  CHECK(absl::IsNotFound(RunTask(supervisor, "train/2").status));
+}
+
+TEST_CASE("a worker that talks without end is bounded: its end comes through, long lines are cut") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("talk/1"), Soon()).ok());
+  size_t lines = 0, longest = 0;
+  v1::WorkerEvent last;
+  bool waited = false;
+  const absl::Status status = supervisor.Run(
+      "talk/1", {},
+      [&](const v1::WorkerEvent& event) {
+        if (event.has_log()) ++lines, longest = std::max(longest, event.log().size());
+        last = event;
+        return true;
+      },
+      [&] { return waited = true; });
+  CHECK(waited);
+  CHECK(status.ok());
+  CHECK(last.has_finished());
+  CHECK(last.finished().code() == 0);
+  CHECK(lines > 100);
+  CHECK(longest <= 4096);
+}
+
+TEST_CASE("an agent out of descriptors refuses a task and is whole afterwards") {
+  Supervisor supervisor(TwoDevices());
+  rlimit before;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  const absl::Status refused = supervisor.Prepare(Task("train/1"), Soon()).status();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(absl::IsUnavailable(refused));
+  CHECK(absl::IsNotFound(RunTask(supervisor, "train/1").status));
+  supervisor.Stop("train/1");
+  REQUIRE(supervisor.Prepare(Task("train/1"), Soon()).ok());
+  supervisor.StopAll();
+}
+
+}  // namespace
+}  // namespace medley

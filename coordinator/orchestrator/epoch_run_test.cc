@@ -1,0 +1,143 @@
+#include "coordinator/orchestrator/epoch_run.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/orchestrator/fake_agents.h"
+
+namespace medley {
+namespace {
+
+constexpr absl::Duration kPrepareTime = absl::Seconds(30);
+
+std::vector<EpochTask> Units(int count) {
+  std::vector<EpochTask> tasks;
+  for (int unit = 0; unit < count; ++unit) {
+    const std::string node(1, static_cast<char>('a' + unit));
+    EpochTask& task = tasks.emplace_back(EpochTask{.device = node + "/cpu0", .agent_address = node + ":1"});
+    task.request.set_task_id(absl::StrCat("job/1/", unit));
+    task.request.mutable_train()->set_unit(static_cast<uint32_t>(unit));
+  }
+  return tasks;
+}
+
+EpochEnd RunUnits(FakeAgents& agents, int count) {
+  EpochRun run(agents, Units(count));
+  return run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
+}
+
+TEST_CASE("an epoch whose tasks all finish is OK, launched once, and tells every event with its task") {
+  FakeAgents agents;
+  agents.SetTraining([](FakeWorker& worker) {
+    worker.Say(StepOf(worker.request().train().unit() + 1, 1.0));
+    return absl::OkStatus();
+  });
+  EpochRun run(agents, Units(3));
+  int launched = 0;
+  std::atomic<int> matching = 0;
+  const EpochEnd end = run.Run({.launched = [&] { ++launched; },
+                                .event = [&](int task, const v1::WorkerEvent& event) {
+                                  if (event.has_step() && event.step().step() == static_cast<uint32_t>(task) + 1) ++matching;
+                                }},
+                               kPrepareTime);
+  CHECK(end.status.ok());
+  CHECK(launched == 1);
+  CHECK(matching == 3);
+}
+
+TEST_CASE("what a unit says of itself is the cause, not what its peers suffered from it, whoever speaks first") {
+  FakeAgents agents;
+  const int culprit = GENERATE(0, 1, 2);
+  CAPTURE(culprit);
+  std::atomic<int> victims = 0;
+  agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (static_cast<int>(worker.request().train().unit()) != culprit) {
+      ++victims;
+      return absl::UnavailableError("a peer is gone");
+    }
+    while (victims < 2) std::this_thread::yield();  // the victims end first
+    return absl::ResourceExhaustedError("out of memory");
+  });
+  const EpochEnd end = RunUnits(agents, 3);
+  CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(end.device == Units(3)[culprit].device);
+  CHECK_THAT(std::string(end.status.message()), Catch::Contains(end.device) && Catch::Contains("out of memory"));
+  CHECK_FALSE(end.agent_unreachable);
+}
+
+TEST_CASE("an aborted peer is the least of causes") {
+  FakeAgents agents;
+  agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().unit() == 1) return absl::UnavailableError("was killed by signal 11");
+    return absl::AbortedError("unit 1 gave up");
+  });
+  const EpochEnd end = RunUnits(agents, 2);
+  CHECK(end.device == "b/cpu0");
+  CHECK(absl::IsUnavailable(end.status));
+}
+
+TEST_CASE("the first failure ends the tasks that go on working") {
+  FakeAgents agents;
+  agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().unit() == 1) return absl::InternalError("broken");
+    worker.AwaitEnd();
+    return absl::OkStatus();
+  });
+  const EpochEnd end = RunUnits(agents, 3);
+  CHECK(end.device == "b/cpu0");
+  CHECK(absl::IsInternal(end.status));
+}
+
+TEST_CASE("an agent that goes while its task runs is told apart from a worker that dies") {
+  FakeAgents agents;
+  agents.SetTraining(TrainForEver);
+  EpochRun run(agents, Units(2));
+  const EpochEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}},
+                               kPrepareTime);
+  CHECK(end.device == "b/cpu0");
+  CHECK(end.agent_unreachable);
+}
+
+TEST_CASE("when one task cannot be prepared the others are stopped, also those still preparing, and nothing starts") {
+  FakeAgents agents;
+  agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (request.train().unit() == 1) return absl::ResourceExhaustedError("does not fit");
+    if (request.train().unit() == 2) {
+      agents.AwaitStop(request.task_id());  // would go on for ever
+      return absl::UnavailableError("was killed by signal 9");
+    }
+    return absl::OkStatus();
+  });
+  std::atomic<int> started = 0;
+  agents.SetTraining([&](FakeWorker&) {
+    ++started;
+    return absl::OkStatus();
+  });
+  const EpochEnd end = RunUnits(agents, 3);
+  CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
+  CHECK(end.device == "b/cpu0");
+  CHECK(started == 0);
+  const std::vector<std::string> stopped = agents.stopped();
+  CHECK(std::count(stopped.begin(), stopped.end(), "job/1/0") >= 1);
+}
+
+TEST_CASE("an abort is the cause whatever follows it, before and during the run") {
+  FakeAgents agents;
+  agents.SetTraining(TrainForEver);
+  EpochRun before(agents, Units(2));
+  before.Abort(absl::CancelledError("not wanted"));
+  EpochEnd end = before.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
+  CHECK(absl::IsCancelled(end.status));
+  CHECK(end.device == "");
+
+  EpochRun during(agents, Units(2));
+  end = during.Run({.launched = [&] { during.Abort(absl::CancelledError("enough")); },
+                    .event = [](int, const v1::WorkerEvent&) {}},
+                   kPrepareTime);
+  CHECK(end.status == absl::CancelledError("enough"));
+}
+
+}  // namespace
+}  // namespace medley

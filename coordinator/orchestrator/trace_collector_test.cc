@@ -1,0 +1,80 @@
+#include "coordinator/orchestrator/trace_collector.h"
+
+#include <catch2/catch.hpp>
+
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+const TrainingShape kShape = {
+    .model = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 16, .context = 8},
+    .sequence = 8, .global_batch_sequences = 4};
+
+PlannedJob Planned() {
+  PlannedJob planned;
+  planned.plan = {.micro_batch_sequences = 2,
+                  .units = {{.device = "a/cpu0", .blocks = {0, 2}}, {.device = "b/cpu0", .blocks = {2, 4}}},
+                  .routes = {{.units = {0, 1}, .micro_batches = 2}}};
+  for (int unit = 0; unit < 2; ++unit) {
+    UnitPrediction& prediction = planned.prediction.units.emplace_back();
+    const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();
+    for (size_t i = 0; i < count; ++i) {
+      prediction.timeline.push_back({.start_seconds = 10.0 * unit + i, .end_seconds = 10.0 * unit + i + 0.5});
+    }
+  }
+  return planned;
+}
+
+v1::MeasuredStep Measured(const PlannedJob& planned, int unit, uint32_t step, double started_at) {
+  v1::MeasuredStep measured;
+  measured.set_step(step);
+  measured.set_started_at_seconds(started_at);
+  const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();
+  for (size_t i = 0; i < count; ++i) {
+    measured.add_start_seconds(i);
+    measured.add_end_seconds(i + 0.25);
+  }
+  return measured;
+}
+
+TEST_CASE("a trace comes with the last unit, every instruction's prediction beside its measurement on one clock") {
+  const PlannedJob planned = Planned();
+  TraceCollector traces("job-1", planned, kShape);
+  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 100.5)));
+  const std::optional<v1::Trace> trace = traces.Add(0, Measured(planned, 0, 4, 100.0));
+  REQUIRE(trace);
+  CHECK(trace->job_id() == "job-1");
+  CHECK(trace->step() == 4);
+  REQUIRE(trace->lanes_size() == 2);
+  CHECK(trace->lanes(0).device() == "a/cpu0");
+  CHECK(trace->lanes(1).device() == "b/cpu0");
+  for (int unit = 0; unit < 2; ++unit) {
+    const StepProgram program = CompileStep(planned.plan, unit, kShape, Purpose::kTrain);
+    REQUIRE(trace->lanes(unit).instructions_size() == static_cast<int>(program.instructions.size()));
+    const double offset = unit == 0 ? 0.0 : 0.5;  // unit 1 began half a second later
+    for (int i = 0; i < trace->lanes(unit).instructions_size(); ++i) {
+      const v1::TraceInstruction& instruction = trace->lanes(unit).instructions(i);
+      CHECK(instruction.kind() == NameOf(program.instructions[i].kind));
+      CHECK(instruction.micro_batch() == program.instructions[i].micro_batch);
+      CHECK(instruction.predicted_start_seconds() == 10.0 * unit + i);
+      CHECK(instruction.measured_start_seconds() == Approx(offset + i));
+      CHECK(instruction.measured_end_seconds() == Approx(offset + i + 0.25));
+    }
+  }
+}
+
+TEST_CASE("times that do not fit the program are dropped, and older unfinished steps are forgotten") {
+  const PlannedJob planned = Planned();
+  TraceCollector traces("job-1", planned, kShape);
+  v1::MeasuredStep short_one = Measured(planned, 0, 4, 1);
+  short_one.mutable_end_seconds()->RemoveLast();
+  CHECK_FALSE(traces.Add(0, short_one));
+  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 1)));
+  CHECK_FALSE(traces.Add(1, Measured(planned, 1, 25, 2)));
+  CHECK(traces.Add(0, Measured(planned, 0, 25, 2)));
+  CHECK_FALSE(traces.Add(0, Measured(planned, 0, 4, 1)));  // unit 1's times of step 4 are gone
+}
+
+}  // namespace
+}  // namespace medley

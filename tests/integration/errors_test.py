@@ -1,0 +1,214 @@
+"""What goes wrong is said once, clearly, and the state is as it says."""
+import os
+import struct
+import subprocess
+
+import cluster
+from cluster import ClusterTest, core, cpu_device, fast_and_slow, program, route, run_command, unit, wait_for, write_file, \
+    write_spec
+
+NOWHERE = "127.0.0.1:1"
+
+
+class ErrorsTest(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        fast, _ = fast_and_slow()
+        cls.running = cls.new_cluster().start({"a": [fast]})
+
+    def tearDown(self):
+        """Whatever a test did, the cluster is well: nothing restarted, nothing holds a device."""
+        self.assertIsNone(self.running.coordinator.child.poll(), self.running.coordinator.log()[-2000:])
+        self.assertIsNone(self.running.agents["a"].child.poll(), self.running.agents["a"].log()[-2000:])
+        wait_for("all devices are free", lambda: all(node["jobs"] == {} for node in self.running.nodes()))
+
+    @staticmethod
+    def on_a():
+        return {"micro_batch_sequences": 4, "units": [unit("a/cpu0", 0, 5)], "routes": [route([0], 2)]}
+
+    def assert_message(self, result, status, *wanted):
+        """One line on standard error, with all that is wanted in it."""
+        self.assertEqual(result.status, status, result)
+        for text in wanted:
+            self.assertIn(text, result.err)
+        self.assertEqual(len(result.err.splitlines()), 1, result.err)
+
+    def submit_and_watch(self, spec):
+        file = write_spec(self.running.path(spec["name"] + ".job.yaml"), spec)
+        result = self.running.cli("submit", file, "--watch", check=False)
+        return result, self.running.job(result.out.split("\n")[0])
+
+    def assert_fails(self, spec, *wanted):
+        """The job ends as failed, without a restart, and its reason has all that is wanted."""
+        result, job = self.submit_and_watch(spec)
+        print("%s: %s" % (job["id"], job["state_reason"]), flush=True)
+        self.assertEqual((job["state"], job["restarts"]), ("JOB_STATE_FAILED", 0), job["state_reason"])
+        self.assertGreater(job["ended_at_seconds"], 0)
+        for text in wanted:
+            self.assertIn(text, job["state_reason"])
+        self.assert_message(result, 1, "job %s failed: %s" % (job["id"], job["state_reason"]))
+        return job
+
+    def test_a_bad_job_file_is_refused_with_its_line(self):
+        good = "name: x\nmodel:\n  gpt2: {layers: 3, hidden: 32, heads: 4}\ndata:\n  train: %s\n" % self.data + \
+               "batch: {sequences: 8, sequence_length: 32}\nsteps: 20\n"
+        jobs = len(self.running.json("status").get("jobs", []))
+        cases = {
+            "syntax": (good + "optimizer: {learning_rate: 1\n", ":"),
+            "unknown-key": (good.replace("steps", "step"), ":7:", "step", "steps"),
+            "type": (good.replace("layers: 3", "layers: three"), ":3:", "layers", "three"),
+            "range": (good.replace("steps: 20", "steps: 0"), "steps", "0"),
+            "missing": (good.replace("name: x\n", ""), "name"),
+            "enum": (good + "precision: f16\n", ":8:", "precision", "f16", "bf16"),
+            "heads": (good.replace("heads: 4", "heads: 5"), "heads", "5", "32"),
+            "empty": ("", "name"),
+        }
+        for name, (text, *wanted) in cases.items():
+            file = write_file(self.running.path("bad-" + name + ".yaml"), text)
+            for command in ("submit", "plan"):
+                with self.subTest(case=name, command=command):
+                    self.assert_message(self.running.cli(command, file, check=False), 2, *wanted)
+        self.assert_message(self.running.cli("submit", "/nowhere/job.yaml", check=False), 2, "/nowhere/job.yaml")
+        self.assertEqual(len(self.running.json("status").get("jobs", [])), jobs)
+
+    def test_a_bad_configuration_is_refused_with_its_line(self):
+        for name in ("medley-coordinator", "medley-agent"):
+            file = write_file(self.running.path("bad.yaml"), "log_level: info\nlisten: 127.0.0.1:0\n")
+            self.assert_message(run_command([program(name), "--config", file]), 2, "bad.yaml:2:", "listen", "listen_address")
+
+    def test_an_unknown_job_is_named(self):
+        for command in (["status"], ["watch"], ["cancel"], ["logs"], ["steps"], ["trace", "-o", "-"],
+                        ["export", "--to", self.running.path("export")]):
+            with self.subTest(command=command[0]):
+                result = self.running.cli(command[0], "nobody-7", *command[1:], check=False)
+                self.assert_message(result, 1, "nobody-7")
+                self.assertEqual(result.out, "")
+
+    def test_no_coordinator(self):
+        for command in (["status"], ["nodes"], ["watch", "some-1"],
+                        ["submit", write_spec(self.running.path("any.yaml"), self.spec("any"))]):
+            with self.subTest(command=command[0]):
+                result = run_command([program("medley"), "--coordinator", NOWHERE, *command])
+                self.assert_message(result, 1, "no coordinator at " + NOWHERE)
+
+    def test_data_that_is_not_there(self):
+        spec = self.spec("missing", plan=self.on_a())
+        spec["data"]["train"] = self.running.path("nothing.txt")
+        self.assert_fails(spec, "a/cpu0", "data.train", "nothing.txt", "No such file")
+
+    def test_data_that_is_too_short(self):
+        spec = self.spec("short", plan=self.on_a())
+        spec["data"]["train"] = write_file(self.running.path("short.txt"), "x" * 32 * 8)
+        self.assert_fails(spec, "a/cpu0", "data.train", "short.txt")
+
+    def test_a_token_outside_the_vocabulary(self):
+        tokens = [i % 256 for i in range(5000)]
+        tokens[700] = 300  # in the third step
+        spec = self.spec("tokens", plan=self.on_a())
+        spec["data"].update(train=write_file(self.running.path("tokens.bin"), struct.pack("<5000H", *tokens)),
+                            format="uint16")
+        job = self.assert_fails(spec, "a/cpu0", "tokens.bin", "token 300 at position 700", "vocabulary of 256")
+        self.assertEqual([step["step"] for step in self.running.steps(job["id"])], [1, 2])
+
+    def test_a_full_disk_fails_the_job_and_no_checkpoint_is_claimed(self):
+        full = self.running.path("full")
+        os.makedirs(full)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", full], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest("cannot mount a small file system: " + mounted.stderr.strip())
+        self.addCleanup(subprocess.run, ["umount", "-l", full], check=True)
+        job = self.assert_fails(self.spec("full", plan=self.on_a(), checkpoint={"directory": full, "every_steps": 5}),
+                                "a/cpu0", "checkpoint of step 5", "No space left")
+        self.assertEqual((job["checkpoint_path"], job["checkpoint_step"]), ("", 0))
+        self.assertEqual(len(self.running.steps(job["id"])), 5)
+        self.assert_message(self.running.cli("export", job["id"], "--to", self.running.path("e"), check=False), 1,
+                            job["id"], "no complete checkpoint")
+
+    def test_a_loss_that_is_not_a_number_ends_the_job(self):
+        job = self.assert_fails(self.spec("diverges", steps=300, plan=self.on_a(),
+                                          optimizer={"learning_rate": 1000, "weight_decay": 10, "clip_norm": 0}),
+                                "a/cpu0", "not finite", "learning rate")
+        steps = self.running.steps(job["id"])
+        self.assertGreater(len(steps), 0)
+        self.assertLess(len(steps), 300)
+        self.assertTrue(all(isinstance(step["loss"], float) for step in steps))
+
+    def test_a_job_that_fits_no_device_says_what_is_short(self):
+        alone = self.new_cluster().start({"tiny": [cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")]})
+        job = alone.submit(self.spec("large"))
+        failed = alone.wait_for_job(job, "the end", lambda j: j["state"] in cluster.ENDED)
+        print(failed["state_reason"], flush=True)
+        self.assertEqual((failed["state"], failed["restarts"]), ("JOB_STATE_FAILED", 0))
+        for wanted in ("tiny/cpu0", "MiB"):
+            self.assertIn(wanted, failed["state_reason"])
+        alone.kill_all()
+
+    def test_a_job_that_fits_no_device_it_may_use_waits_without_being_tried_again(self):
+        tiny = cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")
+        both = self.new_cluster().start({"tiny": [tiny], "large": [cpu_device(cluster.cpu_variants()[0], core(0))]})
+        job = both.submit(self.spec("constrained", constraints={"devices": ["tiny/cpu0"]}))
+        settled = both.wait_for_job(job, "a verdict", lambda j: j["state"] in cluster.ENDED or
+                                    j["state"] == "JOB_STATE_QUEUED" and j["state_reason"])
+        print(settled["state"], settled["state_reason"], flush=True)
+        self.assertIn("tiny/cpu0", settled["state_reason"])
+        # A job of the other device runs meanwhile, and the first is not tried over and over.
+        other = both.submit(self.spec("other", steps=100, constraints={"devices": ["large/cpu0"]}))
+        both.wait_for_state(other, "JOB_STATE_DONE")
+        tries = both.cli("logs", job).out.count("profiling")
+        self.assertLessEqual(tries, 2)
+        both.kill_all()
+
+    def test_a_second_coordinator_on_the_same_state_is_refused(self):
+        config = write_spec(self.running.path("second.yaml"), {
+            "listen_address": "127.0.0.1:0", "state_directory": self.running.state_directory})
+        self.assert_message(run_command([program("medley-coordinator"), "--config", config]), 1,
+                            self.running.state_directory, "locked", "another process")
+        self.assertEqual(len(self.running.nodes()), 1)
+
+    def test_a_port_in_use_is_named(self):
+        port = self.running.address
+        config = write_spec(self.running.path("same-port.yaml"), {
+            "listen_address": port, "state_directory": self.running.path("other-state")})
+        result = run_command([program("medley-coordinator"), "--config", config])
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("listen_address: cannot listen at %s; is it in use?" % port, result.err)
+        config = write_spec(self.running.path("same-port-agent.yaml"), {
+            "name": "z", "coordinator_address": port, "listen_address": port, "devices": [cpu_device("sse41")]})
+        result = run_command([program("medley-agent"), "--config", config])
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("listen_address: cannot listen at %s; is it in use?" % port, result.err)
+        self.assertEqual(len(self.running.nodes()), 1)
+
+    def test_an_agent_with_a_device_that_cannot_be_says_which_and_why(self):
+        fine = cpu_device("sse41")
+        cases = [
+            ([cpu_device("avx1024")], ["cpu0", "avx1024"]),
+            ([fine, {**fine}], ["name: given twice"]),
+            ([{"name": "gpu0", "backend": "magic", "memory_bytes": "1GiB"}], ["gpu0", "magic", "cpu", "reference"]),
+            ([cpu_device("sse41", core=60000)], ["cpu0", "60000"]),
+        ]
+        with open("/proc/cpuinfo") as file:
+            if "amx_tile" not in file.read():
+                cases.append(([cpu_device("amx")], ["cpu0", "AMX"]))
+        for devices, wanted in cases:
+            with self.subTest(wanted=wanted):
+                config = write_spec(self.running.path("agent.yaml"), {
+                    "name": "z", "coordinator_address": self.running.address, "devices": devices})
+                self.assert_message(run_command([program("medley-agent"), "--config", config]), 2, *wanted)
+
+    def test_a_name_that_is_taken_is_refused_and_the_holder_stays(self):
+        second = cluster.Process("second", [program("medley-agent"), "--config", write_spec(
+            self.running.path("second-a.yaml"), {"name": "a", "coordinator_address": self.running.address,
+                                                 "listen_address": "127.0.0.1:0", "devices": [cpu_device("sse41")]})],
+            self.running.path("second-a.log"))
+        self.addCleanup(second.kill_group)
+        wait_for("the refusal", lambda: "cannot register" in second.log())
+        line = next(line for line in second.log().splitlines() if "cannot register" in line)
+        self.assertIn("a", line)
+        self.assertIn(self.running.nodes()[0]["agent_address"], line)
+        self.assertEqual(len(self.running.nodes()), 1)
+
+
+if __name__ == "__main__":
+    cluster.main()
