@@ -79,7 +79,7 @@ TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended 
   Supervisor supervisor(TwoDevices());
   const absl::Status silent = supervisor.Prepare(Task("die silently/1"), Soon()).status();
   CHECK(absl::IsUnavailable(silent));
-  CHECK_THAT(std::string(silent.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("exit status 0"));
+  CHECK_THAT(std::string(silent.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("exit status 7"));
   const absl::Status words = supervisor.Prepare(Task("die with last words/1"), Soon()).status();
   CHECK(absl::IsUnavailable(words));
   CHECK_THAT(std::string(words.message()),

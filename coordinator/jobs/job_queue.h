@@ -14,8 +14,8 @@ struct WaitingJob {
   // The job needs all of these and nothing else. Empty: it takes all devices that are free.
   std::vector<std::string> devices;
 
-  // Of a job without `devices`: those it was given before and could not be planned on. It starts only once a
-  // device that is not among them is free.
+  // Devices it was given before and could not be planned on. It starts only once it would get one that is not
+  // among them.
   std::vector<std::string> tried_in_vain;
 };
 

@@ -51,6 +51,13 @@ TEST_CASE("a job that could not be planned starts again only with a device it ha
   CHECK(NextToStart({job}, Devices{"b/0", "c/0"}) == Grant{"big", {"b/0", "c/0"}});
 }
 
+TEST_CASE("a job that could not be planned on the devices that it names keeps them and waits for another") {
+  const WaitingJob same = {"big", {"a/0"}, {"a/0"}}, more = {"big", {"a/0", "b/0"}, {"a/0"}};
+  CHECK_FALSE(NextToStart({same, {"later", {"a/0"}}}, Devices{"a/0"}).has_value());
+  CHECK(NextToStart({same, {"other", {"b/0"}}}, Devices{"a/0", "b/0"}) == Grant{"other", {"b/0"}});
+  CHECK(NextToStart({more}, Devices{"a/0", "b/0"}) == Grant{"big", {"a/0", "b/0"}});
+}
+
 TEST_CASE("jobs that want a common device start in the order of submission, and all start in the end",
           "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));

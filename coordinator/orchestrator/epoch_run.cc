@@ -109,7 +109,9 @@ void EpochRun::JoinAll() {
     threads.emplace_back([this, i] {
       const absl::Status status = running_[i]->Join();
       if (!status.ok()) {
-        Fail({.task = i, .device = tasks_[i].device, .status = status, .agent_unreachable = absl::IsUnavailable(status)});
+        const bool gone = absl::IsUnavailable(status);
+        Fail({.task = i, .device = tasks_[i].device,
+              .status = gone ? Annotate(status, "its agent is gone") : status, .agent_unreachable = gone});
       }
       MutexLock lock(mutex_);
       ++joined_;

@@ -127,7 +127,7 @@ std::vector<std::string> FakeAgents::stopped() {
 
 void FakeAgents::AwaitStop(const std::string& task_id) {
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] {
+  changed_.WaitUntil(mutex_, absl::Now() + absl::Seconds(20), [&] {
     return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end();
   });
 }

@@ -39,7 +39,7 @@ class FakeAgents final : public AgentClient {
 
   // Task ids that were asked to stop.
   std::vector<std::string> stopped();
-  // Blocks until Stop was called for `task_id`.
+  // Blocks until Stop was called for `task_id`, or twenty seconds.
   void AwaitStop(const std::string& task_id);
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();

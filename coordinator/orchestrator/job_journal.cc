@@ -56,34 +56,26 @@ absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id, const std:
   const uint32_t epoch = entry->job.epoch();
   change(entry->job);
   if (entry->job.epoch() != epoch) entry->step_seconds.clear();
-  if (const absl::Status written = store_.UpdateJob(entry->job); !written.ok()) {
-    spdlog::error("job {}: {}", job_id, std::string(written.message()));
-    entry->dirty = true;
-  }
+  Write(job_id, *entry);
   Changed(*entry);
   return entry->job;
 }
 
 absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent event, const std::string& cause) {
-  absl::Status refused;
-  absl::StatusOr<v1::Job> job = Change(job_id, [&](v1::Job& j) {
-    const absl::StatusOr<JobLife> before = LifeOf(j);
-    const absl::StatusOr<JobLife> after = before.ok() ? Next(*before, event, cause) : before;
-    if (!after.ok()) {
-      refused = after.status();
-      return;
-    }
-    SetLife(*after, j);
-    if (IsEnded(after->state) && j.ended_at_seconds() == 0) j.set_ended_at_seconds(NowSeconds());
-    if (after->state == JobState::kRunning && j.started_at_seconds() == 0) j.set_started_at_seconds(NowSeconds());
-    spdlog::info("job {}: {}{}{}", job_id, NameOf(after->state), after->reason.empty() ? "" : ": ", after->reason);
-  });
-  if (!refused.ok()) return refused;
-  if (job.ok()) {
-    const absl::StatusOr<JobLife> life = LifeOf(*job);
-    Log(job_id, "coordinator", absl::StrCat(NameOf(life->state), life->reason.empty() ? "" : ": ", life->reason));
-    if (IsEnded(life->state)) Flush();
-  }
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
+  v1::Job& job = entry->job;
+  ASSIGN_OR_RETURN(const JobLife before, LifeOf(job));
+  ASSIGN_OR_RETURN(const JobLife after, Next(before, event, cause));
+  if (after == before) return job;
+  SetLife(after, job);
+  if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(NowSeconds());
+  if (after.state == JobState::kRunning && job.started_at_seconds() == 0) job.set_started_at_seconds(NowSeconds());
+  const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);
+  spdlog::info("job {}: {}", job_id, text);
+  AppendLog(*entry, "coordinator", text);
+  Write(job_id, *entry);  // who sees a job's end finds everything that it reported
+  Changed(*entry);
   return job;
 }
 
@@ -124,28 +116,31 @@ void JobJournal::Log(const std::string& job_id, const std::string& source, const
   if (entry.ok()) AppendLog(**entry, source, text);
 }
 
-absl::Status JobJournal::FlushEntry(const std::string& job_id, const Entry& entry) {
+absl::Status JobJournal::TryWrite(const std::string& job_id, const Entry& entry) {
   if (!entry.steps.empty()) RETURN_IF_ERROR(store_.AppendSteps(job_id, entry.steps));
   if (!entry.validations.empty()) RETURN_IF_ERROR(store_.AppendValidations(job_id, entry.validations));
   if (!entry.logs.empty()) RETURN_IF_ERROR(store_.AppendLogs(job_id, entry.logs));
-  return absl::OkStatus();
+  return store_.UpdateJob(entry.job);
+}
+
+void JobJournal::Write(const std::string& job_id, Entry& entry) {
+  const absl::Status written = TryWrite(job_id, entry);
+  entry.dirty = !written.ok();
+  if (!written.ok()) {
+    spdlog::error("job {}: {}; trying again", job_id, std::string(written.message()));
+    return;
+  }
+  entry.steps.clear();
+  entry.validations.clear();
+  entry.logs.clear();
 }
 
 void JobJournal::Flush() {
   MutexLock lock(mutex_);
   for (auto& [job_id, entry] : entries_) {
     if (!entry.dirty) continue;
-    absl::Status status = FlushEntry(job_id, entry);
-    if (status.ok()) status = store_.UpdateJob(entry.job);
-    if (!status.ok()) {
-      spdlog::error("job {}: {}; trying again", job_id, std::string(status.message()));
-      continue;
-    }
-    entry.steps.clear();
-    entry.validations.clear();
-    entry.logs.clear();
-    entry.dirty = false;
-    Changed(entry);
+    Write(job_id, entry);
+    if (!entry.dirty) Changed(entry);
   }
 }
 

@@ -26,10 +26,10 @@ class JobJournal {
   absl::StatusOr<v1::Job> Get(const std::string& job_id);
   void Add(const v1::Job& job);
 
-  // Applies `change` and writes the job. Returns the job as it is then.
+  // Applies `change` and writes the job and what is pending of it. Returns the job as it is then.
   absl::StatusOr<v1::Job> Change(const std::string& job_id, const std::function<void(v1::Job&)>& change);
-  // Runs the state machine; also logs the change of state, and notes when the job ends. FailedPrecondition: the state does not
-  // allow it.
+  // Runs the state machine; also logs the change of state, notes when the job starts and ends, and writes what is pending of
+  // the job, so that who sees it ended finds everything. FailedPrecondition: the state does not allow it.
   absl::StatusOr<v1::Job> Apply(const std::string& job_id, JobEvent event, const std::string& cause);
 
   void AddStep(const std::string& job_id, const v1::StepMetrics& step);
@@ -47,7 +47,7 @@ class JobJournal {
   struct Entry {
     v1::Job job;
     uint64_t version = 1;
-    bool dirty = false;  // differs from the store in metrics only
+    bool dirty = false;  // differs from the store
     std::vector<double> step_seconds;  // of the current epoch
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::ValidationMetrics> validations;
@@ -55,7 +55,9 @@ class JobJournal {
   };
   absl::StatusOr<Entry*> Find(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AppendLog(Entry& entry, const std::string& source, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status FlushEntry(const std::string& job_id, const Entry& entry);
+  absl::Status TryWrite(const std::string& job_id, const Entry& entry);
+  // All that is pending, and the job; `dirty` stays if it fails.
+  void Write(const std::string& job_id, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Store& store_;

@@ -29,10 +29,15 @@ bool IsLoss(const absl::Status& status) {
   }
 }
 
-// The newest complete checkpoint's directory; "" if there is none.
+// The newest complete checkpoint's directory; "" if there is none. Workers may have come further than the journal knows
+// when the coordinator was killed: from a checkpoint within what it knows, the metrics of those steps are made again.
 absl::StatusOr<std::string> CheckpointToResume(const TrainingSpec& training, const v1::Job& job, JobJournal& journal) {
   if (training.checkpoint_directory.empty()) return std::string();
-  ASSIGN_OR_RETURN(const CheckpointSearch search, LatestCheckpoint(training.checkpoint_directory));
+  ASSIGN_OR_RETURN(CheckpointSearch search,
+                   LatestCheckpoint(training.checkpoint_directory, Verification::kChecksums, job.last_step().step()));
+  if (!search.latest) {
+    ASSIGN_OR_RETURN(search, LatestCheckpoint(training.checkpoint_directory));
+  }
   for (const SkippedCheckpoint& skipped : search.skipped) {
     journal.Log(job.id(), "coordinator",
                 absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
@@ -91,7 +96,16 @@ Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSp
   return measurement.Complete({.spec = spec, .training = training, .devices = devices_});
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
+v1::JobSpec JobRunner::OnGranted(v1::JobSpec spec) const {
+  if (spec.has_plan()) return spec;
+  auto& devices = *spec.mutable_constraints()->mutable_devices();
+  devices.Clear();
+  for (const ClusterDeviceLocation& device : devices_) *devices.Add() = FullName(device);
+  return spec;
+}
+
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& wish) {
+  const v1::JobSpec spec = OnGranted(wish);
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
@@ -114,11 +128,12 @@ RunOutcome JobRunner::Run() {
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(job->spec(), job_id_);
   if (!training.ok()) return refuse(training.status());
 
-  const Measurement::Result measured = Measure(job->spec(), *training);
+  const v1::JobSpec spec = OnGranted(job->spec());
+  const Measurement::Result measured = Measure(spec, *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
-  const absl::StatusOr<PlannedJob> planned = PlanJob(job->spec(), *training, measured.cluster);
+  const absl::StatusOr<PlannedJob> planned = PlanJob(spec, *training, measured.cluster);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +19,15 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 
 std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
+
+constexpr const char* kAnd = "; ";
+constexpr const char* kWaitsFor = "waits for ";
+
+// A job's reason without the devices that it was said to wait for.
+std::string WithoutWait(const std::string& reason) {
+  if (reason.compare(0, std::strlen(kWaitsFor), kWaitsFor) == 0) return "";
+  return reason.substr(0, reason.rfind(absl::StrCat(kAnd, kWaitsFor)));
+}
 
 }  // namespace
 
@@ -147,6 +157,25 @@ void Orchestrator::StartWaitingJobs() {
     std::erase(waiting_, grant->job);
     free = UsableDevices();
   }
+  for (const WaitingJob& job : jobs) NoteMissing(job, free);
+}
+
+// Says in the job's reason which of the devices that it names keep it waiting.
+void Orchestrator::NoteMissing(const WaitingJob& waiting, const std::vector<std::string>& free) {
+  std::vector<std::string> missing;
+  for (const std::string& device : waiting.devices) {
+    if (std::find(free.begin(), free.end(), device) != free.end()) continue;
+    const bool there = cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0;
+    missing.push_back(absl::StrCat(device, there ? " (in use)" : " (not there)"));
+  }
+  const absl::StatusOr<v1::Job> job = journal_.Get(waiting.id);
+  if (!job.ok()) return;
+  std::string reason = WithoutWait(job->state_reason());
+  if (!missing.empty()) {
+    absl::StrAppend(&reason, reason.empty() ? "" : kAnd, kWaitsFor, absl::StrJoin(missing, ", "));
+  }
+  if (reason == job->state_reason()) return;
+  (void)journal_.Change(waiting.id, [&](v1::Job& j) { j.set_state_reason(reason); });
 }
 
 absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const std::vector<std::string>& devices) {
@@ -175,6 +204,22 @@ void Orchestrator::RunJob(const std::string& job_id, JobRunner& runner) {
   Settle(job_id, runner, runner.Run());
 }
 
+// Whether there are devices that the job may use beside those that it was given.
+bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<ClusterDeviceLocation>& given) {
+  if (job.restarts() > 0) return true;
+  std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
+  if (devices.empty()) {
+    for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+      if (!node.alive) continue;
+      for (const ClusterDevice& device : node.description.devices) {
+        devices.insert(absl::StrCat(node.description.name, "/", device.description.name));
+      }
+    }
+  }
+  for (const ClusterDeviceLocation& device : given) devices.erase(FullName(device));
+  return !devices.empty();
+}
+
 // What becomes of a job after a run. The devices are free again before the job can be seen as ended.
 void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome) {
   MutexLock lock(mutex_);
@@ -185,16 +230,12 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
   cluster_.Release(job_id);
   if (outcome.end.agent_unreachable) suspect_nodes_.insert(NodeOf(outcome.end.device));
   if (event == JobEvent::kWaitForDevices) {
-    // With nothing left to wait for, a job that does not fit has failed. A job that had more devices before waits for them.
-    const absl::StatusOr<v1::Job> job = journal_.Get(job_id);
-    const bool more_may_come = (job.ok() && job->restarts() > 0) || !UsableDevices().empty() ||
-                               std::any_of(active_.begin(), active_.end(), [&](const auto& a) {
-                                 return a.first != job_id && !a.second.ended;
-                               });
-    if (!more_may_come) event = JobEvent::kRefused;
     std::vector<std::string>& tried = tried_in_vain_[job_id];
     tried.clear();
     for (const ClusterDeviceLocation& device : runner.devices()) tried.push_back(FullName(device));
+    // With nothing left to wait for, a job that does not fit has failed. A job that had more devices before waits for them.
+    const absl::StatusOr<v1::Job> job = journal_.Get(job_id);
+    if (!job.ok() || !MoreMayCome(*job, runner.devices())) event = JobEvent::kRefused;
   }
   const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, event, outcome.cause);
   if (after.ok() && (after->state() == v1::JOB_STATE_QUEUED || after->state() == v1::JOB_STATE_RECOVERING)) {

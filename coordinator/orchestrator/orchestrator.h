@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/cluster/cluster_view.h"
+#include "coordinator/jobs/job_queue.h"
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/job_runner.h"
@@ -59,6 +60,9 @@ class Orchestrator {
   void StartJob(const std::string& job_id, const std::vector<std::string>& devices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunJob(const std::string& job_id, JobRunner& runner);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
+  bool MoreMayCome(const v1::Job& job, const std::vector<ClusterDeviceLocation>& given)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteMissing(const WaitingJob& waiting, const std::vector<std::string>& free) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

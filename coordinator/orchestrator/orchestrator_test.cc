@@ -1,8 +1,10 @@
 #include "coordinator/orchestrator/orchestrator.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <set>
+#include <stdexcept>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,10 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
+
+struct NotInTime : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // A coordinator over a store and fake agents, which can be stopped and started again.
 struct Site {
@@ -44,8 +50,8 @@ struct Site {
   }
 
   template <typename Wanted>
-  v1::Job AwaitJob(const std::string& id, Wanted wanted) {
-    const absl::Time deadline = absl::Now() + kPatience;
+  v1::Job AwaitJob(const std::string& id, Wanted wanted, absl::Duration patience = kPatience) {
+    const absl::Time deadline = absl::Now() + patience;
     uint64_t seen = 0;
     v1::Job job;
     do {
@@ -53,8 +59,7 @@ struct Site {
       if (wanted(job)) return job;
       seen = orchestrator->journal().AwaitChange(id, seen, deadline);
     } while (absl::Now() < deadline);
-    FAIL("job " << id << " is " << v1::JobState_Name(job.state()) << " (" << job.state_reason() << ")");
-    return job;
+    throw NotInTime(absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
   }
   v1::Job Await(const std::string& id, v1::JobState state) {
     return AwaitJob(id, [&](const v1::Job& job) { return job.state() == state; });
@@ -228,7 +233,7 @@ TEST_CASE("an agent that cannot be reached when launching costs a restart, not t
   Site site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
-  site.Await(site.Submit(FakeJob("measure everything")), v1::JOB_STATE_DONE);
+  site.Await(site.Submit(FakeJob("measures")), v1::JOB_STATE_DONE);
   site.agents.TakeDown("b:1");
   const v1::Job job = site.Await(site.Submit(FakeJob("tiny")), v1::JOB_STATE_DONE);
   CHECK(job.restarts() == 1);
@@ -280,7 +285,7 @@ TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays ca
   CHECK(absl::IsNotFound(site.orchestrator->Cancel("nobody-1").status()));
 }
 
-TEST_CASE("a wish to cancel outlives a run that ends in a wait for devices") {
+TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   Site site;
   site.Register(FakeNode("a"));
   site.Await(site.Submit(FakeJob("measures")), v1::JOB_STATE_DONE);
@@ -288,8 +293,7 @@ TEST_CASE("a wish to cancel outlives a run that ends in a wait for devices") {
   *request.mutable_spec() = FakeJob("tiny");
   const std::string id = site.store->InsertJob(request.spec(), "", 1)->id();
   ClusterDeviceLocation small{.node = "a", .agent_address = "a:1", .host = "a"};
-  small.device = {.description = {.name = "cpu0", .backend = "cpu", .cores = {0}, .memory_limit = MiB(1)}, .kind = "fake"};
-  small.device.description.memory_limit = {1024};
+  small.device = {.description = {.name = "cpu0", .backend = "cpu", .cores = {0}, .memory_limit = {1024}}, .kind = "fake"};
   JobJournal journal(*site.store);
   JobRunner runner({.store = *site.store, .journal = journal, .agents = site.agents}, id, {small});
   REQUIRE(journal.Apply(id, JobEvent::kDevicesGranted, "").ok());
@@ -370,6 +374,42 @@ TEST_CASE("a job that fits no device there is fails and says what it needs") {
   const v1::Job job = site.Await(site.Submit(huge), v1::JOB_STATE_FAILED);
   CHECK_THAT(job.state_reason(), Catch::Contains("GiB"));
   CHECK(site.agents.trainings().empty());
+}
+
+TEST_CASE("a job that does not fit on what is left of its devices waits for more, without trying the same again") {
+  Site site;
+  site.Register(FakeNode("a"));
+  v1::RegisterRequest large = FakeNode("b");
+  large.mutable_node()->mutable_devices(0)->set_memory_bytes(uint64_t{64} << 30);
+  site.Register(large);
+  site.agents.SetTraining(TrainForEver);
+  v1::JobSpec spec = FakeJob("large");
+  spec.mutable_model()->mutable_gpt2()->set_hidden(4096);
+  const bool named = GENERATE(false, true);
+  CAPTURE(named);
+  if (named) {
+    spec.mutable_constraints()->add_devices("a/cpu0");
+    spec.mutable_constraints()->add_devices("b/cpu0");
+  }
+  const std::string id = site.Submit(spec);
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.agents.SetTraining(TrainThreeSteps);
+  site.agents.TakeDown("b:1");
+  site.AwaitJob(id, [](const v1::Job& job) {
+    return job.state() == v1::JOB_STATE_RECOVERING && absl::StrContains(job.state_reason(), "no plan fits");
+  });
+  site.orchestrator->journal().Flush();
+  // Ticks go by in which it could be tried again.
+  CHECK_THROWS_AS(site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_PROFILING; },
+                                absl::Milliseconds(400)), NotInTime);
+  const std::vector<std::string> states = site.States(id);
+  CHECK(std::count(states.begin(), states.end(), "planning") == 2);  // once with both, once with what was left
+  site.agents.BringUp("b:1");
+  v1::RenewRequest renewal;
+  renewal.set_node("b");
+  renewal.set_incarnation(1);
+  REQUIRE(site.orchestrator->Renew(renewal).ok());
+  site.Await(id, v1::JOB_STATE_DONE);
 }
 
 TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {

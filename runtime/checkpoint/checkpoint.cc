@@ -94,10 +94,12 @@ absl::Status CommitManifest(const std::string& root, const CheckpointManifest& m
   return WriteFileAtomically(absl::StrCat(placed.directory, "/", kManifestName), ManifestText(placed));
 }
 
-absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verification verification) {
+absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verification verification,
+                                                  int64_t highest_step) {
   ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
   CheckpointSearch search;
   for (const auto& [step, directory] : checkpoints) {
+    if (step > highest_step) continue;
     absl::StatusOr<CheckpointManifest> manifest = ReadVerified(directory, verification);
     if (manifest.ok()) {
       search.latest = *std::move(manifest);

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,11 +36,12 @@ struct CheckpointSearch {
   std::vector<SkippedCheckpoint> skipped;    // those of a later step, latest first
 };
 
-// The complete checkpoint of the highest step. Incomplete, damaged and foreign ones of a higher step are
-// passed over and listed. A root that does not exist holds no checkpoint. Other names under `root` are
+// The complete checkpoint of the highest step that is at most `highest_step`. Incomplete, damaged and foreign ones
+// between it and `highest_step` are passed over and listed. A root that does not exist holds no checkpoint. Other names under `root` are
 // ignored. Errors: the code of FileError if `root` cannot be listed.
 absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root,
-                                                  Verification verification = Verification::kChecksums);
+                                                  Verification verification = Verification::kChecksums,
+                                                  int64_t highest_step = std::numeric_limits<int64_t>::max());
 
 // Removes complete checkpoints but the `keep` of the highest steps, and incomplete ones of a lower step than
 // the latest complete one. Complete is by sizes here, so with keep >= 2 there is one to go back to if the

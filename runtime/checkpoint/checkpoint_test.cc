@@ -107,6 +107,23 @@ TEST_CASE("a committed checkpoint is found and read back to the bit") {
   }
 }
 
+TEST_CASE("a search for a step at most finds none beyond it and does not speak of those") {
+  const TemporaryDirectory root;
+  for (const int64_t step : {10, 20, 30}) (void)WriteCheckpoint(root.path(), step);
+  FlipBit(root.File("step-00000030/segment-00003.safetensors"), 200, 1);
+  const auto step_found = [&](int64_t highest_step) -> int64_t {
+    const auto search = LatestCheckpoint(root.path(), Verification::kChecksums, highest_step);
+    REQUIRE(search.ok());
+    CHECK(search->skipped.size() == (highest_step >= 30 ? 1 : 0));
+    return search->latest ? search->latest->step : 0;
+  };
+  CHECK(step_found(31) == 20);
+  CHECK(step_found(29) == 20);
+  CHECK(step_found(20) == 20);
+  CHECK(step_found(19) == 10);
+  CHECK(step_found(9) == 0);
+}
+
 TEST_CASE("parameters can be read without the optimizer's state") {
   const TemporaryDirectory root;
   const CheckpointManifest manifest = WriteCheckpoint(root.path(), 1);

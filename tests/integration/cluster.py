@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,11 @@ class Process:
         with open(self.log_file, errors="replace") as file:
             return file.read()
 
+    def listens_at(self):
+        """By its newest log line that says so; None before."""
+        found = re.findall(r" listens at (\S+)", self.log())
+        return found[-1] if found else None
+
     def children(self):
         """Process ids, ascending."""
         pids = []
@@ -128,6 +134,25 @@ class Process:
             except ProcessLookupError:
                 pass
         self.child.wait(timeout=20)
+
+
+def tcp_connections(pid):
+    """How many established TCP connections a process has."""
+    established = set()
+    for table in ("tcp", "tcp6"):
+        if not os.path.exists("/proc/%d/net/%s" % (pid, table)):
+            continue
+        with open("/proc/%d/net/%s" % (pid, table)) as file:
+            for fields in map(str.split, file.readlines()[1:]):
+                if fields[3] == "01":
+                    established.add("socket:[%s]" % fields[9])
+    count = 0
+    for descriptor in glob.glob("/proc/%d/fd/*" % pid):
+        try:
+            count += os.readlink(descriptor) in established
+        except OSError:
+            pass
+    return count
 
 
 def cpu_device(variant, core=0, name="cpu0", memory="512MiB"):
@@ -221,7 +246,10 @@ class Cluster:
             "work_directory": self.path(name),
             "links": links,
         })
-        self.agents[name] = Process(name, [program("medley-agent"), "--config", config], self.path(name + ".log"))
+        log_file = self.path(name + ".log")
+        if os.path.exists(log_file):
+            os.rename(log_file, log_file + ".before")
+        self.agents[name] = Process(name, [program("medley-agent"), "--config", config], log_file)
         return self.agents[name]
 
     def start(self, devices, links="automatic"):
@@ -233,11 +261,13 @@ class Cluster:
         return self
 
     def wait_for_nodes(self, *names):
+        """Until these agents' processes, not ones before them under the same names, hold their leases."""
         def alive():
             for name in names:
                 if self.agents[name].child.poll() is not None:
                     raise AssertionError("agent %s ended:\n%s" % (name, self.agents[name].log()))
-            return set(names) <= {node["name"] for node in self.nodes() if node["alive"]}
+            registered = {(node["name"], node["agent_address"]) for node in self.nodes() if node["alive"]}
+            return {(name, self.agents[name].listens_at()) for name in names} <= registered
 
         wait_for("nodes %s are alive" % ", ".join(names), alive)
 

@@ -146,7 +146,9 @@ class MainJobTest(ClusterTest):
         spec = self.pinned("queued")
         spec["plan"]["units"][1]["devices"] = ["nowhere/cpu0"]
         job = self.running.submit(spec)
-        self.assertEqual(self.running.job(job)["state"], "JOB_STATE_QUEUED")
+        waits = self.running.wait_for_job(job, "what it waits for", lambda j: j["state_reason"])
+        self.assertEqual((waits["state"], waits["state_reason"]),
+                         ("JOB_STATE_QUEUED", "waits for nowhere/cpu0 (not there)"))
         self.running.cli("cancel", job)
         ended = self.running.wait_for_state(job, "JOB_STATE_CANCELLED")
         self.assertEqual(ended["state_reason"], "cancelled by the user")

@@ -1,6 +1,6 @@
 """What dies comes back: the job goes on from its last checkpoint, and its loss curve is that of an undisturbed run."""
+import glob
 import os
-import re
 import signal
 import time
 
@@ -35,11 +35,13 @@ class RecoveryTest(ClusterTest):
 
     @classmethod
     def long_spec(cls, name, steps=STEPS, **more):
-        """Steps of tens of milliseconds, so that there is time to do harm between two of them. Both devices must take
-        part, whatever the planner would think best."""
-        return cls.spec(name, steps=steps, batch={"sequences": 128, "sequence_length": 32},
-                        checkpoint={"directory": cls.running.path("checkpoints"), "every_steps": 10, "keep": 2},
-                        constraints={"micro_batch_sizes": [8]}, **more)
+        """Steps of tens of milliseconds, so that there is time to do harm between two of them. Checkpoints come so often
+        that workers write several before they notice that the coordinator is gone: one that it knows must stay."""
+        return cls.spec(name, steps=steps, **{
+            "batch": {"sequences": 128, "sequence_length": 32},
+            "checkpoint": {"directory": cls.running.path("checkpoints"), "every_steps": 10, "keep": 6},
+            "constraints": {"micro_batch_sizes": [8]},
+            **more})
 
     @staticmethod
     def pipeline():
@@ -47,7 +49,6 @@ class RecoveryTest(ClusterTest):
                 "routes": [route([0, 1], 16)]}
 
     def restart_agent(self, name):
-        """Waits until the coordinator knows the new process and not the one before."""
         self.running.start_agent(name, self.devices[name])
 
     def submit_and_reach_a_random_step(self, name, **more):
@@ -106,6 +107,26 @@ class RecoveryTest(ClusterTest):
         self.assert_survived(job, restarts=1)
         self.assertIn("the coordinator was restarted while it ran", self.running.cli("logs", job).out)
 
+    def test_a_coordinator_that_dies_behind_its_workers_leaves_no_gap_in_the_curve(self):
+        job, _ = self.submit_and_reach_a_random_step("behind")
+        os.kill(self.running.coordinator.pid, signal.SIGSTOP)
+        folder = os.path.join(self.running.path("checkpoints"), job)
+        seen = self.complete_checkpoints(folder)
+        wait_for("a checkpoint that the coordinator does not know", lambda: self.complete_checkpoints(folder) - seen)
+        self.running.coordinator.kill()
+        self.running.start_coordinator()
+        self.assert_survived(job, restarts=1)
+
+    @staticmethod
+    def complete_checkpoints(folder):
+        return {os.path.dirname(path) for path in glob.glob(os.path.join(folder, "step-*", "manifest.json"))}
+
+    def test_a_job_goes_on_with_what_is_left_of_the_devices_that_it_may_use(self):
+        job, nodes = self.submit_and_reach_a_random_step("may", constraints={"devices": ["a/cpu0", "b/cpu0"],
+                                                                             "micro_batch_sizes": [8]})
+        self.running.agents[nodes[-1]].kill()
+        self.assert_survived(job, restarts=1)
+
     def test_everything_killed_at_once(self):
         job, _ = self.submit_and_reach_a_random_step("everything")
         self.running.kill_all()
@@ -156,7 +177,7 @@ class RecoveryTest(ClusterTest):
         waiting = self.running.job(job)
         self.assertEqual((waiting["state"], waiting["restarts"]), ("JOB_STATE_RECOVERING", 1))
         print(waiting["state_reason"], flush=True)
-        self.assertIn("b/cpu0", waiting["state_reason"])
+        self.assertRegex(waiting["state_reason"], r"b/cpu0: its agent is gone.*; waits for b/cpu0 \(not there\)$")
         self.running.cli("cancel", job)
         self.running.wait_for_state(job, "JOB_STATE_CANCELLED", 5)
 

@@ -1,0 +1,209 @@
+#include "runtime/model/model_shard.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "kernels/reference/reference_backend.h"
+
+namespace medley {
+namespace {
+
+using Boundary = ModelShard::Boundary;
+using Part = ParameterArena::Part;
+
+const TrainingShape kShape = {
+    .model = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6},
+    .sequence = 6, .global_batch_sequences = 2};
+constexpr int kMicroBatch = 2;
+
+Device OpenReference(Bytes limit = MiB(16)) {
+  absl::StatusOr<Device> device =
+      ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = limit});
+  REQUIRE(device.ok());
+  return *std::move(device);
+}
+
+std::vector<int32_t> Tokens(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> tokens(kMicroBatch * kShape.sequence);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kShape.model.vocabulary);
+  return tokens;
+}
+
+std::unique_ptr<ModelShard> Shard(Device& device, BlockRange blocks, const SlotCounts& slots) {
+  absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
+      device, {.shape = kShape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .slots = slots});
+  INFO(shard.status().ToString());
+  REQUIRE(shard.ok());
+  // Ten times GPT-2's deviation: gradients well above rounding.
+  for (const PlacedParameter& placed : (*shard)->arena().layout().parameters) {
+    std::vector<float> values(placed.spec.elements);
+    InitialiseParameter(placed.spec, 5, values.data());
+    if (placed.spec.initialisation == Initialisation::kNormal) {
+      for (float& value : values) value *= 10;
+    }
+    REQUIRE((*shard)->arena().Write(Part::kParameter, placed.spec.name, values).ok());
+  }
+  return *std::move(shard);
+}
+
+std::vector<float> Read(const ModelShard& shard, Part part, const std::string& name) {
+  ParameterArena& arena = const_cast<ModelShard&>(shard).arena();
+  std::vector<float> values(arena.layout().Find(name)->spec.elements);
+  REQUIRE(arena.Read(part, name, absl::MakeSpan(values)).ok());
+  return values;
+}
+
+// Mean loss of the micro-batch on the whole model.
+double LossOf(ModelShard& whole, Purpose purpose) {
+  REQUIRE(whole.SetTokens(0, Tokens(1)).ok());
+  REQUIRE(whole.SetTargets(0, Tokens(2)).ok());
+  REQUIRE(whole.Forward({}, purpose).ok());
+  return *whole.TakeLossSum() / (kShape.global_batch_sequences * kShape.sequence);
+}
+
+TEST_CASE("a shard allocates what the memory model says, to the byte, whatever it holds") {
+  const int blocks = kShape.model.blocks();
+  const int first = GENERATE_COPY(range(0, blocks));
+  const int end = GENERATE_COPY(range(first + 1, blocks + 1));
+  const int stash = GENERATE(1, 3);
+  CAPTURE(first, end, stash);
+  const SlotCounts slots = {.stash = stash, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
+                            .input_gradient = first > 0 ? 1 : 0, .output_gradient = end < blocks ? 1 : 0};
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> shard = Shard(device, {first, end}, slots);
+  CHECK(device.queue->allocated() == MemoryOf(kShape, {first, end}, kMicroBatch, slots).total());
+}
+
+TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
+  const BlockRange blocks = {0, kShape.model.blocks()};
+  const Bytes need = MemoryOf(kShape, blocks, kMicroBatch, {.stash = 1}).total();
+  Device device = OpenReference({need.value - 1});
+  const absl::Status status =
+      ModelShard::Create(device, {.shape = kShape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
+                                  .slots = {.stash = 1}}).status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
+                                                Catch::Contains("activations") && Catch::Contains("workspace"));
+  CHECK(device.queue->allocated() == Bytes{0});
+}
+
+TEST_CASE("parameters start the same whoever holds them") {
+  Device device = OpenReference();
+  const auto whole = ParameterArena::Create(device, kShape.model, {0, 4}), last = ParameterArena::Create(device, kShape.model, {2, 4});
+  REQUIRE((*whole)->Initialise(9).ok());
+  REQUIRE((*last)->Initialise(9).ok());
+  for (const PlacedParameter& placed : (*last)->layout().parameters) {
+    CAPTURE(placed.spec.name);
+    std::vector<float> a(placed.spec.elements), b(placed.spec.elements);
+    REQUIRE((*whole)->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(a)).ok());
+    REQUIRE((*last)->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(b)).ok());
+    CHECK(a == b);
+  }
+  std::vector<float> values(3);
+  CHECK(absl::IsNotFound((*last)->Write(Part::kParameter, "wpe.weight", values)));
+  CHECK(absl::IsInvalidArgument((*last)->Write(Part::kParameter, "ln_f.bias", values)));
+}
+
+TEST_CASE("gradients are the slopes of the loss, for every tensor") {
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(device, {0, kShape.model.blocks()}, {.stash = 1});
+  (void)LossOf(*whole, Purpose::kTrain);
+  REQUIRE(whole->Backward({}).ok());
+  std::mt19937_64 random(11);
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    const std::string& name = placed.spec.name;
+    CAPTURE(name);
+    const std::vector<float> gradient = Read(*whole, Part::kGradient, name), values = Read(*whole, Part::kParameter, name);
+    // Along a random direction of signs: one number for the whole tensor, well above the loss's rounding.
+    std::vector<float> direction(values.size());
+    double slope = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      direction[i] = random() % 2 == 0 ? 1.0f : -1.0f;
+      slope += static_cast<double>(gradient[i]) * direction[i];
+    }
+    constexpr float kStep = 1e-3f;
+    double losses[2];
+    for (const int side : {0, 1}) {
+      std::vector<float> moved = values;
+      for (size_t i = 0; i < values.size(); ++i) moved[i] += (side == 0 ? -kStep : kStep) * direction[i];
+      REQUIRE(whole->arena().Write(Part::kParameter, name, moved).ok());
+      losses[side] = LossOf(*whole, Purpose::kEvaluate);
+    }
+    REQUIRE(whole->arena().Write(Part::kParameter, name, values).ok());
+    CHECK((losses[1] - losses[0]) / (2 * kStep) == Approx(slope).epsilon(1e-2).margin(2e-4));
+  }
+}
+
+void CopyBoundary(Slice from, Slice to) {
+  std::memcpy(to.buffer->host_address() + to.offset_bytes, from.buffer->host_address() + from.offset_bytes,
+              static_cast<size_t>(from.elements) * sizeof(float));
+}
+
+TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the whole one, bit for bit") {
+  const int cut = GENERATE(1, 2, 3);
+  CAPTURE(cut);
+  const int blocks = kShape.model.blocks();
+  Device a = OpenReference(), b = OpenReference(), c = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(a, {0, blocks}, {.stash = 1});
+  const std::unique_ptr<ModelShard> front = Shard(b, {0, cut}, {.stash = 1, .output = 1, .output_gradient = 1});
+  const std::unique_ptr<ModelShard> back = Shard(c, {cut, blocks}, {.stash = 1, .input = 1, .input_gradient = 1});
+  const double loss = LossOf(*whole, Purpose::kTrain);
+  REQUIRE(whole->Backward({}).ok());
+
+  REQUIRE(front->SetTokens(0, Tokens(1)).ok());
+  REQUIRE(back->SetTargets(0, Tokens(2)).ok());
+  REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
+  CopyBoundary(front->BoundaryOf(Boundary::kOutput, 0), back->BoundaryOf(Boundary::kInput, 0));
+  REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
+  CHECK(*back->TakeLossSum() / (kShape.global_batch_sequences * kShape.sequence) == loss);
+  REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
+  CopyBoundary(back->BoundaryOf(Boundary::kInputGradient, 0), front->BoundaryOf(Boundary::kOutputGradient, 0));
+  REQUIRE(front->Backward({.output_gradient = 0}).ok());
+
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    const std::string& name = placed.spec.name;
+    CAPTURE(name);
+    const std::vector<float> want = Read(*whole, Part::kGradient, name);
+    const bool in_front = front->arena().layout().Find(name) != nullptr, in_back = back->arena().layout().Find(name) != nullptr;
+    if (in_front && in_back) {  // tied: each has its own part
+      const std::vector<float> x = Read(*front, Part::kGradient, name), y = Read(*back, Part::kGradient, name);
+      for (size_t i = 0; i < want.size(); ++i) CHECK(x[i] + y[i] == Approx(want[i]).margin(1e-6));
+    } else {
+      CHECK(Read(in_front ? *front : *back, Part::kGradient, name) == want);
+    }
+  }
+}
+
+TEST_CASE("gradients and losses add up over micro-batches, and an update starts them anew") {
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(device, {0, kShape.model.blocks()}, {.stash = 1});
+  const double loss = LossOf(*whole, Purpose::kTrain);
+  REQUIRE(whole->Backward({}).ok());
+  const std::vector<float> once = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
+  CHECK(LossOf(*whole, Purpose::kTrain) == loss);  // TakeLossSum began anew
+  REQUIRE(whole->Backward({}).ok());
+  const std::vector<float> twice = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
+  for (size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).margin(1e-6));
+
+  double squared = 0;
+  for (int segment = 0; segment < SegmentCount(kShape.model); ++segment) squared += *whole->SquaredGradientNorm(segment);
+  double want = 0;
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    for (const float value : Read(*whole, Part::kGradient, placed.spec.name)) want += static_cast<double>(value) * value;
+  }
+  CHECK(squared == Approx(want).epsilon(1e-6));
+
+  const std::vector<float> bias = Read(*whole, Part::kParameter, "ln_f.weight"), weight = Read(*whole, Part::kParameter, "wpe.weight");
+  REQUIRE(whole->ZeroGradients().ok());
+  REQUIRE(whole->UpdateParameters({.learning_rate = 0.1f, .weight_decay = 0.5f, .step = 1}).ok());
+  CHECK(Read(*whole, Part::kParameter, "ln_f.weight") == bias);  // no gradient, no decay on norms
+  const std::vector<float> decayed = Read(*whole, Part::kParameter, "wpe.weight");
+  for (size_t i = 0; i < weight.size(); ++i) CHECK(decayed[i] == Approx(weight[i] * 0.95f).epsilon(1e-6));
+  CHECK(*whole->SquaredGradientNorm(SegmentOfBlock(1)) == 0);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,110 @@
+#include "runtime/model/parameters.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+
+namespace medley {
+namespace {
+
+const GptConfig kConfig = {.layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
+
+TEST_CASE("a segment's size is the sum of its tensors, and the model's that of its segments") {
+  int64_t total = 0;
+  std::set<std::string> names;
+  for (int segment = 0; segment < SegmentCount(kConfig); ++segment) {
+    CAPTURE(segment);
+    int64_t elements = 0;
+    for (const ParameterSpec& tensor : SegmentParameters(kConfig, segment)) {
+      CAPTURE(tensor.name);
+      CHECK(names.insert(tensor.name).second);
+      int64_t product = 1;
+      for (const int64_t size : tensor.shape) product *= size;
+      CHECK(product == tensor.elements);
+      CHECK(tensor.decays == (tensor.shape.size() == 2));
+      elements += tensor.elements;
+    }
+    CHECK(elements == SegmentElements(kConfig, segment));
+    total += elements;
+  }
+  CHECK(total == ModelElements(kConfig));
+}
+
+TEST_CASE("the published GPT-2 has 124,439,808 parameters") {
+  CHECK(ModelElements({.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257,
+                       .context = 1024}) == 124'439'808);
+}
+
+TEST_CASE("a holder's segments and tensors lie one after another without a gap, for every range") {
+  const int blocks = kConfig.blocks();
+  const int first = GENERATE_COPY(range(0, blocks));
+  const int end = GENERATE_COPY(range(first + 1, blocks + 1));
+  CAPTURE(first, end);
+  const ParameterLayout layout = LayoutOf(kConfig, {first, end});
+  const bool has_tied = first == 0 || end == blocks;
+  CHECK(std::count(layout.segments.begin(), layout.segments.end(), kTiedSegment) == (has_tied ? 1 : 0));
+  CHECK(static_cast<int>(layout.segments.size()) == end - first + (has_tied ? 1 : 0));
+  CHECK(std::is_sorted(layout.segments.begin(), layout.segments.end()));
+  int64_t offset = 0;
+  for (const PlacedParameter& placed : layout.parameters) {
+    CHECK(placed.offset == offset);
+    CHECK(layout.Find(placed.spec.name)->offset == offset);
+    offset += placed.spec.elements;
+  }
+  CHECK(offset == layout.elements);
+  offset = 0;
+  for (size_t i = 0; i < layout.segments.size(); ++i) {
+    CHECK(layout.segment_offsets[i] == offset);
+    offset += SegmentElements(kConfig, layout.segments[i]);
+  }
+  CHECK(offset == layout.elements);
+  CHECK((layout.Find("wte.weight") != nullptr) == has_tied);
+  CHECK(layout.Find("no such tensor") == nullptr);
+}
+
+std::vector<float> Initial(const ParameterSpec& spec, uint64_t seed) {
+  std::vector<float> values(spec.elements);
+  InitialiseParameter(spec, seed, values.data());
+  return values;
+}
+
+TEST_CASE("a tensor's first values follow from name and seed alone") {
+  GptConfig deeper = kConfig;
+  deeper.context = 99;
+  const ParameterSpec spec = SegmentParameters(kConfig, SegmentOfBlock(2))[2];
+  REQUIRE(spec.name == "h.1.attn.c_attn.weight");
+  CHECK(Initial(spec, 7) == Initial(SegmentParameters(deeper, SegmentOfBlock(2))[2], 7));
+  CHECK(Initial(spec, 7) != Initial(spec, 8));
+  ParameterSpec other = spec;
+  other.name = "h.2.attn.c_attn.weight";
+  CHECK(Initial(spec, 7) != Initial(other, 7));
+  ParameterSpec shorter = spec;  // odd: the last of a pair is left out, the others stay
+  shorter.elements = 11;
+  const std::vector<float> values = Initial(spec, 7);
+  CHECK(Initial(shorter, 7) == std::vector<float>(values.begin(), values.begin() + 11));
+}
+
+TEST_CASE("normal tensors have GPT-2's mean and deviation, gains are one, biases zero", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{10}));
+  CAPTURE(seed);
+  const GptConfig config = {.layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 97, .context = 32};
+  for (const ParameterSpec& spec : SegmentParameters(config, SegmentOfBlock(3))) {
+    CAPTURE(spec.name);
+    const std::vector<float> values = Initial(spec, seed);
+    if (spec.initialisation != Initialisation::kNormal) {
+      const float want = spec.name.find("ln_") != std::string::npos && spec.name.ends_with("weight") ? 1.0f : 0.0f;
+      CHECK(values == std::vector<float>(values.size(), want));
+      continue;
+    }
+    double sum = 0, squares = 0;
+    for (const float value : values) sum += value, squares += static_cast<double>(value) * value;
+    const double count = static_cast<double>(values.size());
+    const double deviation = spec.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(2.0 * config.layers) : 0.02;
+    CHECK(std::abs(sum / count) < 5 * deviation / std::sqrt(count));
+    CHECK(std::sqrt(squares / count) == Approx(deviation).epsilon(5 / std::sqrt(2 * count)));
+  }
+}
+
+}  // namespace
+}  // namespace medley
