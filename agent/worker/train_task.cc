@@ -1,3 +1,5 @@
+#include <spdlog/spdlog.h>
+
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -154,6 +156,7 @@ class TrainTask final : public WorkerTask {
       if (!IsTraced(step, setup_.done_steps)) return;
       report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace()));
     };
+    reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
     if (!speaks) return reports;
     reports.validation = [report](int64_t step, double loss) {
       v1::WorkerEvent event;

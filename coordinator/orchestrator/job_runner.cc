@@ -46,6 +46,18 @@ absl::StatusOr<std::string> CheckpointToResume(const TrainingSpec& training, con
   return job.checkpoint_path();  // where the coordinator does not see the directory, its word stands
 }
 
+// The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too small. A pinned plan
+// needs its own.
+v1::JobSpec OnDevicesOf(const v1::ClusterSpec& cluster, v1::JobSpec spec) {
+  if (spec.has_plan()) return spec;
+  auto& devices = *spec.mutable_constraints()->mutable_devices();
+  devices.Clear();
+  for (const v1::Node& node : cluster.nodes()) {
+    for (const v1::Device& device : node.devices()) *devices.Add() = absl::StrCat(node.name(), "/", device.name());
+  }
+  return spec;
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id) {
@@ -96,20 +108,11 @@ Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSp
   return measurement.Complete({.spec = spec, .training = training, .devices = devices_});
 }
 
-v1::JobSpec JobRunner::OnGranted(v1::JobSpec spec) const {
-  if (spec.has_plan()) return spec;
-  auto& devices = *spec.mutable_constraints()->mutable_devices();
-  devices.Clear();
-  for (const ClusterDeviceLocation& device : devices_) *devices.Add() = FullName(device);
-  return spec;
-}
-
-absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& wish) {
-  const v1::JobSpec spec = OnGranted(wish);
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanJob(spec, training, measured.cluster);
+  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster);
 }
 
 RunOutcome JobRunner::OutcomeOf(const EpochEnd& end) {
@@ -128,12 +131,11 @@ RunOutcome JobRunner::Run() {
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(job->spec(), job_id_);
   if (!training.ok()) return refuse(training.status());
 
-  const v1::JobSpec spec = OnGranted(job->spec());
-  const Measurement::Result measured = Measure(spec, *training);
+  const Measurement::Result measured = Measure(job->spec(), *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
-  const absl::StatusOr<PlannedJob> planned = PlanJob(spec, *training, measured.cluster);
+  const absl::StatusOr<PlannedJob> planned = PlanJob(OnDevicesOf(measured.cluster, job->spec()), *training, measured.cluster);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }

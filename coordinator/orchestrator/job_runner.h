@@ -48,8 +48,6 @@ class JobRunner {
 
  private:
   EpochEnd RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks, absl::Duration prepare_timeout);
-  // The spec with the granted devices as its constraint: of those that it names some may be gone.
-  v1::JobSpec OnGranted(v1::JobSpec spec) const;
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
   absl::StatusOr<std::vector<EpochTask>> TrainingTasks(const v1::Job& job, const TrainingSpec& training,
                                                        const PlannedJob& planned, uint64_t epoch);

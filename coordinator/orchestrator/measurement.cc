@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/problem/planning_problem.h"
@@ -91,21 +92,38 @@ EpochEnd Measurement::ProbeLink(const ClusterDeviceLocation& a, const ClusterDev
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
-  const v1::ConstraintSpec constraints = EffectiveConstraints(request.spec);
+  v1::ConstraintSpec constraints = EffectiveConstraints(request.spec);
+  constraints.clear_devices();  // those of the request are the ones
   const auto collected = [&]() -> absl::StatusOr<std::vector<MissingProfile>> {
     ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, Collect(request));
     return MissingProfiles(request.training, constraints, cluster);
   };
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
   if (!missing.ok()) return {Failed(missing.status()), {}};
+  std::set<std::string> too_small;  // device kinds
+  EpochEnd too_small_end;
   for (const MissingProfile& what : *missing) {
     progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
     const auto device = std::find_if(request.devices.begin(), request.devices.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
     if (device == request.devices.end()) return {Failed(absl::InternalError("a profile of an unknown device")), {}};
     const EpochEnd end = Profile(request, *device, what.micro_batch_sizes);
+    // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others.
+    if (absl::IsResourceExhausted(end.status)) {
+      progress_(absl::StrCat(what.device, " is left out: ", end.status.message()));
+      too_small.insert(what.device_kind);
+      too_small_end = end;
+      continue;
+    }
     if (!end.status.ok()) return {end, {}};
   }
+  MeasurementRequest fitting = request;
+  std::erase_if(fitting.devices, [&](const auto& device) { return too_small.count(device.device.kind) > 0; });
+  if (fitting.devices.empty()) return {too_small_end, {}};
+  return MeasureLinks(fitting);
+}
+
+Measurement::Result Measurement::MeasureLinks(const MeasurementRequest& request) {
   for (size_t i = 0; i < request.devices.size(); ++i) {
     for (size_t j = i + 1; j < request.devices.size(); ++j) {
       const ClusterDeviceLocation &a = request.devices[i], &b = request.devices[j];

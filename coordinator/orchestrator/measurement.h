@@ -26,7 +26,7 @@ struct MeasurementRequest {
 //
 // Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one epoch of tasks and lets it be
 // aborted from outside.
-// Errors: those of the tasks, naming the device; the store's.
+// Errors: those of the tasks, naming the device; the store's; ResourceExhausted if every device is too small.
 class Measurement {
  public:
   using RunEpoch = std::function<EpochEnd(std::vector<EpochTask>, const EpochRun::Callbacks&)>;
@@ -35,12 +35,13 @@ class Measurement {
 
   struct Result {
     EpochEnd end;             // OK: `cluster` is complete
-    v1::ClusterSpec cluster;
+    v1::ClusterSpec cluster;  // without the devices that are too small for any part of the job
   };
   Result Complete(const MeasurementRequest& request);
 
  private:
   EpochEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
+  Result MeasureLinks(const MeasurementRequest& request);
   EpochEnd ProbeLink(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
   absl::StatusOr<v1::ClusterSpec> Collect(const MeasurementRequest& request);
 

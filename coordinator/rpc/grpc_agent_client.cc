@@ -12,6 +12,8 @@
 namespace medley {
 namespace {
 
+constexpr int kKeepaliveMilliseconds = 3000;
+
 class GrpcRunningTask final : public RunningTask {
  public:
   GrpcRunningTask(std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request,
@@ -47,6 +49,10 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
   if (stub == nullptr) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+    // A host that vanishes resets no connection: calls to it fail within twice this.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     stub = v1::Agent::NewStub(grpc::CreateCustomChannel(agent_address, grpc::InsecureChannelCredentials(), arguments));
   }
   return stub;

@@ -92,13 +92,13 @@ absl::Status CheckSameTraining(const CheckpointManifest& manifest, const Trainin
 
 }  // namespace
 
-absl::StatusOr<std::string> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
                                            UnitExecutor& executor, const std::vector<int>& owned_segments) {
   const GptConfig& config = spec.shape.model;
   const int segments = SegmentCount(config);
   const std::string directory = CheckpointDirectory(spec.checkpoint_directory, step);
   std::vector<double> numbers(segments * kNumbersPerSegment + 1);  // the last one counts failures
-  absl::Status failure;
+  absl::Status failure, tidied;
   for (const int segment : owned_segments) {
     const absl::StatusOr<FileRecord> record = SaveSegment(directory, segment, config, shard);
     if (!record.ok()) {
@@ -116,13 +116,13 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainingSpec& spec, int64_t ste
           segment, absl::MakeConstSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment)));
     }
     failure = CommitManifest(spec.checkpoint_directory, manifest);
-    if (failure.ok()) failure = RemoveOldCheckpoints(spec.checkpoint_directory, spec.checkpoint_keep).status();
+    if (failure.ok()) tidied = RemoveOldCheckpoints(spec.checkpoint_directory, spec.checkpoint_keep).status();
   }
   double failures = failure.ok() ? 0 : 1;
   RETURN_IF_ERROR(executor.SumOverUnits({&failures, 1}));
   if (!failure.ok()) return failure;
   if (failures > 0) return absl::AbortedError("another unit could not write its part");
-  return directory;
+  return SavedCheckpoint{directory, tidied};
 }
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {

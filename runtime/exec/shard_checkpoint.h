@@ -13,9 +13,13 @@
 namespace medley {
 
 // Writes what `step` left: each unit the segments it owns; then, once all are on disk, unit 0 the manifest, and it removes
-// what the job's keep rule does not keep. All units call it together. Returns the checkpoint's directory.
+// what the job's keep rule does not keep. All units call it together.
 // If one unit fails, all return an error and there is no manifest; the message of the one that failed has the cause.
-absl::StatusOr<std::string> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
+struct SavedCheckpoint {
+  std::string directory;
+  absl::Status tidied;  // of removing old ones, on unit 0; the new one is complete whatever it says
+};
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
                                            UnitExecutor& executor, const std::vector<int>& owned_segments);
 
 // Loads parameters and moments of every segment that `shard` holds.

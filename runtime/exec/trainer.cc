@@ -1,5 +1,6 @@
 #include "runtime/exec/trainer.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/exec/shard_checkpoint.h"
@@ -18,9 +19,12 @@ absl::Status Train(const TrainingSpec& spec, int64_t done_steps, ModelShard& sha
       if (reports.validation) reports.validation(step, *loss);
     }
     if (!spec.checkpoint_directory.empty() && (last || step % spec.checkpoint_every_steps == 0)) {
-      const absl::StatusOr<std::string> directory = SaveCheckpoint(spec, step, shard, executor, owned_segments);
-      if (!directory.ok()) return Annotate(directory.status(), absl::StrFormat("checkpoint of step %d", step));
-      if (reports.checkpoint) reports.checkpoint(step, *directory);
+      const absl::StatusOr<SavedCheckpoint> saved = SaveCheckpoint(spec, step, shard, executor, owned_segments);
+      if (!saved.ok()) return Annotate(saved.status(), absl::StrFormat("checkpoint of step %d", step));
+      if (reports.checkpoint) reports.checkpoint(step, saved->directory);
+      if (!saved->tidied.ok() && reports.warning) {
+        reports.warning(absl::StrCat("old checkpoints stay: ", saved->tidied.message()));
+      }
     }
   }
   return absl::OkStatus();

@@ -14,6 +14,7 @@ struct TrainerReports {
   std::function<void(int64_t step, const StepOutcome&)> step;
   std::function<void(int64_t step, double loss)> validation;
   std::function<void(int64_t step, const std::string& directory)> checkpoint;  // it is complete
+  std::function<void(const std::string& text)> warning;
 };
 
 // Trains from the step after `done_steps` to the job's last: steps, validations and checkpoints as the job says. All units of

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the Python test of this program's name, or the one that is given, on the four programs side by side in a folder
-# of their own: they look for each other beside /proc/self/exe, so links will not do.
+# Runs the Python test of this program's name, with the arguments of this one, on the four programs side by side in a
+# folder of their own: they look for each other beside /proc/self/exe, so links will not do.
 set -euo pipefail
 [[ -d $0.runfiles ]] && cd "$0.runfiles/${TEST_WORKSPACE:-medley}"
 if [[ -z ${TEST_TMPDIR:-} ]]; then
