@@ -27,8 +27,8 @@ struct DeviceTimes {
   double copy_bytes_per_parameter = 0;
 };
 
-// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): medians over repetitions, after a warm-up, until
-// they are steady or a second a pass is spent. Two layers are timed together, so that weights come from memory as they
+// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): lower quartiles over repetitions, after a warm-up, until
+// there are enough or two seconds are spent. Two layers are timed together, so that weights come from memory as they
 // do in a whole model. Blocks; the device should have nothing else to do.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,

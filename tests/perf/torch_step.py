@@ -41,7 +41,7 @@ class Gpt2(nn.Module):
         for block in self.blocks:
             x = block(x, mask)
         logits = self.norm(x) @ self.tokens.weight.T
-        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+        return F.cross_entropy(logits.view(-1, VOCABULARY), targets.reshape(-1))
 
 
 def main():
