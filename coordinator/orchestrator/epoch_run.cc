@@ -146,10 +146,15 @@ EpochEnd EpochRun::RootCause() {
     const int rank_a = a.task < 0 ? -1 : Rank(a.status), rank_b = b.task < 0 ? -1 : Rank(b.status);
     return rank_a < rank_b;
   });
+  std::vector<std::string> unreachable;
+  for (const Failure& failure : failures_) {
+    if (failure.agent_unreachable) unreachable.push_back(failure.device);
+  }
   const std::string where = cause->device.empty() ? "" : cause->device;
   return {.status = where.empty() ? cause->status : Annotate(cause->status, where),
           .device = cause->device,
-          .agent_unreachable = cause->agent_unreachable};
+          .agent_unreachable = cause->agent_unreachable,
+          .unreachable_devices = std::move(unreachable)};
 }
 
 }  // namespace medley

@@ -23,6 +23,7 @@ struct EpochEnd {
   absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
   std::string device;    // whose failure it was; empty if nobody's
   bool agent_unreachable = false;  // the agent of `device` itself is gone, not only its worker
+  std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
 };
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end. The first

@@ -228,7 +228,7 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
   }
   JobEvent event = outcome.event;
   cluster_.Release(job_id);
-  if (outcome.end.agent_unreachable) suspect_nodes_.insert(NodeOf(outcome.end.device));
+  for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
   if (event == JobEvent::kWaitForDevices) {
     std::vector<std::string>& tried = tried_in_vain_[job_id];
     tried.clear();
