@@ -25,8 +25,10 @@ absl::Status FromUcs(ucs_status_t status, const std::string& doing) {
     case UCS_ERR_TIMED_OUT:
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_IO_ERROR:
+    case UCS_ERR_SHMEM_SEGMENT:  // the segment of a peer that has just died cannot be attached
       return absl::UnavailableError(what);
     default:
+      if (UCS_IS_LINK_ERROR(status) || UCS_IS_ENDPOINT_ERROR(status)) return absl::UnavailableError(what);
       return absl::InternalError(what);
   }
 }
