@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/device/device.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 // How long a device takes for each kind of block: real passes of real shards, timed.
 namespace medley {

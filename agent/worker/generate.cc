@@ -20,7 +20,7 @@ using Part = ParameterArena::Part;
 class Generator {
  public:
   static absl::StatusOr<std::unique_ptr<Generator>> Create(Device& device, const std::string& directory,
-                                                           const GptConfig& config, int sequence) {
+                                                           const ModelConfig& config, int sequence) {
     std::unique_ptr<Generator> generator(new Generator(device, config, sequence));
     ASSIGN_OR_RETURN(generator->trunk_, generator->MakeShard({0, config.head_block()}, directory));
     ASSIGN_OR_RETURN(generator->head_, generator->MakeShard({config.head_block(), config.blocks()}, directory));
@@ -43,7 +43,7 @@ class Generator {
     const ParameterArena& arena = head_->arena();
     RETURN_IF_ERROR(device_.ops->LayerNormForward(
         {.x = x, .gamma = arena.Tensor(Part::kParameter, "ln_f.weight"), .beta = arena.Tensor(Part::kParameter, "ln_f.bias"),
-         .y = normed, .mean = mean, .rstd = rstd, .rows = 1, .columns = C, .epsilon = config_.layer_norm_epsilon}));
+         .y = normed, .mean = mean, .rstd = rstd, .rows = 1, .columns = C, .epsilon = config_.norm_epsilon}));
     RETURN_IF_ERROR(device_.ops->Matmul({.a = normed, .b = arena.Tensor(Part::kParameter, "wte.weight"), .c = logits, .m = 1,
                                          .n = config_.vocabulary, .k = C, .transpose_b = Transpose::kYes}));
     std::vector<float> values(config_.vocabulary);
@@ -54,7 +54,7 @@ class Generator {
   }
 
  private:
-  Generator(Device& device, const GptConfig& config, int sequence)
+  Generator(Device& device, const ModelConfig& config, int sequence)
       : device_(device), config_(config), sequence_(sequence) {}
 
   absl::StatusOr<std::unique_ptr<ModelShard>> MakeShard(BlockRange blocks, const std::string& directory) {
@@ -67,7 +67,7 @@ class Generator {
   }
 
   Device& device_;
-  const GptConfig config_;
+  const ModelConfig config_;
   const int sequence_;
   std::unique_ptr<ModelShard> trunk_, head_;
   std::unique_ptr<Buffer> scratch_;
@@ -84,7 +84,7 @@ int32_t Sample(const std::vector<float>& logits, const GenerateOptions& options,
   return ids[std::discrete_distribution<int>(weights.begin(), weights.end())(random)];
 }
 
-absl::Status CheckOptions(const GenerateOptions& options, const GptConfig& config) {
+absl::Status CheckOptions(const GenerateOptions& options, const ModelConfig& config) {
   if (options.prompt.empty()) return absl::InvalidArgumentError("--prompt: empty; give at least one character");
   if (options.tokens < 1) return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d, at least 1", options.tokens));
   if (!(options.temperature >= 0)) {
@@ -102,7 +102,7 @@ absl::Status CheckOptions(const GenerateOptions& options, const GptConfig& confi
 }  // namespace
 
 absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void(int32_t)>& emit) {
-  ASSIGN_OR_RETURN(const GptConfig config, ReadGptConfig(options.model_directory));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model_directory));
   RETURN_IF_ERROR(CheckOptions(options, config));
   const int64_t wanted = static_cast<int64_t>(options.prompt.size()) + options.tokens;
   const int sequence = static_cast<int>(std::min<int64_t>(config.context, wanted));

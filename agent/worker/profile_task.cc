@@ -56,9 +56,9 @@ class ProfileWorkerTask final : public WorkerTask {
 
 absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request, const WorkerSite& site) {
   const v1::ProfileTask& profile = request.profile();
-  std::optional<GptConfig> config;
+  std::optional<ModelConfig> config;
   if (!profile.spec().model().hugging_face().empty()) {
-    ASSIGN_OR_RETURN(config, ReadGptConfig(profile.spec().model().hugging_face()));
+    ASSIGN_OR_RETURN(config, ReadModelConfig(profile.spec().model().hugging_face()));
   }
   ASSIGN_OR_RETURN(TrainingSpec spec, DecodeJobSpec(profile.spec(), "", config));
   std::vector<int> sizes(profile.micro_batch_sizes().begin(), profile.micro_batch_sizes().end());

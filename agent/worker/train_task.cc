@@ -99,9 +99,9 @@ class TrainTask final : public WorkerTask {
  private:
   absl::Status ReadRequest(const v1::PrepareRequest& request) {
     const v1::TrainTask& train = request.train();
-    std::optional<GptConfig> config;
+    std::optional<ModelConfig> config;
     if (!train.spec().model().hugging_face().empty()) {
-      ASSIGN_OR_RETURN(config, ReadGptConfig(train.spec().model().hugging_face()));
+      ASSIGN_OR_RETURN(config, ReadModelConfig(train.spec().model().hugging_face()));
     }
     ASSIGN_OR_RETURN(setup_.spec, DecodeJobSpec(train.spec(), train.job_id(), config));
     ASSIGN_OR_RETURN(setup_.plan, DecodePlan(train.plan()));
@@ -138,7 +138,7 @@ class TrainTask final : public WorkerTask {
   }
 
   absl::Status OpenData() {
-    const GptConfig& config = setup_.spec.shape.model;
+    const ModelConfig& config = setup_.spec.shape.model;
     const BlockRange blocks = setup_.plan.units[setup_.unit].blocks;
     if (!blocks.contains(config.embedding_block()) && !blocks.contains(config.head_block())) {
       windows_ = std::make_unique<NoWindows>();

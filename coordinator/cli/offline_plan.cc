@@ -11,9 +11,9 @@
 namespace medley {
 
 absl::StatusOr<v1::PlanReport> PlanOffline(const v1::JobSpec& spec, const v1::ClusterSpec& cluster) {
-  std::optional<GptConfig> config;
+  std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
-    ASSIGN_OR_RETURN(config, ReadGptConfig(spec.model().hugging_face()));
+    ASSIGN_OR_RETURN(config, ReadModelConfig(spec.model().hugging_face()));
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(PlannedJob planned, PlanJob(spec, training, cluster));

@@ -61,9 +61,9 @@ v1::JobSpec OnDevicesOf(const v1::ClusterSpec& cluster, v1::JobSpec spec) {
 }  // namespace
 
 absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id) {
-  std::optional<GptConfig> config;
+  std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
-    absl::StatusOr<GptConfig> read = ReadGptConfig(spec.model().hugging_face());
+    absl::StatusOr<ModelConfig> read = ReadModelConfig(spec.model().hugging_face());
     if (!read.ok()) return absl::InvalidArgumentError(absl::StrCat("model.hugging_face: ", read.status().message()));
     config = *read;
   }

@@ -69,7 +69,7 @@ class Generator {
     cost.norm_seconds_per_parameter = Real(0, 0.5) / parameters;
     cost.workspace = Bytes{Integer(0, 1000)};
     cost.copy_bytes_per_parameter = Integer(0, 1) * Real(0, 4);
-    const GptConfig& model = problem_.shape.model;
+    const ModelConfig& model = problem_.shape.model;
     const SlotCounts all = {.stash = problem_.shape.global_batch_sequences};
     const Bytes whole = MemoryOf(problem_.shape, {0, model.blocks()}, 1, all).total();
     const double share = tight ? Real(0.1, 1.2) : 100;

@@ -50,7 +50,7 @@ SlotCounts SlotsOf(const SearchTables::Stage& stage) {
 
 SearchTables::SearchTables(const PlanningProblem& problem)
     : problem_(problem), blocks_(problem.shape.model.blocks()) {
-  const GptConfig& config = problem.shape.model;
+  const ModelConfig& config = problem.shape.model;
   FindClasses();
   tied_ = SegmentElements(config, kTiedSegment);
   untied_before_.push_back(0);

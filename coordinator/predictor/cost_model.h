@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "runtime/base/bytes.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/plan/plan.h"
 #include "runtime/tensor/dtype.h"
 

@@ -73,7 +73,7 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
 StepSimulator::UnitCost StepSimulator::CostOf(const StepProgram& program, const Unit& unit, int device,
                                               int size) const {
   const DeviceCost& cost = problem_.devices[device];
-  const GptConfig& config = problem_.shape.model;
+  const ModelConfig& config = problem_.shape.model;
   UnitCost result{.device = device};
   for (int block = unit.blocks.first; block < unit.blocks.end; ++block) {
     const BlockTimes& times = cost.times[size];

@@ -157,7 +157,7 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
 }  // namespace
 
 std::string ShapeKey(const TrainingSpec& spec) {
-  const GptConfig& model = spec.shape.model;
+  const ModelConfig& model = spec.shape.model;
   return absl::StrCat("gpt2 hidden=", model.hidden, " heads=", model.heads, " ff=", model.feed_forward,
                       " vocabulary=", model.vocabulary, " sequence=", spec.shape.sequence,
                       " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");

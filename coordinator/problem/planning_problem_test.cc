@@ -177,8 +177,8 @@ TEST_CASE("the shape key tells apart whatever changes a block's time, and nothin
   deeper.shape.global_batch_sequences = 64;
   CHECK(ShapeKey(deeper) == key);
   std::set<std::string> keys = {key};
-  for (int GptConfig::*member :
-       {&GptConfig::hidden, &GptConfig::heads, &GptConfig::feed_forward, &GptConfig::vocabulary}) {
+  for (int ModelConfig::*member :
+       {&ModelConfig::hidden, &ModelConfig::heads, &ModelConfig::feed_forward, &ModelConfig::vocabulary}) {
     TrainingSpec other = Spec();
     other.shape.model.*member *= 2;
     keys.insert(ShapeKey(other));

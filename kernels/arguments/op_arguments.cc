@@ -1,9 +1,12 @@
 #include "kernels/arguments/op_arguments.h"
 
-#include <initializer_list>
+#include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/op_slices.h"
+#include "runtime/device/uniform_ops.h"
 
 namespace medley {
 namespace {
@@ -13,205 +16,167 @@ struct Size {
   int64_t value;
 };
 
-struct Operand {
-  const char* name;
-  const Slice& slice;
-  int64_t needed;  // elements
-  int64_t element_bytes = 4;
-};
+using Sizes = absl::InlinedVector<Size, 5>;
 
-absl::Status CheckOperand(const char* op, const Operand& operand) {
-  const Slice& slice = operand.slice;
+// The sizes of each op, none of which may be negative.
+Sizes SizesOf(const MatmulArgs& args) { return {{"m", args.m}, {"n", args.n}, {"k", args.k}}; }
+template <typename Args>
+Sizes RowSizes(const Args& args) {
+  return {{"rows", args.rows}, {"columns", args.columns}};
+}
+Sizes SizesOf(const LayerNormForwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const LayerNormBackwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const RmsNormForwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const RmsNormBackwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const SwiGluForwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const SwiGluBackwardArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const SumRowsArgs& args) { return RowSizes(args); }
+Sizes SizesOf(const RotaryArgs& args) {
+  return {{"batch", args.batch},
+          {"sequence", args.sequence},
+          {"rotated_heads", args.rotated_heads},
+          {"row_heads", args.row_heads},
+          {"head_size", args.head_size}};
+}
+template <typename Args>
+Sizes AttentionSizes(const Args& args) {
+  return {{"batch", args.batch},
+          {"sequence", args.sequence},
+          {"heads", args.heads},
+          {"key_value_heads", args.key_value_heads},
+          {"head_size", args.head_size}};
+}
+Sizes SizesOf(const AttentionForwardArgs& args) { return AttentionSizes(args); }
+Sizes SizesOf(const AttentionBackwardArgs& args) { return AttentionSizes(args); }
+template <typename Args>
+Sizes EmbeddingSizes(const Args& args) {
+  return {{"batch", args.batch}, {"sequence", args.sequence}, {"columns", args.columns}};
+}
+Sizes SizesOf(const EmbeddingForwardArgs& args) { return EmbeddingSizes(args); }
+Sizes SizesOf(const EmbeddingBackwardArgs& args) { return EmbeddingSizes(args); }
+Sizes SizesOf(const HeadLossArgs& args) {
+  return {{"rows", args.rows}, {"columns", args.columns}, {"vocabulary", args.vocabulary}};
+}
+Sizes SizesOf(const AdamWArgs& args) { return {}; }
+template <typename Args>
+Sizes SizesOf(const Args& args) {
+  return {{"elements", args.elements}};
+}
+
+absl::Status Invalid(OpKind op, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(NameOf(op), ": ", what));
+}
+
+absl::Status CheckSlice(OpKind op, const OpSlice& operand) {
+  const Slice& slice = *operand.slice;
+  const int64_t element_bytes = SizeOf(operand.dtype).value;
   if (slice.buffer == nullptr) {
-    if (operand.needed == 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(op, ": ", operand.name, " has no buffer"));
+    if (operand.elements == 0) return absl::OkStatus();
+    return Invalid(op, absl::StrCat(operand.name, " has no buffer"));
   }
-  if (slice.offset_bytes < 0 || slice.elements < 0 || slice.offset_bytes % operand.element_bytes != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        op, ": ", operand.name, " starts at byte ", slice.offset_bytes, " with ", slice.elements,
-        " elements; the offset must be a multiple of ", operand.element_bytes, ", neither negative"));
+  if (slice.offset_bytes < 0 || slice.elements < 0 || slice.offset_bytes % element_bytes != 0) {
+    return Invalid(op, absl::StrCat(operand.name, " starts at byte ", slice.offset_bytes, " with ",
+                                    slice.elements, " elements; the offset must be a multiple of ",
+                                    element_bytes, ", neither negative"));
   }
-  if (slice.elements < operand.needed) {
-    return absl::OutOfRangeError(absl::StrCat(op, ": ", operand.name, " has ", slice.elements,
-                                              " elements, the shape needs ", operand.needed));
+  if (slice.elements < operand.elements) {
+    return absl::OutOfRangeError(absl::StrCat(NameOf(op), ": ", operand.name, " has ", slice.elements,
+                                              " elements, the shape needs ", operand.elements));
   }
   // Divides instead of multiplying, which could overflow for absurd sizes.
   const int64_t size_bytes = slice.buffer->size().value;
-  if (slice.offset_bytes > size_bytes ||
-      slice.elements > (size_bytes - slice.offset_bytes) / operand.element_bytes) {
-    return absl::OutOfRangeError(absl::StrCat(op, ": ", operand.name, " is ", slice.elements, " elements of ",
-                                              operand.element_bytes, " B at byte ", slice.offset_bytes,
-                                              ", past the end of its buffer of ", size_bytes, " B"));
+  if (slice.offset_bytes > size_bytes || slice.elements > (size_bytes - slice.offset_bytes) / element_bytes) {
+    return absl::OutOfRangeError(absl::StrCat(
+        NameOf(op), ": ", operand.name, " is ", slice.elements, " elements of ", element_bytes, " B at byte ",
+        slice.offset_bytes, ", past the end of its buffer of ", size_bytes, " B"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckSizes(const char* op, std::initializer_list<Size> sizes) {
-  for (const Size& size : sizes) {
-    if (size.value < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(op, ": ", size.name, " is ", size.value, ", must be 0 or more"));
+// What an op demands beyond sizes and slices.
+template <typename Args>
+absl::Status CheckMore(const Args& args) {
+  return absl::OkStatus();
+}
+
+absl::Status CheckMore(const MatmulArgs& args) {
+  if (args.epilogue != Epilogue::kNone && args.store == Store::kAdd) {
+    return Invalid(KindOf(args), "an epilogue needs Store::kOverwrite");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMore(const RotaryArgs& args) {
+  if (args.head_size % 2 != 0)
+    return Invalid(KindOf(args), absl::StrCat("head_size is ", args.head_size, ", must be even"));
+  if (args.rotated_heads > args.row_heads) {
+    return Invalid(KindOf(args), absl::StrCat("rotated_heads is ", args.rotated_heads,
+                                              ", must be at most row_heads, ", args.row_heads));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Args>
+absl::Status CheckHeads(const Args& args) {
+  if (args.heads == 0 ? args.key_value_heads == 0
+                      : args.key_value_heads > 0 && args.heads % args.key_value_heads == 0) {
+    return absl::OkStatus();
+  }
+  return Invalid(KindOf(args), absl::StrCat("key_value_heads is ", args.key_value_heads,
+                                            ", must divide heads, ", args.heads));
+}
+absl::Status CheckMore(const AttentionForwardArgs& args) { return CheckHeads(args); }
+absl::Status CheckMore(const AttentionBackwardArgs& args) { return CheckHeads(args); }
+
+absl::Status CheckMore(const HeadLossArgs& args) {
+  if (args.rows > 0 && args.vocabulary == 0)
+    return Invalid(KindOf(args), "vocabulary is 0, must be 1 or more");
+  if (args.dx.empty() != args.dweight.empty()) {
+    return Invalid(KindOf(args), "dx and dweight must be both given or both empty");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMore(const CastArgs& args) {
+  for (const Dtype dtype : {args.from, args.to}) {
+    if (dtype != Dtype::kF32 && dtype != Dtype::kBf16) {
+      return Invalid(KindOf(args),
+                     absl::StrCat("cannot cast ", std::string(NameOf(dtype)), ", only f32 and bf16"));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckOperands(const char* op, std::initializer_list<Operand> operands) {
-  for (const Operand& operand : operands) RETURN_IF_ERROR(CheckOperand(op, operand));
+absl::Status CheckMore(const AdamWArgs& args) {
+  if (args.step < 1) return Invalid(KindOf(args), absl::StrCat("step is ", args.step, ", must be 1 or more"));
+  int64_t end = 0;
+  for (const AdamWRange& range : args.ranges) {
+    if (range.first < end || range.elements < 0) {
+      return Invalid(KindOf(args), absl::StrCat("a range of ", range.elements, " elements from ", range.first,
+                                                " follows one that ends at ", end,
+                                                "; ranges must ascend, not overlap, not be negative"));
+    }
+    end = range.first + range.elements;
+  }
+  return absl::OkStatus();
+}
+
+template <typename Args>
+absl::Status Check(Args args) {
+  for (const Size& size : SizesOf(args)) {
+    if (size.value < 0)
+      return Invalid(KindOf(args), absl::StrCat(size.name, " is ", size.value, ", must be 0 or more"));
+  }
+  RETURN_IF_ERROR(CheckMore(args));
+  for (const OpSlice& slice : SlicesOf(args)) RETURN_IF_ERROR(CheckSlice(KindOf(args), slice));
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckArguments(const MatmulArgs& args) {
-  const char* op = "Matmul";
-  RETURN_IF_ERROR(CheckSizes(op, {{"m", args.m}, {"n", args.n}, {"k", args.k}}));
-  if (!args.bias.empty()) RETURN_IF_ERROR(CheckOperand(op, {"bias", args.bias, args.n}));
-  return CheckOperands(
-      op, {{"a", args.a, args.m * args.k}, {"b", args.b, args.k * args.n}, {"c", args.c, args.m * args.n}});
-}
-
-absl::Status CheckArguments(const LayerNormForwardArgs& args) {
-  const char* op = "LayerNormForward";
-  RETURN_IF_ERROR(CheckSizes(op, {{"rows", args.rows}, {"columns", args.columns}}));
-  const int64_t elements = args.rows * args.columns;
-  return CheckOperands(op, {{"x", args.x, elements},
-                            {"gamma", args.gamma, args.columns},
-                            {"beta", args.beta, args.columns},
-                            {"y", args.y, elements},
-                            {"mean", args.mean, args.rows},
-                            {"rstd", args.rstd, args.rows}});
-}
-
-absl::Status CheckArguments(const LayerNormBackwardArgs& args) {
-  const char* op = "LayerNormBackward";
-  RETURN_IF_ERROR(CheckSizes(op, {{"rows", args.rows}, {"columns", args.columns}}));
-  const int64_t elements = args.rows * args.columns;
-  return CheckOperands(op, {{"dy", args.dy, elements},
-                            {"x", args.x, elements},
-                            {"gamma", args.gamma, args.columns},
-                            {"mean", args.mean, args.rows},
-                            {"rstd", args.rstd, args.rows},
-                            {"dx", args.dx, elements},
-                            {"dgamma", args.dgamma, args.columns},
-                            {"dbeta", args.dbeta, args.columns}});
-}
-
-absl::Status CheckArguments(const GeluForwardArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("GeluForward", {{"elements", args.elements}}));
-  return CheckOperands("GeluForward", {{"x", args.x, args.elements}, {"y", args.y, args.elements}});
-}
-
-absl::Status CheckArguments(const GeluBackwardArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("GeluBackward", {{"elements", args.elements}}));
-  return CheckOperands(
-      "GeluBackward",
-      {{"x", args.x, args.elements}, {"dy", args.dy, args.elements}, {"dx", args.dx, args.elements}});
-}
-
-absl::Status CheckArguments(const AttentionForwardArgs& args) {
-  const char* op = "AttentionForward";
-  RETURN_IF_ERROR(CheckSizes(op, {{"batch", args.batch},
-                                  {"sequence", args.sequence},
-                                  {"heads", args.heads},
-                                  {"head_size", args.head_size}}));
-  const int64_t rows = args.batch * args.heads * args.sequence;
-  const int64_t elements = rows * args.head_size;
-  return CheckOperands(op, {{"qkv", args.qkv, 3 * elements},
-                            {"out", args.out, elements},
-                            {"log_sum_exp", args.log_sum_exp, rows}});
-}
-
-absl::Status CheckArguments(const AttentionBackwardArgs& args) {
-  const char* op = "AttentionBackward";
-  RETURN_IF_ERROR(CheckSizes(op, {{"batch", args.batch},
-                                  {"sequence", args.sequence},
-                                  {"heads", args.heads},
-                                  {"head_size", args.head_size}}));
-  const int64_t rows = args.batch * args.heads * args.sequence;
-  const int64_t elements = rows * args.head_size;
-  return CheckOperands(op, {{"qkv", args.qkv, 3 * elements},
-                            {"out", args.out, elements},
-                            {"log_sum_exp", args.log_sum_exp, rows},
-                            {"dout", args.dout, elements},
-                            {"dqkv", args.dqkv, 3 * elements}});
-}
-
-absl::Status CheckArguments(const EmbeddingForwardArgs& args) {
-  const char* op = "EmbeddingForward";
-  RETURN_IF_ERROR(
-      CheckSizes(op, {{"batch", args.batch}, {"sequence", args.sequence}, {"columns", args.columns}}));
-  const int64_t tokens = args.batch * args.sequence;
-  const int64_t positions = args.batch == 0 ? 0 : args.sequence;
-  return CheckOperands(op, {{"tokens", args.tokens, tokens},
-                            {"token_embedding", args.token_embedding, tokens == 0 ? 0 : args.columns},
-                            {"position_embedding", args.position_embedding, positions * args.columns},
-                            {"y", args.y, tokens * args.columns}});
-}
-
-absl::Status CheckArguments(const EmbeddingBackwardArgs& args) {
-  const char* op = "EmbeddingBackward";
-  RETURN_IF_ERROR(
-      CheckSizes(op, {{"batch", args.batch}, {"sequence", args.sequence}, {"columns", args.columns}}));
-  const int64_t tokens = args.batch * args.sequence;
-  const int64_t positions = args.batch == 0 ? 0 : args.sequence;
-  return CheckOperands(op, {{"tokens", args.tokens, tokens},
-                            {"dy", args.dy, tokens * args.columns},
-                            {"d_token_embedding", args.d_token_embedding, tokens == 0 ? 0 : args.columns},
-                            {"d_position_embedding", args.d_position_embedding, positions * args.columns}});
-}
-
-absl::Status CheckArguments(const HeadLossArgs& args) {
-  const char* op = "HeadLoss";
-  RETURN_IF_ERROR(
-      CheckSizes(op, {{"rows", args.rows}, {"columns", args.columns}, {"vocabulary", args.vocabulary}}));
-  if (args.rows > 0 && args.vocabulary == 0) {
-    return absl::InvalidArgumentError("HeadLoss: vocabulary is 0, must be 1 or more");
-  }
-  if (args.dx.empty() != args.dweight.empty()) {
-    return absl::InvalidArgumentError("HeadLoss: dx and dweight must be both given or both empty");
-  }
-  const int64_t weights = args.rows == 0 ? 0 : args.vocabulary * args.columns;
-  if (!args.dx.empty()) {
-    RETURN_IF_ERROR(
-        CheckOperands(op, {{"dx", args.dx, args.rows * args.columns}, {"dweight", args.dweight, weights}}));
-  }
-  return CheckOperands(op, {{"x", args.x, args.rows * args.columns},
-                            {"weight", args.weight, weights},
-                            {"targets", args.targets, args.rows},
-                            {"loss_sum", args.loss_sum, 1, 8}});
-}
-
-absl::Status CheckArguments(const AddArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("Add", {{"elements", args.elements}}));
-  return CheckOperands(
-      "Add", {{"a", args.a, args.elements}, {"b", args.b, args.elements}, {"c", args.c, args.elements}});
-}
-
-absl::Status CheckArguments(const SumRowsArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("SumRows", {{"rows", args.rows}, {"columns", args.columns}}));
-  return CheckOperands("SumRows", {{"x", args.x, args.rows * args.columns}, {"out", args.out, args.columns}});
-}
-
-absl::Status CheckArguments(const AdamWArgs& args) {
-  const char* op = "AdamW";
-  RETURN_IF_ERROR(CheckSizes(op, {{"elements", args.elements}}));
-  if (args.step < 1)
-    return absl::InvalidArgumentError(absl::StrCat("AdamW: step is ", args.step, ", must be 1 or more"));
-  return CheckOperands(op, {{"parameter", args.parameter, args.elements},
-                            {"gradient", args.gradient, args.elements},
-                            {"m", args.m, args.elements},
-                            {"v", args.v, args.elements}});
-}
-
-absl::Status CheckArguments(const SquaredNormArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("SquaredNorm", {{"elements", args.elements}}));
-  return CheckOperands("SquaredNorm", {{"x", args.x, args.elements}, {"out", args.out, 1, 8}});
-}
-
-absl::Status CheckArguments(const FillArgs& args) {
-  RETURN_IF_ERROR(CheckSizes("Fill", {{"elements", args.elements}}));
-  return CheckOperands("Fill", {{"x", args.x, args.elements}});
-}
+#define MEDLEY_DEFINE_CHECK(name) \
+  absl::Status CheckArguments(const name##Args& args) { return Check(args); }
+MEDLEY_EACH_OP(MEDLEY_DEFINE_CHECK)
+#undef MEDLEY_DEFINE_CHECK
 
 }  // namespace medley

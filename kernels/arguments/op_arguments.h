@@ -5,25 +5,14 @@
 // What every backend checks at submission, in the same words.
 namespace medley {
 
-// Each returns
+// For each op of op_list.h, absl::Status CheckArguments(const MatmulArgs& args) and so on. Each returns
 //   OutOfRange       a slice passes the end of its buffer, or has fewer elements than the shape needs;
-//   InvalidArgument  a size is negative, a slice has no buffer, or its offset is not a multiple of its
-//   element size.
+//   InvalidArgument  a size is negative or impossible, a slice has no buffer, or its offset is not a multiple
+//   of its
+//                    element size.
 // The message names the op, the field and the figures. Reads sizes alone, never contents. Pure.
-absl::Status CheckArguments(const MatmulArgs& args);
-absl::Status CheckArguments(const LayerNormForwardArgs& args);
-absl::Status CheckArguments(const LayerNormBackwardArgs& args);
-absl::Status CheckArguments(const GeluForwardArgs& args);
-absl::Status CheckArguments(const GeluBackwardArgs& args);
-absl::Status CheckArguments(const AttentionForwardArgs& args);
-absl::Status CheckArguments(const AttentionBackwardArgs& args);
-absl::Status CheckArguments(const EmbeddingForwardArgs& args);
-absl::Status CheckArguments(const EmbeddingBackwardArgs& args);
-absl::Status CheckArguments(const HeadLossArgs& args);
-absl::Status CheckArguments(const AddArgs& args);
-absl::Status CheckArguments(const SumRowsArgs& args);
-absl::Status CheckArguments(const AdamWArgs& args);
-absl::Status CheckArguments(const SquaredNormArgs& args);
-absl::Status CheckArguments(const FillArgs& args);
+#define MEDLEY_DECLARE_CHECK(name) absl::Status CheckArguments(const name##Args& args);
+MEDLEY_EACH_OP(MEDLEY_DECLARE_CHECK)
+#undef MEDLEY_DECLARE_CHECK
 
 }  // namespace medley

@@ -16,7 +16,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-const GptConfig kModel = {
+const ModelConfig kModel = {
     .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 31, .context = 16};
 
 // What one segment holds at a step: a function of both, so that every mix-up shows.

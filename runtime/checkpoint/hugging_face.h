@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 // Exchange with Hugging Face transformers: a directory with config.json and model.safetensors (or its shards
 // and model.safetensors.index.json) of a GPT2LMHeadModel.
@@ -21,7 +21,7 @@ namespace medley {
 //   InvalidArgument   it is not JSON; a dimension is missing or impossible; or the model is not GPT-2
 //                     as published: another model_type or activation_function than gelu_new, attention that is unscaled,
 //                     scaled by layer or crossed, or an output head that is not tied to the token embedding.
-absl::StatusOr<GptConfig> ReadGptConfig(const std::string& directory);
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
 // A pretrained model on disk. Movable. Reading is safe from any number of threads.
 class HuggingFaceModel {
@@ -29,12 +29,12 @@ class HuggingFaceModel {
   // Opens the weights in `directory` and checks that every parameter of its config is there with its shape.
   // Tensor names may begin with "transformer."; buffers and the tied lm_head.weight are passed over.
   //
-  // Errors, beside ReadGptConfig's; the message names the file and the tensor:
+  // Errors, beside ReadModelConfig's; the message names the file and the tensor:
   //   NotFound          no weights, a missing shard, or a missing tensor.
   //   InvalidArgument   a tensor of another shape or that is not F32, F16 or BF16, a malformed file or index.
   static absl::StatusOr<HuggingFaceModel> Open(const std::string& directory);
 
-  const GptConfig& config() const { return config_; }
+  const ModelConfig& config() const { return config_; }
 
   // Writes the parameters of `segment`, one after another in the order of SegmentParameters, as f32.
   // Errors: InvalidArgument, values.size() is not SegmentElements(config(), segment); FailedPrecondition, a
@@ -46,11 +46,11 @@ class HuggingFaceModel {
     size_t file;
     std::string name;  // as that file has it
   };
-  explicit HuggingFaceModel(GptConfig config) : config_(config) {}
+  explicit HuggingFaceModel(ModelConfig config) : config_(config) {}
   void AddFile(SafetensorsFile file);
   absl::Status CheckParameters(const std::string& directory) const;
 
-  GptConfig config_;
+  ModelConfig config_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place> places_;  // by name without "transformer."
 };

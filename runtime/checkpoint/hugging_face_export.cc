@@ -40,7 +40,7 @@ double Shortest(float value) {
   return shortest;
 }
 
-json ConfigOf(const GptConfig& model) {
+json ConfigOf(const ModelConfig& model) {
   json config = {{"architectures", {"GPT2LMHeadModel"}},
                  {"model_type", "gpt2"},
                  {"n_layer", model.layers},
@@ -50,7 +50,7 @@ json ConfigOf(const GptConfig& model) {
                  {"vocab_size", model.vocabulary},
                  {"n_positions", model.context},
                  {"n_ctx", model.context},
-                 {"layer_norm_epsilon", Shortest(model.layer_norm_epsilon)},
+                 {"layer_norm_epsilon", Shortest(model.norm_epsilon)},
                  {"activation_function", "gelu_new"},
                  {"scale_attn_weights", true},
                  {"tie_word_embeddings", true},

@@ -66,9 +66,9 @@ absl::StatusOr<int> Context(const json& config) {
   return static_cast<int>(context);
 }
 
-absl::StatusOr<GptConfig> ParseConfig(const json& config) {
+absl::StatusOr<ModelConfig> ParseConfig(const json& config) {
   RETURN_IF_ERROR(CheckSupported(config));
-  GptConfig model;
+  ModelConfig model;
   ASSIGN_OR_RETURN(model.layers, IntegerMember(config, "n_layer", kLayers));
   ASSIGN_OR_RETURN(model.hidden, IntegerMember(config, "n_embd", kSize));
   ASSIGN_OR_RETURN(model.heads, IntegerMember(config, "n_head", kSize));
@@ -84,8 +84,8 @@ absl::StatusOr<GptConfig> ParseConfig(const json& config) {
   }
   if (config.contains("layer_norm_epsilon")) {
     ASSIGN_OR_RETURN(const double epsilon, NumberMember(config, "layer_norm_epsilon"));
-    model.layer_norm_epsilon = static_cast<float>(epsilon);
-    if (!(model.layer_norm_epsilon > 0) || !std::isfinite(model.layer_norm_epsilon)) {
+    model.norm_epsilon = static_cast<float>(epsilon);
+    if (!(model.norm_epsilon > 0) || !std::isfinite(model.norm_epsilon)) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"layer_norm_epsilon\" is ", epsilon, ", must be positive"));
     }
@@ -111,16 +111,16 @@ absl::StatusOr<std::set<std::string>> Shards(const json& index) {
 
 }  // namespace
 
-absl::StatusOr<GptConfig> ReadGptConfig(const std::string& directory) {
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory) {
   const std::string path = directory + "/config.json";
   ASSIGN_OR_RETURN(const json config, ReadJson(path));
-  absl::StatusOr<GptConfig> model = ParseConfig(config);
+  absl::StatusOr<ModelConfig> model = ParseConfig(config);
   if (!model.ok()) return Annotate(model.status(), path);
   return model;
 }
 
 absl::StatusOr<HuggingFaceModel> HuggingFaceModel::Open(const std::string& directory) {
-  ASSIGN_OR_RETURN(const GptConfig config, ReadGptConfig(directory));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(directory));
   HuggingFaceModel model(config);
   const std::string whole = directory + "/model.safetensors";
   const std::string index_path = whole + ".index.json";

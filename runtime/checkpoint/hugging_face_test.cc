@@ -14,7 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
-const GptConfig kModel = {
+const ModelConfig kModel = {
     .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 24, .vocabulary = 256, .context = 16};
 
 json Config() {
@@ -145,9 +145,9 @@ TEST_CASE("a config is read with GPT-2's defaults") {
   config["n_ctx"] = config["n_positions"];
   for (const char* name : {"layer_norm_epsilon", "activation_function", "n_positions"}) config.erase(name);
   directory.Write("config.json", config.dump());
-  const auto model = ReadGptConfig(directory.path());
+  const auto model = ReadModelConfig(directory.path());
   REQUIRE(model.ok());
-  GptConfig expected = kModel;
+  ModelConfig expected = kModel;
   expected.feed_forward = 32;
   CHECK(*model == expected);
 }
@@ -179,16 +179,16 @@ TEST_CASE("a config that is not GPT-2's is refused with the member and its value
   json config = Config();
   config[c.member] = c.value;
   directory.Write("config.json", config.dump());
-  const auto model = ReadGptConfig(directory.path());
+  const auto model = ReadModelConfig(directory.path());
   REQUIRE(absl::IsInvalidArgument(model.status()));
   CHECK_THAT(std::string(model.status().message()), Contains("config.json") && Contains(c.message));
 }
 
 TEST_CASE("a directory without a config is not a model") {
   const TemporaryDirectory directory;
-  CHECK(absl::IsNotFound(ReadGptConfig(directory.path()).status()));
+  CHECK(absl::IsNotFound(ReadModelConfig(directory.path()).status()));
   directory.Write("config.json", "[1]");
-  CHECK(absl::IsInvalidArgument(ReadGptConfig(directory.path()).status()));
+  CHECK(absl::IsInvalidArgument(ReadModelConfig(directory.path()).status()));
 }
 
 CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {

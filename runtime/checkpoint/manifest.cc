@@ -44,14 +44,14 @@ uint64_t ChecksumOf(const json& manifest) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-json ToJson(const GptConfig& model) {
+json ToJson(const ModelConfig& model) {
   return {{"layers", model.layers},
           {"hidden", model.hidden},
           {"heads", model.heads},
           {"feed_forward", model.feed_forward},
           {"vocabulary", model.vocabulary},
           {"context", model.context},
-          {"layer_norm_epsilon", model.layer_norm_epsilon}};
+          {"layer_norm_epsilon", model.norm_epsilon}};
 }
 
 json ToJson(const DataPosition& data) {
@@ -62,15 +62,15 @@ json ToJson(const DataPosition& data) {
           {"global_batch_sequences", data.global_batch_sequences}};
 }
 
-absl::StatusOr<GptConfig> ParseModel(const json& object) {
-  GptConfig model;
+absl::StatusOr<ModelConfig> ParseModel(const json& object) {
+  ModelConfig model;
   ASSIGN_OR_RETURN(model.layers, IntegerMember(object, "layers", {0, 1'000'000}));
   ASSIGN_OR_RETURN(model.hidden, IntegerMember(object, "hidden", kSize));
   ASSIGN_OR_RETURN(model.heads, IntegerMember(object, "heads", kSize));
   ASSIGN_OR_RETURN(model.feed_forward, IntegerMember(object, "feed_forward", kSize));
   ASSIGN_OR_RETURN(model.vocabulary, IntegerMember(object, "vocabulary", kSize));
   ASSIGN_OR_RETURN(model.context, IntegerMember(object, "context", kSize));
-  ASSIGN_OR_RETURN(model.layer_norm_epsilon, NumberMember(object, "layer_norm_epsilon"));
+  ASSIGN_OR_RETURN(model.norm_epsilon, NumberMember(object, "layer_norm_epsilon"));
   return model;
 }
 
@@ -202,10 +202,10 @@ absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, cons
 }
 
 absl::Status CheckManifest(const CheckpointManifest& manifest) {
-  const GptConfig& model = manifest.model;
+  const ModelConfig& model = manifest.model;
   if (model.layers < 0 || model.hidden < 1 || model.heads < 1 || model.hidden % model.heads != 0 ||
       model.feed_forward < 1 || model.vocabulary < 1 || model.context < 1 ||
-      !(model.layer_norm_epsilon > 0)) {
+      !(model.norm_epsilon > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("\"model\" is ", ToJson(model).dump(), ": not a model"));
   }
   const DataPosition& data = manifest.data;

@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/data/mapped_file.h"
 #include "runtime/data/window_order.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 namespace medley {
 
@@ -38,7 +38,7 @@ struct CheckpointManifest {
   std::string directory;  // where it lies; not stored
   std::string job;
   int64_t step = 0;  // optimizer steps done
-  GptConfig model;
+  ModelConfig model;
   DataPosition data;
   std::vector<FileRecord> files;  // one a segment, ascending
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;

@@ -14,7 +14,7 @@ namespace medley {
 namespace {
 
 template <typename Tensor, typename Value>
-std::vector<Tensor> Cut(const GptConfig& config, int segment, absl::Span<Value> parameters,
+std::vector<Tensor> Cut(const ModelConfig& config, int segment, absl::Span<Value> parameters,
                         absl::Span<Value> m, absl::Span<Value> v) {
   std::vector<Tensor> tensors;
   size_t offset = 0;
@@ -38,13 +38,13 @@ absl::Status RemoveManifest(const std::string& directory) {
 
 }  // namespace
 
-std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment,
+std::vector<SegmentTensor> CutSegment(const ModelConfig& config, int segment,
                                       absl::Span<const float> parameters, absl::Span<const float> m,
                                       absl::Span<const float> v) {
   return Cut<SegmentTensor>(config, segment, parameters, m, v);
 }
 
-std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment,
+std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segment,
                                             absl::Span<float> parameters, absl::Span<float> m,
                                             absl::Span<float> v) {
   return Cut<SegmentTensorBuffer>(config, segment, parameters, m, v);

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 // One segment's parameters and optimizer state in a file. m and v are AdamW's running means of the gradient
 // and of its square, before bias correction.
@@ -30,10 +30,10 @@ struct SegmentTensorBuffer {
 // The tensors of `segment`, cut from memory where they lie one after another in the order of
 // SegmentParameters (as in a ParameterLayout, from the segment's offset). Each span has
 // SegmentElements(config, segment) values; those of a buffer may also be empty.
-std::vector<SegmentTensor> CutSegment(const GptConfig& config, int segment,
+std::vector<SegmentTensor> CutSegment(const ModelConfig& config, int segment,
                                       absl::Span<const float> parameters, absl::Span<const float> m,
                                       absl::Span<const float> v);
-std::vector<SegmentTensorBuffer> CutSegment(const GptConfig& config, int segment,
+std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segment,
                                             absl::Span<float> parameters, absl::Span<float> m,
                                             absl::Span<float> v);
 

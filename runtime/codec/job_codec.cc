@@ -27,8 +27,8 @@ T OrDefault(T value, T fallback) {
   return value != 0 ? value : fallback;
 }
 
-absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec,
-                                      const std::optional<GptConfig>& hugging_face_config) {
+absl::StatusOr<ModelConfig> DecodeModel(const v1::JobSpec& spec,
+                                      const std::optional<ModelConfig>& hugging_face_config) {
   const v1::ModelSpec& model = spec.model();
   const bool dimensions = model.has_gpt2(), directory = !model.hugging_face().empty();
   if (dimensions == directory) {
@@ -44,7 +44,7 @@ absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec,
   if (gpt2.hidden() % gpt2.heads() != 0) {
     return Invalid("model.gpt2.heads: ", gpt2.heads(), " does not divide hidden, ", gpt2.hidden());
   }
-  GptConfig config;
+  ModelConfig config;
   config.layers = static_cast<int>(gpt2.layers());
   config.hidden = static_cast<int>(gpt2.hidden());
   config.heads = static_cast<int>(gpt2.heads());
@@ -54,7 +54,7 @@ absl::StatusOr<GptConfig> DecodeModel(const v1::JobSpec& spec,
   return config;
 }
 
-absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const GptConfig& model) {
+absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const ModelConfig& model) {
   const std::string where = spec.model().has_gpt2() ? "model.gpt2" : "model.hugging_face";
   if (spec.batch().sequence_length() > static_cast<uint32_t>(model.context)) {
     return Invalid("batch.sequence_length: ", spec.batch().sequence_length(),
@@ -135,7 +135,7 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
 }
 
 // What can be said of a pinned plan without knowing the cluster.
-absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const GptConfig& model) {
+absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const ModelConfig& model) {
   if (!spec.has_plan()) return absl::OkStatus();
   const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
   if (!plan.ok()) return Invalid("plan.", plan.status().message());
@@ -176,7 +176,7 @@ void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, T
 }  // namespace
 
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
-                                           const std::optional<GptConfig>& hugging_face_config) {
+                                           const std::optional<ModelConfig>& hugging_face_config) {
   RETURN_IF_ERROR(ValidateMessage(spec));
   TrainingSpec result;
   result.job_name = spec.name();

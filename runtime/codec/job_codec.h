@@ -19,7 +19,7 @@ namespace medley {
 // the number of blocks only; runtime/plan/check_plan.h does the rest.
 // FailedPrecondition: model.hugging_face is given and hugging_face_config is not.
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
-                                           const std::optional<GptConfig>& hugging_face_config);
+                                           const std::optional<ModelConfig>& hugging_face_config);
 
 // Micro-batch sizes that the planner may choose from, ascending, each once: those of the constraints, or the
 // powers of two up to 16 that divide batch.sequences; of a spec with a pinned plan that plan's alone. `spec`

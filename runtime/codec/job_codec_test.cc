@@ -26,7 +26,7 @@ TEST_CASE("what is left out is filled in as the proto says") {
   const absl::StatusOr<TrainingSpec> spec = DecodeJobSpec(SmallJob(), "small-1", std::nullopt);
   REQUIRE(spec.status().ToString() == "OK");
   CHECK(spec->job_name == "small");
-  CHECK(spec->shape.model == GptConfig{2, 64, 4, 256, 256, 32});
+  CHECK(spec->shape.model == ModelConfig{2, 64, 4, 256, 256, 32});
   CHECK(spec->shape.sequence == 32);
   CHECK(spec->shape.global_batch_sequences == 12);
   CHECK(spec->hugging_face_directory.empty());
@@ -80,7 +80,7 @@ TEST_CASE("a model of Hugging Face has the dimensions of its config") {
   v1::JobSpec spec = SmallJob();
   spec.mutable_model()->clear_gpt2();
   spec.mutable_model()->set_hugging_face("/models/gpt2");
-  const GptConfig config{12, 768, 12, 3072, 50257, 1024};
+  const ModelConfig config{12, 768, 12, 3072, 50257, 1024};
   const absl::StatusOr<TrainingSpec> decoded = DecodeJobSpec(spec, "a", config);
   REQUIRE(decoded.ok());
   CHECK(decoded->shape.model == config);

@@ -8,11 +8,11 @@ namespace medley {
 
 // What an agent was told, or found out, about one device.
 struct DeviceDescription {
-  std::string name;           // unique on its node: "cpu0"
-  std::string backend;        // "cpu", "reference": which entry of the backend list opens it
-  std::string variant;        // backend-specific kind: "sse41", "avx2", "avx512", "amx"
-  std::vector<int> cores;     // CPU backends: the cores it computes on; never empty there
-  Bytes memory_limit;         // at most this much may be allocated
+  std::string name;        // unique on its node: "cpu0"
+  std::string backend;     // "cpu", "reference": which entry of the backend list opens it
+  std::string variant;     // backend-specific kind: "sse41", "avx2", "avx512", "amx"
+  std::vector<int> cores;  // CPU backends: the cores it computes on; never empty there
+  Bytes memory_limit;      // at most this much may be allocated
 };
 
 }  // namespace medley

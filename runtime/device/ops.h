@@ -2,19 +2,22 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "runtime/device/device_queue.h"
+#include "runtime/device/op_list.h"
 #include "runtime/tensor/dtype.h"
 
-// The ops that a backend provides for GPT-2: what each computes, over which shapes, and what it may assume.
+// The ops that a backend provides for GPT-2 and Llama: what each computes, over which shapes, and what it may
+// assume. op_list.h names them all; op_slices.h says of each which slices it reads and writes.
 //
-// All tensors are row-major and contiguous. Legend: B sequences, S positions, C hidden size,
-// H heads, D = C / H, V vocabulary. Sizes may be zero where a loop over them makes sense; then
-// nothing is written. Unless an op says otherwise, outputs must not overlap inputs and are
-// overwritten; "+=" marks those that are added to.
+// All tensors are row-major, contiguous and f32 unless said otherwise. Legend: B sequences, S positions, C
+// hidden size, H query heads, K key-value heads (K divides H), D size of a head, F inner size of the MLP, V
+// vocabulary. Sizes may be zero where a loop over them makes sense; then nothing is written. Unless an op
+// says otherwise, outputs must not overlap inputs and are overwritten; "+=" marks those that are added to.
 //
 // Ops are submitted to the device's queue, in order. They return an error only for what can be
-// seen at submission (a slice past the end of its buffer: OutOfRange; a shape that the backend
-// cannot do: Unimplemented); later failures poison the queue.
+// seen at submission (a slice past the end of its buffer: OutOfRange; a shape or precision that this kernel
+// does not do: Unimplemented, with the reason, nothing was submitted); later failures poison the queue.
 namespace medley {
 
 // `elements` elements of `buffer` from byte `offset`. Does not own the buffer.
@@ -37,6 +40,13 @@ enum class Store : uint8_t { kOverwrite, kAdd };
 // may keep a packed or converted copy of it.
 enum class Constness : uint8_t { kVaries, kParameter };
 
+// What a matmul does to its result before it stores it.
+enum class Epilogue : uint8_t {
+  kNone,
+  kGelu,          // pre_activation = result; c = gelu(result)
+  kGeluGradient,  // c = result * gelu'(pre_activation)
+};
+
 // c[m,n] = op(a)[m,k] op(b)[k,n] (+ bias[n] on every row), or += with Store::kAdd.
 // op(x) is x or its transpose: with kYes, `a` is stored [k,m] and `b` is stored [n,k].
 struct MatmulArgs {
@@ -48,12 +58,15 @@ struct MatmulArgs {
   Store store = Store::kOverwrite;
   Precision precision = Precision::kF32;
   Constness b_constness = Constness::kVaries;
+  Epilogue epilogue = Epilogue::kNone;  // others only with Store::kOverwrite
+  Slice pre_activation;                 // [m,n]; out of kGelu, in of kGeluGradient, empty with kNone
 };
 
-// y[r,:] = (x[r,:] - mean[r]) * rstd[r] * gamma + beta, with mean and rstd = 1/sqrt(variance + epsilon) of each row.
+// y[r,:] = (x[r,:] - mean[r]) * rstd[r] * gamma + beta, with mean and rstd = 1/sqrt(variance + epsilon) of
+// each row.
 struct LayerNormForwardArgs {
-  Slice x, gamma, beta;    // [rows, columns], [columns], [columns]
-  Slice y, mean, rstd;     // out: [rows, columns], [rows], [rows]
+  Slice x, gamma, beta;  // [rows, columns], [columns], [columns]
+  Slice y, mean, rstd;   // out: [rows, columns], [rows], [rows]
   int64_t rows = 0, columns = 0;
   float epsilon = 1e-5f;
 };
@@ -65,6 +78,48 @@ struct LayerNormBackwardArgs {
   Slice dgamma, dbeta;  // +=
   int64_t rows = 0, columns = 0;
   Store store_dx = Store::kOverwrite;
+};
+
+// y[r,:] = x[r,:] * rstd[r] * gamma, with rstd = 1/sqrt(mean of x^2 + epsilon) of each row (Zhang & Sennrich
+// 2019).
+struct RmsNormForwardArgs {
+  Slice x, gamma;  // [rows, columns], [columns]
+  Slice y, rstd;   // out: [rows, columns], [rows]
+  int64_t rows = 0, columns = 0;
+  float epsilon = 1e-5f;
+};
+
+// dx (+)= gradient through RmsNormForward; dgamma +=.
+struct RmsNormBackwardArgs {
+  Slice dy, x, gamma, rstd;
+  Slice dx;      // stored as `store_dx` says; may be the same slice as dy only with kOverwrite
+  Slice dgamma;  // +=
+  int64_t rows = 0, columns = 0;
+  Store store_dx = Store::kOverwrite;
+};
+
+// Rotary position embedding (Su et al. 2021) in place, in the half-split order of Hugging Face's Llama: of
+// each head's row v at position s, v[i] and v[i + D/2] turn by the angle whose cosine and sine are
+// cosine[s,i] and sine[s,i]:
+//   v[i], v[i+D/2] = v[i] cos - v[i+D/2] sin, v[i+D/2] cos + v[i] sin.
+// kBackward turns by the negative angle, which is the gradient. Turns the first `rotated_heads` of the
+// `row_heads` heads of each row; the others stay.
+enum class Rotation : uint8_t { kForward, kBackward };
+struct RotaryArgs {
+  Slice x;             // in and out: [B,S,row_heads,D], D even
+  Slice cosine, sine;  // [>=S, D/2]
+  int64_t batch = 0, sequence = 0, rotated_heads = 0, row_heads = 0, head_size = 0;
+  Rotation rotation = Rotation::kForward;
+};
+
+// y = silu(gate) * up, silu(g) = g / (1 + e^-g), where each row of x is gate then up (Shazeer 2020).
+struct SwiGluForwardArgs {
+  Slice x, y;                     // [rows, 2F], out: [rows, F]
+  int64_t rows = 0, columns = 0;  // columns: F
+};
+struct SwiGluBackwardArgs {
+  Slice x, dy, dx;  // [rows, 2F], [rows, F], out: [rows, 2F]; dx may be x
+  int64_t rows = 0, columns = 0;
 };
 
 // y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))); y may be x.
@@ -79,40 +134,43 @@ struct GeluBackwardArgs {
   int64_t elements = 0;
 };
 
-// Causal softmax attention, scores scaled by 1/sqrt(D). qkv is [B,S,3,H,D] (query, key, value side by
-// side as GPT-2's c_attn makes them). Uses at most O(S * block) memory a head, never S x S for the batch.
+// Causal softmax attention, scores scaled by 1/sqrt(D); query head h attends to key-value head h / (H / K)
+// (grouped-query, Ainslie et al. 2023; K = H is GPT-2's). A row of qkv is H query heads, then K key heads,
+// then K value heads. Uses at most O(S * block) memory a head, never S x S for the batch.
 struct AttentionForwardArgs {
-  Slice qkv;              // [B,S,3,H,D]
-  Slice out;              // out: [B,S,H,D]
-  Slice log_sum_exp;      // out: [B,H,S], of the scaled scores
-  int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
+  Slice qkv;          // [B,S,H+2K,D]
+  Slice out;          // out: [B,S,H,D]
+  Slice log_sum_exp;  // out: [B,H,S], of the scaled scores
+  int64_t batch = 0, sequence = 0, heads = 0, key_value_heads = 0, head_size = 0;
   Precision precision = Precision::kF32;
 };
 struct AttentionBackwardArgs {
   Slice qkv, out, log_sum_exp, dout;
-  Slice dqkv;             // out: [B,S,3,H,D]
-  int64_t batch = 0, sequence = 0, heads = 0, head_size = 0;
+  Slice dqkv;  // out: [B,S,H+2K,D]
+  int64_t batch = 0, sequence = 0, heads = 0, key_value_heads = 0, head_size = 0;
   Precision precision = Precision::kF32;
 };
 
-// y[b,s,:] = token_embedding[tokens[b,s],:] + position_embedding[s,:]. Tokens are i32 in [0, V): the caller has checked.
+// y[b,s,:] = token_embedding[tokens[b,s],:] (+ position_embedding[s,:]). Tokens are i32 in [0, V): the caller
+// has checked.
 struct EmbeddingForwardArgs {
-  Slice tokens, token_embedding, position_embedding;  // [B,S] i32, [V,C], [>=S,C]
+  Slice tokens, token_embedding, position_embedding;  // [B,S] i32, [V,C], [>=S,C] or empty: none
   Slice y;                                            // out: [B,S,C]
   int64_t batch = 0, sequence = 0, columns = 0;
 };
 struct EmbeddingBackwardArgs {
   Slice tokens, dy;
-  Slice d_token_embedding, d_position_embedding;      // += (tokens in order, so the sum order is fixed)
+  Slice d_token_embedding,
+      d_position_embedding;  // +=, the latter empty as above (tokens in order, so the sum order is fixed)
   int64_t batch = 0, sequence = 0, columns = 0;
 };
 
 // Logits = x weight^T, never stored whole; loss is the sum over rows of -log softmax(logits)[target].
 // With gradients: dx = gradient_scale * d loss / d x, dweight += gradient_scale * d loss / d weight.
 struct HeadLossArgs {
-  Slice x, weight, targets;     // [rows,C], [V,C] (as Constness::kParameter), [rows] i32
-  Slice loss_sum;               // out: one f64, += (the caller zeroes it)
-  Slice dx, dweight;            // both empty: loss only
+  Slice x, weight, targets;  // [rows,C], [V,C] (as Constness::kParameter), [rows] i32
+  Slice loss_sum;            // out: one f64, += (the caller zeroes it)
+  Slice dx, dweight;         // both empty: loss only
   int64_t rows = 0, columns = 0, vocabulary = 0;
   float gradient_scale = 1.0f;
   Precision precision = Precision::kF32;
@@ -124,6 +182,21 @@ struct AddArgs {
   int64_t elements = 0;
 };
 
+// x *= factor.
+struct ScaleArgs {
+  Slice x;
+  int64_t elements = 0;
+  float factor = 1;
+};
+
+// y = x rounded (nearest even) or widened from one dtype to another; f32 and bf16 only. Equal dtypes copy the
+// bits.
+struct CastArgs {
+  Slice x, y;
+  int64_t elements = 0;
+  Dtype from = Dtype::kF32, to = Dtype::kF32;
+};
+
 // out[c] += sum over r of x[r,c].
 struct SumRowsArgs {
   Slice x, out;
@@ -133,11 +206,17 @@ struct SumRowsArgs {
 // AdamW (Loshchilov & Hutter 2019, decoupled decay), t = step >= 1:
 //   g = gradient_scale * gradient; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2;
 //   p -= lr * ( (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + epsilon) + weight_decay * p )
-// Every operation rounds to f32 on its own (no fused multiply-add), so that every backend gives the same bits.
+// Every operation rounds to f32 on its own (no fused multiply-add), so that every backend gives the same
+// bits. One call takes all tensors of an arena: `ranges` are disjoint and ascending, what lies between them
+// is not touched.
+struct AdamWRange {
+  int64_t first = 0, elements = 0;  // of each of the four slices
+  float weight_decay = 0;
+};
 struct AdamWArgs {
-  Slice parameter, gradient, m, v;
-  int64_t elements = 0;
-  float learning_rate = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, weight_decay = 0;
+  Slice parameter, gradient, m, v;      // each reaches to the last range's end
+  absl::Span<const AdamWRange> ranges;  // read at submission
+  float learning_rate = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f;
   float gradient_scale = 1.0f;
   int64_t step = 1;
 };
@@ -158,21 +237,11 @@ struct FillArgs {
 class Ops {
  public:
   virtual ~Ops() = default;
-  virtual absl::Status Matmul(const MatmulArgs& args) = 0;
-  virtual absl::Status LayerNormForward(const LayerNormForwardArgs& args) = 0;
-  virtual absl::Status LayerNormBackward(const LayerNormBackwardArgs& args) = 0;
-  virtual absl::Status GeluForward(const GeluForwardArgs& args) = 0;
-  virtual absl::Status GeluBackward(const GeluBackwardArgs& args) = 0;
-  virtual absl::Status AttentionForward(const AttentionForwardArgs& args) = 0;
-  virtual absl::Status AttentionBackward(const AttentionBackwardArgs& args) = 0;
-  virtual absl::Status EmbeddingForward(const EmbeddingForwardArgs& args) = 0;
-  virtual absl::Status EmbeddingBackward(const EmbeddingBackwardArgs& args) = 0;
-  virtual absl::Status HeadLoss(const HeadLossArgs& args) = 0;
-  virtual absl::Status Add(const AddArgs& args) = 0;
-  virtual absl::Status SumRows(const SumRowsArgs& args) = 0;
-  virtual absl::Status AdamW(const AdamWArgs& args) = 0;
-  virtual absl::Status SquaredNorm(const SquaredNormArgs& args) = 0;
-  virtual absl::Status Fill(const FillArgs& args) = 0;
+
+  // One for each op of op_list.h, as in absl::Status Matmul(const MatmulArgs& args).
+#define MEDLEY_DECLARE_OP(name) virtual absl::Status name(const name##Args& args) = 0;
+  MEDLEY_EACH_OP(MEDLEY_DECLARE_OP)
+#undef MEDLEY_DECLARE_OP
 
   // Parameters were written since the last call: copies kept of them are stale.
   virtual void ParametersChanged() = 0;

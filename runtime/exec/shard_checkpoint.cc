@@ -40,7 +40,7 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileRecord> SaveSegment(const std::string& directory, int segment, const GptConfig& config,
+absl::StatusOr<FileRecord> SaveSegment(const std::string& directory, int segment, const ModelConfig& config,
                                        ModelShard& shard) {
   SegmentValues values(SegmentElements(config, segment));
   ParameterArena& arena = shard.arena();
@@ -94,7 +94,7 @@ absl::Status CheckSameTraining(const CheckpointManifest& manifest, const Trainin
 
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
                                            UnitExecutor& executor, const std::vector<int>& owned_segments) {
-  const GptConfig& config = spec.shape.model;
+  const ModelConfig& config = spec.shape.model;
   const int segments = SegmentCount(config);
   const std::string directory = CheckpointDirectory(spec.checkpoint_directory, step);
   std::vector<double> numbers(segments * kNumbersPerSegment + 1);  // the last one counts failures
@@ -127,7 +127,7 @@ absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {
   RETURN_IF_ERROR(CheckSameTraining(manifest, spec));
-  const GptConfig& config = spec.shape.model;
+  const ModelConfig& config = spec.shape.model;
   ParameterArena& arena = shard.arena();
   for (const int segment : arena.layout().segments) {
     SegmentValues values(SegmentElements(config, segment));

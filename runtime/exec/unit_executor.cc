@@ -122,7 +122,7 @@ absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, 
 }
 
 absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
-  const GptConfig& config = options_.spec.shape.model;
+  const ModelConfig& config = options_.spec.shape.model;
   const BlockRange blocks = options_.plan.units[options_.unit].blocks;
   const bool inputs = blocks.contains(config.embedding_block()), targets = blocks.contains(config.head_block());
   if (!inputs && !targets) return absl::OkStatus();

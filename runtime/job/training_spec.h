@@ -4,7 +4,7 @@
 
 #include "runtime/data/token_file.h"
 #include "runtime/data/window_order.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/tensor/dtype.h"
 
 // What a job trains, in domain terms: checked, defaults filled in. Nothing in it depends on a plan.

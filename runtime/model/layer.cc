@@ -30,7 +30,7 @@ absl::Status Norm(Ops& ops, const PassShape& shape, const Slice& x, const Slice&
                   const Slice& mean, const Slice& rstd, const Slice& y) {
   return ops.LayerNormForward({.x = x, .gamma = weight, .beta = bias, .y = y, .mean = mean, .rstd = rstd,
                                .rows = shape.rows(), .columns = shape.config.hidden,
-                               .epsilon = shape.config.layer_norm_epsilon});
+                               .epsilon = shape.config.norm_epsilon});
 }
 
 }  // namespace

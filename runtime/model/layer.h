@@ -1,7 +1,7 @@
 #pragma once
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/model/parameter_arena.h"
 
 // One transformer layer's passes over the ops of a device. Legend: rows = micro-batch windows * sequence,
@@ -10,7 +10,7 @@ namespace medley {
 
 // Sizes of one micro-batch.
 struct PassShape {
-  GptConfig config;
+  ModelConfig config;
   int64_t batch = 0;      // windows
   int64_t sequence = 0;
   Precision precision = Precision::kF32;

@@ -18,7 +18,7 @@ absl::Span<const std::byte> AsBytes(absl::Span<const int32_t> values) {
 struct LayerRange {
   int first, end;
 };
-LayerRange LayersOf(const GptConfig& config, BlockRange blocks) {
+LayerRange LayersOf(const ModelConfig& config, BlockRange blocks) {
   return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
 }
 
@@ -54,7 +54,7 @@ absl::Status ModelShard::Allocate() {
 }
 
 void ModelShard::Carve() {
-  const GptConfig& config = pass_.config;
+  const ModelConfig& config = pass_.config;
   const BlockRange blocks = options_.blocks;
   const int64_t rows = pass_.rows(), C = config.hidden;
   const LayerRange layers = LayersOf(config, blocks);
@@ -107,7 +107,7 @@ Slice ModelShard::InputOf(int block, int stash_slot, int input_slot) const {
 }
 
 absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
-  const GptConfig& config = pass_.config;
+  const ModelConfig& config = pass_.config;
   const Stash& kept = stash_[slots.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
   for (int block = options_.blocks.first; block < options_.blocks.end; ++block) {
@@ -136,7 +136,7 @@ absl::Status ModelShard::HeadForward(const Slice& input, int stash_slot, Purpose
       {.x = input, .gamma = arena_->Tensor(Part::kParameter, "ln_f.weight"),
        .beta = arena_->Tensor(Part::kParameter, "ln_f.bias"), .y = workspace_.normed, .mean = kept.head_mean,
        .rstd = kept.head_rstd, .rows = pass_.rows(), .columns = pass_.config.hidden,
-       .epsilon = pass_.config.layer_norm_epsilon}));
+       .epsilon = pass_.config.norm_epsilon}));
   // The step's loss is the mean over all its tokens, whatever the micro-batches.
   const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
   HeadLossArgs loss{.x = workspace_.normed, .weight = arena_->Tensor(Part::kParameter, "wte.weight"),
@@ -160,7 +160,7 @@ absl::Status ModelShard::HeadBackward(const Slice& input, int stash_slot, const 
 }
 
 absl::Status ModelShard::Backward(const GradientSlots& slots) {
-  const GptConfig& config = pass_.config;
+  const ModelConfig& config = pass_.config;
   const Stash& kept = stash_[slots.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
   // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place between.

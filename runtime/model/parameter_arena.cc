@@ -15,7 +15,7 @@ absl::Span<const std::byte> AsBytes(absl::Span<const float> values) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& device, const GptConfig& config,
+absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& device, const ModelConfig& config,
                                                                        BlockRange blocks) {
   std::unique_ptr<ParameterArena> arena(new ParameterArena(device, LayoutOf(config, blocks)));
   for (std::unique_ptr<Buffer>& buffer : arena->buffers_) {

@@ -17,7 +17,7 @@ class ParameterArena {
   enum class Part { kParameter, kGradient, kFirstMoment, kSecondMoment };
 
   // Everything zero. ResourceExhausted: the device's memory limit.
-  static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const GptConfig& config,
+  static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const ModelConfig& config,
                                                                 BlockRange blocks);
 
   const ParameterLayout& layout() const { return layout_; }

@@ -23,7 +23,7 @@ ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float devi
           .standard_deviation = deviation};
 }
 
-void AppendLayer(const GptConfig& c, int layer, std::vector<ParameterSpec>& out) {
+void AppendLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
   const std::string h = absl::StrCat("h.", layer, ".");
   const int64_t C = c.hidden, F = c.feed_forward;
   const float residual = kInitialDeviation / std::sqrt(2.0f * static_cast<float>(c.layers));
@@ -56,7 +56,7 @@ uint64_t Fnv1a(const std::string& text) {
 
 }  // namespace
 
-std::vector<ParameterSpec> SegmentParameters(const GptConfig& config, int segment) {
+std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment) {
   std::vector<ParameterSpec> parameters;
   const int block = segment - 1;
   if (segment == kTiedSegment) {
@@ -72,7 +72,7 @@ std::vector<ParameterSpec> SegmentParameters(const GptConfig& config, int segmen
   return parameters;
 }
 
-int64_t SegmentElements(const GptConfig& c, int segment) {
+int64_t SegmentElements(const ModelConfig& c, int segment) {
   const int64_t C = c.hidden, F = c.feed_forward;
   const int block = segment - 1;
   if (segment == kTiedSegment) return c.vocabulary * C;
@@ -81,7 +81,7 @@ int64_t SegmentElements(const GptConfig& c, int segment) {
   return 4 * C + (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C);
 }
 
-std::vector<int> SegmentsOf(const GptConfig& config, BlockRange range) {
+std::vector<int> SegmentsOf(const ModelConfig& config, BlockRange range) {
   std::vector<int> segments;
   if (range.contains(config.embedding_block()) || range.contains(config.head_block())) {
     segments.push_back(kTiedSegment);
@@ -90,7 +90,7 @@ std::vector<int> SegmentsOf(const GptConfig& config, BlockRange range) {
   return segments;
 }
 
-int64_t ModelElements(const GptConfig& config) {
+int64_t ModelElements(const ModelConfig& config) {
   int64_t elements = 0;
   for (int segment = 0; segment < SegmentCount(config); ++segment) elements += SegmentElements(config, segment);
   return elements;
@@ -103,7 +103,7 @@ const PlacedParameter* ParameterLayout::Find(const std::string& name) const {
   return nullptr;
 }
 
-ParameterLayout LayoutOf(const GptConfig& config, BlockRange range) {
+ParameterLayout LayoutOf(const ModelConfig& config, BlockRange range) {
   ParameterLayout layout;
   for (const int segment : SegmentsOf(config, range)) {
     layout.segments.push_back(segment);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 // Which tensors a model has, and where they lie in the memory of who holds a range of its blocks.
 //
@@ -25,18 +25,18 @@ struct ParameterSpec {
 
 constexpr int kTiedSegment = 0;
 inline int SegmentOfBlock(int block) { return block + 1; }
-inline int SegmentCount(const GptConfig& config) { return config.blocks() + 1; }
+inline int SegmentCount(const ModelConfig& config) { return config.blocks() + 1; }
 
 // The tensors of one segment, in the order in which they are stored.
-std::vector<ParameterSpec> SegmentParameters(const GptConfig& config, int segment);
-int64_t SegmentElements(const GptConfig& config, int segment);
+std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
+int64_t SegmentElements(const ModelConfig& config, int segment);
 
 // Segments that a holder of `range` holds, ascending: the tied one if it has the first or the last
 // block, and one a block.
-std::vector<int> SegmentsOf(const GptConfig& config, BlockRange range);
+std::vector<int> SegmentsOf(const ModelConfig& config, BlockRange range);
 
 // Parameters of the whole model, the tied embedding counted once.
-int64_t ModelElements(const GptConfig& config);
+int64_t ModelElements(const ModelConfig& config);
 
 struct PlacedParameter {
   ParameterSpec spec;
@@ -54,7 +54,7 @@ struct ParameterLayout {
   // Null if `name` is not held.
   const PlacedParameter* Find(const std::string& name) const;
 };
-ParameterLayout LayoutOf(const GptConfig& config, BlockRange range);
+ParameterLayout LayoutOf(const ModelConfig& config, BlockRange range);
 
 // The value that element `index` of tensor `name` starts with under `seed`: a function of these alone, so that
 // it does not depend on who holds the tensor. Normal by Box-Muller over splitmix64(FNV-1a(name) ^ seed, index).

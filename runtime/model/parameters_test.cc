@@ -8,7 +8,7 @@
 namespace medley {
 namespace {
 
-const GptConfig kConfig = {.layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
+const ModelConfig kConfig = {.layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
 
 TEST_CASE("a segment's size is the sum of its tensors, and the model's that of its segments") {
   int64_t total = 0;
@@ -70,7 +70,7 @@ std::vector<float> Initial(const ParameterSpec& spec, uint64_t seed) {
 }
 
 TEST_CASE("a tensor's first values follow from name and seed alone") {
-  GptConfig deeper = kConfig;
+  ModelConfig deeper = kConfig;
   deeper.context = 99;
   const ParameterSpec spec = SegmentParameters(kConfig, SegmentOfBlock(2))[2];
   REQUIRE(spec.name == "h.1.attn.c_attn.weight");
@@ -88,7 +88,7 @@ TEST_CASE("a tensor's first values follow from name and seed alone") {
 TEST_CASE("normal tensors have GPT-2's mean and deviation, gains are one, biases zero", "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{10}));
   CAPTURE(seed);
-  const GptConfig config = {.layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 97, .context = 32};
+  const ModelConfig config = {.layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 97, .context = 32};
   for (const ParameterSpec& spec : SegmentParameters(config, SegmentOfBlock(3))) {
     CAPTURE(spec.name);
     const std::vector<float> values = Initial(spec, seed);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/base/bytes.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/plan/plan.h"
 
 namespace medley {

@@ -19,7 +19,7 @@ Position PositionOf(const Plan& plan, int unit) {
   return {};
 }
 
-std::vector<int> HoldersOf(const Plan& plan, const GptConfig& config, int segment) {
+std::vector<int> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
   std::vector<int> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const BlockRange& blocks = plan.units[u].blocks;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 
 // A plan is units and routes; everything else about an execution is derived from them.
 namespace medley {
@@ -49,7 +49,7 @@ struct Position {
 Position PositionOf(const Plan& plan, int unit);
 
 // Units that hold `segment` (runtime/model/parameters.h), ascending.
-std::vector<int> HoldersOf(const Plan& plan, const GptConfig& config, int segment);
+std::vector<int> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0 blocks 0-7] x 2"
 std::string Describe(const Plan& plan);

@@ -30,7 +30,7 @@ TEST_CASE("a unit's position is where its route visits it") {
 
 TEST_CASE("a segment is held by whoever holds its block, the tied one by first and last stages") {
   const Plan plan = TwoRoutes();
-  const GptConfig config = {.layers = 4};
+  const ModelConfig config = {.layers = 4};
   CHECK(HoldersOf(plan, config, kTiedSegment) == std::vector<int>{0, 1, 2});
   CHECK(HoldersOf(plan, config, SegmentOfBlock(0)) == std::vector<int>{0, 1});
   CHECK(HoldersOf(plan, config, SegmentOfBlock(1)) == std::vector<int>{0, 1});

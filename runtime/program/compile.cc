@@ -175,7 +175,7 @@ StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, 
   return Compiler(plan, unit, shape, purpose).Run();
 }
 
-std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const GptConfig& config) {
+std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config) {
   std::vector<GradientSlice> slices;
   for (const int segment : SegmentsOf(config, plan.units[unit].blocks)) {
     std::vector<int> holders = HoldersOf(plan, config, segment);
@@ -192,7 +192,7 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const GptConfig&
   return slices;
 }
 
-std::vector<int> OwnedSegments(const Plan& plan, int unit, const GptConfig& config) {
+std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config) {
   std::vector<int> owned = SegmentsOf(config, plan.units[unit].blocks);
   std::erase_if(owned, [&](int segment) { return HoldersOf(plan, config, segment).front() != unit; });
   return owned;

@@ -4,7 +4,7 @@
 
 namespace medley {
 
-int64_t StashElements(const GptConfig& c, int block, int64_t rows) {
+int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
   const int64_t C = c.hidden, F = c.feed_forward, H = c.heads;
   if (block == c.embedding_block()) return rows * (1 + C);  // tokens, output
   if (block == c.head_block()) return rows * (1 + 2 + C);   // targets, mean and rstd, gradient of the normed input
@@ -12,7 +12,7 @@ int64_t StashElements(const GptConfig& c, int block, int64_t rows) {
   return rows * (4 + 3 * C + C + H + C + F + C);
 }
 
-int64_t WorkspaceElements(const GptConfig& c, BlockRange blocks, int64_t rows) {
+int64_t WorkspaceElements(const ModelConfig& c, BlockRange blocks, int64_t rows) {
   const int64_t C = c.hidden, F = c.feed_forward;
   const bool has_layer = blocks.first <= c.layers && blocks.end > 1;
   // Normed input, its gradient, gradient of the residual stream; a layer adds GELU's output and gradient, and dqkv.
@@ -20,7 +20,7 @@ int64_t WorkspaceElements(const GptConfig& c, BlockRange blocks, int64_t rows) {
 }
 
 UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const SlotCounts& slots) {
-  const GptConfig& config = shape.model;
+  const ModelConfig& config = shape.model;
   const int64_t rows = int64_t{micro_batch_sequences} * shape.sequence;
   int64_t parameters = 0, stash = 0;
   for (const int segment : SegmentsOf(config, blocks)) parameters += SegmentElements(config, segment);

@@ -1,6 +1,6 @@
 #pragma once
 #include "runtime/base/bytes.h"
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/program/program.h"
 
 // How much device memory a unit needs: the one model that the planner predicts with and the worker allocates by.
@@ -22,12 +22,12 @@ UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_bat
 
 // Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
 // tokens, the block's output included.
-int64_t StashElements(const GptConfig& config, int block, int64_t rows);
+int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
 
 // Sums that leave the device: the loss and a squared norm, f64.
 constexpr Bytes kScalarBytes = {16};
 
 // Elements of scratch that the passes of `blocks` share.
-int64_t WorkspaceElements(const GptConfig& config, BlockRange blocks, int64_t rows);
+int64_t WorkspaceElements(const ModelConfig& config, BlockRange blocks, int64_t rows);
 
 }  // namespace medley

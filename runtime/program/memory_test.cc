@@ -36,7 +36,7 @@ TEST_CASE("the stages of a route hold the model once, but for the tied embedding
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     const PlannedShape planned = RandomPlan(seed);
-    const GptConfig& model = planned.shape.model;
+    const ModelConfig& model = planned.shape.model;
     for (const Route& route : planned.plan.routes) {
       Bytes parameters, activations;
       for (const int u : route.units) {

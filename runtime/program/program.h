@@ -72,10 +72,10 @@ struct StepProgram {
 StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose);
 
 // Slices that `unit` reduces, from the last segment to the first: the order in which backward ends.
-std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const GptConfig& config);
+std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config);
 
 // Segments whose squared norm `unit` answers for: those it is the first holder of.
-std::vector<int> OwnedSegments(const Plan& plan, int unit, const GptConfig& config);
+std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config);
 
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
 

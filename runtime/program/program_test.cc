@@ -245,7 +245,7 @@ TEST_CASE("every parameter held by several units is summed once, and one unit an
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     const PlannedShape planned = RandomPlan(seed);
-    const GptConfig& model = planned.shape.model;
+    const ModelConfig& model = planned.shape.model;
     std::vector<int> owners(SegmentCount(model), 0);
     for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
       std::map<int, int> reduced;

@@ -11,7 +11,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto integer = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   PlannedShape result;
-  GptConfig& model = result.shape.model;
+  ModelConfig& model = result.shape.model;
   model = {.layers = integer(1, 6), .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8};
   result.shape.sequence = integer(1, 8);
   Plan& plan = result.plan;

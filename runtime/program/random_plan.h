@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "runtime/model/gpt_config.h"
+#include "runtime/model/model_config.h"
 #include "runtime/plan/plan.h"
 
 // Valid plans for tests, all from a seed.

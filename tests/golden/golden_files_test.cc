@@ -23,7 +23,7 @@ TEST_CASE("the golden model opens as the GPT-2 it is") {
   REQUIRE(model.ok());
   CHECK(
       model->config() ==
-      GptConfig{.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
+      ModelConfig{.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
   std::vector<float> final_norm(96);
   REQUIRE(model->ReadSegment(SegmentOfBlock(model->config().head_block()), absl::MakeSpan(final_norm)).ok());
   double gain = 0, bias = 0;
@@ -54,7 +54,7 @@ TEST_CASE("the golden tokens are two windows more than seven steps, and all in t
 
 TEST_CASE("the golden numbers cover every step and tensor, and the loss falls below that of guessing") {
   const json golden = Golden();
-  const auto config = ReadGptConfig(kFolder);
+  const auto config = ReadModelConfig(kFolder);
   REQUIRE(config.ok());
   for (const char* precision : {"float32", "float64"}) {
     CAPTURE(precision);

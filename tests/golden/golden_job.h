@@ -22,7 +22,7 @@ inline TrainingSpec GoldenJob() {
   TrainingSpec spec;
   spec.job_name = "golden";
   spec.hugging_face_directory = folder;
-  spec.shape = {.model = *ReadGptConfig(folder), .sequence = t["sequence"],
+  spec.shape = {.model = *ReadModelConfig(folder), .sequence = t["sequence"],
                 .global_batch_sequences = t["global_batch_sequences"]};
   spec.train_file = folder + "/" + t["tokens"].get<std::string>();
   spec.validation_file = folder + "/" + t["validation_tokens"].get<std::string>();

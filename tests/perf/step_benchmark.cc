@@ -58,7 +58,7 @@ double BestMatmulFlops(Precision precision) {
 
 // 6 FLOPs a parameter and token, position embeddings left out, and causal attention counted whole, as is usual.
 double ModelFlops(const TrainingShape& shape) {
-  const GptConfig& c = shape.model;
+  const ModelConfig& c = shape.model;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
   const double parameters = static_cast<double>(ModelElements(c)) - static_cast<double>(c.context) * c.hidden;
   return tokens * (6 * parameters + 12.0 * c.layers * c.hidden * shape.sequence);
