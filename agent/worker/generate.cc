@@ -41,10 +41,13 @@ class Generator {
     const Slice normed = scratch.Take(C), mean = scratch.Take(1), rstd = scratch.Take(1);
     const Slice logits = scratch.Take(config_.vocabulary);
     const ParameterArena& arena = head_->arena();
-    RETURN_IF_ERROR(device_.ops->LayerNormForward(
-        {.x = x, .gamma = arena.Tensor(Part::kParameter, "ln_f.weight"), .beta = arena.Tensor(Part::kParameter, "ln_f.bias"),
-         .y = normed, .mean = mean, .rstd = rstd, .rows = 1, .columns = C, .epsilon = config_.norm_epsilon}));
-    RETURN_IF_ERROR(device_.ops->Matmul({.a = normed, .b = arena.Tensor(Part::kParameter, "wte.weight"), .c = logits, .m = 1,
+    const OuterNames names = OuterNamesOf(config_);
+    const auto tensor = [&](const std::string& name) {
+      return name.empty() ? Slice{} : arena.Tensor(Part::kParameter, name);
+    };
+    RETURN_IF_ERROR(NormForward(*device_.ops, {.config = config_, .batch = 1, .sequence = 1},
+                                {tensor(names.final_norm_weight), tensor(names.final_norm_bias), mean, rstd}, x, normed));
+    RETURN_IF_ERROR(device_.ops->Matmul({.a = normed, .b = tensor(names.head), .c = logits, .m = 1,
                                          .n = config_.vocabulary, .k = C, .transpose_b = Transpose::kYes}));
     std::vector<float> values(config_.vocabulary);
     RETURN_IF_ERROR(device_.queue->Download(*scratch_, {logits.offset_bytes},

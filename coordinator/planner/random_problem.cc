@@ -46,6 +46,10 @@ class Generator {
                             .feed_forward = 4 * hidden,
                             .vocabulary = Integer(8, 200),
                             .context = 8};
+    if (Integer(0, 2) == 0) {  // no tied embedding to reduce last, or nothing else in the embedding's block
+      problem_.shape.model.family = ModelFamily::kLlama;
+      problem_.shape.model.tied_head = Integer(0, 1) == 0;
+    }
     problem_.shape.sequence = 8;
     const int micro_batches = Integer(1, options_.max_micro_batches);
     problem_.shape.global_batch_sequences = micro_batches;

@@ -50,13 +50,15 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   std::vector<int> holders;
   int64_t parameters = 0;
   for (int block = tables.blocks() - 1; block >= -1; --block) {
+    const int64_t added = block < 0 ? tables.TiedParameters() : tables.UntiedParameters({block, block + 1});
+    if (added == 0) continue;
     std::vector<int> next = block < 0 ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, block);
     if (next != holders) {
       reduce(holders, parameters);
       holders = std::move(next);
       parameters = 0;
     }
-    parameters += block < 0 ? tables.TiedParameters() : tables.UntiedParameters({block, block + 1});
+    parameters += added;
   }
   reduce(holders, parameters);
 
@@ -72,7 +74,7 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
 
 double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders) {
   const int n = static_cast<int>(holders.size());
-  if (n < 2) return 0;
+  if (n < 2 || tables.TiedParameters() == 0) return 0;
   const PlanningProblem& problem = tables.problem();
   double round_seconds = 0;
   for (const int a : holders) {

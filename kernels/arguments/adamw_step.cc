@@ -6,7 +6,7 @@
 
 namespace medley {
 
-AdamWStep MakeAdamWStep(const AdamWArgs& args) {
+AdamWStep MakeAdamWStep(const AdamWArgs& args, const AdamWRange& range) {
   const double step = static_cast<double>(args.step);
   return {.gradient_scale = args.gradient_scale,
           .beta1 = args.beta1,
@@ -17,7 +17,7 @@ AdamWStep MakeAdamWStep(const AdamWArgs& args) {
           .correction2 = static_cast<float>(1.0 - std::pow(static_cast<double>(args.beta2), step)),
           .epsilon = args.epsilon,
           .learning_rate = args.learning_rate,
-          .weight_decay = args.weight_decay};
+          .weight_decay = range.weight_decay};
 }
 
 }  // namespace medley

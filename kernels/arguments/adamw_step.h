@@ -4,9 +4,10 @@
 namespace medley {
 
 struct AdamWArgs;
+struct AdamWRange;
 
-// The scalars of one AdamW step, rounded to f32 once, so that every backend computes with the same bits.
-// The element loop, each operation rounded to f32:
+// The scalars of one AdamW step over one of its ranges, rounded to f32 once, so that every backend computes
+// with the same bits. The element loop, each operation rounded to f32:
 //   g = gradient_scale * gradient
 //   m = (beta1 * m) + (one_minus_beta1 * g)
 //   v = (beta2 * v) + (one_minus_beta2 * (g * g))
@@ -20,6 +21,6 @@ struct AdamWStep {
   float epsilon, learning_rate, weight_decay;
 };
 
-AdamWStep MakeAdamWStep(const AdamWArgs& args);
+AdamWStep MakeAdamWStep(const AdamWArgs& args, const AdamWRange& range);
 
 }  // namespace medley

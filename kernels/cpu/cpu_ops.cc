@@ -41,7 +41,8 @@ absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
 absl::Status CpuOps::Matmul(const MatmulArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   return Run("Matmul", [&] {
-    float* c = HostPointer<float>(args.c);
+    float* pre_activation = HostPointer<float>(args.pre_activation);
+    float* c = args.epilogue == Epilogue::kGelu ? pre_activation : HostPointer<float>(args.c);
     const float* bias = HostPointer<float>(args.bias);
     Product product{.m = args.m, .n = args.n, .k = args.k, .c = c, .c_stride = args.n, .store = args.store};
     product.a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k,
@@ -63,6 +64,15 @@ absl::Status CpuOps::Matmul(const MatmulArgs& args) {
       product.store = Store::kAdd;
     }
     gemm_.Multiply(product, args.precision, args.b_constness);
+    if (args.epilogue == Epilogue::kNone) return;
+    float* out = HostPointer<float>(args.c);
+    ForEachChunk(args.m * args.n, [&](int64_t first, int64_t count) {
+      if (args.epilogue == Epilogue::kGelu) {
+        kernels_.gelu_forward(pre_activation + first, out + first, count);
+      } else {
+        kernels_.gelu_backward(pre_activation + first, out + first, out + first, count);
+      }
+    });
   });
 }
 

@@ -1,3 +1,5 @@
+#include <cstddef>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -30,16 +32,58 @@ absl::Status CpuOps::SumRows(const SumRowsArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status CpuOps::Scale(const ScaleArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  float* x = HostPointer<float>(args.x);
+  ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
+    kernels_.scale_rows(x + first, 1, count, count, &args.factor);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CpuOps::Cast(const CastArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  const std::byte* x = HostPointer<std::byte>(args.x);
+  std::byte* y = HostPointer<std::byte>(args.y);
+  const int64_t from_bytes = SizeOf(args.from).value, to_bytes = SizeOf(args.to).value;
+  ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
+    const std::byte* from = x + first * from_bytes;
+    std::byte* to = y + first * to_bytes;
+    if (args.from == args.to) {
+      std::memcpy(to, from, count * from_bytes);
+    } else if (args.to == Dtype::kBf16) {
+      kernels_.to_bf16(reinterpret_cast<const float*>(from), reinterpret_cast<uint16_t*>(to), count);
+    } else {
+      kernels_.from_bf16(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<float*>(to), count);
+    }
+  });
+  return absl::OkStatus();
+}
+
+// The threads share out all elements of all ranges evenly, however short a range is.
 absl::Status CpuOps::AdamW(const AdamWArgs& args) {
   RETURN_IF_ERROR(Accept(args));
-  const AdamWStep step = MakeAdamWStep(args);
   float* parameter = HostPointer<float>(args.parameter);
   const float* gradient = HostPointer<float>(args.gradient);
   float* m = HostPointer<float>(args.m);
   float* v = HostPointer<float>(args.v);
-  ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
-    kernels_.adamw(step, parameter + first, gradient + first, m + first, v + first, count);
-  });
+  int64_t elements = 0;
+  for (const AdamWRange& range : args.ranges) elements += range.elements;
+  const int parts = elements > kChunkElements ? threads_ : 1;
+#pragma omp parallel for schedule(static) if (parts > 1)
+  for (int part = 0; part < parts; ++part) {
+    const int64_t begin = elements * part / parts, end = elements * (part + 1) / parts;
+    int64_t passed = 0;
+    for (const AdamWRange& range : args.ranges) {
+      const int64_t from = std::max<int64_t>(begin - passed, 0);
+      const int64_t to = std::min(end - passed, range.elements);
+      passed += range.elements;
+      if (from >= to) continue;
+      const int64_t first = range.first + from;
+      kernels_.adamw(MakeAdamWStep(args, range), parameter + first, gradient + first, m + first, v + first,
+                     to - from);
+    }
+  }
   return absl::OkStatus();
 }
 

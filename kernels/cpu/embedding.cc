@@ -13,8 +13,12 @@ absl::Status CpuOps::EmbeddingForward(const EmbeddingForwardArgs& args) {
   const int64_t count = args.batch * args.sequence, columns = args.columns;
 #pragma omp parallel for schedule(static) if (count * columns > kChunkElements)
   for (int64_t i = 0; i < count; ++i) {
-    kernels_.add(token_embedding + tokens[i] * columns, position_embedding + i % args.sequence * columns,
-                 y + i * columns, columns);
+    const float* token = token_embedding + tokens[i] * columns;
+    if (position_embedding == nullptr) {
+      std::copy_n(token, columns, y + i * columns);
+    } else {
+      kernels_.add(token, position_embedding + i % args.sequence * columns, y + i * columns, columns);
+    }
   }
   return absl::OkStatus();
 }
@@ -33,8 +37,9 @@ absl::Status CpuOps::EmbeddingBackward(const EmbeddingBackwardArgs& args) {
     const int64_t first = columns * part / parts, width = columns * (part + 1) / parts - first;
     for (int64_t i = 0; i < count; ++i) {
       float* to_token = d_token_embedding + tokens[i] * columns + first;
-      float* to_position = d_position_embedding + i % args.sequence * columns + first;
       kernels_.add(to_token, dy + i * columns + first, to_token, width);
+      if (d_position_embedding == nullptr) continue;
+      float* to_position = d_position_embedding + i % args.sequence * columns + first;
       kernels_.add(to_position, dy + i * columns + first, to_position, width);
     }
   }

@@ -28,7 +28,13 @@ def vector_kernel_libraries(name):
         )
         native.cc_library(
             name = "vector_kernels_" + variant.lower(),
-            srcs = ["vector_kernels.cc", "vector_types.h"],
+            srcs = [
+                "activation_kernels.h",
+                "normalization_kernels.h",
+                "softmax_kernels.h",
+                "vector_kernels.cc",
+                "vector_types.h",
+            ],
             copts = copts + ["-O3", "-fno-math-errno", "-ffp-contract=fast", "-Wno-psabi"],
             local_defines = defines,
             deps = [":adamw_" + variant.lower(), ":vector_kernels_table"],

@@ -12,6 +12,10 @@ struct VectorKernels {
   void (*gelu_forward)(const float* x, float* y, int64_t count);
   void (*gelu_backward)(const float* x, const float* dy, float* dx, int64_t count);
 
+  // Each row of x (and dx) is `columns` gates, then as many ups. dx may be x.
+  void (*swiglu_forward)(const float* x, float* y, int64_t rows, int64_t columns);
+  void (*swiglu_backward)(const float* x, const float* dy, float* dx, int64_t rows, int64_t columns);
+
   // Over `rows` rows of `columns`.
   void (*layer_norm_forward)(const float* x, const float* gamma, const float* beta, float* y, float* mean,
                              float* rstd, int64_t rows, int64_t columns, float epsilon);
@@ -19,6 +23,15 @@ struct VectorKernels {
   void (*layer_norm_backward)(const float* dy, const float* x, const float* gamma, const float* mean,
                               const float* rstd, float* dx, float* dgamma, float* dbeta, int64_t rows,
                               int64_t columns, int add_dx);
+  void (*rms_norm_forward)(const float* x, const float* gamma, float* y, float* rstd, int64_t rows,
+                           int64_t columns, float epsilon);
+  // As layer_norm_backward.
+  void (*rms_norm_backward)(const float* dy, const float* x, const float* gamma, const float* rstd, float* dx,
+                            float* dgamma, int64_t rows, int64_t columns, int add_dx);
+
+  // Turns `heads` heads of one position, each 2 * half long, by the angles of cosine[half] and sign *
+  // sine[half].
+  void (*rotary)(float* x, const float* cosine, const float* sine, int64_t heads, int64_t half, float sign);
 
   // Row r of `scores` (rows of `columns`) has `first + r` meaningful scores, at most `columns`. They become
   // exp(score - largest), the rest of the row 0. inverse_sum[r] = 1 / their sum, log_sum_exp[r] as it says.
@@ -45,6 +58,7 @@ struct VectorKernels {
   void (*fill)(float* x, float value, int64_t count);
   // Rounded to nearest, ties to even.
   void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
+  void (*from_bf16)(const uint16_t* x, float* y, int64_t count);
   void (*adamw)(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v,
                 int64_t count);
 };

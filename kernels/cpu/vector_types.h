@@ -84,5 +84,20 @@ inline void MapBinary(const float* a, const float* b, float* y, int64_t count, F
   }
 }
 
+// The sum of function(x[i]).
+template <typename Function>
+inline float SumOver(const float* x, int64_t count, Function function) {
+  Floats even{}, odd{};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+    even += function(Load(x + i));
+    odd += function(Load(x + i + kLanes));
+  }
+  for (; i + kLanes <= count; i += kLanes) even += function(Load(x + i));
+  float sum = Sum(even + odd);
+  for (; i < count; ++i) sum += function(Broadcast(x[i]))[0];
+  return sum;
+}
+
 }  // namespace
 }  // namespace medley

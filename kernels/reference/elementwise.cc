@@ -1,4 +1,6 @@
-#include <vector>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "kernels/reference/accept.h"
 
@@ -10,6 +12,30 @@ absl::Status ReferenceOps::Add(const AddArgs& args) {
   const float* b = HostPointer<float>(args.b);
   float* c = HostPointer<float>(args.c);
   for (int64_t i = 0; i < args.elements; ++i) c[i] = a[i] + b[i];
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceOps::Scale(const ScaleArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  float* x = HostPointer<float>(args.x);
+  for (int64_t i = 0; i < args.elements; ++i) x[i] *= args.factor;
+  return absl::OkStatus();
+}
+
+absl::Status ReferenceOps::Cast(const CastArgs& args) {
+  RETURN_IF_ERROR(Accept(args));
+  if (args.from == args.to) {
+    if (args.elements > 0) {
+      std::memcpy(HostPointer<std::byte>(args.y), HostPointer<std::byte>(args.x),
+                  args.elements * SizeOf(args.from).value);
+    }
+  } else if (args.to == Dtype::kBf16) {
+    for (int64_t i = 0; i < args.elements; ++i)
+      HostPointer<uint16_t>(args.y)[i] = ToBf16(HostPointer<float>(args.x)[i]);
+  } else {
+    for (int64_t i = 0; i < args.elements; ++i)
+      HostPointer<float>(args.y)[i] = FromBf16(HostPointer<uint16_t>(args.x)[i]);
+  }
   return absl::OkStatus();
 }
 

@@ -12,8 +12,9 @@ absl::Status ReferenceOps::EmbeddingForward(const EmbeddingForwardArgs& args) {
     const int64_t token = HostPointer<int32_t>(args.tokens)[i];
     const int64_t position = i % args.sequence;
     for (int64_t c = 0; c < args.columns; ++c) {
+      const float value = token_embedding[token * args.columns + c];
       HostPointer<float>(args.y)[i * args.columns + c] =
-          token_embedding[token * args.columns + c] + position_embedding[position * args.columns + c];
+          position_embedding == nullptr ? value : value + position_embedding[position * args.columns + c];
     }
   }
   return absl::OkStatus();
@@ -31,7 +32,7 @@ absl::Status ReferenceOps::EmbeddingBackward(const EmbeddingBackwardArgs& args) 
     for (int64_t c = 0; c < args.columns; ++c) {
       const float dy = HostPointer<float>(args.dy)[i * args.columns + c];
       d_token_embedding[token * args.columns + c] += dy;
-      d_position_embedding[position * args.columns + c] += dy;
+      if (d_position_embedding != nullptr) d_position_embedding[position * args.columns + c] += dy;
     }
   }
   return absl::OkStatus();

@@ -1,3 +1,5 @@
+#include "kernels/reference/gelu.h"
+
 #include <cmath>
 
 #include "kernels/reference/accept.h"
@@ -13,14 +15,20 @@ double HalfOnePlusTanh(double u) { return 1.0 / (1.0 + std::exp(-2.0 * u)); }
 
 }  // namespace
 
+double Gelu(double x) { return x * HalfOnePlusTanh(kScale * (x + kCubic * x * x * x)); }
+
+double GeluGradient(double x) {
+  const double u = kScale * (x + kCubic * x * x * x);
+  const double du = kScale * (1.0 + 3.0 * kCubic * x * x);
+  const double half = HalfOnePlusTanh(u);
+  return half + x * 2.0 * half * HalfOnePlusTanh(-u) * du;
+}
+
 absl::Status ReferenceOps::GeluForward(const GeluForwardArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   const float* x = HostPointer<float>(args.x);
   float* y = HostPointer<float>(args.y);
-  for (int64_t i = 0; i < args.elements; ++i) {
-    const double v = x[i];
-    y[i] = static_cast<float>(v * HalfOnePlusTanh(kScale * (v + kCubic * v * v * v)));
-  }
+  for (int64_t i = 0; i < args.elements; ++i) y[i] = static_cast<float>(Gelu(x[i]));
   return absl::OkStatus();
 }
 
@@ -29,13 +37,7 @@ absl::Status ReferenceOps::GeluBackward(const GeluBackwardArgs& args) {
   const float* x = HostPointer<float>(args.x);
   const float* dy = HostPointer<float>(args.dy);
   float* dx = HostPointer<float>(args.dx);
-  for (int64_t i = 0; i < args.elements; ++i) {
-    const double v = x[i];
-    const double u = kScale * (v + kCubic * v * v * v);
-    const double du = kScale * (1.0 + 3.0 * kCubic * v * v);
-    const double half = HalfOnePlusTanh(u);
-    dx[i] = static_cast<float>(dy[i] * (half + v * 2.0 * half * HalfOnePlusTanh(-u) * du));
-  }
+  for (int64_t i = 0; i < args.elements; ++i) dx[i] = static_cast<float>(dy[i] * GeluGradient(x[i]));
   return absl::OkStatus();
 }
 

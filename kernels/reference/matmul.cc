@@ -1,8 +1,30 @@
 #include <vector>
 
 #include "kernels/reference/accept.h"
+#include "kernels/reference/gelu.h"
 
 namespace medley {
+namespace {
+
+// Stores `row`, the product's row `i`, as the epilogue says.
+void StoreRow(const MatmulArgs& args, int64_t i, const std::vector<double>& row) {
+  float* c = HostPointer<float>(args.c) + i * args.n;
+  if (args.epilogue == Epilogue::kNone) {
+    for (int64_t j = 0; j < args.n; ++j) c[j] = static_cast<float>(row[j]);
+    return;
+  }
+  float* pre_activation = HostPointer<float>(args.pre_activation) + i * args.n;
+  for (int64_t j = 0; j < args.n; ++j) {
+    if (args.epilogue == Epilogue::kGelu) {
+      pre_activation[j] = static_cast<float>(row[j]);
+      c[j] = static_cast<float>(Gelu(row[j]));
+    } else {
+      c[j] = static_cast<float>(row[j] * GeluGradient(pre_activation[j]));
+    }
+  }
+}
+
+}  // namespace
 
 absl::Status ReferenceOps::Matmul(const MatmulArgs& args) {
   RETURN_IF_ERROR(Accept(args));
@@ -23,7 +45,7 @@ absl::Status ReferenceOps::Matmul(const MatmulArgs& args) {
         row[j] += left * Operand(transpose_b ? b[j * args.k + l] : b[l * args.n + j], args.precision);
       }
     }
-    for (int64_t j = 0; j < args.n; ++j) c[i * args.n + j] = static_cast<float>(row[j]);
+    StoreRow(args, i, row);
   }
   return absl::OkStatus();
 }

@@ -10,21 +10,9 @@ class ReferenceOps final : public Ops {
   // `queue` outlives the ops.
   explicit ReferenceOps(HostQueue& queue) : queue_(queue) {}
 
-  absl::Status Matmul(const MatmulArgs& args) override;
-  absl::Status LayerNormForward(const LayerNormForwardArgs& args) override;
-  absl::Status LayerNormBackward(const LayerNormBackwardArgs& args) override;
-  absl::Status GeluForward(const GeluForwardArgs& args) override;
-  absl::Status GeluBackward(const GeluBackwardArgs& args) override;
-  absl::Status AttentionForward(const AttentionForwardArgs& args) override;
-  absl::Status AttentionBackward(const AttentionBackwardArgs& args) override;
-  absl::Status EmbeddingForward(const EmbeddingForwardArgs& args) override;
-  absl::Status EmbeddingBackward(const EmbeddingBackwardArgs& args) override;
-  absl::Status HeadLoss(const HeadLossArgs& args) override;
-  absl::Status Add(const AddArgs& args) override;
-  absl::Status SumRows(const SumRowsArgs& args) override;
-  absl::Status AdamW(const AdamWArgs& args) override;
-  absl::Status SquaredNorm(const SquaredNormArgs& args) override;
-  absl::Status Fill(const FillArgs& args) override;
+#define MEDLEY_DECLARE_OP(name) absl::Status name(const name##Args& args) override;
+  MEDLEY_EACH_OP(MEDLEY_DECLARE_OP)
+#undef MEDLEY_DECLARE_OP
   void ParametersChanged() override {}
   Bytes workspace() const override { return {0}; }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/model/rotary.h"
 
 namespace medley {
 namespace {
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
         FormatBytes(need.boundaries), FormatBytes(need.workspace), device.queue->name()));
   }
   shard->Carve();
+  RETURN_IF_ERROR(shard->WriteRotaryAngles());
   return shard;
 }
 
@@ -68,7 +70,7 @@ void ModelShard::Carve() {
     for (int layer = layers.first; layer < layers.end; ++layer) kept.layers.push_back(LayerStash::Of(pass_, stash));
     if (blocks.contains(config.head_block())) {
       kept.targets = stash.Take(rows);
-      kept.head_mean = stash.Take(rows);
+      if (!config.is_llama()) kept.head_mean = stash.Take(rows);
       kept.head_rstd = stash.Take(rows);
       kept.head_gradient = stash.Take(rows * C);
     }
@@ -85,6 +87,16 @@ void ModelShard::Carve() {
     parameters_.push_back(LayerTensors::Of(*arena_, Part::kParameter, layer));
     gradients_.push_back(LayerTensors::Of(*arena_, Part::kGradient, layer));
   }
+}
+
+absl::Status ModelShard::WriteRotaryAngles() {
+  if (workspace_.cosine.empty()) return absl::OkStatus();
+  const RotaryAngles angles = RotaryAnglesOf(pass_.config, options_.shape.sequence);
+  for (const auto& [values, to] : {std::pair(&angles.cosine, workspace_.cosine), std::pair(&angles.sine, workspace_.sine)}) {
+    RETURN_IF_ERROR(device_.queue->Upload({reinterpret_cast<const std::byte*>(values->data()), values->size() * 4},
+                                          *to.buffer, {to.offset_bytes}));
+  }
+  return absl::OkStatus();
 }
 
 Slice ModelShard::BoundaryOf(Boundary boundary, int slot) const { return boundaries_[static_cast<int>(boundary)][slot]; }
@@ -114,8 +126,8 @@ absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
     const bool leaves = block == options_.blocks.end - 1 && block != config.head_block();
     if (block == config.embedding_block()) {
       RETURN_IF_ERROR(device_.ops->EmbeddingForward(
-          {.tokens = kept.tokens, .token_embedding = arena_->Tensor(Part::kParameter, "wte.weight"),
-           .position_embedding = arena_->Tensor(Part::kParameter, "wpe.weight"),
+          {.tokens = kept.tokens, .token_embedding = Outer(Part::kParameter, names_.token_embedding),
+           .position_embedding = Outer(Part::kParameter, names_.position_embedding),
            .y = leaves ? BoundaryOf(Boundary::kOutput, slots.output) : kept.embedded, .batch = pass_.batch,
            .sequence = pass_.sequence, .columns = config.hidden}));
     } else if (block == config.head_block()) {
@@ -130,33 +142,35 @@ absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
   return absl::OkStatus();
 }
 
+Slice ModelShard::Outer(Part part, const std::string& name) const {
+  return name.empty() ? Slice{} : arena_->Tensor(part, name);
+}
+
+Norm ModelShard::FinalNorm(Part part, int stash_slot) const {
+  const Stash& kept = stash_[stash_slot];
+  return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean, kept.head_rstd};
+}
+
 absl::Status ModelShard::HeadForward(const Slice& input, int stash_slot, Purpose purpose) {
   const Stash& kept = stash_[stash_slot];
-  RETURN_IF_ERROR(device_.ops->LayerNormForward(
-      {.x = input, .gamma = arena_->Tensor(Part::kParameter, "ln_f.weight"),
-       .beta = arena_->Tensor(Part::kParameter, "ln_f.bias"), .y = workspace_.normed, .mean = kept.head_mean,
-       .rstd = kept.head_rstd, .rows = pass_.rows(), .columns = pass_.config.hidden,
-       .epsilon = pass_.config.norm_epsilon}));
+  RETURN_IF_ERROR(
+      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash_slot), input, workspace_.normed));
   // The step's loss is the mean over all its tokens, whatever the micro-batches.
   const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
-  HeadLossArgs loss{.x = workspace_.normed, .weight = arena_->Tensor(Part::kParameter, "wte.weight"),
+  HeadLossArgs loss{.x = workspace_.normed, .weight = Outer(Part::kParameter, names_.head),
                     .targets = kept.targets, .loss_sum = {scalar_buffer_.get(), 0, 1}, .rows = pass_.rows(),
                     .columns = pass_.config.hidden, .vocabulary = pass_.config.vocabulary,
                     .gradient_scale = static_cast<float>(1.0 / tokens), .precision = pass_.precision};
   if (purpose == Purpose::kTrain) {
     loss.dx = kept.head_gradient;
-    loss.dweight = arena_->Tensor(Part::kGradient, "wte.weight");
+    loss.dweight = Outer(Part::kGradient, names_.head);
   }
   return device_.ops->HeadLoss(loss);
 }
 
 absl::Status ModelShard::HeadBackward(const Slice& input, int stash_slot, const Slice& input_gradient) {
-  const Stash& kept = stash_[stash_slot];
-  return device_.ops->LayerNormBackward(
-      {.dy = kept.head_gradient, .x = input, .gamma = arena_->Tensor(Part::kParameter, "ln_f.weight"),
-       .mean = kept.head_mean, .rstd = kept.head_rstd, .dx = input_gradient,
-       .dgamma = arena_->Tensor(Part::kGradient, "ln_f.weight"), .dbeta = arena_->Tensor(Part::kGradient, "ln_f.bias"),
-       .rows = pass_.rows(), .columns = pass_.config.hidden});
+  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash_slot), FinalNorm(Part::kGradient, stash_slot),
+                      input, stash_[stash_slot].head_gradient, input_gradient, Store::kOverwrite);
 }
 
 absl::Status ModelShard::Backward(const GradientSlots& slots) {
@@ -172,8 +186,8 @@ absl::Status ModelShard::Backward(const GradientSlots& slots) {
       RETURN_IF_ERROR(HeadBackward(InputOf(block, slots.stash, slots.input), slots.stash, here));
     } else if (block == config.embedding_block()) {
       RETURN_IF_ERROR(device_.ops->EmbeddingBackward(
-          {.tokens = kept.tokens, .dy = gradient, .d_token_embedding = arena_->Tensor(Part::kGradient, "wte.weight"),
-           .d_position_embedding = arena_->Tensor(Part::kGradient, "wpe.weight"), .batch = pass_.batch,
+          {.tokens = kept.tokens, .dy = gradient, .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
+           .d_position_embedding = Outer(Part::kGradient, names_.position_embedding), .batch = pass_.batch,
            .sequence = pass_.sequence, .columns = config.hidden}));
     } else {
       const int i = block - 1 - first_layer;
@@ -207,15 +221,20 @@ absl::StatusOr<double> ModelShard::SquaredGradientNorm(int segment) {
 }
 
 absl::Status ModelShard::UpdateParameters(const Update& update) {
+  update_ranges_.clear();
   for (const PlacedParameter& placed : arena_->layout().parameters) {
-    const auto tensor = [&](Part part) { return arena_->Whole(part).Sub(placed.offset, placed.spec.elements); };
-    RETURN_IF_ERROR(device_.ops->AdamW(
-        {.parameter = tensor(Part::kParameter), .gradient = tensor(Part::kGradient), .m = tensor(Part::kFirstMoment),
-         .v = tensor(Part::kSecondMoment), .elements = placed.spec.elements, .learning_rate = update.learning_rate,
-         .beta1 = update.beta1, .beta2 = update.beta2, .epsilon = update.epsilon,
-         .weight_decay = placed.spec.decays ? update.weight_decay : 0.0f, .gradient_scale = update.gradient_scale,
-         .step = update.step}));
+    const float weight_decay = placed.spec.decays ? update.weight_decay : 0.0f;
+    if (!update_ranges_.empty() && update_ranges_.back().weight_decay == weight_decay) {
+      update_ranges_.back().elements += placed.spec.elements;  // parameters lie side by side
+    } else {
+      update_ranges_.push_back({placed.offset, placed.spec.elements, weight_decay});
+    }
   }
+  RETURN_IF_ERROR(device_.ops->AdamW(
+      {.parameter = arena_->Whole(Part::kParameter), .gradient = arena_->Whole(Part::kGradient),
+       .m = arena_->Whole(Part::kFirstMoment), .v = arena_->Whole(Part::kSecondMoment), .ranges = update_ranges_,
+       .learning_rate = update.learning_rate, .beta1 = update.beta1, .beta2 = update.beta2, .epsilon = update.epsilon,
+       .gradient_scale = update.gradient_scale, .step = update.step}));
   device_.ops->ParametersChanged();
   return ZeroGradients();
 }

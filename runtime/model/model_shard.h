@@ -76,9 +76,13 @@ class ModelShard {
   absl::Status ZeroGradients();
 
  private:
-  ModelShard(Device& device, const ShardOptions& options) : device_(device), options_(options) {}
+  ModelShard(Device& device, const ShardOptions& options)
+      : device_(device), options_(options), names_(OuterNamesOf(options.shape.model)) {}
   absl::Status Allocate();
   void Carve();
+  absl::Status WriteRotaryAngles();
+  Slice Outer(ParameterArena::Part part, const std::string& name) const;  // empty if `name` is
+  Norm FinalNorm(ParameterArena::Part part, int stash_slot) const;
   absl::Status HeadForward(const Slice& input, int stash_slot, Purpose purpose);
   absl::Status HeadBackward(const Slice& input, int stash_slot, const Slice& input_gradient);
   Slice InputOf(int block, int stash_slot, int input_slot) const;
@@ -93,6 +97,7 @@ class ModelShard {
 
   Device& device_;
   const ShardOptions options_;
+  const OuterNames names_;
   PassShape pass_;
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
@@ -100,6 +105,7 @@ class ModelShard {
   std::vector<Slice> boundaries_[4];  // by Boundary, slot
   Workspace workspace_;
   std::vector<LayerTensors> parameters_, gradients_;  // of the layers in the range
+  std::vector<AdamWRange> update_ranges_;
 };
 
 }  // namespace medley

@@ -13,9 +13,23 @@ namespace {
 using Boundary = ModelShard::Boundary;
 using Part = ParameterArena::Part;
 
-const TrainingShape kShape = {
-    .model = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6},
-    .sequence = 6, .global_batch_sequences = 2};
+constexpr ModelConfig kGpt2 = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6};
+
+// Grouped queries, heads wider than the residual stream, a head of its own.
+constexpr ModelConfig kLlama = {.layers = 2, .hidden = 8, .heads = 4, .feed_forward = 12, .vocabulary = 13, .context = 6,
+                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 4};
+
+constexpr ModelConfig Tied(ModelConfig config) {
+  config.tied_head = true;
+  return config;
+}
+
+TrainingShape ShapeOf(const ModelConfig& model) { return {.model = model, .sequence = 6, .global_batch_sequences = 2}; }
+
+constexpr ModelConfig kModels[] = {kGpt2, kLlama, Tied(kLlama)};
+
+TrainingShape AnyShape() { return ShapeOf(kModels[GENERATE(0, 1, 2)]); }
+
 constexpr int kMicroBatch = 2;
 
 Device OpenReference(Bytes limit = MiB(16)) {
@@ -25,16 +39,16 @@ Device OpenReference(Bytes limit = MiB(16)) {
   return *std::move(device);
 }
 
-std::vector<int32_t> Tokens(uint64_t seed) {
+std::vector<int32_t> Tokens(const TrainingShape& shape, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<int32_t> tokens(kMicroBatch * kShape.sequence);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % kShape.model.vocabulary);
+  std::vector<int32_t> tokens(kMicroBatch * shape.sequence);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % shape.model.vocabulary);
   return tokens;
 }
 
-std::unique_ptr<ModelShard> Shard(Device& device, BlockRange blocks, const SlotCounts& slots) {
+std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks, const SlotCounts& slots) {
   absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
-      device, {.shape = kShape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .slots = slots});
+      device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .slots = slots});
   INFO(shard.status().ToString());
   REQUIRE(shard.ok());
   // Ten times GPT-2's deviation: gradients well above rounding.
@@ -58,31 +72,34 @@ std::vector<float> Read(const ModelShard& shard, Part part, const std::string& n
 
 // Mean loss of the micro-batch on the whole model.
 double LossOf(ModelShard& whole, Purpose purpose) {
-  REQUIRE(whole.SetTokens(0, Tokens(1)).ok());
-  REQUIRE(whole.SetTargets(0, Tokens(2)).ok());
+  const TrainingShape& shape = whole.options().shape;
+  REQUIRE(whole.SetTokens(0, Tokens(shape, 1)).ok());
+  REQUIRE(whole.SetTargets(0, Tokens(shape, 2)).ok());
   REQUIRE(whole.Forward({}, purpose).ok());
-  return *whole.TakeLossSum() / (kShape.global_batch_sequences * kShape.sequence);
+  return *whole.TakeLossSum() / (shape.global_batch_sequences * shape.sequence);
 }
 
 TEST_CASE("a shard allocates what the memory model says, to the byte, whatever it holds") {
-  const int blocks = kShape.model.blocks();
+  const TrainingShape shape = AnyShape();
+  const int blocks = shape.model.blocks();
   const int first = GENERATE_COPY(range(0, blocks));
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   const int stash = GENERATE(1, 3);
-  CAPTURE(first, end, stash);
+  CAPTURE(first, end, stash, shape.model.is_llama());
   const SlotCounts slots = {.stash = stash, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
                             .input_gradient = first > 0 ? 1 : 0, .output_gradient = end < blocks ? 1 : 0};
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> shard = Shard(device, {first, end}, slots);
-  CHECK(device.queue->allocated() == MemoryOf(kShape, {first, end}, kMicroBatch, slots).total());
+  const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, slots);
+  CHECK(device.queue->allocated() == MemoryOf(shape, {first, end}, kMicroBatch, slots).total());
 }
 
 TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
-  const BlockRange blocks = {0, kShape.model.blocks()};
-  const Bytes need = MemoryOf(kShape, blocks, kMicroBatch, {.stash = 1}).total();
+  const TrainingShape shape = ShapeOf(kGpt2);
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const Bytes need = MemoryOf(shape, blocks, kMicroBatch, {.stash = 1}).total();
   Device device = OpenReference({need.value - 1});
   const absl::Status status =
-      ModelShard::Create(device, {.shape = kShape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
+      ModelShard::Create(device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
                                   .slots = {.stash = 1}}).status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
@@ -91,8 +108,9 @@ TEST_CASE("a shard that does not fit says what it needs, part by part, and gives
 }
 
 TEST_CASE("parameters start the same whoever holds them") {
+  const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
-  const auto whole = ParameterArena::Create(device, kShape.model, {0, 4}), last = ParameterArena::Create(device, kShape.model, {2, 4});
+  const auto whole = ParameterArena::Create(device, shape.model, {0, 4}), last = ParameterArena::Create(device, shape.model, {2, 4});
   REQUIRE((*whole)->Initialise(9).ok());
   REQUIRE((*last)->Initialise(9).ok());
   for (const PlacedParameter& placed : (*last)->layout().parameters) {
@@ -108,8 +126,9 @@ TEST_CASE("parameters start the same whoever holds them") {
 }
 
 TEST_CASE("gradients are the slopes of the loss, for every tensor") {
+  const TrainingShape shape = AnyShape();
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(device, {0, kShape.model.blocks()}, {.stash = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = 1});
   (void)LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
   std::mt19937_64 random(11);
@@ -143,22 +162,23 @@ void CopyBoundary(Slice from, Slice to) {
 }
 
 TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the whole one, bit for bit") {
+  const TrainingShape shape = AnyShape();
   const int cut = GENERATE(1, 2, 3);
   CAPTURE(cut);
-  const int blocks = kShape.model.blocks();
+  const int blocks = shape.model.blocks();
   Device a = OpenReference(), b = OpenReference(), c = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(a, {0, blocks}, {.stash = 1});
-  const std::unique_ptr<ModelShard> front = Shard(b, {0, cut}, {.stash = 1, .output = 1, .output_gradient = 1});
-  const std::unique_ptr<ModelShard> back = Shard(c, {cut, blocks}, {.stash = 1, .input = 1, .input_gradient = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(a, shape, {0, blocks}, {.stash = 1});
+  const std::unique_ptr<ModelShard> front = Shard(b, shape, {0, cut}, {.stash = 1, .output = 1, .output_gradient = 1});
+  const std::unique_ptr<ModelShard> back = Shard(c, shape, {cut, blocks}, {.stash = 1, .input = 1, .input_gradient = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
 
-  REQUIRE(front->SetTokens(0, Tokens(1)).ok());
-  REQUIRE(back->SetTargets(0, Tokens(2)).ok());
+  REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
+  REQUIRE(back->SetTargets(0, Tokens(shape, 2)).ok());
   REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
   CopyBoundary(front->BoundaryOf(Boundary::kOutput, 0), back->BoundaryOf(Boundary::kInput, 0));
   REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
-  CHECK(*back->TakeLossSum() / (kShape.global_batch_sequences * kShape.sequence) == loss);
+  CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
   REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
   CopyBoundary(back->BoundaryOf(Boundary::kInputGradient, 0), front->BoundaryOf(Boundary::kOutputGradient, 0));
   REQUIRE(front->Backward({.output_gradient = 0}).ok());
@@ -178,8 +198,9 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
 }
 
 TEST_CASE("gradients and losses add up over micro-batches, and an update starts them anew") {
+  const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(device, {0, kShape.model.blocks()}, {.stash = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
   const std::vector<float> once = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
@@ -189,7 +210,7 @@ TEST_CASE("gradients and losses add up over micro-batches, and an update starts 
   for (size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).margin(1e-6));
 
   double squared = 0;
-  for (int segment = 0; segment < SegmentCount(kShape.model); ++segment) squared += *whole->SquaredGradientNorm(segment);
+  for (int segment = 0; segment < SegmentCount(shape.model); ++segment) squared += *whole->SquaredGradientNorm(segment);
   double want = 0;
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {
     for (const float value : Read(*whole, Part::kGradient, placed.spec.name)) want += static_cast<double>(value) * value;

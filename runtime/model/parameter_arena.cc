@@ -17,7 +17,7 @@ absl::Span<const std::byte> AsBytes(absl::Span<const float> values) {
 
 absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& device, const ModelConfig& config,
                                                                        BlockRange blocks) {
-  std::unique_ptr<ParameterArena> arena(new ParameterArena(device, LayoutOf(config, blocks)));
+  std::unique_ptr<ParameterArena> arena(new ParameterArena(device, config, blocks));
   for (std::unique_ptr<Buffer>& buffer : arena->buffers_) {
     ASSIGN_OR_RETURN(buffer, device.queue->Allocate({4 * arena->layout_.elements}));
   }

@@ -20,6 +20,7 @@ class ParameterArena {
   static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const ModelConfig& config,
                                                                 BlockRange blocks);
 
+  const ModelConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return layout_; }
 
   // The tensor `name`, which the layout has.
@@ -37,10 +38,12 @@ class ParameterArena {
   absl::Status Initialise(uint64_t seed);
 
  private:
-  ParameterArena(Device& device, ParameterLayout layout) : device_(device), layout_(std::move(layout)) {}
+  ParameterArena(Device& device, const ModelConfig& config, BlockRange blocks)
+      : device_(device), config_(config), layout_(LayoutOf(config, blocks)) {}
   absl::StatusOr<const PlacedParameter*> Placed(const std::string& name, size_t elements) const;
 
   Device& device_;
+  const ModelConfig config_;
   const ParameterLayout layout_;
   std::unique_ptr<Buffer> buffers_[4];
 };

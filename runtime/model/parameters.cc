@@ -10,6 +10,11 @@ namespace {
 
 constexpr float kInitialDeviation = 0.02f;
 
+// Of the matrices that write into the residual stream.
+float ResidualDeviation(const ModelConfig& config) {
+  return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));
+}
+
 ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation) {
   return {.name = std::move(name), .shape = {size}, .elements = size, .initialisation = initialisation};
 }
@@ -23,10 +28,10 @@ ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float devi
           .standard_deviation = deviation};
 }
 
-void AppendLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
+void AppendGpt2Layer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
   const std::string h = absl::StrCat("h.", layer, ".");
   const int64_t C = c.hidden, F = c.feed_forward;
-  const float residual = kInitialDeviation / std::sqrt(2.0f * static_cast<float>(c.layers));
+  const float residual = ResidualDeviation(c);
   out.push_back(Vector(h + "ln_1.weight", C, Initialisation::kOne));
   out.push_back(Vector(h + "ln_1.bias", C, Initialisation::kZero));
   out.push_back(Matrix(h + "attn.c_attn.weight", C, 3 * C, kInitialDeviation));
@@ -39,6 +44,22 @@ void AppendLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& ou
   out.push_back(Vector(h + "mlp.c_fc.bias", F, Initialisation::kZero));
   out.push_back(Matrix(h + "mlp.c_proj.weight", F, C, residual));
   out.push_back(Vector(h + "mlp.c_proj.bias", C, Initialisation::kZero));
+}
+
+// Query, key and value lie one after another, as do gate and up: each group is one matrix to the layer.
+void AppendLlamaLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
+  const std::string h = absl::StrCat("layers.", layer, ".");
+  const int64_t C = c.hidden, F = c.feed_forward, D = c.size_of_head(), K = c.key_value_head_count();
+  const float residual = ResidualDeviation(c);
+  out.push_back(Vector(h + "input_layernorm.weight", C, Initialisation::kOne));
+  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation));
+  out.push_back(Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation));
+  out.push_back(Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation));
+  out.push_back(Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual));
+  out.push_back(Vector(h + "post_attention_layernorm.weight", C, Initialisation::kOne));
+  out.push_back(Matrix(h + "mlp.gate_proj.weight", F, C, kInitialDeviation));
+  out.push_back(Matrix(h + "mlp.up_proj.weight", F, C, kInitialDeviation));
+  out.push_back(Matrix(h + "mlp.down_proj.weight", C, F, residual));
 }
 
 uint64_t SplitMix64(uint64_t x) {
@@ -56,28 +77,46 @@ uint64_t Fnv1a(const std::string& text) {
 
 }  // namespace
 
+OuterNames OuterNamesOf(const ModelConfig& config) {
+  if (!config.is_llama()) return {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias", "wte.weight"};
+  return {"embed_tokens.weight", "", "norm.weight", "", config.tied_head ? "embed_tokens.weight" : "lm_head.weight"};
+}
+
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment) {
   std::vector<ParameterSpec> parameters;
+  const OuterNames names = OuterNamesOf(config);
   const int block = segment - 1;
+  const auto vocabulary_matrix = [&](const std::string& name) {
+    return Matrix(name, config.vocabulary, config.hidden, kInitialDeviation);
+  };
   if (segment == kTiedSegment) {
-    parameters.push_back(Matrix("wte.weight", config.vocabulary, config.hidden, kInitialDeviation));
+    if (config.tied_head) parameters.push_back(vocabulary_matrix(names.token_embedding));
   } else if (block == config.embedding_block()) {
-    parameters.push_back(Matrix("wpe.weight", config.context, config.hidden, kInitialDeviation));
+    if (!config.tied_head) parameters.push_back(vocabulary_matrix(names.token_embedding));
+    if (!names.position_embedding.empty()) {
+      parameters.push_back(Matrix(names.position_embedding, config.context, config.hidden, kInitialDeviation));
+    }
   } else if (block == config.head_block()) {
-    parameters.push_back(Vector("ln_f.weight", config.hidden, Initialisation::kOne));
-    parameters.push_back(Vector("ln_f.bias", config.hidden, Initialisation::kZero));
+    parameters.push_back(Vector(names.final_norm_weight, config.hidden, Initialisation::kOne));
+    if (!names.final_norm_bias.empty()) {
+      parameters.push_back(Vector(names.final_norm_bias, config.hidden, Initialisation::kZero));
+    }
+    if (!config.tied_head) parameters.push_back(vocabulary_matrix(names.head));
+  } else if (config.is_llama()) {
+    AppendLlamaLayer(config, block - 1, parameters);
   } else {
-    AppendLayer(config, block - 1, parameters);
+    AppendGpt2Layer(config, block - 1, parameters);
   }
   return parameters;
 }
 
 int64_t SegmentElements(const ModelConfig& c, int segment) {
-  const int64_t C = c.hidden, F = c.feed_forward;
+  const int64_t C = c.hidden, F = c.feed_forward, untied = c.tied_head ? 0 : c.vocabulary * C;
   const int block = segment - 1;
-  if (segment == kTiedSegment) return c.vocabulary * C;
-  if (block == c.embedding_block()) return c.context * C;
-  if (block == c.head_block()) return 2 * C;
+  if (segment == kTiedSegment) return c.tied_head ? c.vocabulary * C : 0;
+  if (block == c.embedding_block()) return untied + (c.is_llama() ? 0 : c.context * C);
+  if (block == c.head_block()) return untied + (c.is_llama() ? C : 2 * C);
+  if (c.is_llama()) return 2 * C + c.joined_width() * C + c.attention_width() * C + 3 * C * F;
   return 4 * C + (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C);
 }
 

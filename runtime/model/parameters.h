@@ -8,15 +8,16 @@
 
 // Which tensors a model has, and where they lie in the memory of who holds a range of its blocks.
 //
-// The unit of holding, reducing and saving is the *segment*: segment 0 is the token embedding, which
-// the first and the last block share (tied); segment b + 1 is what else block b has.
+// The unit of holding, reducing and saving is the *segment*: segment 0 is the token embedding if the first and the last
+// block share it (tied), otherwise empty; segment b + 1 is what else block b has, which with a tied Llama is nothing for
+// block 0. Names and shapes are Hugging Face's, so that its files are copied as they are.
 namespace medley {
 
 enum class Initialisation : uint8_t { kZero, kOne, kNormal };
 
 struct ParameterSpec {
-  std::string name;             // as Hugging Face names it, without "transformer."
-  std::vector<int64_t> shape;   // matrices are [in, out] as in GPT-2's Conv1D
+  std::string name;             // as Hugging Face names it, without "transformer." (GPT-2) or "model." (Llama)
+  std::vector<int64_t> shape;   // matrices: [in, out] as in GPT-2's Conv1D, [out, in] as in Llama's Linear
   int64_t elements = 0;
   bool decays = false;          // weight decay applies: matrices and embeddings, not biases and norms
   Initialisation initialisation = Initialisation::kZero;
@@ -27,11 +28,17 @@ constexpr int kTiedSegment = 0;
 inline int SegmentOfBlock(int block) { return block + 1; }
 inline int SegmentCount(const ModelConfig& config) { return config.blocks() + 1; }
 
+// The tensors outside the layers, by what they do; empty: the family has none.
+struct OuterNames {
+  std::string token_embedding, position_embedding, final_norm_weight, final_norm_bias, head;
+};
+OuterNames OuterNamesOf(const ModelConfig& config);
+
 // The tensors of one segment, in the order in which they are stored.
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
 int64_t SegmentElements(const ModelConfig& config, int segment);
 
-// Segments that a holder of `range` holds, ascending: the tied one if it has the first or the last
+// Segments that a holder of `range` holds, ascending, empty ones too: the tied one if it has the first or the last
 // block, and one a block.
 std::vector<int> SegmentsOf(const ModelConfig& config, BlockRange range);
 

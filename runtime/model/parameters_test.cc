@@ -10,13 +10,26 @@ namespace {
 
 const ModelConfig kConfig = {.layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
 
+constexpr ModelConfig kLlama = {.layers = 3, .hidden = 12, .heads = 4, .feed_forward = 40, .vocabulary = 29, .context = 10,
+                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6};
+
+ModelConfig Tied(ModelConfig config) {
+  config.tied_head = true;
+  return config;
+}
+
+const ModelConfig kModels[] = {kConfig, kLlama, Tied(kLlama)};
+
+ModelConfig AnyConfig() { return kModels[GENERATE(0, 1, 2)]; }
+
 TEST_CASE("a segment's size is the sum of its tensors, and the model's that of its segments") {
+  const ModelConfig config = AnyConfig();
   int64_t total = 0;
   std::set<std::string> names;
-  for (int segment = 0; segment < SegmentCount(kConfig); ++segment) {
+  for (int segment = 0; segment < SegmentCount(config); ++segment) {
     CAPTURE(segment);
     int64_t elements = 0;
-    for (const ParameterSpec& tensor : SegmentParameters(kConfig, segment)) {
+    for (const ParameterSpec& tensor : SegmentParameters(config, segment)) {
       CAPTURE(tensor.name);
       CHECK(names.insert(tensor.name).second);
       int64_t product = 1;
@@ -25,10 +38,10 @@ TEST_CASE("a segment's size is the sum of its tensors, and the model's that of i
       CHECK(tensor.decays == (tensor.shape.size() == 2));
       elements += tensor.elements;
     }
-    CHECK(elements == SegmentElements(kConfig, segment));
+    CHECK(elements == SegmentElements(config, segment));
     total += elements;
   }
-  CHECK(total == ModelElements(kConfig));
+  CHECK(total == ModelElements(config));
 }
 
 TEST_CASE("the published GPT-2 has 124,439,808 parameters") {
@@ -36,12 +49,30 @@ TEST_CASE("the published GPT-2 has 124,439,808 parameters") {
                        .context = 1024}) == 124'439'808);
 }
 
+TEST_CASE("the published Llamas have their number of parameters") {
+  ModelConfig llama = {.layers = 32, .hidden = 4096, .heads = 32, .feed_forward = 14336, .vocabulary = 128256,
+                       .context = 131072, .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 8};
+  CHECK(ModelElements(llama) == 8'030'261'248);  // Llama 3.1 8B
+  llama = {.layers = 16, .hidden = 2048, .heads = 32, .feed_forward = 8192, .vocabulary = 128256, .context = 131072,
+           .family = ModelFamily::kLlama, .tied_head = true, .key_value_heads = 8};
+  CHECK(ModelElements(llama) == 1'235'814'400);  // Llama 3.2 1B
+}
+
+TEST_CASE("a Llama's query, key and value lie side by side, as do gate and up") {
+  const ParameterLayout layout = LayoutOf(kLlama, {1, 2});
+  const auto end = [&](const char* name) { return layout.Find(name)->offset + layout.Find(name)->spec.elements; };
+  CHECK(end("layers.0.self_attn.q_proj.weight") == layout.Find("layers.0.self_attn.k_proj.weight")->offset);
+  CHECK(end("layers.0.self_attn.k_proj.weight") == layout.Find("layers.0.self_attn.v_proj.weight")->offset);
+  CHECK(end("layers.0.mlp.gate_proj.weight") == layout.Find("layers.0.mlp.up_proj.weight")->offset);
+}
+
 TEST_CASE("a holder's segments and tensors lie one after another without a gap, for every range") {
-  const int blocks = kConfig.blocks();
+  const ModelConfig config = AnyConfig();
+  const int blocks = config.blocks();
   const int first = GENERATE_COPY(range(0, blocks));
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   CAPTURE(first, end);
-  const ParameterLayout layout = LayoutOf(kConfig, {first, end});
+  const ParameterLayout layout = LayoutOf(config, {first, end});
   const bool has_tied = first == 0 || end == blocks;
   CHECK(std::count(layout.segments.begin(), layout.segments.end(), kTiedSegment) == (has_tied ? 1 : 0));
   CHECK(static_cast<int>(layout.segments.size()) == end - first + (has_tied ? 1 : 0));
@@ -56,11 +87,12 @@ TEST_CASE("a holder's segments and tensors lie one after another without a gap, 
   offset = 0;
   for (size_t i = 0; i < layout.segments.size(); ++i) {
     CHECK(layout.segment_offsets[i] == offset);
-    offset += SegmentElements(kConfig, layout.segments[i]);
+    offset += SegmentElements(config, layout.segments[i]);
   }
   CHECK(offset == layout.elements);
-  CHECK((layout.Find("wte.weight") != nullptr) == has_tied);
+  CHECK((layout.Find(OuterNamesOf(config).token_embedding) != nullptr) == (config.tied_head ? has_tied : first == 0));
   CHECK(layout.Find("no such tensor") == nullptr);
+  CHECK((layout.Find(OuterNamesOf(config).head) != nullptr) == (config.tied_head ? has_tied : end == blocks));
 }
 
 std::vector<float> Initial(const ParameterSpec& spec, uint64_t seed) {

@@ -175,13 +175,21 @@ StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, 
   return Compiler(plan, unit, shape, purpose).Run();
 }
 
+// Whether segments [first, end) have no parameters.
+static bool AreEmpty(const ModelConfig& config, int first, int end) {
+  for (int segment = first; segment < end; ++segment) {
+    if (SegmentElements(config, segment) > 0) return false;
+  }
+  return true;
+}
+
 std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config) {
   std::vector<GradientSlice> slices;
   for (const int segment : SegmentsOf(config, plan.units[unit].blocks)) {
     std::vector<int> holders = HoldersOf(plan, config, segment);
-    if (holders.size() < 2) continue;
     const int64_t elements = SegmentElements(config, segment);
-    if (!slices.empty() && slices.back().end_segment == segment && slices.back().holders == holders) {
+    if (holders.size() < 2 || elements == 0) continue;
+    if (!slices.empty() && slices.back().holders == holders && AreEmpty(config, slices.back().end_segment, segment)) {
       slices.back().end_segment = segment + 1;
       slices.back().elements += elements;
     } else {

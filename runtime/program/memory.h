@@ -27,7 +27,7 @@ int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
 // Sums that leave the device: the loss and a squared norm, f64.
 constexpr Bytes kScalarBytes = {16};
 
-// Elements of scratch that the passes of `blocks` share.
-int64_t WorkspaceElements(const ModelConfig& config, BlockRange blocks, int64_t rows);
+// Elements of scratch that the passes of `blocks` share, the rotary embedding's angles of `sequence` positions included.
+int64_t WorkspaceElements(const ModelConfig& config, BlockRange blocks, int sequence, int64_t rows);
 
 }  // namespace medley

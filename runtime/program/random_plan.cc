@@ -13,6 +13,14 @@ PlannedShape RandomPlan(uint64_t seed) {
   PlannedShape result;
   ModelConfig& model = result.shape.model;
   model = {.layers = integer(1, 6), .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8};
+  if (integer(0, 1) == 1) {  // a Llama of every kind
+    model.family = ModelFamily::kLlama;
+    model.tied_head = integer(0, 1) == 1;
+    model.heads = 4;
+    model.key_value_heads = integer(0, 1) == 1 ? 2 : 4;
+    model.head_size = integer(0, 1) == 1 ? 2 : 6;  // also heads that are wider than the residual stream
+    model.feed_forward = 24;
+  }
   result.shape.sequence = integer(1, 8);
   Plan& plan = result.plan;
   plan.micro_batch_sequences = integer(1, 3);

@@ -6,11 +6,21 @@
 namespace medley {
 namespace {
 
-TrainingSpec TinyJob() {
+constexpr ModelConfig kGpt2 = {.layers = 3, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 31, .context = 12};
+constexpr ModelConfig kLlama = {.layers = 3, .hidden = 16, .heads = 4, .feed_forward = 40, .vocabulary = 31, .context = 12,
+                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6};
+
+ModelConfig Tied(ModelConfig config) {
+  config.tied_head = true;
+  return config;
+}
+
+const ModelConfig kModels[] = {kGpt2, kLlama, Tied(kLlama)};
+
+TrainingSpec TinyJob(const ModelConfig& model = kGpt2) {
   TrainingSpec spec;
   spec.job_name = "tiny";
-  spec.shape = {.model = {.layers = 3, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 31, .context = 12},
-                .sequence = 12, .global_batch_sequences = 8};
+  spec.shape = {.model = model, .sequence = 12, .global_batch_sequences = 8};
   spec.steps = 20;
   spec.optimizer.learning_rate = 3e-3;
   spec.optimizer.minimum_learning_rate = 3e-4;
@@ -37,30 +47,29 @@ double ParameterDifference(const TrainingRun& a, const TrainingRun& b) {
   return difference / largest;
 }
 
+TrainingRun SingleDeviceRun(const TrainingSpec& spec) {
+  return *TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 8), Windows(spec));
+}
+
+// Of TinyJob().
 const TrainingRun& SingleDeviceRun() {
-  static const TrainingRun* const run = [] {
-    const TrainingSpec spec = TinyJob();
-    return new TrainingRun(*TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 8), Windows(spec)));
-  }();
+  static const TrainingRun* const run = new TrainingRun(SingleDeviceRun(TinyJob()));
   return *run;
 }
 
 TEST_CASE("a single device learns") {
-  const TrainingRun& run = SingleDeviceRun();
+  const TrainingRun run = SingleDeviceRun(TinyJob(kModels[GENERATE(0, 1)]));
   REQUIRE(run.losses.size() == 20);
   CHECK(run.losses.front() == Approx(std::log(31.0)).epsilon(0.05));
   CHECK(run.losses.back() < run.losses.front() - 0.2);
 }
 
-TEST_CASE("any plan gives the loss curve and the weights of a single device", "[property]") {
-  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{41}));
-  const TrainingSpec spec = TinyJob();
+void CheckSameTraining(const TrainingSpec& spec, uint64_t seed, const TrainingRun& single) {
   const Plan plan = RandomPlan(seed, spec.shape, 4);
   CAPTURE(seed, Describe(plan));
   const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec));
   INFO(run.status().ToString());
   REQUIRE(run.ok());
-  const TrainingRun& single = SingleDeviceRun();
   for (size_t i = 0; i < single.losses.size(); ++i) {
     CAPTURE(i);
     CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(1e-5));
@@ -69,6 +78,17 @@ TEST_CASE("any plan gives the loss curve and the weights of a single device", "[
   CHECK(run->validation_loss == Approx(single.validation_loss).epsilon(1e-5));
   CHECK(run->parameters.size() == single.parameters.size());
   CHECK(ParameterDifference(*run, single) < 1e-4);
+}
+
+TEST_CASE("any plan gives the loss curve and the weights of a single device", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{41}));
+  CheckSameTraining(TinyJob(), seed, SingleDeviceRun());
+}
+
+TEST_CASE("any plan of a Llama gives the loss curve and the weights of a single device", "[property]") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(1, 2)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  for (uint64_t seed = 101; seed < 121; ++seed) CheckSameTraining(spec, seed, single);
 }
 
 TEST_CASE("a plan gives the same bits every time") {
