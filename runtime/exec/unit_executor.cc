@@ -20,13 +20,6 @@ std::vector<int> AllUnits(const Plan& plan) {
   return units;
 }
 
-// The host's view of a slice.
-absl::StatusOr<absl::Span<std::byte>> HostBytes(const Slice& slice) {
-  std::byte* address = slice.buffer->host_address();
-  if (address == nullptr) return absl::FailedPreconditionError("the device's memory cannot be reached from the host");
-  return absl::Span<std::byte>(address + slice.offset_bytes, slice.elements * 4);
-}
-
 std::string Where(const Instruction& instruction) {
   std::string text = NameOf(instruction.kind);
   if (instruction.micro_batch >= 0) text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch);
@@ -45,7 +38,22 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
       evaluate_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kEvaluate)),
       owned_segments_(OwnedSegments(options_.plan, options_.unit, options_.spec.shape.model)),
       all_units_(AllUnits(options_.plan)),
-      scalars_(SegmentCount(options_.spec.shape.model) + 1) {}
+      scalars_(SegmentCount(options_.spec.shape.model) + 1) {
+  const SlotCounts& slots = train_program_.slots;
+  const std::pair<Boundary, int> counts[] = {{Boundary::kInput, slots.input},
+                                             {Boundary::kOutput, slots.output},
+                                             {Boundary::kInputGradient, slots.input_gradient},
+                                             {Boundary::kOutputGradient, slots.output_gradient}};
+  for (const auto& [boundary, count] : counts) {
+    for (int slot = 0; slot < count; ++slot) {
+      mirrors_[static_cast<int>(boundary)].emplace_back(shard_.queue(), shard_.BoundaryOf(boundary, slot));
+    }
+  }
+  for (const GradientSlice& slice : train_program_.slices) {
+    gradient_mirrors_.emplace_back(shard_.queue(), shard_.arena().Segments(ParameterArena::Part::kGradient,
+                                                                           slice.first_segment, slice.end_segment));
+  }
+}
 
 absl::Time UnitExecutor::Deadline() const { return absl::Now() + options_.stall_timeout + 10 * longest_step_; }
 
@@ -93,24 +101,16 @@ absl::Status UnitExecutor::SumOverUnits(absl::Span<double> values) {
 absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   switch (instruction.kind) {
     case InstructionKind::kForward:
-      RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
-      return shard_.Forward({.stash = instruction.stash_slot, .input = instruction.input_slot,
-                             .output = instruction.output_slot}, purpose);
-    case InstructionKind::kBackward: {
-      // Gradients of boundaries have as many slots as travel; micro-batches of the route take them in turn.
-      const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
-      const int slots = train_program_.slots.input_gradient;
-      return shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
-                              .output_gradient = instruction.output_slot,
-                              .input_gradient = slots > 0 ? index % slots : -1});
-    }
+      return Forward(instruction, purpose, data_step);
+    case InstructionKind::kBackward:
+      return Backward(instruction);
     case InstructionKind::kReceiveActivation:
     case InstructionKind::kSendActivation:
     case InstructionKind::kReceiveGradient:
     case InstructionKind::kSendGradient:
       return Transfer(instruction);
     case InstructionKind::kReduceGradients:
-      return Reduce(train_program_.slices[instruction.slice]);
+      return Reduce(instruction.slice);
     case InstructionKind::kNormGradients:
       return CollectNorms();
     case InstructionKind::kReduceScalars:
@@ -119,6 +119,29 @@ absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, 
       return Update();
   }
   return absl::InternalError("unknown instruction");
+}
+
+absl::Status UnitExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
+
+absl::Status UnitExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+  RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
+  if (instruction.input_slot >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kInput, instruction.input_slot).ToDevice());
+  RETURN_IF_ERROR(shard_.Forward(
+      {.stash = instruction.stash_slot, .input = instruction.input_slot, .output = instruction.output_slot}, purpose));
+  if (instruction.output_slot >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kOutput, instruction.output_slot).FromDevice());
+  return Finish();
+}
+
+absl::Status UnitExecutor::Backward(const Instruction& instruction) {
+  // Gradients of boundaries have as many slots as travel; micro-batches of the route take them in turn.
+  const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
+  const int slots = train_program_.slots.input_gradient, input_gradient = slots > 0 ? index % slots : -1;
+  const int output_gradient = instruction.output_slot;
+  if (output_gradient >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kOutputGradient, output_gradient).ToDevice());
+  RETURN_IF_ERROR(shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
+                                   .output_gradient = output_gradient, .input_gradient = input_gradient}));
+  if (input_gradient >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kInputGradient, input_gradient).FromDevice());
+  return Finish();
 }
 
 absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
@@ -143,15 +166,11 @@ absl::Status UnitExecutor::Transfer(const Instruction& instruction) {
                         instruction.kind == InstructionKind::kReceiveGradient;
   const bool activation = instruction.kind == InstructionKind::kReceiveActivation ||
                           instruction.kind == InstructionKind::kSendActivation;
-  Slice slice;
-  if (activation) {
-    slice = receives ? shard_.BoundaryOf(Boundary::kInput, instruction.input_slot)
-                     : shard_.BoundaryOf(Boundary::kOutput, instruction.output_slot);
-  } else {
-    slice = receives ? shard_.BoundaryOf(Boundary::kOutputGradient, instruction.output_slot)
-                     : shard_.BoundaryOf(Boundary::kInputGradient, instruction.input_slot);
-  }
-  ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, HostBytes(slice));
+  HostMirror& mirror = activation ? receives ? MirrorOf(Boundary::kInput, instruction.input_slot)
+                                             : MirrorOf(Boundary::kOutput, instruction.output_slot)
+                       : receives ? MirrorOf(Boundary::kOutputGradient, instruction.output_slot)
+                                  : MirrorOf(Boundary::kInputGradient, instruction.input_slot);
+  const absl::Span<std::byte> bytes = mirror.bytes();
   const MessageTag tag{.kind = activation ? MessageTag::Kind::kActivation : MessageTag::Kind::kGradient,
                        .sequence = static_cast<uint32_t>(instruction.micro_batch)};
   if (receives) {
@@ -162,12 +181,16 @@ absl::Status UnitExecutor::Transfer(const Instruction& instruction) {
   return transfer->Wait(Deadline());
 }
 
-absl::Status UnitExecutor::Reduce(const GradientSlice& slice) {
-  const Slice gradient =
-      shard_.arena().Segments(ParameterArena::Part::kGradient, slice.first_segment, slice.end_segment);
-  ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, HostBytes(gradient));
-  const absl::Span<float> values(reinterpret_cast<float*>(bytes.data()), gradient.elements);
-  return RingAllReduce(transport_, slice.holders, static_cast<uint16_t>(slice.first_segment), values, Deadline());
+// On the collective stream; the compute stream submits nothing meanwhile, for the program has it wait.
+absl::Status UnitExecutor::Reduce(int slice) {
+  const GradientSlice& reduced = train_program_.slices[slice];
+  HostMirror& mirror = gradient_mirrors_[slice];
+  RETURN_IF_ERROR(mirror.FromDevice());
+  RETURN_IF_ERROR(Finish());
+  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
+  RETURN_IF_ERROR(
+      RingAllReduce(transport_, reduced.holders, static_cast<uint16_t>(reduced.first_segment), values, Deadline()));
+  return mirror.ToDevice();
 }
 
 absl::Status UnitExecutor::CollectNorms() {
@@ -193,11 +216,12 @@ absl::Status UnitExecutor::Update() {
         "warm-up, or gradient clipping", std::isfinite(scalars_.back()) ? "gradient norm" : "loss", scalars_.back(), norm));
   }
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
-  return shard_.UpdateParameters(
+  RETURN_IF_ERROR(shard_.UpdateParameters(
       {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
        .beta1 = static_cast<float>(optimizer.beta1), .beta2 = static_cast<float>(optimizer.beta2),
        .epsilon = static_cast<float>(optimizer.epsilon), .weight_decay = static_cast<float>(optimizer.weight_decay),
-       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_});
+       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_}));
+  return Finish();
 }
 
 }  // namespace medley

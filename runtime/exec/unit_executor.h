@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/transport/transport.h"
+#include "runtime/exec/host_mirror.h"
 #include "runtime/exec/step_streams.h"
 #include "runtime/exec/window_source.h"
 #include "runtime/job/training_spec.h"
@@ -54,9 +55,14 @@ class UnitExecutor {
 
  private:
   absl::Status Run(const Instruction& instruction, Purpose purpose, int64_t data_step);
+  absl::Status Forward(const Instruction& instruction, Purpose purpose, int64_t data_step);
+  absl::Status Backward(const Instruction& instruction);
+  HostMirror& MirrorOf(ModelShard::Boundary boundary, int slot) { return mirrors_[static_cast<int>(boundary)][slot]; }
+  // Blocks until the device has done what was submitted: an instruction has ended when its work has.
+  absl::Status Finish();
   absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
   absl::Status Transfer(const Instruction& instruction);
-  absl::Status Reduce(const GradientSlice& slice);
+  absl::Status Reduce(int slice);
   absl::Status CollectNorms();
   absl::Status ReduceScalars();
   absl::Status Update();
@@ -70,6 +76,8 @@ class UnitExecutor {
   const StepProgram train_program_, evaluate_program_;
   const std::vector<int> owned_segments_;
   const std::vector<int> all_units_;
+  std::vector<HostMirror> mirrors_[4];       // by boundary, slot
+  std::vector<HostMirror> gradient_mirrors_;  // parallel to the training program's slices
   int64_t step_ = 0;
   absl::Duration longest_step_;
   // Squared norm by segment, then the sum of the losses; summed over units by kReduceScalars. Written by one stream at

@@ -33,6 +33,7 @@ class ModelShard {
   static absl::StatusOr<std::unique_ptr<ModelShard>> Create(Device& device, const ShardOptions& options);
 
   ParameterArena& arena() { return *arena_; }
+  DeviceQueue& queue() { return *device_.queue; }
   const ShardOptions& options() const { return options_; }
 
   enum class Boundary { kInput, kOutput, kInputGradient, kOutputGradient };
