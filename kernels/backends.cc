@@ -1,10 +1,11 @@
 #include "kernels/backends.h"
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/emulated/emulated_backend.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace medley {
 
-std::vector<Backend> AllBackends() { return {CpuBackend(), ReferenceBackend()}; }
+std::vector<Backend> AllBackends() { return {CpuBackend(), ReferenceBackend(), EmulatedBackend()}; }
 
 }  // namespace medley

@@ -14,6 +14,7 @@
 #include "agent/discovery/discovery.h"
 #include "agent/rpc/agent_service.h"
 #include "agent/rpc/registration.h"
+#include "agent/supervisor/kernel_reports.h"
 #include "agent/supervisor/supervisor.h"
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
@@ -66,7 +67,8 @@ absl::Status Serve(v1::AgentConfig config) {
                          .devices = devices,
                          .network_devices = {config.network_devices().begin(), config.network_devices().end()},
                          .links = config.links()});
-  AgentService service(supervisor);
+  KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
+  AgentService service(supervisor, kernels);
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;

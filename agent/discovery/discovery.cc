@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -12,7 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_variant.h"
+#include "kernels/emulated/emulation_profile.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/codec/device_codec.h"
 
 namespace medley {
@@ -50,6 +53,35 @@ std::string KindOf(const v1::Device& device) {
                          std::max(1, device.cores_size()), ProcessorName());
 }
 
+// What an emulated device's profile says of it. A changed profile is another kind, so that nothing measured before is
+// taken for it.
+absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
+  if (device.profile().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".profile: is empty; an emulated device needs a file"));
+  }
+  device.set_profile(std::filesystem::absolute(device.profile()));
+  absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(device.profile());
+  if (!profile.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".profile: ", profile.status().message()));
+  }
+  device.set_emulated(true);
+  if (device.variant().empty()) device.set_variant(profile->kind);
+  if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(profile->memory.value));
+  device.set_kind(absl::StrCat("emulated ", profile->kind, " ", profile->digest));
+  device.set_computes_bf16(profile->matmul_bf16_flops_per_second > 0);
+  return absl::OkStatus();
+}
+
+// What this machine says of a device that is part of it.
+void CompleteReal(v1::Device& device) {
+  if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
+  if (device.cores().empty()) {
+    for (const int core : AllowedCores()) device.add_cores(core);
+  }
+  device.set_kind(KindOf(device));
+  device.set_computes_bf16(device.variant() == "amx");
+}
+
 }  // namespace
 
 std::string MachineIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
@@ -83,14 +115,21 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
       return absl::InvalidArgumentError(
           absl::StrCat(field, ".backend: \"", device.backend(), "\" is none of: ", known));
     }
-    if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
-    if (device.cores().empty()) {
-      for (const int core : AllowedCores()) device.add_cores(core);
+    device.set_emulated(false);
+    const bool emulated = device.backend() == "emulated";
+    if (!device.profile().empty() && !emulated) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".profile: is for devices of the backend emulated"));
+    }
+    if (emulated) {
+      RETURN_IF_ERROR(CompleteEmulated(device, field));
+    } else {
+      CompleteReal(device);
+    }
+    if (!device.has_memory_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));
     }
     const std::string objection = backend->objection(DecodeDevice(device));
     if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
-    device.set_kind(KindOf(device));
-    device.set_computes_bf16(device.variant() == "amx");
   }
   return devices;
 }

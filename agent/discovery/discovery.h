@@ -17,9 +17,11 @@ std::string ProcessorName();
 // One CPU device of all cores this process may use, the best instruction set, and 80 % of the memory that is free.
 std::vector<v1::Device> DiscoverDevices();
 
-// Completes what a configuration says of its devices: memory 0 is not allowed, cores default to all, the variant to the best,
-// kind and computes_bf16 are filled in.
-// InvalidArgument: a name twice; an unknown backend; a device that a backend objects to, with its reason.
+// Completes what a configuration says of its devices: cores default to all, the variant to the best, kind, computes_bf16
+// and emulated are filled in. An emulated device has no cores, and its profile's memory and kind where nothing is said; its
+// profile's path is made absolute.
+// InvalidArgument: a name twice; an unknown backend; no memory; a profile that cannot be read or is not an emulated
+// device's; a device that a backend objects to, with its reason.
 absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,
                                                         const std::vector<Backend>& backends);
 

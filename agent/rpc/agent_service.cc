@@ -8,10 +8,12 @@ namespace medley {
 namespace {
 
 // Of a call without one.
-constexpr absl::Duration kDefaultPrepareTime = absl::Minutes(5);
+constexpr absl::Duration kDefaultTime = absl::Minutes(5);
+// What the answer needs on its way.
+constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
 absl::Time DeadlineOf(const grpc::ServerContext& context) {
-  const absl::Time latest = absl::Now() + kDefaultPrepareTime;
+  const absl::Time latest = absl::Now() + kDefaultTime;
   const absl::Time asked = absl::FromChrono(context.deadline());
   return std::min(asked, latest);
 }
@@ -45,6 +47,12 @@ grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRe
 grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* request, v1::StopResponse*) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   supervisor_.Stop(request->task_id());
+  return grpc::Status::OK;
+}
+
+grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest*,
+                                           v1::NodeKernels* response) {
+  *response = kernels_.Get(DeadlineOf(*context) - kAnswerTime);
   return grpc::Status::OK;
 }
 

@@ -1,22 +1,26 @@
 #pragma once
+#include "agent/supervisor/kernel_reports.h"
 #include "agent/supervisor/supervisor.h"
 #include "proto/medley/v1/agent.grpc.pb.h"
 
 namespace medley {
 
-// The wire side of Supervisor, and nothing else: check, call, encode.
+// The wire side of Supervisor and KernelReports, and nothing else: check, call, encode.
 class AgentService final : public v1::Agent::Service {
  public:
-  explicit AgentService(Supervisor& supervisor) : supervisor_(supervisor) {}
+  AgentService(Supervisor& supervisor, KernelReports& kernels) : supervisor_(supervisor), kernels_(kernels) {}
 
   grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                        v1::PrepareResponse* response) override;
   grpc::Status Start(grpc::ServerContext* context, const v1::StartRequest* request,
                      grpc::ServerWriter<v1::WorkerEvent>* writer) override;
   grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request, v1::StopResponse* response) override;
+  grpc::Status DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest* request,
+                               v1::NodeKernels* response) override;
 
  private:
   Supervisor& supervisor_;
+  KernelReports& kernels_;
 };
 
 }  // namespace medley

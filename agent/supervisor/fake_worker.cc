@@ -1,4 +1,5 @@
 // A worker for tests: speaks the channel on descriptor 3 and does what the task id says, "die silently/1" for instance.
+// Asked for its kernels, it does what the device's variant says.
 #include <unistd.h>
 
 #include <csignal>
@@ -71,12 +72,32 @@ int Run(medley::MessageChannel& channel, const WorkerCommand& start, const std::
   return Finish(channel, 0, "");
 }
 
+int DescribeKernels(medley::MessageChannel& channel, const medley::v1::Device& device) {
+  if (device.variant() == "die") {
+    std::fprintf(stderr, "the driver is on fire\n");
+    std::raise(SIGKILL);
+  }
+  if (device.variant() == "hang") return Hang(channel);
+  WorkerReply reply;
+  if (device.variant() == "fail to open") {
+    reply.mutable_failed()->set_code(14);
+    reply.mutable_failed()->set_message("no such accelerator");
+  } else {
+    std::fprintf(stderr, "asking\n");
+    reply.mutable_kernels()->set_description("process " + std::to_string(getpid()));
+    if (device.variant() == "break off") reply.mutable_kernels()->set_failure("Matmul: the driver is on fire");
+  }
+  (void)channel.Send(reply);
+  return 0;
+}
+
 }  // namespace
 
 int main() {
   medley::MessageChannel channel(3);
   WorkerCommand command;
   if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 2;
+  if (command.has_describe_kernels()) return DescribeKernels(channel, command.describe_kernels());
   const medley::v1::PrepareWorker prepare = command.prepare();
   const std::string& id = prepare.request().task_id();
   const std::string act = id.substr(0, id.find('/'));

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -6,6 +8,7 @@
 #include "agent/profile/block_timer.h"
 #include "agent/worker/task.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/version.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/codec/job_codec.h"
 
@@ -40,12 +43,23 @@ class ProfileWorkerTask final : public WorkerTask {
     profile.set_workspace_bytes(static_cast<uint64_t>(times.workspace.value));
     profile.set_copy_bytes_per_parameter(times.copy_bytes_per_parameter);
     profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-    profile.set_provenance(device_.queue->name());
+    FillProvenance(*profile.mutable_measured_with());
     report(event);
     return absl::OkStatus();
   }
 
  private:
+  void FillProvenance(v1::Provenance& with) const {
+    char host[256] = {};
+    gethostname(host, sizeof(host) - 1);
+    with.set_host(host);
+    const DeviceProvenance& provenance = device_.provenance;
+    with.set_hardware(provenance.hardware.empty() ? device_.queue->name() : provenance.hardware);
+    with.set_driver(provenance.driver);
+    with.mutable_libraries()->Add(provenance.libraries.begin(), provenance.libraries.end());
+    with.set_medley_version(kMedleyVersion);
+  }
+
   Device device_;
   const TrainingSpec spec_;
   const std::vector<int> sizes_;

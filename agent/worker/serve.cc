@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_join.h"
 #include "agent/channel/message_channel.h"
+#include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
 #include "runtime/codec/device_codec.h"
 #include "runtime/codec/validate.h"
@@ -64,14 +65,29 @@ class StartWatch {
   std::thread thread_;
 };
 
+int ServeKernels(MessageChannel& channel, const v1::Device& description) {
+  absl::StatusOr<Device> device = OpenDevice(DecodeDevice(description));
+  v1::WorkerReply reply;
+  if (device.ok()) {
+    *reply.mutable_kernels() = DescribeKernels(*device, description.backend());
+    reply.mutable_kernels()->set_device(description.name());
+  } else {
+    SetFinished(*reply.mutable_failed(), device.status());
+  }
+  (void)channel.Send(reply);
+  return device.ok() ? 0 : 1;
+}
+
 }  // namespace
 
 int ServeOneTask(int channel_descriptor) {
   // Both outlive the watching thread: the process ends by _exit.
   auto& channel = *new MessageChannel(channel_descriptor);
   v1::WorkerCommand command;
-  if (!channel.Receive(command, absl::InfiniteFuture()).ok() || !command.has_prepare()) return 2;
+  if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 2;
+  if (!command.has_prepare() && !command.has_describe_kernels()) return 2;
   auto& watch = *new StartWatch(channel);
+  if (command.has_describe_kernels()) return ServeKernels(channel, command.describe_kernels());
 
   absl::StatusOr<std::unique_ptr<WorkerTask>> task = PrepareTask(command.prepare());
   v1::WorkerReply reply;

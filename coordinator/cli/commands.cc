@@ -7,6 +7,7 @@
 #include "coordinator/cli/chrome_trace.h"
 #include "coordinator/cli/coordinator_client.h"
 #include "coordinator/cli/input_file.h"
+#include "coordinator/cli/kernel_view.h"
 #include "coordinator/cli/offline_plan.h"
 #include "coordinator/cli/watch.h"
 #include "runtime/base/status_macros.h"
@@ -83,6 +84,13 @@ absl::Status RunNodes(const Connection& connection) {
   ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
   Print(WriteYaml(cluster));
   return absl::OkStatus();
+}
+
+absl::Status RunKernels(const Connection& connection, const std::string& node) {
+  if (connection.output == Output::kCluster) {
+    return absl::InvalidArgumentError("--output: cluster does not go with --kernels");
+  }
+  return Show(connection, Connect(connection).ListKernels(node), FormatKernels);
 }
 
 absl::Status RunCancel(const Connection& connection, const std::string& job_id) {

@@ -37,6 +37,8 @@ absl::Status RunStatus(const Connection& connection, const std::string& job_id);
 // Aborted: the job failed or was cancelled.
 absl::Status RunWatch(const Connection& connection, const std::string& job_id);
 absl::Status RunNodes(const Connection& connection);
+// Which kernels run the ops of `node`'s devices, or of all live nodes' if it is empty.
+absl::Status RunKernels(const Connection& connection, const std::string& node);
 absl::Status RunCancel(const Connection& connection, const std::string& job_id);
 absl::Status RunLogs(const Connection& connection, const std::string& job_id);
 absl::Status RunSteps(const Connection& connection, const std::string& job_id);

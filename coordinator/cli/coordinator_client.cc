@@ -107,6 +107,12 @@ absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
   return impl_->Call(&Stub::ListNodes, v1::ListNodesRequest(), impl_->timeout);
 }
 
+absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std::string& node) {
+  v1::ListKernelsRequest request;
+  request.set_node(node);
+  return impl_->Call(&Stub::ListKernels, request, std::max(10 * impl_->timeout, absl::Minutes(5)));
+}
+
 absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id) {
   return impl_->OfJob(&Stub::GetPlan, job_id);
 }

@@ -36,6 +36,8 @@ class CoordinatorClient {
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
   absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
+  // Of all live nodes if `node` is empty. May take as long as PlanJob.
+  absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
   absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id);
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id);
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const std::string& job_id);

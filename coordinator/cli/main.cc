@@ -30,10 +30,10 @@ using Action = std::function<absl::Status()>;
 struct Arguments {
   Connection connection;
   double timeout_seconds = 10;
-  std::string output = "text", job, file, directory;
+  std::string output = "text", job, node, file, directory;
   SubmitCommand submit;
   PlanCommand plan;
-  bool watch = false, explain = false;
+  bool watch = false, explain = false, kernels = false;
   std::map<std::string, std::string> generate;
 };
 
@@ -109,7 +109,14 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
 void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* nodes =
       app.add_subcommand("nodes", "nodes and their devices; --output cluster: as a file for plan --cluster");
-  nodes->callback([&] { action = [&] { return RunNodes(arguments.connection); }; });
+  CLI::Option* kernels =
+      nodes->add_flag("--kernels", arguments.kernels, "which kernels run the ops of their devices, and why");
+  nodes->add_option("NODE", arguments.node, "of this node alone")->needs(kernels);
+  nodes->callback([&] {
+    action = [&] {
+      return arguments.kernels ? RunKernels(arguments.connection, arguments.node) : RunNodes(arguments.connection);
+    };
+  });
 
   CLI::App* up = app.add_subcommand("up", "a coordinator and agents on this machine, until Ctrl-C");
   up->add_option("--config", arguments.file,

@@ -34,6 +34,7 @@ std::string HeadLine(const v1::Job& job) {
   if (job.parameters() > 0) absl::StrAppend(&line, "  ", FormatParameters(job.parameters()), " parameters");
   if (job.restarts() > 0)
     absl::StrAppend(&line, "  ", job.restarts(), job.restarts() == 1 ? " restart" : " restarts");
+  if (job.plan().emulated()) absl::StrAppend(&line, "  EMULATED");
   if (!job.state_reason().empty()) absl::StrAppend(&line, "  ", Printable(job.state_reason()));
   return line;
 }
@@ -54,6 +55,7 @@ std::string StepLine(const v1::Job& job, uint32_t step) {
 }
 
 std::string LossLine(const JobProgress& progress) {
+  if (progress.steps().back().emulated()) return "no loss: emulated devices compute nothing";
   std::vector<double> losses;
   for (const v1::StepMetrics& step : progress.steps()) losses.push_back(step.loss());
   const v1::Job& job = progress.job();
@@ -100,7 +102,8 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
 }
 
 std::string StepText(const v1::Job& job, const v1::StepMetrics& step) {
-  std::string line = absl::StrFormat("step %d/%d  loss %.4f", step.step(), job.spec().steps(), step.loss());
+  const std::string loss = step.emulated() ? "EMULATED, no loss" : absl::StrFormat("loss %.4f", step.loss());
+  std::string line = absl::StrFormat("step %d/%d  %s", step.step(), job.spec().steps(), loss);
   if (step.step_seconds() > 0) {
     absl::StrAppend(&line, "  ", FormatRate(step.tokens() / step.step_seconds()), " tokens/s  ",
                     FormatStepSeconds(step.step_seconds()));
@@ -158,6 +161,7 @@ std::vector<std::string> PlainProgress::Lines(const v1::JobUpdate& update, doubl
   }
   if (HasEnded(job.state()) && held_back_.step() > 0) lines.push_back(StepText(job, held_back_));
   for (const v1::ValidationMetrics& validation : update.validations()) {
+    if (job.plan().emulated()) continue;
     lines.push_back(
         absl::StrFormat("validation after step %d  loss %.4f", validation.step(), validation.loss()));
   }

@@ -1,5 +1,6 @@
 #include "coordinator/cli/views.h"
 
+#include <map>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -34,7 +35,16 @@ std::string DevicesOf(const v1::PlanReport& report) {
 }
 
 std::string LossOf(const v1::Job& job) {
-  return job.last_step().step() == 0 ? "" : absl::StrFormat("%.4f", job.last_step().loss());
+  if (job.last_step().step() == 0) return "";
+  return job.last_step().emulated() ? "emulated" : absl::StrFormat("%.4f", job.last_step().loss());
+}
+
+std::string EmulatedDevicesOf(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.emulated()) names.push_back(Printable(share.device()));
+  }
+  return absl::StrJoin(names, ", ");
 }
 
 std::string FormatDevices(const v1::PlanReport& report) {
@@ -47,6 +57,16 @@ std::string FormatDevices(const v1::PlanReport& report) {
                     FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
   }
   return FormatTable(rows);
+}
+
+// What the prediction was made from.
+std::string FormatProfiles(const v1::PlanReport& report) {
+  Rows rows = {{"KIND", "MEASURED", "ON AND WITH"}};
+  for (const v1::ProfileUse& profile : report.profiles()) {
+    rows.push_back({Printable(profile.device_kind()), FormatTime(profile.measured_at_seconds()),
+                    Printable(profile.provenance())});
+  }
+  return rows.size() == 1 ? "" : absl::StrCat("\n", FormatTable(rows));
 }
 
 std::string FormatRejected(const v1::PlanReport& report) {
@@ -89,13 +109,16 @@ std::string FormatJob(const v1::Job& job) {
     if (!value.empty() && value != "-") rows.push_back({name, value});
   };
   add("why", Printable(job.state_reason()));
+  if (job.plan().emulated()) {
+    add("EMULATED", absl::StrCat(EmulatedDevicesOf(job.plan()), " compute nothing: only the times mean anything"));
+  }
   add("submitted", FormatTime(job.submitted_at_seconds()));
   add("started", FormatTime(job.started_at_seconds()));
   add("ended", FormatTime(job.ended_at_seconds()));
   if (job.parameters() > 0) add("parameters", FormatParameters(job.parameters()));
   add("step", absl::StrCat(job.last_step().step(), "/", job.spec().steps()));
   add("loss", LossOf(job));
-  if (job.last_validation().step() > 0) {
+  if (job.last_validation().step() > 0 && !job.last_step().emulated()) {
     add("validation",
         absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
   }
@@ -113,6 +136,28 @@ std::string FormatJob(const v1::Job& job) {
   return text;
 }
 
+// What the devices were measured with, a line a kind: its newest profile.
+std::string FormatProfiled(const v1::ListNodesResponse& nodes) {
+  struct Kind {
+    int shapes = 0;
+    const v1::DeviceProfile* newest = nullptr;
+  };
+  std::map<std::string, Kind> kinds;
+  for (const v1::DeviceProfile& profile : nodes.profiles()) {
+    Kind& kind = kinds[profile.device_kind()];
+    ++kind.shapes;
+    if (kind.newest == nullptr || profile.measured_at_seconds() > kind.newest->measured_at_seconds()) {
+      kind.newest = &profile;
+    }
+  }
+  Rows rows = {{"PROFILED", "SHAPES", "LAST", "ON AND WITH"}};
+  for (const auto& [name, kind] : kinds) {
+    rows.push_back({Printable(name), absl::StrCat(kind.shapes), FormatTime(kind.newest->measured_at_seconds()),
+                    Printable(kind.newest->provenance())});
+  }
+  return kinds.empty() ? "" : absl::StrCat("\n", FormatTable(rows));
+}
+
 std::string FormatNodes(const v1::ListNodesResponse& nodes) {
   Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
@@ -127,7 +172,7 @@ std::string FormatNodes(const v1::ListNodesResponse& nodes) {
                       job == node.jobs().end() ? "" : Printable(job->second)});
     }
   }
-  return FormatTable(rows);
+  return absl::StrCat(FormatTable(rows), FormatProfiled(nodes));
 }
 
 std::string FormatSteps(const v1::ListStepsResponse& steps) {
@@ -138,12 +183,12 @@ std::string FormatSteps(const v1::ListStepsResponse& steps) {
     while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
     const bool validated = next < steps.validations_size() && steps.validations(next).step() == step.step();
     rows.push_back(
-        {absl::StrCat(step.step()), absl::StrFormat("%.6f", step.loss()),
-         absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
+        {absl::StrCat(step.step()), step.emulated() ? "emulated" : absl::StrFormat("%.6f", step.loss()),
+         step.emulated() ? "-" : absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
          absl::StrFormat("%.4f", step.step_seconds()),
          step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
          absl::StrCat(step.epoch()),
-         validated ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
+         validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
   }
   return FormatTable(rows);
 }
@@ -163,10 +208,14 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail) {
                    FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
   if (report.simulated_plans() > 0)
     absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+  if (report.emulated()) {
+    absl::StrAppend(&speed, "\nEMULATED: ", EmulatedDevicesOf(report),
+                    " compute nothing: only the times mean anything");
+  }
   // The explanation begins with the description and lists the devices itself.
   if (detail == PlanDetail::kExplanation && !report.explanation().empty()) {
     return absl::StrCat(speed, "\n\n", report.explanation(),
-                        absl::EndsWith(report.explanation(), "\n") ? "" : "\n");
+                        absl::EndsWith(report.explanation(), "\n") ? "" : "\n", FormatProfiles(report));
   }
   std::string text =
       absl::StrCat(Printable(report.description()), "\n", speed, "\n\n", FormatDevices(report));
@@ -174,6 +223,7 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail) {
   absl::StrAppend(&text, "\nbottleneck: ", Printable(report.bottleneck()),
                   absl::StrFormat("; idle share of the used devices %.1f %%\n", report.bubble_share() * 100));
   if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report));
+  absl::StrAppend(&text, FormatProfiles(report));
   return text;
 }
 

@@ -18,6 +18,7 @@ struct ClusterDevice {
   DeviceDescription description;
   std::string kind;             // devices of equal kind take equal times
   bool computes_bf16 = false;
+  bool emulated = false;        // takes time and computes nothing
 };
 
 // What a node says of itself when it registers.

@@ -26,6 +26,8 @@ v1::Device EncodeDevice(const ClusterDevice& device) {
   encoded.set_memory_bytes(static_cast<uint64_t>(device.description.memory_limit.value));
   encoded.set_kind(device.kind);
   encoded.set_computes_bf16(device.computes_bf16);
+  encoded.set_profile(device.description.profile);
+  encoded.set_emulated(device.emulated);
   return encoded;
 }
 
@@ -38,7 +40,7 @@ absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::
   }
   ClusterDevice decoded;
   decoded.description = {device.name(), device.backend(), device.variant(), {},
-                         Bytes{static_cast<int64_t>(device.memory_bytes())}};
+                         Bytes{static_cast<int64_t>(device.memory_bytes())}, device.profile()};
   for (const uint32_t core : device.cores()) {
     if (core > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
       return absl::InvalidArgumentError(
@@ -48,6 +50,7 @@ absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::
   }
   decoded.kind = device.kind();
   decoded.computes_bf16 = device.computes_bf16();
+  decoded.emulated = device.emulated();
   return decoded;
 }
 

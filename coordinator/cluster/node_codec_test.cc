@@ -19,6 +19,8 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
     devices { name: "cpu0" backend: "cpu" variant: "amx" cores: 0 cores: 1 memory_bytes: 1073741824
               kind: "cpu amx, 2 cores" computes_bf16: true }
     devices { name: "cpu1" backend: "reference" memory_bytes: 1048576 }
+    devices { name: "gpu0" backend: "emulated" variant: "A100" memory_bytes: 1048576 kind: "emulated A100 1a"
+              profile: "/etc/a100.yaml" emulated: true }
     alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" })");
   const absl::StatusOr<NodeDescription> description = DecodeNode(node, 42);
   REQUIRE(description.ok());

@@ -10,8 +10,13 @@ std::optional<Grant> NextToStart(absl::Span<const WaitingJob> jobs, absl::Span<c
   for (const WaitingJob& job : jobs) {
     const std::set<std::string> tried(job.tried_in_vain.begin(), job.tried_in_vain.end());
     if (job.devices.empty()) {
-      if (std::includes(tried.begin(), tried.end(), available.begin(), available.end())) return std::nullopt;
-      return Grant{job.id, {available.begin(), available.end()}};
+      std::set<std::string> usable = available;
+      for (const std::string& device : job.never) usable.erase(device);
+      if (!std::includes(tried.begin(), tried.end(), usable.begin(), usable.end())) {
+        return Grant{job.id, {usable.begin(), usable.end()}};
+      }
+      for (const std::string& device : usable) available.erase(device);
+      continue;
     }
     const std::set<std::string> wanted(job.devices.begin(), job.devices.end());
     if (std::includes(available.begin(), available.end(), wanted.begin(), wanted.end()) &&

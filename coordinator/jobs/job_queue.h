@@ -11,12 +11,15 @@ namespace medley {
 struct WaitingJob {
   std::string id;
 
-  // The job needs all of these and nothing else. Empty: it takes all devices that are free.
+  // The job needs all of these and nothing else. Empty: it takes all devices that are free, but those of `never`.
   std::vector<std::string> devices;
 
   // Devices it was given before and could not be planned on. It starts only once it would get one that is not
   // among them.
   std::vector<std::string> tried_in_vain;
+
+  // Devices that it must not be given unless it names them.
+  std::vector<std::string> never;
 };
 
 struct Grant {

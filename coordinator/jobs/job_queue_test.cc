@@ -44,6 +44,16 @@ TEST_CASE("a job that wants whatever is free is not overtaken while it waits") {
   CHECK_FALSE(NextToStart(jobs, Devices{"a/0"}).has_value());
 }
 
+TEST_CASE("a job never gets a device that it must not have, and does not keep it from others") {
+  const WaitingJob real = {"real", {}, {}, {"e/0", "e/1"}}, rehearsal = {"rehearsal", {}};
+  CHECK(NextToStart({real}, Devices{"a/0", "e/0"}) == Grant{"real", {"a/0"}});
+  CHECK_FALSE(NextToStart({real}, Devices{"e/0", "e/1"}).has_value());
+  CHECK(NextToStart({real, rehearsal}, Devices{"e/0"}) == Grant{"rehearsal", {"e/0"}});
+  const WaitingJob tried = {"tried", {}, {"a/0"}, {"e/0"}};
+  CHECK(NextToStart({tried, rehearsal}, Devices{"a/0", "e/0"}) == Grant{"rehearsal", {"e/0"}});
+  CHECK(NextToStart({{"names", {"e/0"}, {}, {"e/0"}}}, Devices{"e/0"}) == Grant{"names", {"e/0"}});
+}
+
 TEST_CASE("a job that could not be planned starts again only with a device it has not tried") {
   const WaitingJob job = {"big", {}, {"a/0", "b/0"}};
   CHECK_FALSE(NextToStart({job}, Devices{"a/0", "b/0"}).has_value());

@@ -32,6 +32,8 @@ class AgentClient {
   // `on_event` is called from one thread of the task's own.
   virtual std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                              std::function<void(const v1::WorkerEvent&)> on_event) = 0;
+  // Blocks. Errors as for Prepare, and as Agent.DescribeKernels.
+  virtual absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address, absl::Time deadline) = 0;
   // Best effort, within a second.
   virtual void Stop(const std::string& agent_address, const std::string& task_id) = 0;
 };

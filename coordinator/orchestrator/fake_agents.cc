@@ -189,6 +189,14 @@ std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address,
   return std::make_unique<Task>(*this, agent_address, std::move(prepared), std::move(on_event));
 }
 
+absl::StatusOr<v1::NodeKernels> FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time) {
+  MutexLock lock(mutex_);
+  if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
+  v1::NodeKernels kernels;
+  kernels.add_devices()->set_description(absl::StrCat("fake at ", agent_address));
+  return kernels;
+}
+
 void FakeAgents::Stop(const std::string&, const std::string& task_id) {
   MutexLock lock(mutex_);
   stopped_.push_back(task_id);

@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/trace_collector.h"
+#include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/hugging_face.h"
@@ -58,6 +60,14 @@ v1::JobSpec OnDevicesOf(const v1::ClusterSpec& cluster, v1::JobSpec spec) {
   return spec;
 }
 
+std::vector<std::string> EmulatedInUse(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.emulated()) names.push_back(share.device());
+  }
+  return names;
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::string& job_id) {
@@ -108,8 +118,20 @@ Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSp
   return measurement.Complete({.spec = spec, .training = training, .devices = devices_});
 }
 
+// A job that does not name its devices was given none that it must not have: the refusal is the one for those that do.
+absl::Status JobRunner::RefuseEmulated(const v1::JobSpec& spec) const {
+  if (spec.allow_emulated()) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const ClusterDeviceLocation& device : devices_) {
+    if (device.device.emulated) names.push_back(FullName(device));
+  }
+  if (names.empty()) return absl::OkStatus();
+  return EmulatedRefusal(spec.has_plan() ? "plan.units" : "constraints.devices", names);
+}
+
 absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
+  RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
   return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster);
@@ -130,6 +152,7 @@ RunOutcome JobRunner::Run() {
   if (!job.ok()) return refuse(job.status());
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(job->spec(), job_id_);
   if (!training.ok()) return refuse(training.status());
+  if (const absl::Status allowed = RefuseEmulated(job->spec()); !allowed.ok()) return refuse(allowed);
 
   const Measurement::Result measured = Measure(job->spec(), *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
@@ -142,6 +165,11 @@ RunOutcome JobRunner::Run() {
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", planned->report.description()));
+  if (planned->report.emulated()) {
+    services_.journal.Log(job_id_, "coordinator",
+                          absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
+                                       " take time and compute nothing; losses of this epoch mean nothing"));
+  }
   return Train(*training, *planned);
 }
 
@@ -200,6 +228,7 @@ void JobRunner::OnEvent(const PlannedJob& planned, uint32_t epoch, int unit, con
     case v1::WorkerEvent::kStep: {
       v1::StepMetrics step = event.step();
       step.set_epoch(epoch);
+      step.set_emulated(planned.report.emulated());
       return services_.journal.AddStep(job_id_, step);
     }
     case v1::WorkerEvent::kValidation: return services_.journal.AddValidation(job_id_, event.validation());

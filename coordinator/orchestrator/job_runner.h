@@ -54,6 +54,7 @@ class JobRunner {
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned);
   void OnEvent(const PlannedJob& planned, uint32_t epoch, int unit, const v1::WorkerEvent& event);
   RunOutcome OutcomeOf(const EpochEnd& end);
+  absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 
   const Services services_;
   const std::string job_id_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
@@ -29,6 +30,7 @@ v1::ClusterSpec NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
     device = EncodeDevice(location.device.description);
     device.set_kind(location.device.kind);
     device.set_computes_bf16(location.device.computes_bf16);
+    device.set_emulated(location.device.emulated);
   }
   v1::ClusterSpec cluster;
   for (auto& [name, node] : nodes) *cluster.add_nodes() = std::move(node);
@@ -41,6 +43,18 @@ EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id
   task.request.set_epoch(epoch);
   task.request.set_device(device.device.description.name);
   return task;
+}
+
+// "a/cpu0 on host rack1, Intel(R) Xeon(R) Processor, oneDNN 2.6.3, Medley 0.2"
+std::string ProvenanceLine(const v1::Provenance& with) {
+  std::vector<std::string> parts = {
+      with.host().empty() ? with.device() : absl::StrCat(with.device(), " on host ", with.host())};
+  for (const std::string& part : {with.hardware(), with.driver()}) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  parts.insert(parts.end(), with.libraries().begin(), with.libraries().end());
+  if (!with.medley_version().empty()) parts.push_back(absl::StrCat("Medley ", with.medley_version()));
+  return absl::StrJoin(parts, ", ");
 }
 
 }  // namespace
@@ -65,7 +79,8 @@ EpochEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDe
   if (!end.status.ok()) return end;
   if (!profile) return Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile")));
   profile->set_shape(ShapeKey(request.training));
-  profile->set_provenance(absl::StrCat(FullName(device), ", ", profile->provenance()));
+  profile->mutable_measured_with()->set_device(FullName(device));
+  profile->set_provenance(ProvenanceLine(profile->measured_with()));
   return Failed(store_.PutProfile(*profile));
 }
 

@@ -11,12 +11,15 @@
 #include "coordinator/cluster/node_codec.h"
 #include "coordinator/jobs/job_life_codec.h"
 #include "coordinator/jobs/job_queue.h"
+#include "coordinator/orchestrator/node_kernels.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+// That an agent may take to open its devices and ask them; those with a compiler of their own take longest.
+constexpr absl::Duration kKernelsTime = absl::Minutes(2);
 
 std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
 
@@ -125,6 +128,18 @@ std::vector<std::string> Orchestrator::UsableDevices() {
   return devices;
 }
 
+// Emulated ones, unless the job is a rehearsal.
+std::vector<std::string> Orchestrator::ForbiddenDevices(const v1::JobSpec& spec) {
+  std::vector<std::string> forbidden;
+  if (spec.allow_emulated()) return forbidden;
+  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+    for (const ClusterDevice& device : node.description.devices) {
+      if (device.emulated) forbidden.push_back(absl::StrCat(node.description.name, "/", device.description.name));
+    }
+  }
+  return forbidden;
+}
+
 // A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
 // with what is left of them.
 std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
@@ -148,7 +163,8 @@ void Orchestrator::StartWaitingJobs() {
     const auto tried = tried_in_vain_.find(id);
     jobs.push_back({.id = id,
                     .devices = WantedDevices(job->spec()),
-                    .tried_in_vain = tried == tried_in_vain_.end() ? std::vector<std::string>() : tried->second});
+                    .tried_in_vain = tried == tried_in_vain_.end() ? std::vector<std::string>() : tried->second,
+                    .never = ForbiddenDevices(job->spec())});
   }
   std::vector<std::string> free = UsableDevices();
   while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
@@ -173,6 +189,14 @@ void Orchestrator::NoteMissing(const WaitingJob& waiting, const std::vector<std:
   std::string reason = WithoutWait(job->state_reason());
   if (!missing.empty()) {
     absl::StrAppend(&reason, reason.empty() ? "" : kAnd, kWaitsFor, absl::StrJoin(missing, ", "));
+  }
+  const bool only_forbidden =
+      !free.empty() && std::all_of(free.begin(), free.end(), [&](const std::string& device) {
+        return std::find(waiting.never.begin(), waiting.never.end(), device) != waiting.never.end();
+      });
+  if (waiting.devices.empty() && only_forbidden) {
+    absl::StrAppend(&reason, reason.empty() ? "" : kAnd, kWaitsFor,
+                    "a device that is not emulated: the job does not have allow_emulated: true");
   }
   if (reason == job->state_reason()) return;
   (void)journal_.Change(waiting.id, [&](v1::Job& j) { j.set_state_reason(reason); });
@@ -217,6 +241,7 @@ bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<ClusterDevi
     }
   }
   for (const ClusterDeviceLocation& device : given) devices.erase(FullName(device));
+  for (const std::string& device : ForbiddenDevices(job.spec())) devices.erase(device);
   return !devices.empty();
 }
 
@@ -281,6 +306,15 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec) {
     const std::vector<std::string> wanted = WantedDevices(spec);
     if (!wanted.empty()) {
       std::erase_if(devices, [&](const std::string& d) { return std::find(wanted.begin(), wanted.end(), d) == wanted.end(); });
+    } else {
+      const std::vector<std::string> forbidden = ForbiddenDevices(spec);
+      const size_t erased = std::erase_if(devices, [&](const std::string& d) {
+        return std::find(forbidden.begin(), forbidden.end(), d) != forbidden.end();
+      });
+      if (devices.empty() && erased > 0) {
+        return absl::FailedPreconditionError(
+            "all devices that are free are emulated, and the job does not have allow_emulated: true");
+      }
     }
     if (devices.empty()) {
       return absl::FailedPreconditionError(
@@ -322,6 +356,20 @@ std::vector<v1::Node> Orchestrator::Nodes() {
   std::vector<v1::Node> nodes;
   for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) nodes.push_back(EncodeNode(node));
   return nodes;
+}
+
+absl::StatusOr<std::vector<v1::DeviceProfile>> Orchestrator::Profiles() {
+  std::set<std::string> kinds;
+  for (const v1::Node& node : Nodes()) {
+    for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
+  }
+  ASSIGN_OR_RETURN(std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
+  std::erase_if(profiles, [&](const v1::DeviceProfile& profile) { return kinds.count(profile.device_kind()) == 0; });
+  return profiles;
+}
+
+absl::StatusOr<v1::ListKernelsResponse> Orchestrator::Kernels(const std::string& node) {
+  return ListKernels(Nodes(), node, agents_, absl::Now() + kKernelsTime);
 }
 
 absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {

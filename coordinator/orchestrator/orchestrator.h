@@ -41,6 +41,9 @@ class Orchestrator {
   absl::StatusOr<absl::Duration> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   std::vector<v1::Node> Nodes();
+  absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
+  // What was measured of the kinds of their devices.
+  absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
   JobJournal& journal() { return journal_; }
 
@@ -65,6 +68,7 @@ class Orchestrator {
   void NoteMissing(const WaitingJob& waiting, const std::vector<std::string>& free) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> ForbiddenDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

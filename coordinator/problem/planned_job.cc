@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/plan_report.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
@@ -48,6 +49,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   planned.report =
       EncodePlanReport(chosen, explanation, problem.shape, spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
                        FormatExplanation(explanation));
+  AddProvenance(training, cluster, planned.report);
   return planned;
 }
 

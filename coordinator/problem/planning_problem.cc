@@ -20,9 +20,12 @@ struct ClusterDevice {
   const v1::Device* device = nullptr;
 };
 
-absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& constraints,
+absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const TrainingSpec& spec,
+                                                     const v1::ConstraintSpec& constraints,
                                                      const v1::ClusterSpec& cluster) {
   std::set<std::string> nodes, names;
+  std::vector<std::string> refused;
+  bool emulated = false;
   const std::set<std::string> wanted(constraints.devices().begin(), constraints.devices().end());
   std::vector<ClusterDevice> devices;
   for (const v1::Node& node : cluster.nodes()) {
@@ -34,7 +37,16 @@ absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& c
       if (!names.insert(name).second) {
         return absl::InvalidArgumentError(absl::StrCat("nodes: device \"", name, "\" is there twice"));
       }
-      if (wanted.empty() || wanted.count(name) > 0) devices.push_back({name, &node, &device});
+      if (device.memory_bytes() == 0) {
+        return absl::InvalidArgumentError(absl::StrCat("nodes: device \"", name, "\" has no memory_bytes"));
+      }
+      if (!wanted.empty() && wanted.count(name) == 0) continue;
+      if (device.emulated() && !spec.allow_emulated) {
+        emulated = true;
+        if (!wanted.empty()) refused.push_back(name);
+        continue;
+      }
+      devices.push_back({name, &node, &device});
     }
   }
   for (const std::string& name : wanted) {
@@ -43,7 +55,12 @@ absl::StatusOr<std::vector<ClusterDevice>> DevicesOf(const v1::ConstraintSpec& c
         "constraints.devices: \"", name,
         "\" is none of the devices there are: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
-  if (devices.empty()) return absl::FailedPreconditionError("there are no devices");
+  if (!refused.empty()) return EmulatedRefusal("constraints.devices", refused);
+  if (devices.empty()) {
+    return absl::FailedPreconditionError(
+        emulated ? "there are no devices but emulated ones, and the job does not have allow_emulated: true"
+                 : "there are no devices");
+  }
   return devices;
 }
 
@@ -172,9 +189,16 @@ v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {
   return constraints;
 }
 
-absl::StatusOr<std::vector<std::string>> AllowedDevices(const v1::ConstraintSpec& constraints,
+absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", absl::StrJoin(devices, ", "), devices.size() == 1 ? " is" : " are",
+                   " emulated and would compute nothing; a rehearsal says allow_emulated: true"));
+}
+
+absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
+                                                        const v1::ConstraintSpec& constraints,
                                                         const v1::ClusterSpec& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(spec, constraints, cluster));
   std::vector<std::string> names;
   for (const ClusterDevice& device : devices) names.push_back(device.name);
   return names;
@@ -183,14 +207,14 @@ absl::StatusOr<std::vector<std::string>> AllowedDevices(const v1::ConstraintSpec
 absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
                                                             const v1::ConstraintSpec& constraints,
                                                             const v1::ClusterSpec& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(spec, constraints, cluster));
   const std::vector<int> sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
   return Missing(devices, sizes, ShapeKey(spec), cluster);
 }
 
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
                                             const v1::ClusterSpec& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(constraints, cluster));
+  ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(spec, constraints, cluster));
   PlanningProblem problem;
   problem.shape = spec.shape;
   problem.precision = spec.precision;

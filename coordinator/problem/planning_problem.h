@@ -23,10 +23,15 @@ struct MissingProfile {
 };
 
 // The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it
-// names none. FailedPrecondition: the cluster has no devices; a named one is not in it.
-// InvalidArgument: two nodes, or two devices of a node, have the same name.
-absl::StatusOr<std::vector<std::string>> AllowedDevices(const v1::ConstraintSpec& constraints,
+// names none, but emulated ones only if `spec` allows them. FailedPrecondition: the cluster has no devices, or
+// none but such; a named one is not in it. InvalidArgument: two nodes, or two devices of a node, have the same
+// name; a device has no memory; a named one is emulated and `spec` does not allow that.
+absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
+                                                        const v1::ConstraintSpec& constraints,
                                                         const v1::ClusterSpec& cluster);
+
+// What is said of emulated devices that a job names and does not allow. `field`: where it names them.
+absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices);
 
 // What planning `spec` may choose from: its constraints, or with a pinned plan that plan's devices,
 // micro-batch size and schedule alone. `spec` must have passed DecodeJobSpec (runtime/codec/job_codec.h).

@@ -98,7 +98,15 @@ grpc::Status CoordinatorService::PlanJob(grpc::ServerContext*, const v1::PlanJob
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
                                            v1::ListNodesResponse* response) {
   Fill(*response->mutable_nodes(), orchestrator_.Nodes());
+  const absl::StatusOr<std::vector<v1::DeviceProfile>> profiles = orchestrator_.Profiles();
+  if (!profiles.ok()) return ToGrpc(profiles.status());
+  Fill(*response->mutable_profiles(), *profiles);
   return grpc::Status::OK;
+}
+
+grpc::Status CoordinatorService::ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest* request,
+                                             v1::ListKernelsResponse* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Kernels(request->node()); });
 }
 
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,

@@ -72,6 +72,15 @@ std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_add
   return std::make_unique<GrpcRunningTask>(StubOf(agent_address), request, std::move(on_event));
 }
 
+absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::string& agent_address,
+                                                                 absl::Time deadline) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(deadline));
+  v1::NodeKernels response;
+  RETURN_IF_ERROR(FromGrpc(StubOf(agent_address)->DescribeKernels(&context, v1::DescribeKernelsRequest(), &response)));
+  return response;
+}
+
 void GrpcAgentClient::Stop(const std::string& agent_address, const std::string& task_id) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));

@@ -16,6 +16,7 @@ class GrpcAgentClient final : public AgentClient {
                                               absl::Time deadline) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                      std::function<void(const v1::WorkerEvent&)> on_event) override;
+  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address, absl::Time deadline) override;
   void Stop(const std::string& agent_address, const std::string& task_id) override;
 
  private:

@@ -40,14 +40,10 @@ ProcessState& Process() {
 
 dnnl_cpu_isa_t IsaLimit(CpuVariant variant) {
   switch (variant) {
-    case CpuVariant::kSse41:
-      return dnnl_cpu_isa_sse41;
-    case CpuVariant::kAvx2:
-      return dnnl_cpu_isa_avx2;
-    case CpuVariant::kAvx512:
-      return dnnl_cpu_isa_avx512_core;
-    case CpuVariant::kAmx:
-      return dnnl_cpu_isa_avx512_core_amx;
+    case CpuVariant::kSse41: return dnnl_cpu_isa_sse41;
+    case CpuVariant::kAvx2: return dnnl_cpu_isa_avx2;
+    case CpuVariant::kAvx512: return dnnl_cpu_isa_avx512_core;
+    case CpuVariant::kAmx: return dnnl_cpu_isa_avx512_core_amx;
   }
   return dnnl_cpu_isa_sse41;
 }

@@ -31,8 +31,10 @@ class KernelLauncher {
   virtual absl::Status Launch(const char* kernel, const LaunchShape& shape,
                               absl::Span<const KernelArgument> arguments) = 0;
 
-  // Device memory of at least `size`, kept by the launcher and counted as workspace; what the last call returned is void.
-  // Two `index`es may be in use at once. ResourceExhausted: the device has no more memory.
+  // Device memory of at least `size`, aligned to 64, kept by the launcher and counted as workspace. Each index has its
+  // own, and what the last call with the same one returned is void, but not for kernels already submitted.
+  // ResourceExhausted: the device has no more memory.
+  enum ScratchIndex : int { kLogits, kPartials, kLibrary, kScratchIndexes };
   virtual absl::StatusOr<Slice> Scratch(int index, Bytes size) = 0;
 
   // Bytes that Scratch holds.
@@ -40,6 +42,9 @@ class KernelLauncher {
 
   // Whether the device computes in f64; without it the ops that need it decline.
   virtual bool has_f64() const = 0;
+
+  // Whether each f32 operation rounds to nearest and subnormals are kept; without it AdamW declines.
+  virtual bool has_exact_f32() const { return true; }
 };
 
 }  // namespace medley

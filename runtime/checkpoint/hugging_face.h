@@ -11,23 +11,26 @@
 #include "runtime/model/model_config.h"
 
 // Exchange with Hugging Face transformers: a directory with config.json and model.safetensors (or its shards
-// and model.safetensors.index.json) of a GPT2LMHeadModel.
+// and model.safetensors.index.json) of a GPT2LMHeadModel or a LlamaForCausalLM.
 namespace medley {
 
 // Reads <directory>/config.json. Dropout settings are ignored: Medley trains without dropout.
 //
 // Errors; the message names the file, the member, its value and what is allowed:
 //   NotFound          there is no config.json.
-//   InvalidArgument   it is not JSON; a dimension is missing or impossible; or the model is not GPT-2
-//                     as published: another model_type or activation_function than gelu_new, attention that is unscaled,
-//                     scaled by layer or crossed, or an output head that is not tied to the token embedding.
+//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2" nor
+//                     "llama"; or the model is not as published. GPT-2: another activation_function than
+//                     gelu_new, attention that is unscaled, scaled by layer or crossed, an output head that is
+//                     not tied to the token embedding. Llama: another hidden_act than silu, biases, rotary
+//                     positions that turn a part of a head or are scaled in another way than Llama 3.1's.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
 // A pretrained model on disk. Movable. Reading is safe from any number of threads.
 class HuggingFaceModel {
  public:
   // Opens the weights in `directory` and checks that every parameter of its config is there with its shape.
-  // Tensor names may begin with "transformer."; buffers and the tied lm_head.weight are passed over.
+  // Tensor names may begin with "transformer." (GPT-2) or "model." (Llama); buffers and a tied lm_head.weight are
+  // passed over.
   //
   // Errors, beside ReadModelConfig's; the message names the file and the tensor:
   //   NotFound          no weights, a missing shard, or a missing tensor.
@@ -52,7 +55,7 @@ class HuggingFaceModel {
 
   ModelConfig config_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, Place> places_;  // by name without "transformer."
+  std::map<std::string, Place> places_;  // by name as SegmentParameters has it
 };
 
 // Writes the parameters of a committed checkpoint as `directory` with config.json and model.safetensors

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -12,8 +11,8 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/hugging_face.h"
+#include "runtime/checkpoint/hugging_face_family.h"
 #include "runtime/checkpoint/segment_file.h"
-#include "runtime/checkpoint/strict_json.h"
 #include "runtime/data/file_error.h"
 #include "runtime/model/parameters.h"
 
@@ -23,55 +22,18 @@ namespace {
 using nlohmann::json;
 
 constexpr int kByteVocabulary = 256;
-constexpr int kGpt2EndOfText = 50256;
 constexpr char kConfigName[] = "config.json";
 constexpr char kWeightsName[] = "model.safetensors";
 constexpr char kByteTokensName[] = "medley.json";
-constexpr char kStepMetadata[] =
-    "medley_step";  // in model.safetensors: tells an export from a downloaded model
-
-// The double that is written with the fewest digits among those that round to `value`: 1e-05,
-// not 9.99999975e-06.
-double Shortest(float value) {
-  char text[32];
-  const auto printed = std::to_chars(text, text + sizeof(text), value);
-  double shortest = value;
-  std::from_chars(text, printed.ptr, shortest);
-  return shortest;
-}
-
-json ConfigOf(const ModelConfig& model) {
-  json config = {{"architectures", {"GPT2LMHeadModel"}},
-                 {"model_type", "gpt2"},
-                 {"n_layer", model.layers},
-                 {"n_embd", model.hidden},
-                 {"n_head", model.heads},
-                 {"n_inner", nullptr},
-                 {"vocab_size", model.vocabulary},
-                 {"n_positions", model.context},
-                 {"n_ctx", model.context},
-                 {"layer_norm_epsilon", Shortest(model.norm_epsilon)},
-                 {"activation_function", "gelu_new"},
-                 {"scale_attn_weights", true},
-                 {"tie_word_embeddings", true},
-                 {"attn_pdrop", 0.0},
-                 {"embd_pdrop", 0.0},
-                 {"resid_pdrop", 0.0},
-                 {"bos_token_id", nullptr},
-                 {"eos_token_id", nullptr},
-                 {"torch_dtype", "float32"}};
-  if (model.feed_forward != 4 * model.hidden) config["n_inner"] = model.feed_forward;
-  // transformers' defaults, which are ids of GPT-2's own tokenizer, would lie outside a smaller vocabulary.
-  if (model.vocabulary > kGpt2EndOfText) config["bos_token_id"] = config["eos_token_id"] = kGpt2EndOfText;
-  return config;
-}
+constexpr char kStepMetadata[] = "medley_step";  // in model.safetensors: tells an export from a downloaded model
 
 absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string& path) {
   std::vector<TensorDeclaration> declarations;
+  const HuggingFaceFamily& family = FamilyOf(manifest.model);
   const int segments = SegmentCount(manifest.model);
   for (int segment = 0; segment < segments; ++segment) {
     for (ParameterSpec& spec : SegmentParameters(manifest.model, segment)) {
-      declarations.push_back({"transformer." + spec.name, std::move(spec.shape)});
+      declarations.push_back({family.StoredName(spec.name), std::move(spec.shape)});
     }
   }
   const std::map<std::string, std::string> metadata = {
@@ -96,7 +58,7 @@ absl::Status WriteExport(const CheckpointManifest& manifest, const std::string& 
         WriteFileAtomically(absl::StrCat(directory, "/", kByteTokensName), tokens.dump(2) + "\n"));
   }
   return WriteFileAtomically(absl::StrCat(directory, "/", kConfigName),
-                             ConfigOf(manifest.model).dump(2) + "\n");
+                             FamilyOf(manifest.model).write(manifest.model).dump(2) + "\n");
 }
 
 // Absent, empty, or an earlier export with nothing beside it.

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/hugging_face.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -14,20 +15,58 @@ namespace {
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
-const ModelConfig kModel = {
-    .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 24, .vocabulary = 256, .context = 16};
+// One model of each kind that files differ for.
+struct Sample {
+  std::string name;
+  ModelConfig model;
+  std::string prefix;
+  std::vector<std::string> bare;  // tensors that have no prefix
+  std::string buffer;             // what early versions of transformers saved beside the parameters
+};
 
-json Config() {
-  return {{"model_type", "gpt2"},
-          {"n_layer", 2},
-          {"n_embd", 8},
-          {"n_head", 2},
-          {"n_inner", 24},
+const Sample kGpt2 = {
+    "gpt2",
+    {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 24, .vocabulary = 256, .context = 16},
+    "transformer.",
+    {},
+    "h.0.attn.bias"};
+const Sample kLlama = {"llama",
+                       {.layers = 2, .hidden = 8, .heads = 4, .feed_forward = 12, .vocabulary = 256, .context = 16,
+                        .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6,
+                        .rotary_base = 500000, .rotary_scaling = RotaryScaling{32, 0.7f, 4.1f, 8}},
+                       "model.",
+                       {"lm_head.weight"},
+                       "layers.0.self_attn.rotary_emb.inv_freq"};
+const Sample kTiedLlama = [] {
+  Sample sample = kLlama;
+  sample.name = "tied llama";
+  sample.model.tied_head = true;
+  return sample;
+}();
+
+std::string StoredName(const Sample& sample, const std::string& prefix, const std::string& name) {
+  return std::count(sample.bare.begin(), sample.bare.end(), name) > 0 ? name : prefix + name;
+}
+
+json Config(const Sample& sample) {
+  if (sample.name == "gpt2") {
+    return {{"model_type", "gpt2"}, {"n_layer", 2}, {"n_embd", 8}, {"n_head", 2}, {"n_inner", 24}, {"vocab_size", 256},
+            {"n_positions", 16}};
+  }
+  return {{"model_type", "llama"},
+          {"num_hidden_layers", 2},
+          {"hidden_size", 8},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"head_dim", 6},
+          {"intermediate_size", 12},
           {"vocab_size", 256},
-          {"n_positions", 16},
-          {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", 1e-5},
-          {"resid_pdrop", 0.1}};
+          {"max_position_embeddings", 16},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 32}, {"low_freq_factor", 0.7},
+                            {"high_freq_factor", 4.1}, {"original_max_position_embeddings", 8}}},
+          {"tie_word_embeddings", sample.model.tied_head}};
 }
 
 std::string ReadFile(const std::string& path) {
@@ -42,22 +81,22 @@ std::vector<float> ValuesOf(const std::string& name, int64_t elements) {
   return values;
 }
 
-std::vector<float> SegmentValues(int segment) {
+std::vector<float> SegmentValues(const ModelConfig& model, int segment) {
   std::vector<float> values;
-  for (const ParameterSpec& spec : SegmentParameters(kModel, segment)) {
+  for (const ParameterSpec& spec : SegmentParameters(model, segment)) {
     const std::vector<float> tensor = ValuesOf(spec.name, spec.elements);
     values.insert(values.end(), tensor.begin(), tensor.end());
   }
   return values;
 }
 
-// Weights of segments [first, end) with a buffer such as early versions of transformers saved.
-void WriteWeights(const std::string& path, const std::string& prefix, int first, int end) {
-  std::vector<TensorDeclaration> declarations = {{prefix + "h.0.attn.bias", {1, 1, 2, 2}}};
+// Weights of segments [first, end), and a buffer.
+void WriteWeights(const std::string& path, const Sample& sample, const std::string& prefix, int first, int end) {
+  std::vector<TensorDeclaration> declarations = {{prefix + sample.buffer, {1, 1, 2, 2}}};
   std::vector<std::vector<float>> values = {{1, 0, 1, 1}};
   for (int segment = first; segment < end; ++segment) {
-    for (const ParameterSpec& spec : SegmentParameters(kModel, segment)) {
-      declarations.push_back({prefix + spec.name, spec.shape});
+    for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
+      declarations.push_back({StoredName(sample, prefix, spec.name), spec.shape});
       values.push_back(ValuesOf(spec.name, spec.elements));
     }
   }
@@ -67,40 +106,42 @@ void WriteWeights(const std::string& path, const std::string& prefix, int first,
   REQUIRE(writer->Commit().ok());
 }
 
-void CheckHoldsTheValues(const std::string& directory) {
+void CheckHoldsTheValues(const std::string& directory, const ModelConfig& expected) {
   const auto model = HuggingFaceModel::Open(directory);
   INFO(model.status().ToString());
   REQUIRE(model.ok());
-  CHECK(model->config() == kModel);
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
-    std::vector<float> values(static_cast<size_t>(SegmentElements(kModel, segment)));
+  CHECK(model->config() == expected);
+  for (int segment = 0; segment < SegmentCount(expected); ++segment) {
+    CAPTURE(segment);
+    std::vector<float> values(static_cast<size_t>(SegmentElements(expected, segment)));
     REQUIRE(model->ReadSegment(segment, absl::MakeSpan(values)).ok());
-    CHECK(values == SegmentValues(segment));
+    CHECK(values == SegmentValues(expected, segment));
   }
 }
 
 TEST_CASE("a model is read with and without the prefix, in one file and in shards") {
+  const Sample sample = GENERATE(kGpt2, kLlama, kTiedLlama);
   const TemporaryDirectory directory;
-  directory.Write("config.json", Config().dump());
-  const std::string prefix = GENERATE("", "transformer.");
-  CAPTURE(prefix);
+  directory.Write("config.json", Config(sample).dump());
+  const std::string prefix = GENERATE_COPY(std::string(), sample.prefix);
+  CAPTURE(sample.name, prefix);
   SECTION("one file") {
-    WriteWeights(directory.File("model.safetensors"), prefix, 0, SegmentCount(kModel));
-    CheckHoldsTheValues(directory.path());
+    WriteWeights(directory.File("model.safetensors"), sample, prefix, 0, SegmentCount(sample.model));
+    CheckHoldsTheValues(directory.path(), sample.model);
   }
   SECTION("shards") {
-    WriteWeights(directory.File("model-00001-of-00002.safetensors"), prefix, 0, 3);
-    WriteWeights(directory.File("model-00002-of-00002.safetensors"), prefix, 3, SegmentCount(kModel));
+    WriteWeights(directory.File("model-00001-of-00002.safetensors"), sample, prefix, 0, 3);
+    WriteWeights(directory.File("model-00002-of-00002.safetensors"), sample, prefix, 3, SegmentCount(sample.model));
     json map;
-    for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
-      for (const ParameterSpec& spec : SegmentParameters(kModel, segment)) {
-        map[prefix + spec.name] =
+    for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+      for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
+        map[StoredName(sample, prefix, spec.name)] =
             segment < 3 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
       }
     }
     directory.Write("model.safetensors.index.json",
                     json{{"metadata", json::object()}, {"weight_map", map}}.dump());
-    CheckHoldsTheValues(directory.path());
+    CheckHoldsTheValues(directory.path(), sample.model);
     std::filesystem::remove(directory.File("model-00002-of-00002.safetensors"));
     const auto missing = HuggingFaceModel::Open(directory.path());
     CHECK(absl::IsNotFound(missing.status()));
@@ -110,7 +151,7 @@ TEST_CASE("a model is read with and without the prefix, in one file and in shard
 
 TEST_CASE("an index that points outside its directory is refused") {
   const TemporaryDirectory directory;
-  directory.Write("config.json", Config().dump());
+  directory.Write("config.json", Config(kGpt2).dump());
   directory.Write("model.safetensors.index.json",
                   R"({"weight_map": {"wte.weight": "../other.safetensors"}})");
   const auto model = HuggingFaceModel::Open(directory.path());
@@ -119,85 +160,42 @@ TEST_CASE("an index that points outside its directory is refused") {
 }
 
 TEST_CASE("weights that do not fit the config are refused with the tensor's name") {
+  struct Case {
+    Sample sample;
+    std::string member;
+    json value;
+    absl::StatusCode code;
+    std::string message;
+  };
+  const auto c = GENERATE(values<Case>({
+      {kGpt2, "n_layer", 3, absl::StatusCode::kNotFound, "no tensor \"transformer.h.2.ln_1.weight\""},
+      {kGpt2, "n_positions", 32, absl::StatusCode::kInvalidArgument,
+       "\"transformer.wpe.weight\" has shape [16, 8], should have [32, 8]"},
+      {kLlama, "num_hidden_layers", 3, absl::StatusCode::kNotFound,
+       "no tensor \"model.layers.2.input_layernorm.weight\""},
+      {kLlama, "num_key_value_heads", 4, absl::StatusCode::kInvalidArgument,
+       "\"model.layers.0.self_attn.k_proj.weight\" has shape [12, 8], should have [24, 8]"},
+      {kTiedLlama, "tie_word_embeddings", false, absl::StatusCode::kNotFound, "no tensor \"lm_head.weight\""},
+  }));
   const TemporaryDirectory directory;
-  json config = Config();
-  WriteWeights(directory.File("model.safetensors"), "transformer.", 0, SegmentCount(kModel));
-  config["n_layer"] = 3;
+  WriteWeights(directory.File("model.safetensors"), c.sample, c.sample.prefix, 0, SegmentCount(c.sample.model));
+  json config = Config(c.sample);
+  config[c.member] = c.value;
   directory.Write("config.json", config.dump());
-  const auto missing = HuggingFaceModel::Open(directory.path());
-  CHECK(absl::IsNotFound(missing.status()));
-  CHECK_THAT(std::string(missing.status().message()), Contains("\"h.2.ln_1.weight\""));
-  config = Config();
-  config["n_positions"] = 32;
-  directory.Write("config.json", config.dump());
-  const auto shape = HuggingFaceModel::Open(directory.path());
-  CHECK(absl::IsInvalidArgument(shape.status()));
-  CHECK_THAT(std::string(shape.status().message()),
-             Contains("\"transformer.wpe.weight\" has shape [16, 8], should have [32, 8]"));
+  const auto model = HuggingFaceModel::Open(directory.path());
+  CHECK(model.status().code() == c.code);
+  CHECK_THAT(std::string(model.status().message()), Contains(c.message));
   std::filesystem::remove(directory.File("model.safetensors"));
   CHECK(absl::IsNotFound(HuggingFaceModel::Open(directory.path()).status()));
 }
 
-TEST_CASE("a config is read with GPT-2's defaults") {
-  const TemporaryDirectory directory;
-  json config = Config();
-  config["n_inner"] = nullptr;
-  config["n_ctx"] = config["n_positions"];
-  for (const char* name : {"layer_norm_epsilon", "activation_function", "n_positions"}) config.erase(name);
-  directory.Write("config.json", config.dump());
-  const auto model = ReadModelConfig(directory.path());
-  REQUIRE(model.ok());
-  ModelConfig expected = kModel;
-  expected.feed_forward = 32;
-  CHECK(*model == expected);
-}
-
-TEST_CASE("a config that is not GPT-2's is refused with the member and its value") {
-  struct Case {
-    std::string member;
-    json value;
-    std::string message;
-  };
-  const auto c = GENERATE(values<Case>({
-      {"model_type", "llama", "\"model_type\" is \"llama\""},
-      {"activation_function", "relu", "\"activation_function\" is \"relu\", only \"gelu_new\""},
-      {"scale_attn_by_inverse_layer_idx", true, "\"scale_attn_by_inverse_layer_idx\" is true"},
-      {"scale_attn_weights", false, "\"scale_attn_weights\" is false"},
-      {"tie_word_embeddings", false, "\"tie_word_embeddings\" is false"},
-      {"add_cross_attention", true, "\"add_cross_attention\" is true"},
-      {"n_layer", 0, "\"n_layer\" is 0"},
-      {"n_layer", nullptr, "\"n_layer\" is null"},
-      {"n_embd", 1e9, "\"n_embd\" is 1000000000.0"},
-      {"n_head", 3, "\"n_head\" is 3, must divide \"n_embd\", 8"},
-      {"n_inner", -5, "\"n_inner\" is -5"},
-      {"vocab_size", "many", "\"vocab_size\" is \"many\""},
-      {"n_ctx", 17, "\"n_ctx\" is 17, \"n_positions\" is 16"},
-      {"layer_norm_epsilon", 0, "\"layer_norm_epsilon\" is 0"},
-  }));
-  CAPTURE(c.member);
-  const TemporaryDirectory directory;
-  json config = Config();
-  config[c.member] = c.value;
-  directory.Write("config.json", config.dump());
-  const auto model = ReadModelConfig(directory.path());
-  REQUIRE(absl::IsInvalidArgument(model.status()));
-  CHECK_THAT(std::string(model.status().message()), Contains("config.json") && Contains(c.message));
-}
-
-TEST_CASE("a directory without a config is not a model") {
-  const TemporaryDirectory directory;
-  CHECK(absl::IsNotFound(ReadModelConfig(directory.path()).status()));
-  directory.Write("config.json", "[1]");
-  CHECK(absl::IsInvalidArgument(ReadModelConfig(directory.path()).status()));
-}
-
-CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {
+CheckpointManifest WriteCheckpoint(const ModelConfig& model, const std::string& root, int64_t step) {
   CheckpointManifest manifest = {
-      .job = "export", .step = step, .model = kModel, .data = {.sequence = 8, .global_batch_sequences = 2}};
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
-    const std::vector<float> values = SegmentValues(segment);
+      .job = "export", .step = step, .model = model, .data = {.sequence = 8, .global_batch_sequences = 2}};
+  for (int segment = 0; segment < SegmentCount(model); ++segment) {
+    const std::vector<float> values = SegmentValues(model, segment);
     const std::vector<float> moments(values.size(), 9.0f);
-    const auto tensors = CutSegment(kModel, segment, absl::Span<const float>(values), moments, moments);
+    const auto tensors = CutSegment(model, segment, absl::Span<const float>(values), moments, moments);
     manifest.files.push_back(*WriteSegment(CheckpointDirectory(root, step), segment, tensors));
   }
   REQUIRE(CommitManifest(root, manifest).ok());
@@ -205,33 +203,36 @@ CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {
 }
 
 TEST_CASE("what is exported is read back to the bit, and says that its tokens are bytes") {
+  const Sample sample = GENERATE(kGpt2, kLlama, kTiedLlama);
+  CAPTURE(sample.name);
   const TemporaryDirectory directory;
-  const CheckpointManifest manifest = WriteCheckpoint(directory.path(), 3);
+  const CheckpointManifest manifest = WriteCheckpoint(sample.model, directory.path(), 3);
   const std::string target = directory.File("a/b/export");
   const absl::Status status = ExportHuggingFace(manifest, target + "/");
   INFO(status.ToString());
   REQUIRE(status.ok());
-  CheckHoldsTheValues(target);
-  const json config = json::parse(ReadFile(target + "/config.json"));
-  CHECK(config["model_type"] == "gpt2");
-  CHECK(config["architectures"] == json{"GPT2LMHeadModel"});
-  CHECK(config["n_inner"] == 24);
-  CHECK(config["layer_norm_epsilon"].dump() == "1e-05");
+  CheckHoldsTheValues(target, sample.model);
   CHECK(json::parse(ReadFile(target + "/medley.json"))["tokens"] == "bytes");
   const auto weights = SafetensorsFile::Open(target + "/model.safetensors");
   REQUIRE(weights.ok());
   CHECK(weights->metadata().at("format") == "pt");
-  CHECK(weights->Find("transformer.h.1.mlp.c_proj.bias") != nullptr);
-  CHECK(weights->tensors().size() == 2 + 2 * 12 + 2);
+  size_t parameters = 0;
+  for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+    for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
+      ++parameters;
+      CHECK(weights->Find(StoredName(sample, sample.prefix, spec.name)) != nullptr);
+    }
+  }
+  CHECK(weights->tensors().size() == parameters);
 }
 
 TEST_CASE("an earlier export is replaced, anything else is not") {
   const TemporaryDirectory directory;
-  const CheckpointManifest manifest = WriteCheckpoint(directory.path(), 3);
+  const CheckpointManifest manifest = WriteCheckpoint(kGpt2.model, directory.path(), 3);
   const std::string target = directory.File("export");
   std::filesystem::create_directory(target);
   REQUIRE(ExportHuggingFace(manifest, target).ok());
-  CheckpointManifest later = WriteCheckpoint(directory.path(), 4);
+  CheckpointManifest later = WriteCheckpoint(kGpt2.model, directory.path(), 4);
   REQUIRE(ExportHuggingFace(later, target).ok());
   CHECK(SafetensorsFile::Open(target + "/model.safetensors")->metadata().at("medley_step") == "4");
   directory.Write("export/tokenizer.json", "{}");
@@ -239,23 +240,23 @@ TEST_CASE("an earlier export is replaced, anything else is not") {
   CHECK(absl::IsFailedPrecondition(beside));
   CHECK_THAT(std::string(beside.message()), Contains("tokenizer.json"));
   std::filesystem::remove(directory.File("export/tokenizer.json"));
-  WriteWeights(target + "/model.safetensors", "", 0, SegmentCount(kModel));
+  WriteWeights(target + "/model.safetensors", kGpt2, "", 0, SegmentCount(kGpt2.model));
   CHECK(absl::IsFailedPrecondition(ExportHuggingFace(manifest, target)));
-  CheckHoldsTheValues(target);
+  CheckHoldsTheValues(target, kGpt2.model);
   CHECK(absl::IsFailedPrecondition(ExportHuggingFace(manifest, directory.Write("file", "x"))));
 }
 
 TEST_CASE("an export of a damaged checkpoint leaves the directory as it was") {
   const TemporaryDirectory directory;
-  const CheckpointManifest good = WriteCheckpoint(directory.path(), 3);
-  const CheckpointManifest damaged = WriteCheckpoint(directory.path(), 4);
+  const CheckpointManifest good = WriteCheckpoint(kGpt2.model, directory.path(), 3);
+  const CheckpointManifest damaged = WriteCheckpoint(kGpt2.model, directory.path(), 4);
   std::filesystem::resize_file(damaged.directory + "/segment-00004.safetensors", 100);
   const std::string fresh = directory.File("fresh"), earlier = directory.File("earlier");
   REQUIRE(ExportHuggingFace(good, earlier).ok());
   CHECK(absl::IsDataLoss(ExportHuggingFace(damaged, fresh)));
   CHECK(absl::IsDataLoss(ExportHuggingFace(damaged, earlier)));
   CHECK_FALSE(std::filesystem::exists(fresh));
-  CheckHoldsTheValues(earlier);
+  CheckHoldsTheValues(earlier, kGpt2.model);
   int entries = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     CAPTURE(entry.path());

@@ -10,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/model_json.h"
 #include "runtime/checkpoint/strict_json.h"
+#include "runtime/model/model_check.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
@@ -44,34 +46,12 @@ uint64_t ChecksumOf(const json& manifest) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-json ToJson(const ModelConfig& model) {
-  return {{"layers", model.layers},
-          {"hidden", model.hidden},
-          {"heads", model.heads},
-          {"feed_forward", model.feed_forward},
-          {"vocabulary", model.vocabulary},
-          {"context", model.context},
-          {"layer_norm_epsilon", model.norm_epsilon}};
-}
-
 json ToJson(const DataPosition& data) {
   return {{"steps", data.steps},
           {"order", NameOf(data.order)},
           {"seed", data.seed},
           {"sequence", data.sequence},
           {"global_batch_sequences", data.global_batch_sequences}};
-}
-
-absl::StatusOr<ModelConfig> ParseModel(const json& object) {
-  ModelConfig model;
-  ASSIGN_OR_RETURN(model.layers, IntegerMember(object, "layers", {0, 1'000'000}));
-  ASSIGN_OR_RETURN(model.hidden, IntegerMember(object, "hidden", kSize));
-  ASSIGN_OR_RETURN(model.heads, IntegerMember(object, "heads", kSize));
-  ASSIGN_OR_RETURN(model.feed_forward, IntegerMember(object, "feed_forward", kSize));
-  ASSIGN_OR_RETURN(model.vocabulary, IntegerMember(object, "vocabulary", kSize));
-  ASSIGN_OR_RETURN(model.context, IntegerMember(object, "context", kSize));
-  ASSIGN_OR_RETURN(model.norm_epsilon, NumberMember(object, "layer_norm_epsilon"));
-  return model;
 }
 
 absl::StatusOr<DataPosition> ParseData(const json& object) {
@@ -109,7 +89,7 @@ absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
   ASSIGN_OR_RETURN(manifest.job, StringMember(object, "job"));
   ASSIGN_OR_RETURN(manifest.step, IntegerMember(object, "step", kCount));
   ASSIGN_OR_RETURN(const json* model, Member(object, "model"));
-  ASSIGN_OR_RETURN(manifest.model, ParseModel(*model));
+  ASSIGN_OR_RETURN(manifest.model, ParseModelJson(*model));
   ASSIGN_OR_RETURN(const json* data, Member(object, "data"));
   ASSIGN_OR_RETURN(manifest.data, ParseData(*data));
   ASSIGN_OR_RETURN(const json* files, Member(object, "files"));
@@ -154,7 +134,7 @@ std::string ManifestText(const CheckpointManifest& manifest) {
   }
   json object = {
       {"format", kFormat},        {"version", kManifestVersion},     {"job", manifest.job},
-      {"step", manifest.step},    {"model", ToJson(manifest.model)}, {"data", ToJson(manifest.data)},
+      {"step", manifest.step},    {"model", ModelJson(manifest.model)}, {"data", ToJson(manifest.data)},
       {"files", std::move(files)}};
   object[kOwnChecksum] = Hex(ChecksumOf(object));
   return object.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
@@ -203,11 +183,8 @@ absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, cons
 
 absl::Status CheckManifest(const CheckpointManifest& manifest) {
   const ModelConfig& model = manifest.model;
-  if (model.layers < 0 || model.hidden < 1 || model.heads < 1 || model.hidden % model.heads != 0 ||
-      model.feed_forward < 1 || model.vocabulary < 1 || model.context < 1 ||
-      !(model.norm_epsilon > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"model\" is ", ToJson(model).dump(), ": not a model"));
-  }
+  const absl::Status possible = CheckModel(model);
+  if (!possible.ok()) return Annotate(possible, absl::StrCat("\"model\" is ", ModelJson(model).dump()));
   const DataPosition& data = manifest.data;
   if (manifest.step < 0 || data.steps < 0 || data.sequence < 1 || data.global_batch_sequences < 1) {
     return absl::InvalidArgumentError(absl::StrCat("\"step\" is ", manifest.step, " and \"data\" ",

@@ -13,6 +13,7 @@ DeviceDescription DecodeDevice(const v1::Device& device) {
   description.variant = device.variant();
   description.cores.assign(device.cores().begin(), device.cores().end());
   description.memory_limit = Bytes{static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), kLargest))};
+  description.profile = device.profile();
   return description;
 }
 
@@ -23,6 +24,7 @@ v1::Device EncodeDevice(const DeviceDescription& description) {
   device.set_variant(description.variant);
   for (const int core : description.cores) device.add_cores(core);
   device.set_memory_bytes(description.memory_limit.value);
+  device.set_profile(description.profile);
   return device;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/codec/model_codec.h"
 #include "runtime/codec/number_text.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/codec/validate.h"
@@ -27,35 +28,8 @@ T OrDefault(T value, T fallback) {
   return value != 0 ? value : fallback;
 }
 
-absl::StatusOr<ModelConfig> DecodeModel(const v1::JobSpec& spec,
-                                      const std::optional<ModelConfig>& hugging_face_config) {
-  const v1::ModelSpec& model = spec.model();
-  const bool dimensions = model.has_gpt2(), directory = !model.hugging_face().empty();
-  if (dimensions == directory) {
-    return Invalid("model: has ", dimensions ? "both" : "neither", " gpt2 ", dimensions ? "and" : "nor",
-                   " hugging_face; exactly one is allowed");
-  }
-  if (directory) {
-    if (hugging_face_config) return *hugging_face_config;
-    return absl::FailedPreconditionError(
-        absl::StrCat("model.hugging_face: the dimensions of ", model.hugging_face(), " are not known"));
-  }
-  const v1::Gpt2Spec& gpt2 = model.gpt2();
-  if (gpt2.hidden() % gpt2.heads() != 0) {
-    return Invalid("model.gpt2.heads: ", gpt2.heads(), " does not divide hidden, ", gpt2.hidden());
-  }
-  ModelConfig config;
-  config.layers = static_cast<int>(gpt2.layers());
-  config.hidden = static_cast<int>(gpt2.hidden());
-  config.heads = static_cast<int>(gpt2.heads());
-  config.feed_forward = static_cast<int>(OrDefault(gpt2.feed_forward(), 4 * gpt2.hidden()));
-  config.vocabulary = static_cast<int>(OrDefault<uint32_t>(gpt2.vocabulary(), kTextVocabulary));
-  config.context = static_cast<int>(OrDefault(gpt2.context(), spec.batch().sequence_length()));
-  return config;
-}
-
 absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const ModelConfig& model) {
-  const std::string where = spec.model().has_gpt2() ? "model.gpt2" : "model.hugging_face";
+  const std::string where = ModelFieldPath(spec.model());
   if (spec.batch().sequence_length() > static_cast<uint32_t>(model.context)) {
     return Invalid("batch.sequence_length: ", spec.batch().sequence_length(),
                    " is more than the model's context, ", model.context);
@@ -67,10 +41,9 @@ absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const ModelConfig& m
     return Invalid(where, ".vocabulary: ", model.vocabulary, " is too small for text; at least ",
                    kTextVocabulary);
   }
-  const bool sixteen_bits = format == v1::TOKEN_FORMAT_UINT16 || format == v1::TOKEN_FORMAT_LLMC;
-  if (sixteen_bits && model.vocabulary > kUint16Vocabulary) {
+  if (format == v1::TOKEN_FORMAT_UINT16 && model.vocabulary > kUint16Vocabulary) {
     return Invalid(where, ".vocabulary: ", model.vocabulary, " is too large for tokens of 16 bits; at most ",
-                   kUint16Vocabulary);
+                   kUint16Vocabulary, ", or data.format uint32");
   }
   return absl::OkStatus();
 }
@@ -87,6 +60,7 @@ TokenFormat DecodeFormat(v1::TokenFormat format) {
   switch (format) {
     case v1::TOKEN_FORMAT_TEXT: return TokenFormat::kText;
     case v1::TOKEN_FORMAT_UINT16: return TokenFormat::kUint16;
+    case v1::TOKEN_FORMAT_UINT32: return TokenFormat::kUint32;
     case v1::TOKEN_FORMAT_LLMC: return TokenFormat::kLlmC;
     default: return TokenFormat::kAutomatic;
   }
@@ -173,6 +147,13 @@ void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, T
   result.checkpoint_keep = static_cast<int>(OrDefault<uint32_t>(spec.keep(), 2));
 }
 
+// A checkpoint of numbers that were never computed would look like any other.
+absl::Status CheckRehearsal(const v1::JobSpec& spec) {
+  if (!spec.allow_emulated() || spec.checkpoint().directory().empty()) return absl::OkStatus();
+  return Invalid("checkpoint.directory: \"", spec.checkpoint().directory(),
+                 "\" is given, but a job with allow_emulated has nothing to save; leave one of them out");
+}
+
 }  // namespace
 
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
@@ -180,7 +161,7 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   RETURN_IF_ERROR(ValidateMessage(spec));
   TrainingSpec result;
   result.job_name = spec.name();
-  ASSIGN_OR_RETURN(result.shape.model, DecodeModel(spec, hugging_face_config));
+  ASSIGN_OR_RETURN(result.shape.model, DecodeModel(spec.model(), spec.batch().sequence_length(), hugging_face_config));
   RETURN_IF_ERROR(CheckModelAgainstData(spec, result.shape.model));
   result.shape.sequence = static_cast<int>(spec.batch().sequence_length());
   result.shape.global_batch_sequences = static_cast<int>(spec.batch().sequences());
@@ -193,6 +174,8 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   ASSIGN_OR_RETURN(result.optimizer, DecodeOptimizer(spec.optimizer(), spec.steps()));
   result.precision = spec.precision() == v1::PRECISION_BF16 ? Precision::kBf16 : Precision::kF32;
   result.seed = spec.seed();
+  result.allow_emulated = spec.allow_emulated();
+  RETURN_IF_ERROR(CheckRehearsal(spec));
   FillCheckpoint(spec.checkpoint(), job_id, result);
   RETURN_IF_ERROR(FillValidation(spec, result));
   if (spec.has_max_restarts()) result.max_restarts = static_cast<int>(spec.max_restarts());

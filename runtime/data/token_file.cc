@@ -13,10 +13,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-constexpr int32_t kLlmCMagic = 20240520;
-constexpr int32_t kLlmCWideMagic = 20240801;  // 32-bit ids of the Llama 3 tokenizer
-constexpr int32_t kLlmCVersion = 1;
+// What llm.c's headers say of the ids behind them.
+struct LlmCKind {
+  int32_t magic, version;
+  int64_t token_bytes;
+};
+constexpr LlmCKind kLlmCKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 constexpr size_t kLlmCHeaderBytes = 256 * sizeof(int32_t);
+constexpr int kUint16Vocabulary = 65536;
 
 int32_t Int32At(absl::Span<const std::byte> bytes, size_t index) {
   int32_t value;
@@ -28,51 +32,69 @@ absl::Status Invalid(const MappedFile& file, const std::string& cause) {
   return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", cause));
 }
 
-absl::StatusOr<TokenFormat> Detect(const MappedFile& file) {
-  if (absl::EndsWith(file.path(), ".txt")) return TokenFormat::kText;
-  if (file.bytes().size() < sizeof(int32_t)) return TokenFormat::kUint16;
-  const int32_t first = Int32At(file.bytes(), 0);
-  if (first == kLlmCMagic) return TokenFormat::kLlmC;
-  // Read as raw 16-bit ids this would be valid nonsense: every second token 0.
-  if (first == kLlmCWideMagic) {
-    return Invalid(file, absl::StrCat("llm.c file of 32-bit tokens (magic ", kLlmCWideMagic,
-                                      "); 16-bit files (magic ", kLlmCMagic, ") are read"));
+// Null if `magic` is none of llm.c's.
+const LlmCKind* FindLlmCKind(int32_t magic) {
+  for (const LlmCKind& kind : kLlmCKinds) {
+    if (kind.magic == magic) return &kind;
   }
-  return TokenFormat::kUint16;
+  return nullptr;
 }
 
-absl::StatusOr<int64_t> CountLlmC(const MappedFile& file) {
+TokenFormat Detect(const MappedFile& file, int vocabulary) {
+  if (absl::EndsWith(file.path(), ".txt")) return TokenFormat::kText;
+  const bool has_magic = file.bytes().size() >= sizeof(int32_t);
+  if (has_magic && FindLlmCKind(Int32At(file.bytes(), 0)) != nullptr) return TokenFormat::kLlmC;
+  return vocabulary <= kUint16Vocabulary ? TokenFormat::kUint16 : TokenFormat::kUint32;
+}
+
+template <typename Id>
+int64_t Load(const std::byte* data, int64_t index) {
+  Id id;
+  std::memcpy(&id, data + index * static_cast<int64_t>(sizeof(id)), sizeof(id));
+  return int64_t{id};
+}
+
+int64_t IdAt(const std::byte* data, int64_t token_bytes, int64_t index) {
+  if (token_bytes == 1) return Load<uint8_t>(data, index);
+  return token_bytes == 2 ? Load<uint16_t>(data, index) : Load<uint32_t>(data, index);
+}
+
+}  // namespace
+
+absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) {
   const absl::Span<const std::byte> bytes = file.bytes();
   if (bytes.size() < kLlmCHeaderBytes) {
     return Invalid(
         file, absl::StrCat("truncated llm.c header: ", bytes.size(), " of ", kLlmCHeaderBytes, " bytes"));
   }
-  if (Int32At(bytes, 0) != kLlmCMagic) {
-    return Invalid(file,
-                   absl::StrCat("llm.c magic number is ", Int32At(bytes, 0), ", should be ", kLlmCMagic));
+  const int32_t magic = Int32At(bytes, 0), version = Int32At(bytes, 1);
+  const LlmCKind* kind = FindLlmCKind(magic);
+  if (kind == nullptr) {
+    return Invalid(file, absl::StrCat("llm.c magic number is ", magic, ", should be ", kLlmCKinds[0].magic, " or ",
+                                      kLlmCKinds[1].magic));
   }
-  if (Int32At(bytes, 1) != kLlmCVersion) {
-    return Invalid(file, absl::StrCat("llm.c version is ", Int32At(bytes, 1), ", should be ", kLlmCVersion));
+  if (version != kind->version) {
+    return Invalid(file, absl::StrCat("llm.c version is ", version, ", should be ", kind->version,
+                                      " with magic number ", magic));
   }
-  const int64_t count = Int32At(bytes, 2);
+  const int64_t count = Int32At(bytes, 2), count_bytes = count * kind->token_bytes;
   const int64_t data_bytes = static_cast<int64_t>(bytes.size() - kLlmCHeaderBytes);
-  if (count * 2 != data_bytes) {
-    return Invalid(file, absl::StrCat("llm.c header counts ", count, " tokens (", count * 2, " bytes), but ",
+  if (count_bytes != data_bytes) {
+    return Invalid(file, absl::StrCat("llm.c header counts ", count, " tokens (", count_bytes, " bytes), but ",
                                       data_bytes, " bytes follow it"));
   }
-  return count;
+  return Layout{kLlmCHeaderBytes, kind->token_bytes, count};
 }
 
-absl::StatusOr<int64_t> Count(const MappedFile& file, TokenFormat format) {
+absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const MappedFile& file, TokenFormat format) {
+  if (format == TokenFormat::kLlmC) return LlmCLayout(file);
   const int64_t bytes = static_cast<int64_t>(file.bytes().size());
-  if (format == TokenFormat::kLlmC) return CountLlmC(file);
-  if (format == TokenFormat::kText) return bytes;
-  if (bytes % 2 != 0)
-    return Invalid(file, absl::StrCat("odd length ", bytes, " bytes; 16-bit tokens take two each"));
-  return bytes / 2;
+  const int64_t token_bytes = format == TokenFormat::kText ? 1 : format == TokenFormat::kUint16 ? 2 : 4;
+  if (bytes % token_bytes != 0) {
+    return Invalid(file, absl::StrCat(bytes, " bytes are no whole number of ", 8 * token_bytes, "-bit tokens"));
+  }
+  return Layout{0, token_bytes, bytes / token_bytes};
 }
-
-}  // namespace
 
 absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, TokenFormat format, int vocabulary) {
   if (vocabulary < 1) {
@@ -80,36 +102,27 @@ absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, TokenFormat f
   }
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   if (file.bytes().empty()) return Invalid(file, "empty");
-  if (format == TokenFormat::kAutomatic) {
-    ASSIGN_OR_RETURN(format, Detect(file));
-  }
-  ASSIGN_OR_RETURN(const int64_t tokens, Count(file, format));
-  if (tokens == 0) return Invalid(file, "no tokens");
-  return TokenFile(std::move(file), format, vocabulary, tokens);
+  if (format == TokenFormat::kAutomatic) format = Detect(file, vocabulary);
+  ASSIGN_OR_RETURN(const Layout layout, LayoutOf(file, format));
+  if (layout.tokens == 0) return Invalid(file, "no tokens");
+  return TokenFile(std::move(file), format, vocabulary, layout);
 }
 
 absl::Status TokenFile::Read(int64_t position, absl::Span<int32_t> ids) const {
   const int64_t count = static_cast<int64_t>(ids.size());
-  if (position < 0 || count > tokens_ || position > tokens_ - count) {
+  if (position < 0 || count > tokens() || position > tokens() - count) {
     return absl::OutOfRangeError(absl::StrCat(path(), ": tokens ", position, " to ", position + count,
-                                              " asked for, the file has ", tokens_));
+                                              " asked for, the file has ", tokens()));
   }
   RETURN_IF_ERROR(file_.CheckNotShrunk());
-  const std::byte* data = file_.bytes().data() + (format_ == TokenFormat::kLlmC ? kLlmCHeaderBytes : 0);
+  const std::byte* data = file_.bytes().data() + layout_.header_bytes;
   for (int64_t i = 0; i < count; ++i) {
-    int32_t id;
-    if (format_ == TokenFormat::kText) {
-      id = std::to_integer<int32_t>(data[position + i]);
-    } else {
-      uint16_t wide;
-      std::memcpy(&wide, data + (position + i) * 2, sizeof(wide));
-      id = wide;
-    }
+    const int64_t id = IdAt(data, layout_.token_bytes, position + i);
     if (id >= vocabulary_) {
       return absl::InvalidArgumentError(absl::StrCat(path(), ": token ", id, " at position ", position + i,
                                                      " is outside the vocabulary of ", vocabulary_));
     }
-    ids[i] = id;
+    ids[i] = static_cast<int32_t>(id);
   }
   return absl::OkStatus();
 }

@@ -10,10 +10,13 @@
 namespace medley {
 
 enum class TokenFormat : uint8_t {
-  kAutomatic,  // a path that ends in ".txt": kText; the magic number of llm.c: kLlmC; anything else: kUint16
+  kAutomatic,  // a path that ends in ".txt": kText; a magic number of llm.c: kLlmC; anything else: kUint16, or
+               // kUint32 where the vocabulary has more than 65536 ids
   kText,       // every byte is a token, 0 .. 255
   kUint16,     // little-endian 16-bit ids and nothing else, as nanoGPT's prepare.py writes them
-  kLlmC,       // llm.c: 256 little-endian int32 (20240520, version 1, token count, zeros), then 16-bit ids
+  kUint32,     // little-endian 32-bit ids and nothing else
+  kLlmC,       // llm.c: 256 little-endian int32 (magic, version, token count, zeros), then ids: of 16 bits with
+               // magic 20240520, version 1 (GPT-2), of 32 bits with 20240801, version 7 (Llama 3)
 };
 
 // A row of token ids in a memory-mapped file. Movable. Reading is safe from any number of threads.
@@ -23,13 +26,13 @@ class TokenFile {
   //
   // Errors; the message names the file and the cause:
   //   NotFound, PermissionDenied, ResourceExhausted   the file cannot be opened.
-  //   InvalidArgument   vocabulary < 1; not a regular file; empty; an odd number of bytes (kUint16); a header
-  //                     that is truncated, has another magic number or version, or a token count other than
-  //                     what the file holds (kLlmC); llm.c's 32-bit format under kAutomatic.
+  //   InvalidArgument   vocabulary < 1; not a regular file; empty; not a whole number of tokens (kUint16,
+  //                     kUint32); a header that is truncated, has another magic number or version, or a token
+  //                     count other than what the file holds (kLlmC).
   static absl::StatusOr<TokenFile> Open(const std::string& path, TokenFormat format, int vocabulary);
 
   // Tokens in the file, >= 1.
-  int64_t tokens() const { return tokens_; }
+  int64_t tokens() const { return layout_.tokens; }
   // What was found; never kAutomatic.
   TokenFormat format() const { return format_; }
   const std::string& path() const { return file_.path(); }
@@ -43,13 +46,21 @@ class TokenFile {
   absl::Status Read(int64_t position, absl::Span<int32_t> ids) const;
 
  private:
-  TokenFile(MappedFile file, TokenFormat format, int vocabulary, int64_t tokens)
-      : file_(std::move(file)), format_(format), vocabulary_(vocabulary), tokens_(tokens) {}
+  // Where in the file the ids lie.
+  struct Layout {
+    size_t header_bytes = 0;
+    int64_t token_bytes = 1;  // of each: 1, 2 or 4
+    int64_t tokens = 0;
+  };
+  static absl::StatusOr<Layout> LayoutOf(const MappedFile& file, TokenFormat format);
+  static absl::StatusOr<Layout> LlmCLayout(const MappedFile& file);
+  TokenFile(MappedFile file, TokenFormat format, int vocabulary, Layout layout)
+      : file_(std::move(file)), format_(format), vocabulary_(vocabulary), layout_(layout) {}
 
   MappedFile file_;
   TokenFormat format_;
   int vocabulary_;
-  int64_t tokens_;
+  Layout layout_;
 };
 
 }  // namespace medley

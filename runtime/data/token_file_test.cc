@@ -16,7 +16,8 @@ std::string Raw(const std::vector<Integer>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Integer));
 }
 
-std::string LlmC(const std::vector<uint16_t>& ids, int32_t magic, int32_t version, int32_t count) {
+template <typename Integer>
+std::string LlmC(const std::vector<Integer>& ids, int32_t magic, int32_t version, int32_t count) {
   std::vector<int32_t> header(256, 0);
   header[0] = magic;
   header[1] = version;
@@ -36,32 +37,36 @@ TEST_CASE("each format is recognised and gives the same ids") {
   const TemporaryDirectory directory;
   const std::vector<int32_t> expected = {77, 101, 100, 108, 101, 121};
   const std::vector<uint16_t> ids(expected.begin(), expected.end());
+  const std::vector<uint32_t> wide(expected.begin(), expected.end());
   struct Case {
     std::string name, contents;
     TokenFormat format;
+    int vocabulary;
   };
   const auto c = GENERATE_COPY(values<Case>({
-      {"a.txt", "Medley", TokenFormat::kText},
-      {"a.bin", Raw(ids), TokenFormat::kUint16},
-      {"b.bin", LlmC(ids, 20240520, 1, 6), TokenFormat::kLlmC},
+      {"a.txt", "Medley", TokenFormat::kText, 256},
+      {"a.bin", Raw(ids), TokenFormat::kUint16, 256},
+      {"a.bin", Raw(ids), TokenFormat::kUint16, 65536},
+      {"b.bin", LlmC(ids, 20240520, 1, 6), TokenFormat::kLlmC, 256},
+      {"c.bin", Raw(wide), TokenFormat::kUint32, 65537},
+      {"d.bin", LlmC(wide, 20240801, 7, 6), TokenFormat::kLlmC, 256},
   }));
   const TokenFormat asked = GENERATE_COPY(TokenFormat::kAutomatic, c.format);
   CAPTURE(c.name, asked);
-  const auto file = TokenFile::Open(directory.Write(c.name, c.contents), asked, 256);
+  const auto file = TokenFile::Open(directory.Write(c.name, c.contents), asked, c.vocabulary);
   INFO(file.status().ToString());
   REQUIRE(file.ok());
   CHECK(file->format() == c.format);
   CHECK(ReadAll(*file) == expected);
 }
 
-TEST_CASE("any range inside a file is read, and none that passes its ends") {
-  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{30}));
-  CAPTURE(seed);
+template <typename Integer>
+void CheckAnyRange(TokenFormat format, int vocabulary, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<uint16_t> ids(1 + random() % 200);
-  for (uint16_t& id : ids) id = static_cast<uint16_t>(random() % 65536);
+  std::vector<Integer> ids(1 + random() % 200);
+  for (Integer& id : ids) id = static_cast<Integer>(random() % vocabulary);
   const TemporaryDirectory directory;
-  const auto file = TokenFile::Open(directory.Write("a.bin", Raw(ids)), TokenFormat::kUint16, 65536);
+  const auto file = TokenFile::Open(directory.Write("a.bin", Raw(ids)), format, vocabulary);
   REQUIRE(file.ok());
   const int64_t position = static_cast<int64_t>(random() % (ids.size() + 2)) - 1;
   std::vector<int32_t> read(random() % (ids.size() + 2));
@@ -76,6 +81,14 @@ TEST_CASE("any range inside a file is read, and none that passes its ends") {
   }
 }
 
+TEST_CASE("any range inside a file is read, and none that passes its ends") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{30}));
+  CAPTURE(seed);
+  CheckAnyRange<uint8_t>(TokenFormat::kText, 256, seed);
+  CheckAnyRange<uint16_t>(TokenFormat::kUint16, 65536, seed);
+  CheckAnyRange<uint32_t>(TokenFormat::kUint32, 128256, seed);
+}
+
 TEST_CASE("a malformed file is refused with its name and the cause") {
   const std::vector<uint16_t> four = {1, 2, 3, 4};
   struct Case {
@@ -85,17 +98,19 @@ TEST_CASE("a malformed file is refused with its name and the cause") {
   };
   const auto c = GENERATE_COPY(values<Case>({
       {"empty.txt", "", TokenFormat::kAutomatic, "empty"},
-      {"odd.bin", "abc", TokenFormat::kAutomatic, "odd length 3"},
+      {"odd.bin", "abc", TokenFormat::kAutomatic, "3 bytes are no whole number of 16-bit tokens"},
+      {"odd.bin", "abcdef", TokenFormat::kUint32, "6 bytes are no whole number of 32-bit tokens"},
       {"few.bin", LlmC(four, 20240520, 1, 5), TokenFormat::kAutomatic, "counts 5 tokens"},
       {"many.bin", LlmC(four, 20240520, 1, 3), TokenFormat::kAutomatic, "counts 3 tokens"},
       {"negative.bin", LlmC(four, 20240520, 1, -4), TokenFormat::kAutomatic, "counts -4 tokens"},
-      {"none.bin", LlmC({}, 20240520, 1, 0), TokenFormat::kAutomatic, "no tokens"},
+      {"none.bin", LlmC<uint16_t>({}, 20240520, 1, 0), TokenFormat::kAutomatic, "no tokens"},
       {"version.bin", LlmC(four, 20240520, 2, 4), TokenFormat::kAutomatic, "version is 2"},
       {"header.bin", LlmC(four, 20240520, 1, 4).substr(0, 1000), TokenFormat::kAutomatic,
        "truncated llm.c header"},
       {"tiny.bin", "ab", TokenFormat::kLlmC, "truncated llm.c header"},
       {"magic.bin", LlmC(four, 7, 1, 4), TokenFormat::kLlmC, "magic number is 7"},
-      {"wide.bin", LlmC(four, 20240801, 7, 4), TokenFormat::kAutomatic, "32-bit"},
+      {"narrow.bin", LlmC(four, 20240801, 7, 4), TokenFormat::kAutomatic, "counts 4 tokens (16 bytes), but 8"},
+      {"other.bin", LlmC(four, 20240801, 1, 4), TokenFormat::kAutomatic, "version is 1, should be 7"},
   }));
   CAPTURE(c.name);
   const TemporaryDirectory directory;
@@ -127,6 +142,17 @@ TEST_CASE("an id outside the vocabulary is an error that says which and where") 
   REQUIRE(absl::IsInvalidArgument(status));
   CHECK_THAT(std::string(status.message()), Contains("ids.bin") && Contains("token 97") &&
                                                 Contains("position 2") && Contains("vocabulary of 97"));
+}
+
+TEST_CASE("an id that no 32-bit integer with a sign holds is an error, not a negative id") {
+  const TemporaryDirectory directory;
+  const std::vector<uint32_t> ids = {0, 0xffffffff};
+  const auto file = TokenFile::Open(directory.Write("ids.bin", Raw(ids)), TokenFormat::kUint32, 97);
+  REQUIRE(file.ok());
+  std::vector<int32_t> read(2);
+  const absl::Status status = file->Read(0, absl::MakeSpan(read));
+  REQUIRE(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()), Contains("token 4294967295 at position 1"));
 }
 
 TEST_CASE("a file that shrinks after it was opened is noticed before it is read") {

@@ -12,11 +12,26 @@
 
 namespace medley {
 
+class CandidateOps;
+
+// What a device is made of, for those who read its measurements later. Each text names a version where there is one;
+// empty: not known.
+struct DeviceProvenance {
+  std::string hardware;                // "Intel(R) Xeon(R) Processor @ 2.50GHz"
+  std::string driver;                  // "CUDA driver 12.4"
+  std::vector<std::string> libraries;  // "oneDNN 2.6.3"
+};
+
 // An open device: its queue and its ops. Destroy buffers first.
 struct Device {
   std::unique_ptr<DeviceQueue> queue;
   std::unique_ptr<Ops> ops;
   bool computes_bf16 = false;  // has native bf16 matmul; if not, a bf16 job runs in f32 on it
+
+  // What `ops` chooses its kernels from, for reports; owned by it. Null: there is no choice.
+  CandidateOps* candidates = nullptr;
+
+  DeviceProvenance provenance;
 };
 
 // One backend, as the composition root lists it.

@@ -13,6 +13,7 @@ struct DeviceDescription {
   std::string variant;     // backend-specific kind: "sse41", "avx2", "avx512", "amx"
   std::vector<int> cores;  // CPU backends: the cores it computes on; never empty there
   Bytes memory_limit;      // at most this much may be allocated
+  std::string profile;     // emulated devices: the file that says what they are like; empty elsewhere
 };
 
 }  // namespace medley

@@ -43,6 +43,7 @@ struct TrainingSpec {
   int64_t validate_every_steps = 0;  // 0: never
   int validation_batches = 1;
   int max_restarts = 3;
+  bool allow_emulated = false;  // a rehearsal: may run on devices that compute nothing
 };
 
 }  // namespace medley

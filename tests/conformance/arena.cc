@@ -4,8 +4,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <iostream>
 #include <limits>
+#include <set>
 
+#include "absl/strings/str_cat.h"
 #include "tests/conformance/device_under_test.h"
 
 namespace medley {
@@ -30,6 +33,23 @@ std::vector<int32_t> RandomIntegers(std::mt19937_64& random, int64_t count, int6
   return values;
 }
 
+Arena::Arena(Device& device)
+    : device_(device), device_name_(&device == &ReferenceDevice() ? "reference" : DeviceUnderTestName()) {}
+
+void Arena::Judge(OpKind op, const void* args, const absl::Status& status) {
+  const auto find = [&](ExemptionKind kind) {
+    return FindExemption(Exemptions(), device_name_, kind, op, args);
+  };
+  const Judgement judgement = JudgeCall(find(ExemptionKind::kUnsupported), op, status);
+  if (judgement.verdict == Verdict::kWrong) FAIL(judgement.words);
+  if (judgement.verdict == Verdict::kDeclined) {
+    static std::set<std::string>& said = *new std::set<std::string>;
+    if (said.insert(judgement.words).second) std::cout << "notice: " << judgement.words << std::endl;
+    throw Declined();
+  }
+  if (const Exemption* expected = find(ExemptionKind::kExpectedFailure)) expected_failure_ = expected;
+}
+
 Slice Arena::Place(const void* data, int64_t count, int64_t element_bytes) {
   const int64_t bytes = count * element_bytes;
   std::vector<std::byte> image(bytes + 2 * kGuardBytes, kGuard);
@@ -38,40 +58,47 @@ Slice Arena::Place(const void* data, int64_t count, int64_t element_bytes) {
   REQUIRE(buffer.ok());
   REQUIRE(device_.queue->Upload(image, **buffer, {0}).ok());
   buffers_.push_back(*std::move(buffer));
-  slices_.push_back({buffers_.back().get(), kGuardBytes, count});
-  element_bytes_.push_back(element_bytes);
-  return slices_.back();
+  return {buffers_.back().get(), kGuardBytes, count};
 }
 
 Slice Arena::Input(const Values& values) { return Place(values.data(), values.size(), 4); }
 Slice Arena::Input(const std::vector<int32_t>& values) { return Place(values.data(), values.size(), 4); }
-Slice Arena::Output(int64_t count) { return Input(Values(count, std::numeric_limits<float>::quiet_NaN())); }
+Slice Arena::Input(const std::vector<uint16_t>& bf16) { return Place(bf16.data(), bf16.size(), 2); }
+Slice Arena::Output(int64_t count, Dtype dtype) {
+  const std::vector<std::byte> nan(count * SizeOf(dtype).value, std::byte{0xff});
+  return Place(nan.data(), count, SizeOf(dtype).value);
+}
 Slice Arena::Scalar(double value) { return Place(&value, 1, 8); }
+
+void Arena::Download(const Slice& from, void* to, int64_t bytes) {
+  const absl::Span<std::byte> host(static_cast<std::byte*>(to), bytes);
+  REQUIRE(device_.queue->Download(*from.buffer, {from.offset_bytes}, host).ok());
+  const absl::Status done = device_.queue->Wait(device_.queue->Record());
+  if (!done.ok()) FAIL(done);
+}
 
 Values Arena::Read(const Slice& slice) {
   Values values(slice.elements);
-  REQUIRE(device_.queue
-              ->Download(*slice.buffer, {slice.offset_bytes},
-                         {reinterpret_cast<std::byte*>(values.data()), values.size() * 4})
-              .ok());
-  REQUIRE(device_.queue->Wait(device_.queue->Record()).ok());
+  Download(slice, values.data(), slice.elements * 4);
   return values;
 }
 
 double Arena::ReadScalar(const Slice& slice) {
   double value = 0;
-  REQUIRE(
-      device_.queue->Download(*slice.buffer, {slice.offset_bytes}, {reinterpret_cast<std::byte*>(&value), 8})
-          .ok());
-  REQUIRE(device_.queue->Wait(device_.queue->Record()).ok());
+  Download(slice, &value, 8);
   return value;
 }
 
+Values Arena::ReadBytes(const Slice& slice, Dtype dtype) {
+  std::vector<uint8_t> bytes(slice.elements * SizeOf(dtype).value);
+  Download(slice, bytes.data(), bytes.size());
+  return Values(bytes.begin(), bytes.end());
+}
+
 void Arena::Check() {
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    std::vector<std::byte> image(slices_[i].buffer->size().value);
-    REQUIRE(device_.queue->Download(*slices_[i].buffer, {0}, absl::MakeSpan(image)).ok());
-    REQUIRE(device_.queue->Wait(device_.queue->Record()).ok());
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    std::vector<std::byte> image(buffers_[i]->size().value);
+    Download({buffers_[i].get(), 0, 0}, image.data(), image.size());
     int64_t harmed = 0;
     for (int64_t b = 0; b < kGuardBytes; ++b) {
       harmed += image[b] != kGuard;
@@ -82,9 +109,10 @@ void Arena::Check() {
   }
 }
 
-void CheckClose(const std::string& name, const Values& got, const Values& want, double tolerance) {
-  CAPTURE(name, tolerance);
-  REQUIRE(got.size() == want.size());
+std::string Mismatch(const std::string& name, const Values& got, const Values& want, double tolerance) {
+  if (got.size() != want.size()) {
+    return absl::StrCat(name, " has ", got.size(), " elements, want ", want.size());
+  }
   double largest = 0;
   for (float value : want) largest = std::max(largest, std::abs(static_cast<double>(value)));
   size_t worst = 0, wrong = 0;
@@ -101,37 +129,59 @@ void CheckClose(const std::string& name, const Values& got, const Values& want, 
       worst = i;
     }
   }
-  if (wrong > 0) {
-    FAIL_CHECK(name << ": " << wrong << " of " << want.size() << " elements are wrong; worst at " << worst
-                    << ": got " << got[worst] << ", want " << want[worst] << ", " << worst_ratio
-                    << " times what is allowed");
-  } else {
+  if (wrong == 0) return "";
+  return absl::StrCat(name, ": ", wrong, " of ", want.size(), " elements are wrong by a tolerance of ",
+                      tolerance, "; worst at ", worst, ": got ", got[worst], ", want ", want[worst], ", ",
+                      worst_ratio, " times what is allowed");
+}
+
+void CheckClose(const std::string& name, const Values& got, const Values& want, double tolerance) {
+  const std::string mismatch = Mismatch(name, got, want, tolerance);
+  if (mismatch.empty()) {
     SUCCEED();
+  } else {
+    FAIL_CHECK(mismatch);
   }
+}
+
+void OnDeviceUnderTest(const std::function<void(Arena&)>& work) {
+  Device* device = DeviceUnderTest();
+  if (device == nullptr) return;
+  device->ops->ParametersChanged();
+  Arena arena(*device);
+  try {
+    work(arena);
+  } catch (const Declined&) {
+  }
+  arena.Check();
 }
 
 void CompareWithReference(const std::function<std::vector<Result>(Arena&)>& work, Precision precision) {
   Arena reference(ReferenceDevice());
   const std::vector<Result> want = work(reference);
   reference.Check();
-  Device* device = DeviceUnderTest();
-  if (device == nullptr) return;
   std::vector<Result> first;
   for (const int run : {1, 2}) {
     CAPTURE(run);
-    device->ops->ParametersChanged();
-    Arena arena(*device);
-    std::vector<Result> got = work(arena);
-    arena.Check();
-    REQUIRE(got.size() == want.size());
-    for (size_t i = 0; i < want.size(); ++i) {
-      CheckClose(want[i].name, got[i].values, want[i].values, ToleranceOf(want[i].arithmetic, precision));
-      if (run == 2 && !got[i].values.empty()) {
-        CHECK(std::memcmp(got[i].values.data(), first[i].values.data(), got[i].values.size() * 4) == 0);
+    OnDeviceUnderTest([&](Arena& arena) {
+      std::vector<Result> got = work(arena);
+      REQUIRE(got.size() == want.size());
+      std::vector<std::string> mismatches;
+      for (size_t i = 0; i < want.size(); ++i) {
+        const double tolerance = ToleranceOf(want[i].arithmetic, precision);
+        std::string mismatch = Mismatch(want[i].name, got[i].values, want[i].values, tolerance);
+        if (!mismatch.empty()) mismatches.push_back(std::move(mismatch));
+        if (run == 2 && !got[i].values.empty() &&
+            std::memcmp(got[i].values.data(), first[i].values.data(), got[i].values.size() * 4) != 0) {
+          mismatches.push_back(want[i].name + " is not the same to the bit as at the first run");
+        }
       }
-    }
-    first = std::move(got);
+      const std::string words = JudgeResults(arena.expected_failure(), mismatches);
+      if (!words.empty()) FAIL_CHECK(words);
+      first = std::move(got);
+    });
   }
+  SUCCEED();
 }
 
 }  // namespace medley

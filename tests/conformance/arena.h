@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "runtime/device/device.h"
+#include "runtime/device/uniform_ops.h"
+#include "tests/conformance/exemptions.h"
 #include "tests/conformance/tolerance.h"
 
 namespace medley {
@@ -19,34 +21,52 @@ Values RandomValues(std::mt19937_64& random, int64_t count, float deviation = 1.
 // `count` integers in [0, end).
 std::vector<int32_t> RandomIntegers(std::mt19937_64& random, int64_t count, int64_t end);
 
-// Tensors of one test on one device. Each lies inside a buffer of its own, at an offset that is no multiple
-// of a vector, between guards that Check() finds unharmed. Submission errors fail the test.
+// Thrown by Arena::Run where the device declines an op as the list of exemptions says: nothing more to test.
+struct Declined {};
+
+// Tensors of one test on one device, whose memory only the queue can reach. Each lies inside a buffer of its
+// own, at an offset that is no multiple of a vector, between guards that Check() finds unharmed.
 class Arena {
  public:
-  explicit Arena(Device& device) : device_(device) {}
+  explicit Arena(Device& device);
+
+  // Runs the op that `args` are of. Fails the test on an error, and on an op that declines without being
+  // listed or is listed without declining (exemptions.h). Throws Declined.
+  template <typename Args>
+  void Run(const Args& args) {
+    Judge(KindOf(args), &args, RunOp(*device_.ops, args));
+  }
 
   Ops& ops() { return *device_.ops; }
 
   Slice Input(const Values& values);
   Slice Input(const std::vector<int32_t>& values);
+  Slice Input(const std::vector<uint16_t>& bf16);
   // Filled with NaN: who reads it, or leaves part of it unwritten, shows.
-  Slice Output(int64_t count);
+  Slice Output(int64_t count, Dtype dtype = Dtype::kF32);
   // One f64.
   Slice Scalar(double value);
 
   Values Read(const Slice& slice);
   double ReadScalar(const Slice& slice);
+  // Each byte as a value, for comparing to the bit.
+  Values ReadBytes(const Slice& slice, Dtype dtype);
 
   // Every guard is as it was, the queue has no error.
   void Check();
 
+  // The list's entry about an op that ran and is expected to be wrong, or null.
+  const Exemption* expected_failure() const { return expected_failure_; }
+
  private:
   Slice Place(const void* data, int64_t count, int64_t element_bytes);
+  void Download(const Slice& from, void* to, int64_t bytes);
+  void Judge(OpKind op, const void* args, const absl::Status& status);
 
   Device& device_;
+  const std::string device_name_;
   std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::vector<Slice> slices_;
-  std::vector<int64_t> element_bytes_;
+  const Exemption* expected_failure_ = nullptr;
 };
 
 struct Result {
@@ -59,6 +79,12 @@ struct Result {
 // results are right by the tolerance table, and the same to the bit both times.
 void CompareWithReference(const std::function<std::vector<Result>(Arena&)>& work,
                           Precision precision = Precision::kF32);
+
+// Runs `work` on the device under test alone, if this machine has it.
+void OnDeviceUnderTest(const std::function<void(Arena&)>& work);
+
+// Empty if `got` is right by the table, otherwise how many elements are wrong and the worst of them.
+std::string Mismatch(const std::string& name, const Values& got, const Values& want, double tolerance);
 
 // Fails the test unless `got` is right by the table.
 void CheckClose(const std::string& name, const Values& got, const Values& want, double tolerance);

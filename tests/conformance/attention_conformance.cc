@@ -6,40 +6,45 @@ namespace medley {
 namespace {
 
 struct Shape {
-  int64_t batch, sequence, heads, head_size;
+  int64_t batch, sequence, heads, key_value_heads, head_size;
 };
-// One position; around a block of queries; several blocks; head sizes off the vector width; nothing.
-const std::vector<Shape> kShapes = {{1, 1, 1, 1},  {2, 3, 2, 5},   {1, 17, 3, 16},  {2, 64, 1, 8},
-                                    {1, 65, 2, 7}, {1, 63, 2, 32}, {3, 129, 2, 19}, {1, 200, 2, 64},
-                                    {0, 4, 2, 8},  {2, 0, 2, 8}};
+// One position; around a block of queries; several blocks; head sizes off the vector width; groups of one,
+// some and all query heads; nothing.
+const std::vector<Shape> kShapes = {
+    {1, 1, 1, 1, 1},   {2, 3, 2, 2, 5},    {1, 17, 3, 3, 16},  {2, 64, 1, 1, 8},
+    {1, 65, 2, 2, 7},  {1, 63, 2, 2, 32},  {3, 129, 2, 2, 19}, {1, 200, 2, 2, 64},
+    {1, 1, 4, 2, 2},   {2, 5, 4, 2, 3},    {1, 17, 6, 2, 16},  {1, 65, 3, 1, 10},
+    {2, 130, 8, 4, 9}, {1, 70, 4, 1, 128}, {0, 4, 2, 1, 8},    {2, 0, 2, 2, 8}};
 
-TEST_CASE("attention agrees with the reference, forward and backward", "[conformance]") {
+TEST_CASE("attention agrees with the reference, forward and backward, each key-value head for one or more",
+          "[conformance]") {
   const Shape shape = GENERATE(from_range(kShapes));
   const Precision precision = GENERATE(Precision::kF32, Precision::kBf16);
   const float deviation = GENERATE(1.0f, 3.0f);  // 3: a few keys take most of the weight
   const uint64_t seed = shape.sequence * 1009 + shape.head_size;
-  CAPTURE(seed, shape.batch, shape.sequence, shape.heads, shape.head_size, precision, deviation);
+  CAPTURE(seed, shape.batch, shape.sequence, shape.heads, shape.key_value_heads, shape.head_size, precision,
+          deviation);
   if (precision == Precision::kBf16 && deviation > 1.0f)
     return;  // a rounded score of 30 moves its weight by a tenth
   std::mt19937_64 random(seed);
-  const int64_t rows = shape.batch * shape.sequence * shape.heads, elements = rows * shape.head_size;
-  const Values qkv = RandomValues(random, 3 * elements, deviation), dout = RandomValues(random, elements);
+  const int64_t positions = shape.batch * shape.sequence, rows = positions * shape.heads;
+  const int64_t elements = rows * shape.head_size;
+  const int64_t joined = positions * (shape.heads + 2 * shape.key_value_heads) * shape.head_size;
+  const Values qkv = RandomValues(random, joined, deviation), dout = RandomValues(random, elements);
   CompareWithReference(
       [&](Arena& arena) {
         const Slice at_qkv = arena.Input(qkv), out = arena.Output(elements), log_sum_exp = arena.Output(rows);
-        const Slice dqkv = arena.Output(3 * elements);
-        REQUIRE(arena.ops()
-                    .AttentionForward({.qkv = at_qkv,
+        const Slice dqkv = arena.Output(joined);
+        arena.Run(AttentionForwardArgs{.qkv = at_qkv,
                                        .out = out,
                                        .log_sum_exp = log_sum_exp,
                                        .batch = shape.batch,
                                        .sequence = shape.sequence,
                                        .heads = shape.heads,
+                                       .key_value_heads = shape.key_value_heads,
                                        .head_size = shape.head_size,
-                                       .precision = precision})
-                    .ok());
-        REQUIRE(arena.ops()
-                    .AttentionBackward({.qkv = at_qkv,
+                                       .precision = precision});
+        arena.Run(AttentionBackwardArgs{.qkv = at_qkv,
                                         .out = out,
                                         .log_sum_exp = log_sum_exp,
                                         .dout = arena.Input(dout),
@@ -47,9 +52,9 @@ TEST_CASE("attention agrees with the reference, forward and backward", "[conform
                                         .batch = shape.batch,
                                         .sequence = shape.sequence,
                                         .heads = shape.heads,
+                                        .key_value_heads = shape.key_value_heads,
                                         .head_size = shape.head_size,
-                                        .precision = precision})
-                    .ok());
+                                        .precision = precision});
         return std::vector<Result>{{"out", arena.Read(out), Arithmetic::kChain},
                                    {"log_sum_exp", arena.Read(log_sum_exp), Arithmetic::kChain},
                                    {"dqkv", arena.Read(dqkv), Arithmetic::kChain}};
@@ -67,15 +72,14 @@ TEST_CASE("no position sees a later one", "[conformance]") {
   CompareWithReference([&](Arena& arena) {
     const auto forward = [&] {
       const Slice out = arena.Output(sequence * width);
-      REQUIRE(arena.ops()
-                  .AttentionForward({.qkv = arena.Input(qkv),
+      arena.Run(AttentionForwardArgs{.qkv = arena.Input(qkv),
                                      .out = out,
                                      .log_sum_exp = arena.Output(sequence),
                                      .batch = 1,
                                      .sequence = sequence,
                                      .heads = 1,
-                                     .head_size = width})
-                  .ok());
+                                     .key_value_heads = 1,
+                                     .head_size = width});
       return arena.Read(out);
     };
     const Values before = forward();

@@ -13,14 +13,15 @@ namespace {
 
 constexpr Bytes kMemoryLimit = MiB(512);
 
-// "backend", "backend:variant" or "backend:variant/cores".
+// "backend", "backend:variant", and either with "/cores" at the end: on the first so many cores. Without, the
+// device is not told of cores.
 DeviceDescription Parse(const std::string& name) {
-  DeviceDescription description{.name = "device-under-test", .cores = {0}, .memory_limit = kMemoryLimit};
+  DeviceDescription description{.name = "device-under-test", .memory_limit = kMemoryLimit};
   const size_t slash = std::min(name.find('/'), name.size()), colon = std::min(name.find(':'), slash);
   description.backend = name.substr(0, colon);
   if (colon < slash) description.variant = name.substr(colon + 1, slash - colon - 1);
-  const int cores = slash < name.size() ? std::stoi(name.substr(slash + 1)) : 1;
-  for (int core = 1; core < cores; ++core) description.cores.push_back(core);
+  const int cores = slash < name.size() ? std::stoi(name.substr(slash + 1)) : 0;
+  for (int core = 0; core < cores; ++core) description.cores.push_back(core);
   return description;
 }
 
@@ -60,7 +61,7 @@ Device* DeviceUnderTest() {
 
 Device& ReferenceDevice() {
   static Device& device = *[] {
-    auto opened = Open("reference");
+    auto opened = Open("reference/1");
     return new Device(std::move(opened).value());
   }();
   return device;

@@ -5,8 +5,8 @@
 
 namespace medley {
 
-// The device that this binary tests, such as "cpu:avx2" or, on two cores, "cpu:avx2/2": a CPU variant limits
-// its process for good, so there is one binary a device.
+// The device that this binary tests, as "backend[:variant][/cores]", such as "opencl" or, on two cores,
+// "cpu:avx2/2". A CPU variant limits its process for good, so there is one binary a device.
 std::string DeviceUnderTestName();
 
 // It, opened on the first cores at the first call, or null if this machine does not have it: then a notice is

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "tests/conformance/arena.h"
 
@@ -28,20 +29,17 @@ TEST_CASE("LayerNorm agrees with the reference, forward and backward", "[conform
   CompareWithReference([&](Arena& arena) {
     const Slice y = arena.Output(elements), mean = arena.Output(shape.rows), rstd = arena.Output(shape.rows);
     const Slice at_x = arena.Input(x), at_gamma = arena.Input(gamma);
-    REQUIRE(arena.ops()
-                .LayerNormForward({.x = at_x,
+    arena.Run(LayerNormForwardArgs{.x = at_x,
                                    .gamma = at_gamma,
                                    .beta = arena.Input(beta),
                                    .y = y,
                                    .mean = mean,
                                    .rstd = rstd,
                                    .rows = shape.rows,
-                                   .columns = shape.columns})
-                .ok());
+                                   .columns = shape.columns});
     const Slice dx = store == Store::kAdd ? arena.Input(before) : arena.Output(elements);
     const Slice at_dgamma = arena.Input(dgamma), at_dbeta = arena.Input(dbeta);
-    REQUIRE(arena.ops()
-                .LayerNormBackward({.dy = arena.Input(dy),
+    arena.Run(LayerNormBackwardArgs{.dy = arena.Input(dy),
                                     .x = at_x,
                                     .gamma = at_gamma,
                                     .mean = mean,
@@ -51,8 +49,7 @@ TEST_CASE("LayerNorm agrees with the reference, forward and backward", "[conform
                                     .dbeta = at_dbeta,
                                     .rows = shape.rows,
                                     .columns = shape.columns,
-                                    .store_dx = store})
-                .ok());
+                                    .store_dx = store});
     return std::vector<Result>{{"y", arena.Read(y), Arithmetic::kChain},
                                {"mean", arena.Read(mean), Arithmetic::kSum},
                                {"rstd", arena.Read(rstd), Arithmetic::kSum},
@@ -66,18 +63,15 @@ TEST_CASE("LayerNorm of one column is beta, and its gradient next to nothing", "
   CompareWithReference([&](Arena& arena) {
     const Slice x = arena.Input(Values{4.0f, -3.0f}), gamma = arena.Input(Values{1.3f}), y = arena.Output(2);
     const Slice mean = arena.Output(2), rstd = arena.Output(2), dx = arena.Output(2);
-    REQUIRE(arena.ops()
-                .LayerNormForward({.x = x,
+    arena.Run(LayerNormForwardArgs{.x = x,
                                    .gamma = gamma,
                                    .beta = arena.Input(Values{0.5f}),
                                    .y = y,
                                    .mean = mean,
                                    .rstd = rstd,
                                    .rows = 2,
-                                   .columns = 1})
-                .ok());
-    REQUIRE(arena.ops()
-                .LayerNormBackward({.dy = arena.Input(Values{0.7f, 0.1f}),
+                                   .columns = 1});
+    arena.Run(LayerNormBackwardArgs{.dy = arena.Input(Values{0.7f, 0.1f}),
                                     .x = x,
                                     .gamma = gamma,
                                     .mean = mean,
@@ -86,8 +80,7 @@ TEST_CASE("LayerNorm of one column is beta, and its gradient next to nothing", "
                                     .dgamma = arena.Input(Values(1)),
                                     .dbeta = arena.Input(Values(1)),
                                     .rows = 2,
-                                    .columns = 1})
-                .ok());
+                                    .columns = 1});
     CHECK(arena.Read(y) == Values{0.5f, 0.5f});
     // rstd is 316 here and multiplies what rounding left of zero.
     for (float value : arena.Read(dx)) CHECK(value == Approx(0).margin(1e-4));
@@ -105,8 +98,7 @@ TEST_CASE("LayerNormBackward may write dx over dy", "[conformance]") {
   const Values mean = RandomValues(random, rows), rstd(rows, 0.7f);
   CompareWithReference([&](Arena& arena) {
     const Slice both = arena.Input(dy);
-    REQUIRE(arena.ops()
-                .LayerNormBackward({.dy = both,
+    arena.Run(LayerNormBackwardArgs{.dy = both,
                                     .x = arena.Input(x),
                                     .gamma = arena.Input(gamma),
                                     .mean = arena.Input(mean),
@@ -115,9 +107,72 @@ TEST_CASE("LayerNormBackward may write dx over dy", "[conformance]") {
                                     .dgamma = arena.Input(zero),
                                     .dbeta = arena.Input(zero),
                                     .rows = rows,
-                                    .columns = columns})
-                .ok());
+                                    .columns = columns});
     return std::vector<Result>{{"dx", arena.Read(both), Arithmetic::kChain}};
+  });
+}
+
+TEST_CASE("RMSNorm agrees with the reference, forward and backward", "[conformance]") {
+  const Shape shape = GENERATE(from_range(kShapes));
+  const Store store = GENERATE(Store::kOverwrite, Store::kAdd);
+  const float deviation = GENERATE(1.0f, 1e-3f);  // the latter's mean square is below epsilon
+  const uint64_t seed = shape.rows * 10007 + shape.columns;
+  CAPTURE(seed, shape.rows, shape.columns, store, deviation);
+  std::mt19937_64 random(seed);
+  const int64_t elements = shape.rows * shape.columns;
+  const Values x = RandomValues(random, elements, deviation);
+  const Values dy = RandomValues(random, elements), before = RandomValues(random, elements);
+  const Values gamma = RandomValues(random, shape.columns), dgamma = RandomValues(random, shape.columns);
+  CompareWithReference([&](Arena& arena) {
+    const Slice y = arena.Output(elements), rstd = arena.Output(shape.rows);
+    const Slice at_x = arena.Input(x), at_gamma = arena.Input(gamma);
+    arena.Run(RmsNormForwardArgs{.x = at_x,
+                                 .gamma = at_gamma,
+                                 .y = y,
+                                 .rstd = rstd,
+                                 .rows = shape.rows,
+                                 .columns = shape.columns,
+                                 .epsilon = 2e-5f});
+    const Slice dx = store == Store::kAdd ? arena.Input(before) : arena.Output(elements);
+    const Slice at_dgamma = arena.Input(dgamma), at_dy = arena.Input(dy), over_dy = arena.Input(dy);
+    RmsNormBackwardArgs backward{.dy = at_dy,
+                                 .x = at_x,
+                                 .gamma = at_gamma,
+                                 .rstd = rstd,
+                                 .dx = dx,
+                                 .dgamma = at_dgamma,
+                                 .rows = shape.rows,
+                                 .columns = shape.columns,
+                                 .store_dx = store};
+    arena.Run(backward);
+    const Values gradient = arena.Read(at_dgamma);
+    if (store == Store::kOverwrite) {
+      backward.dy = backward.dx = over_dy;
+      arena.Run(backward);
+      CHECK(arena.Read(over_dy) == arena.Read(dx));
+    }
+    return std::vector<Result>{{"y", arena.Read(y), Arithmetic::kChain},
+                               {"rstd", arena.Read(rstd), Arithmetic::kSum},
+                               {"dx", arena.Read(dx), Arithmetic::kChain},
+                               {"dgamma", gradient, Arithmetic::kChain}};
+  });
+}
+
+TEST_CASE("RMSNorm of one column is the sign times gamma", "[conformance]") {
+  CompareWithReference([&](Arena& arena) {
+    const Slice x = arena.Input(Values{4.0f, -3.0f, 0.0f}), y = arena.Output(3), rstd = arena.Output(3);
+    arena.Run(RmsNormForwardArgs{.x = x,
+                                 .gamma = arena.Input(Values{1.5f}),
+                                 .y = y,
+                                 .rstd = rstd,
+                                 .rows = 3,
+                                 .columns = 1,
+                                 .epsilon = 0});
+    const Values got = arena.Read(y);
+    CHECK(got[0] == Approx(1.5f));
+    CHECK(got[1] == Approx(-1.5f));
+    CHECK(std::isnan(got[2]));  // 0 / 0 without epsilon
+    return std::vector<Result>{};
   });
 }
 

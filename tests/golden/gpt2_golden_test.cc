@@ -1,153 +1,25 @@
 #include <catch2/catch.hpp>
-#include <cmath>
 
-#include "comm/loopback/loopback_fabric.h"
-#include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/cpu_variant.h"
-#include "kernels/reference/reference_backend.h"
-#include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/unit_executor.h"
 #include "tests/golden/golden_job.h"
-#include "tests/same_loss/training_harness.h"
+#include "tests/golden/golden_training.h"
 
-// Medley's whole path, from Hugging Face's files and the token file to the last update, against PyTorch's numbers.
 namespace medley {
 namespace {
 
-using nlohmann::json;
-using Part = ParameterArena::Part;
-
-// PyTorch's own float32 differs from its float64 by 5e-7; a wrong constant anywhere by 6e-5 and more (README.md).
-constexpr double kLossTolerance = 2e-6;
-constexpr double kNormTolerance = 1e-5;
-
-// Six elements of a tensor and its norm, beside those of PyTorch in float64.
-void CheckTensor(const std::string& name, const std::vector<float>& values, const json& golden, double tolerance) {
-  CAPTURE(name);
-  double squared = 0;
-  for (const float value : values) squared += static_cast<double>(value) * value;
-  const double norm = golden["norm"];
-  CHECK(std::sqrt(squared) == Approx(norm).epsilon(tolerance));
-  const double typical = norm / std::sqrt(static_cast<double>(values.size()));
-  for (size_t i = 0; i < golden["indices"].size(); ++i) {
-    CAPTURE(i);
-    CHECK(values.at(golden["indices"][i]) == Approx(golden["values"][i].get<double>()).epsilon(0).margin(50 * tolerance * typical));
-  }
+TEST_CASE("the reference device trains a GPT-2 to PyTorch's losses, norms and weights, whatever the micro-batch") {
+  CheckTraining(kGoldenGpt2, ReferenceTestDevice(), GENERATE(1, 2, 4));
 }
 
-// All steps on one device, beside PyTorch's.
-void TrainBesidePyTorch(Device device, int micro_batch) {
-  const TrainingSpec spec = GoldenJob();
-  const json golden = Golden()["float64"];
-  const Plan plan = SingleDevicePlan(spec.shape, micro_batch);
-  const StepProgram program = CompileStep(plan, 0, spec.shape, Purpose::kTrain);
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[0].blocks,
-                                                 .micro_batch_sequences = micro_batch, .slots = program.slots});
-  INFO(shard.status().ToString());
-  REQUIRE(shard.ok());
-  REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
-  const auto windows = FileWindowSource::Open(spec);
-  INFO(windows.status().ToString());
-  REQUIRE(windows.ok());
-  LoopbackFabric fabric(1);
-  const std::unique_ptr<Transport> transport = fabric.Join(0);
-  UnitExecutor executor({.spec = spec, .plan = plan}, **shard, *transport, **windows);
-  CHECK(*executor.Evaluate() == Approx(golden["initial_validation_loss"].get<double>()).epsilon(kLossTolerance));
-  for (int64_t step = 1; step <= spec.steps; ++step) {
-    CAPTURE(step);
-    const absl::StatusOr<StepOutcome> outcome = executor.TrainStep(step);
-    INFO(outcome.status().ToString());
-    REQUIRE(outcome.ok());
-    CHECK(outcome->loss == Approx(golden["losses"][step - 1].get<double>()).epsilon(kLossTolerance));
-    CHECK(outcome->gradient_norm == Approx(golden["gradient_norms"][step - 1].get<double>()).epsilon(kNormTolerance));
-    CHECK(outcome->learning_rate == Approx(Golden()["learning_rates"][step - 1].get<double>()).epsilon(1e-12));
-  }
-  CHECK(*executor.Evaluate() == Approx(golden["final_validation_loss"].get<double>()).epsilon(kLossTolerance));
-  for (const PlacedParameter& placed : (*shard)->arena().layout().parameters) {
-    std::vector<float> values(placed.spec.elements);
-    REQUIRE((*shard)->arena().Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)).ok());
-    // Adam divides by the root of v: a gradient that is all rounding (the keys' bias has none) moves at full speed.
-    const bool keys_bias = placed.spec.name.ends_with("c_attn.bias");
-    CheckTensor(placed.spec.name, values, golden["final_parameters"][placed.spec.name], keys_bias ? 1e-2 : 1e-5);
-  }
+TEST_CASE("the processor with its best instructions trains a GPT-2 to PyTorch's losses, norms and weights") {
+  CheckTraining(kGoldenGpt2, CpuTestDevice(), 2);
 }
 
-TEST_CASE("the reference device trains to PyTorch's losses, norms and weights, whatever the micro-batch") {
-  const int micro_batch = GENERATE(1, 2, 4);
-  CAPTURE(micro_batch);
-  absl::StatusOr<Device> device = ReferenceBackend().open(
-      {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  REQUIRE(device.ok());
-  TrainBesidePyTorch(*std::move(device), micro_batch);
+TEST_CASE("any plan over several units trains a GPT-2 to PyTorch's losses and norms") {
+  CheckTrainingUnderRandomPlan(kGoldenGpt2, GENERATE(range(uint64_t{1}, uint64_t{7})));
 }
 
-TEST_CASE("the processor with its best instructions trains to PyTorch's losses, norms and weights") {
-  absl::StatusOr<Device> device = CpuBackend().open({.name = "cpu0", .backend = "cpu", .variant = DefaultCpuVariant(),
-                                                     .cores = {0}, .memory_limit = MiB(64)});
-  INFO(device.status().ToString());
-  REQUIRE(device.ok());
-  CAPTURE(DefaultCpuVariant());
-  TrainBesidePyTorch(*std::move(device), 2);
-}
-
-TEST_CASE("any plan over several units trains to PyTorch's losses and norms") {
-  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{7}));
-  const TrainingSpec spec = GoldenJob();
-  const Plan plan = RandomPlan(seed, spec.shape, 4);
-  CAPTURE(seed, Describe(plan));
-  const json golden = Golden()["float64"];
-  const HuggingFaceModel model = *HuggingFaceModel::Open(spec.hugging_face_directory);
-  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(
-      spec, plan, [&] { return *FileWindowSource::Open(spec); },
-      [&](ParameterArena& arena) -> absl::Status {
-        for (const int segment : arena.layout().segments) {
-          std::vector<float> values(SegmentElements(model.config(), segment));
-          absl::Status status = model.ReadSegment(segment, absl::MakeSpan(values));
-          int64_t at = 0;
-          for (const ParameterSpec& tensor : SegmentParameters(model.config(), segment)) {
-            status.Update(arena.Write(Part::kParameter, tensor.name,
-                                      absl::MakeConstSpan(values).subspan(at, tensor.elements)));
-            at += tensor.elements;
-          }
-          if (!status.ok()) return status;
-        }
-        return absl::OkStatus();
-      });
-  INFO(run.status().ToString());
-  REQUIRE(run.ok());
-  for (size_t i = 0; i < run->losses.size(); ++i) {
-    CAPTURE(i);
-    CHECK(run->losses[i] == Approx(golden["losses"][i].get<double>()).epsilon(kLossTolerance));
-    CHECK(run->gradient_norms[i] == Approx(golden["gradient_norms"][i].get<double>()).epsilon(kNormTolerance));
-  }
-  CHECK(run->validation_loss == Approx(golden["final_validation_loss"].get<double>()).epsilon(kLossTolerance));
-}
-
-TEST_CASE("the gradients of the first step are PyTorch's") {
-  const TrainingSpec spec = GoldenJob();
-  const json golden = Golden()["float64"]["step_1_gradients"];
-  Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const int windows_in_step = spec.shape.global_batch_sequences;
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, spec.shape.model.blocks()},
-                                                 .micro_batch_sequences = windows_in_step, .slots = {.stash = 1}});
-  REQUIRE(shard.ok());
-  REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
-  const auto source = FileWindowSource::Open(spec);
-  std::vector<int32_t> inputs, targets, window(spec.shape.sequence + 1);
-  for (int i = 0; i < windows_in_step; ++i) {
-    REQUIRE((*source)->Read(Purpose::kTrain, 0, i, absl::MakeSpan(window)).ok());
-    inputs.insert(inputs.end(), window.begin(), window.end() - 1);
-    targets.insert(targets.end(), window.begin() + 1, window.end());
-  }
-  REQUIRE((*shard)->SetTokens(0, inputs).ok());
-  REQUIRE((*shard)->SetTargets(0, targets).ok());
-  REQUIRE((*shard)->Forward({}, Purpose::kTrain).ok());
-  REQUIRE((*shard)->Backward({}).ok());
-  for (const PlacedParameter& placed : (*shard)->arena().layout().parameters) {
-    std::vector<float> values(placed.spec.elements);
-    REQUIRE((*shard)->arena().Read(Part::kGradient, placed.spec.name, absl::MakeSpan(values)).ok());
-    CheckTensor(placed.spec.name, values, golden[placed.spec.name], 1e-5);
-  }
+TEST_CASE("the gradients of a GPT-2's first step are PyTorch's") {
+  CheckFirstGradients(kGoldenGpt2, ReferenceTestDevice());
 }
 
 }  // namespace
