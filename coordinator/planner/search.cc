@@ -445,8 +445,8 @@ void Search::AddLastBackwards(Choosing& choosing, size_t route) {
   for (size_t s = 0; s < ends.size(); ++s) {
     const BlockRange blocks = BlocksOf(ends, s);
     const DeviceCost& cost = problem_.devices[arrangement.devices[route][s]];
-    double reduced = last_backwards[s] +
-                     4.0 * static_cast<double>(tables_.UntiedParameters(blocks)) / tables_.BestAllReduceRate();
+    double reduced = last_backwards[s] + bounds_.ReducedAfterSeconds(
+                                             bounds_.ClassesOf(arrangement.lists[route])[s], arrangement.size, blocks);
     if (s == 0 || s + 1 == ends.size()) reduced += arrangement.tied_seconds;  // reduced after all else
     choosing.reduced_seconds = std::max(choosing.reduced_seconds, reduced);
     choosing.update_seconds =
@@ -490,8 +490,10 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
     std::vector<UnitEnd> units;
     for (const int r : order) {
       const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
+      const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
       for (size_t s = 0; s < choice[r].ends.size(); ++s) {
-        units.push_back({arrangement.devices[r][s], BlocksOf(choice[r].ends, s), last_backwards[s]});
+        units.push_back({arrangement.devices[r][s], classes[s], arrangement.size,
+                         BlocksOf(choice[r].ends, s), last_backwards[s]});
       }
     }
     if (StepEndSeconds(tables_, units) >= Below(arrangement.units)) return;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "coordinator/predictor/communication_time.h"
+#include "runtime/model/parameters.h"
+#include "runtime/program/program.h"
 
 namespace medley {
 namespace {
@@ -26,45 +28,56 @@ std::vector<int> HoldersOfTied(const std::vector<UnitEnd>& units, int blocks) {
 }  // namespace
 
 double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units) {
-  std::vector<double> free_seconds, norm_seconds(units.size(), 0);
+  const ModelConfig& config = tables.problem().shape.model;
+  // When each unit's collective stream is free, and how long it then computes norms.
+  std::vector<double> free_seconds(units.size(), 0), norm_seconds(units.size(), 0);
   std::vector<int> devices;
-  for (const UnitEnd& unit : units) {
-    free_seconds.push_back(unit.last_backward_seconds);
-    devices.push_back(unit.device);
-  }
-  // Slices from the last segment to the first; segments with the same holders travel together.
-  const auto reduce = [&](const std::vector<int>& holders, int64_t parameters) {
+  for (const UnitEnd& unit : units) devices.push_back(unit.device);
+
+  // When the last backward of a unit has gone through the segments from `segment` on.
+  const auto complete_seconds = [&](const UnitEnd& unit, int segment) {
+    const bool embeds = unit.blocks.contains(config.embedding_block());
+    const int block = segment != kTiedSegment ? segment - 1 : embeds ? config.embedding_block() : config.head_block();
+    return unit.last_backward_seconds -
+           tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
+  };
+  const auto reduce = [&](const std::vector<int>& holders, int first_segment, int end_segment) {
     if (holders.empty()) return;
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
-    norm_seconds[holders.front()] += static_cast<double>(parameters) * owner.norm_seconds_per_parameter;
-    if (holders.size() < 2) return;
-    std::vector<int> ring;
-    double start = 0;
-    for (const int u : holders) {
-      ring.push_back(units[u].device);
-      start = std::max(start, free_seconds[u]);
+    for (const auto& [first, end] : CutIntoBuckets(config, first_segment, end_segment)) {
+      int64_t parameters = 0;
+      for (int segment = first; segment < end; ++segment) parameters += SegmentElements(config, segment);
+      norm_seconds[holders.front()] += static_cast<double>(parameters) * owner.norm_seconds_per_parameter;
+      if (holders.size() < 2) continue;
+      std::vector<int> ring;
+      double start = 0;
+      for (const int u : holders) {
+        ring.push_back(units[u].device);
+        start = std::max({start, free_seconds[u], complete_seconds(units[u], first)});
+      }
+      const double done = start + AllReduceSeconds(tables.problem(), ring, 4.0 * static_cast<double>(parameters));
+      for (const int u : holders) free_seconds[u] = done;
     }
-    const double end = start + AllReduceSeconds(tables.problem(), ring, 4.0 * static_cast<double>(parameters));
-    for (const int u : holders) free_seconds[u] = end;
   };
+  // From the last segment to the first; segments with the same holders are one run.
   std::vector<int> holders;
-  int64_t parameters = 0;
-  for (int block = tables.blocks() - 1; block >= -1; --block) {
-    const int64_t added = block < 0 ? tables.TiedParameters() : tables.UntiedParameters({block, block + 1});
-    if (added == 0) continue;
-    std::vector<int> next = block < 0 ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, block);
+  int end_segment = 0, first_segment = 0;
+  for (int segment = SegmentCount(config) - 1; segment >= 0; --segment) {
+    if (SegmentElements(config, segment) == 0) continue;
+    std::vector<int> next =
+        segment == kTiedSegment ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, segment - 1);
     if (next != holders) {
-      reduce(holders, parameters);
+      reduce(holders, first_segment, end_segment);
       holders = std::move(next);
-      parameters = 0;
+      end_segment = segment + 1;
     }
-    parameters += added;
+    first_segment = segment;
   }
-  reduce(holders, parameters);
+  reduce(holders, first_segment, end_segment);
 
   double reduced_seconds = 0, update_seconds = 0;
   for (size_t u = 0; u < units.size(); ++u) {
-    reduced_seconds = std::max(reduced_seconds, free_seconds[u] + norm_seconds[u]);
+    reduced_seconds = std::max(reduced_seconds, std::max(free_seconds[u], units[u].last_backward_seconds) + norm_seconds[u]);
     const DeviceCost& cost = tables.problem().devices[units[u].device];
     update_seconds = std::max(update_seconds, static_cast<double>(tables.Parameters(units[u].blocks)) *
                                                   cost.update_seconds_per_parameter);

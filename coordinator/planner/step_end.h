@@ -8,6 +8,8 @@ namespace medley {
 // A unit whose backwards have ended, in the order of a plan's units.
 struct UnitEnd {
   int device = 0;
+  int device_class = 0;
+  int size = 0;  // of the micro-batches
   BlockRange blocks;
   double last_backward_seconds = 0;
 };

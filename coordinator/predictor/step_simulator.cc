@@ -74,14 +74,14 @@ StepSimulator::UnitCost StepSimulator::CostOf(const StepProgram& program, const 
                                               int size) const {
   const DeviceCost& cost = problem_.devices[device];
   const ModelConfig& config = problem_.shape.model;
-  UnitCost result{.device = device};
+  UnitCost result{.device = device, .first_block = unit.blocks.first, .backward_before = {0}};
   for (int block = unit.blocks.first; block < unit.blocks.end; ++block) {
     const BlockTimes& times = cost.times[size];
     const PassTimes& pass = block == config.embedding_block() ? times.embedding
                             : block == config.head_block()    ? times.head
                                                               : times.layer;
     result.forward_seconds += pass.forward_seconds;
-    result.backward_seconds += pass.backward_seconds;
+    result.backward_before.push_back(result.backward_before.back() + pass.backward_seconds);
   }
   int64_t held = parameters_before_[unit.blocks.end] - parameters_before_[unit.blocks.first];
   if (unit.blocks.contains(config.embedding_block()) || unit.blocks.contains(config.head_block())) {
@@ -155,7 +155,9 @@ int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruc
   };
   switch (instruction.kind) {
     case InstructionKind::kForward: return computation(cost.forward_seconds);
-    case InstructionKind::kBackward: return computation(cost.backward_seconds);
+    case InstructionKind::kBackward:
+      return computation(cost.backward_before[instruction.blocks.end - cost.first_block] -
+                         cost.backward_before[instruction.blocks.first - cost.first_block]);
     case InstructionKind::kNormGradients: return computation(cost.norm_seconds);
     case InstructionKind::kUpdateParameters: return computation(cost.update_seconds);
     case InstructionKind::kSendActivation: return message(unit, instruction.peer, 0);

@@ -57,7 +57,9 @@ class StepSimulator {
   };
   struct UnitCost {
     int device = -1;
-    double forward_seconds = 0, backward_seconds = 0, norm_seconds = 0, update_seconds = 0;
+    int first_block = 0;
+    std::vector<double> backward_before;  // seconds of the unit's blocks before each, and of all
+    double forward_seconds = 0, norm_seconds = 0, update_seconds = 0;
   };
 
   absl::Status CompileAndCost(const Plan& plan);

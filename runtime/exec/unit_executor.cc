@@ -137,10 +137,21 @@ absl::Status UnitExecutor::Backward(const Instruction& instruction) {
   const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
   const int slots = train_program_.slots.input_gradient, input_gradient = slots > 0 ? index % slots : -1;
   const int output_gradient = instruction.output_slot;
-  if (output_gradient >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kOutputGradient, output_gradient).ToDevice());
+  const BlockRange unit = shard_.options().blocks, piece = instruction.blocks;
+  if (output_gradient >= 0 && piece.end == unit.end) {
+    RETURN_IF_ERROR(MirrorOf(Boundary::kOutputGradient, output_gradient).ToDevice());
+  }
   RETURN_IF_ERROR(shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
-                                   .output_gradient = output_gradient, .input_gradient = input_gradient}));
-  if (input_gradient >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kInputGradient, input_gradient).FromDevice());
+                                   .output_gradient = output_gradient, .input_gradient = input_gradient}, piece));
+  if (input_gradient >= 0 && piece.first == unit.first) {
+    RETURN_IF_ERROR(MirrorOf(Boundary::kInputGradient, input_gradient).FromDevice());
+  }
+  // Before the next piece is submitted, so that the copy does not wait for it.
+  const Position& at = train_program_.position;
+  const bool is_last = instruction.micro_batch == at.first_micro_batch + at.micro_batches - 1;
+  for (size_t s = 0; is_last && s < train_program_.slices.size(); ++s) {
+    if (piece.contains(train_program_.slices[s].completed_by)) RETURN_IF_ERROR(gradient_mirrors_[s].FromDevice());
+  }
   return Finish();
 }
 
@@ -181,19 +192,17 @@ absl::Status UnitExecutor::Transfer(const Instruction& instruction) {
   return transfer->Wait(Deadline());
 }
 
-// On the collective stream; the compute stream submits nothing meanwhile, for the program has it wait.
+// On the collective stream, beside the compute stream: only that one submits to the device's queue, in Backward and
+// CollectNorms.
 absl::Status UnitExecutor::Reduce(int slice) {
   const GradientSlice& reduced = train_program_.slices[slice];
-  HostMirror& mirror = gradient_mirrors_[slice];
-  RETURN_IF_ERROR(mirror.FromDevice());
-  RETURN_IF_ERROR(Finish());
-  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
-  RETURN_IF_ERROR(
-      RingAllReduce(transport_, reduced.holders, static_cast<uint16_t>(reduced.first_segment), values, Deadline()));
-  return mirror.ToDevice();
+  const absl::Span<std::byte> bytes = gradient_mirrors_[slice].bytes();
+  const absl::Span<float> values(reinterpret_cast<float*>(bytes.data()), reduced.elements);
+  return RingAllReduce(transport_, reduced.holders, static_cast<uint16_t>(reduced.first_segment), values, Deadline());
 }
 
 absl::Status UnitExecutor::CollectNorms() {
+  for (HostMirror& mirror : gradient_mirrors_) RETURN_IF_ERROR(mirror.ToDevice());
   for (const int segment : owned_segments_) {
     ASSIGN_OR_RETURN(scalars_[segment], shard_.SquaredGradientNorm(segment));
   }

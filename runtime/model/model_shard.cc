@@ -173,15 +173,16 @@ absl::Status ModelShard::HeadBackward(const Slice& input, int stash_slot, const 
                       input, stash_[stash_slot].head_gradient, input_gradient, Store::kOverwrite);
 }
 
-absl::Status ModelShard::Backward(const GradientSlots& slots) {
+absl::Status ModelShard::Backward(const GradientSlots& slots, BlockRange blocks) {
   const ModelConfig& config = pass_.config;
   const Stash& kept = stash_[slots.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
   // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place between.
   const Slice here = slots.input_gradient >= 0 ? BoundaryOf(Boundary::kInputGradient, slots.input_gradient)
                                                : workspace_.residual_gradient;
-  Slice gradient = slots.output_gradient >= 0 ? BoundaryOf(Boundary::kOutputGradient, slots.output_gradient) : here;
-  for (int block = options_.blocks.end - 1; block >= options_.blocks.first; --block) {
+  const bool arrives = blocks.end == options_.blocks.end && slots.output_gradient >= 0;
+  Slice gradient = arrives ? BoundaryOf(Boundary::kOutputGradient, slots.output_gradient) : here;
+  for (int block = blocks.end - 1; block >= blocks.first; --block) {
     if (block == config.head_block()) {
       RETURN_IF_ERROR(HeadBackward(InputOf(block, slots.stash, slots.input), slots.stash, here));
     } else if (block == config.embedding_block()) {

@@ -59,7 +59,9 @@ class ModelShard {
     int output_gradient = -1;
     int input_gradient = -1;
   };
-  absl::Status Backward(const GradientSlots& slots);
+  // Goes through the last blocks first; `blocks` is the whole range, or a piece of it that follows the one before.
+  absl::Status Backward(const GradientSlots& slots) { return Backward(slots, options_.blocks); }
+  absl::Status Backward(const GradientSlots& slots, BlockRange blocks);
 
   // Sum of the losses of all tokens since the last call, in nats; then starts anew. Waits for the queue.
   absl::StatusOr<double> TakeLossSum();

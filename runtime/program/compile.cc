@@ -10,6 +10,11 @@ namespace {
 // Two: one in use by compute while the other travels.
 constexpr int kTravelSlots = 2;
 
+// A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the last of a
+// run of segments.
+constexpr int64_t kLargeBucketElements = int64_t{4} << 20;
+constexpr int64_t kFewestBuckets = 8;
+
 class Compiler {
  public:
   Compiler(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose)
@@ -29,6 +34,7 @@ class Compiler {
       std::erase_if(order_, [](const StageOp& op) { return op.kind == StageOp::Kind::kBackward; });
     }
     CountSlots(first, last);
+    if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.unit, shape_.model);
     EmitPasses();
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
@@ -107,7 +113,12 @@ class Compiler {
       backward.waits_for[0] = Add(receive);
     }
     if (previous_ >= 0 && i >= slots.input_gradient) backward.waits_for[1] = send_gradient_[i - slots.input_gradient];
+    backward.blocks = plan_.units[program_.unit].blocks;
+    if (i == program_.position.micro_batches - 1) {
+      EmitPiecesButLast(backward);
+    }
     backward_[i] = Add(backward);
+    if (i == program_.position.micro_batches - 1) pieces_.push_back({backward.blocks.first, backward_[i]});
     if (previous_ >= 0) {
       Instruction send = Message(InstructionKind::kSendGradient, Stream::kSendGradient, i, previous_);
       send.input_slot = i % slots.input_gradient;
@@ -116,17 +127,33 @@ class Compiler {
     }
   }
 
+  // Cuts the last backward where a slice is complete, so that its reduction need not wait for the rest; `backward` becomes
+  // the last piece.
+  void EmitPiecesButLast(Instruction& backward) {
+    for (const GradientSlice& slice : program_.slices) {
+      const int block = slice.completed_by;
+      if (block <= backward.blocks.first || block >= backward.blocks.end) continue;
+      Instruction piece = backward;
+      piece.blocks.first = block;
+      pieces_.push_back({block, Add(piece)});
+      backward.blocks.end = block;
+      backward.waits_for = {-1, -1, -1};  // the compute stream keeps the order
+    }
+  }
+
   void EmitReductions() {
-    program_.slices = SlicesOf(plan_, program_.unit, shape_.model);
     for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
       Instruction reduce = Make(InstructionKind::kReduceGradients, Stream::kCollective, -1);
       reduce.slice = s;
       reduce.bytes = {program_.slices[s].elements * 4};
-      reduce.waits_for[0] = backward_.back();
+      const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) {
+        return p.first_block <= program_.slices[s].completed_by;
+      });
+      reduce.waits_for[0] = piece->instruction;
       last_reduce_ = Add(reduce);
     }
     Instruction norm = Make(InstructionKind::kNormGradients, Stream::kCompute, -1);
-    norm.waits_for[0] = last_reduce_;
+    norm.waits_for[0] = last_reduce_;  // the compute stream keeps it behind the backwards
     last_compute_ = Add(norm);
   }
 
@@ -166,6 +193,12 @@ class Compiler {
   int previous_ = -1, next_ = -1;
   // Index of the i-th micro-batch's instruction; -1 until emitted.
   std::vector<int> forward_, backward_, send_activation_, send_gradient_;
+  // Of the last backward, from the last block to the first.
+  struct Piece {
+    int first_block;
+    int instruction;
+  };
+  std::vector<Piece> pieces_;
   int last_reduce_ = -1, last_compute_ = -1;
 };
 
@@ -183,20 +216,42 @@ static bool AreEmpty(const ModelConfig& config, int first, int end) {
   return true;
 }
 
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment) {
+  const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
+  std::vector<std::pair<int, int>> buckets;
+  int64_t elements = 0;
+  for (int segment = end_segment - 1, end = end_segment; segment >= first_segment; --segment) {
+    elements += SegmentElements(config, segment);
+    if (elements < enough && segment > first_segment) continue;
+    if (elements > 0) buckets.push_back({segment, end});
+    end = segment;
+    elements = 0;
+  }
+  return buckets;
+}
+
 std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config) {
-  std::vector<GradientSlice> slices;
+  // Runs of segments with the same holders; empty ones are passed over.
+  std::vector<GradientSlice> runs;
   for (const int segment : SegmentsOf(config, plan.units[unit].blocks)) {
+    if (SegmentElements(config, segment) == 0) continue;
     std::vector<int> holders = HoldersOf(plan, config, segment);
-    const int64_t elements = SegmentElements(config, segment);
-    if (holders.size() < 2 || elements == 0) continue;
-    if (!slices.empty() && slices.back().holders == holders && AreEmpty(config, slices.back().end_segment, segment)) {
-      slices.back().end_segment = segment + 1;
-      slices.back().elements += elements;
+    if (!runs.empty() && runs.back().holders == holders && AreEmpty(config, runs.back().end_segment, segment)) {
+      runs.back().end_segment = segment + 1;
     } else {
-      slices.push_back({segment, segment + 1, elements, std::move(holders)});
+      runs.push_back({segment, segment + 1, 0, std::move(holders)});
     }
   }
-  std::reverse(slices.begin(), slices.end());
+  std::vector<GradientSlice> slices;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    if (run->holders.size() < 2) continue;
+    for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
+      GradientSlice& slice = slices.emplace_back(GradientSlice{first, end, 0, run->holders});
+      for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(config, segment);
+      const bool embeds = plan.units[unit].blocks.contains(config.embedding_block());
+      slice.completed_by = first != kTiedSegment ? first - 1 : embeds ? config.embedding_block() : config.head_block();
+    }
+  }
   return slices;
 }
 

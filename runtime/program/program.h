@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/bytes.h"
@@ -16,7 +17,7 @@ enum class InstructionKind : uint8_t {
   kForward,            // of the unit's blocks, for one micro-batch
   kSendActivation,
   kReceiveGradient,    // gradient of the unit's output, from the next unit
-  kBackward,
+  kBackward,           // of some of them, from the last to the first; a unit's last backward comes in pieces
   kSendGradient,
   kReduceGradients,    // sums a slice over its holders (all-reduce)
   kNormGradients,      // squared norm of each segment that the unit answers for
@@ -31,6 +32,7 @@ constexpr int kStreams = 6;
 struct Instruction {
   InstructionKind kind;
   Stream stream;
+  BlockRange blocks;      // of kBackward
   int micro_batch = -1;   // of the step (over all routes)
   int peer = -1;          // unit at the other end, of sends and receives
   int slice = -1;         // index into StepProgram::slices, of kReduceGradients
@@ -41,12 +43,13 @@ struct Instruction {
   std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
 };
 
-// Consecutive segments with the same holders: what one all-reduce sums.
+// Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
 struct GradientSlice {
   int first_segment = 0;
   int end_segment = 0;
   int64_t elements = 0;
   std::vector<int> holders;  // units, ascending; at least two
+  int completed_by = 0;      // the unit's block whose backward is the last to add to it
 };
 
 // How many buffers of each kind the program uses. Gradients of inputs and outputs are kept likewise.
@@ -70,6 +73,10 @@ struct StepProgram {
 
 // Compiles what `unit` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
 StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose);
+
+// Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon as the last
+// backward has gone through it, while that goes on; it is large enough to make little of the latency.
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment);
 
 // Slices that `unit` reduces, from the last segment to the first: the order in which backward ends.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config);

@@ -24,6 +24,7 @@ class Machine {
   Machine(const PlannedShape& planned, Purpose purpose, uint64_t seed) : purpose_(purpose), state_(seed) {
     for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
       programs_.push_back(CompileStep(planned.plan, u, planned.shape, purpose));
+      blocks_.push_back(planned.plan.units[u].blocks);
       done_.emplace_back(programs_.back().instructions.size(), false);
       first_.push_back(planned.plan.units[u].blocks.first == 0);
     }
@@ -152,24 +153,38 @@ class Machine {
         break;
       case Kind::kSendActivation: Release(unit, Buffer::kOutput, i.output_slot, m); break;
       case Kind::kReceiveGradient: Fill(unit, Buffer::kOutputGradient, i.output_slot, slots.output_gradient, m); break;
-      case Kind::kBackward:
-        if (slots.output > 0) Release(unit, Buffer::kOutputGradient, i.output_slot, m);
-        Release(unit, Buffer::kStash, i.stash_slot, m);
-        --stashed_[unit];
-        if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
-        // The slot of its gradient is told by the send that follows.
-        if (slots.input > 0) {
-          const int first = programs_[unit].position.first_micro_batch;
-          Fill(unit, Buffer::kInputGradient, (m - first) % slots.input_gradient, slots.input_gradient, m);
-        }
-        break;
+      case Kind::kBackward: Backward(unit, i); break;
       case Kind::kSendGradient: Release(unit, Buffer::kInputGradient, i.input_slot, m); break;
       default: break;
     }
   }
 
+  // The first piece of a backward reads the output's gradient and begins the input's; the last one frees the rest.
+  void Backward(int unit, const Instruction& i) {
+    const SlotCounts& slots = programs_[unit].slots;
+    const int m = i.micro_batch;
+    if (i.blocks.end == blocks_[unit].end) {
+      if (slots.output > 0) Release(unit, Buffer::kOutputGradient, i.output_slot, m);
+      // The slot of its gradient is told by the send that follows.
+      if (slots.input > 0) {
+        const int first = programs_[unit].position.first_micro_batch;
+        Fill(unit, Buffer::kInputGradient, (m - first) % slots.input_gradient, slots.input_gradient, m);
+      }
+    } else {
+      CHECK(i.blocks.end == reached_[unit]);
+    }
+    CHECK(i.blocks.size() > 0);
+    reached_[unit] = i.blocks.first;
+    if (i.blocks.first > blocks_[unit].first) return;
+    Release(unit, Buffer::kStash, i.stash_slot, m);
+    --stashed_[unit];
+    if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
+  }
+
   const Purpose purpose_;
   uint64_t state_;
+  std::vector<BlockRange> blocks_;  // of each unit
+  std::map<int, int> reached_;      // first block of a unit's latest backward
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;
   std::vector<bool> first_;
@@ -208,7 +223,8 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
       const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
       std::map<std::pair<Kind, int>, int> count;
       for (const Instruction& i : program.instructions) {
-        if (i.micro_batch >= 0) ++count[{i.kind, i.micro_batch}];
+        const bool more_follow = i.kind == Kind::kBackward && i.blocks.first > planned.plan.units[u].blocks.first;
+        if (i.micro_batch >= 0 && !more_follow) ++count[{i.kind, i.micro_batch}];
       }
       const Position& at = program.position;
       const size_t kinds = 2 + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
@@ -222,6 +238,52 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
     }
     CHECK(static_cast<int>(micro_batches.size()) * planned.plan.micro_batch_sequences ==
           planned.shape.global_batch_sequences);
+  }
+}
+
+TEST_CASE("a bucket is summed behind the piece of the last backward that completes it, others go on", "[property]") {
+  int overlapped = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
+      int last_backward = -1;
+      for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+        if (program.instructions[i].kind == Kind::kBackward) last_backward = i;
+      }
+      for (const Instruction& reduce : program.instructions) {
+        if (reduce.kind != Kind::kReduceGradients) continue;
+        const Instruction& piece = program.instructions[reduce.waits_for[0]];
+        const GradientSlice& slice = program.slices[reduce.slice];
+        REQUIRE(piece.kind == Kind::kBackward);
+        CHECK(piece.micro_batch == program.position.first_micro_batch + program.position.micro_batches - 1);
+        CHECK(piece.blocks.first <= slice.completed_by);
+        for (int segment = std::max(1, slice.first_segment); segment < slice.end_segment; ++segment) {
+          CHECK(piece.blocks.first <= segment - 1);
+        }
+        overlapped += reduce.waits_for[0] != last_backward;
+      }
+    }
+  }
+  CHECK(overlapped > 100);
+}
+
+TEST_CASE("buckets cover their segments once, from the last to the first, and are large enough", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const ModelConfig model = RandomPlan(seed).shape.model;
+    const int64_t enough = std::min<int64_t>(4 << 20, ModelElements(model) / 8);
+    int end = SegmentCount(model);
+    for (const auto& [first_segment, end_segment] : CutIntoBuckets(model, 0, SegmentCount(model))) {
+      CHECK(end_segment <= end);
+      for (int empty = end_segment; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
+      int64_t elements = 0;
+      for (int segment = first_segment; segment < end_segment; ++segment) elements += SegmentElements(model, segment);
+      CHECK((elements >= enough || first_segment == 0));
+      end = first_segment;
+    }
+    for (int empty = 0; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
   }
 }
 
