@@ -18,10 +18,11 @@ namespace medley {
 //
 // Errors; the message names the file, the member, its value and what is allowed:
 //   NotFound          there is no config.json.
-//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2" nor
+//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2"
+//   nor
 //                     "llama"; or the model is not as published. GPT-2: another activation_function than
-//                     gelu_new, attention that is unscaled, scaled by layer or crossed, an output head that is
-//                     not tied to the token embedding. Llama: another hidden_act than silu, biases, rotary
+//                     gelu_new, attention that is unscaled, scaled by layer or crossed, an output head that
+//                     is not tied to the token embedding. Llama: another hidden_act than silu, biases, rotary
 //                     positions that turn a part of a head or are scaled in another way than Llama 3.1's.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
@@ -29,8 +30,8 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 class HuggingFaceModel {
  public:
   // Opens the weights in `directory` and checks that every parameter of its config is there with its shape.
-  // Tensor names may begin with "transformer." (GPT-2) or "model." (Llama); buffers and a tied lm_head.weight are
-  // passed over.
+  // Tensor names may begin with "transformer." (GPT-2) or "model." (Llama); buffers and a tied lm_head.weight
+  // are passed over.
   //
   // Errors, beside ReadModelConfig's; the message names the file and the tensor:
   //   NotFound          no weights, a missing shard, or a missing tensor.

@@ -90,8 +90,8 @@ absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) con
     for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {
       const auto place = places_.find(spec.name);
       if (place == places_.end()) {
-        return absl::NotFoundError(absl::StrCat(directory, ": no tensor \"", FamilyOf(config_).StoredName(spec.name),
-                                                "\" among the weights"));
+        return absl::NotFoundError(absl::StrCat(
+            directory, ": no tensor \"", FamilyOf(config_).StoredName(spec.name), "\" among the weights"));
       }
       RETURN_IF_ERROR(files_[place->second.file].CheckReadable(place->second.name, spec.shape));
     }

@@ -31,9 +31,18 @@ const Sample kGpt2 = {
     {},
     "h.0.attn.bias"};
 const Sample kLlama = {"llama",
-                       {.layers = 2, .hidden = 8, .heads = 4, .feed_forward = 12, .vocabulary = 256, .context = 16,
-                        .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6,
-                        .rotary_base = 500000, .rotary_scaling = RotaryScaling{32, 0.7f, 4.1f, 8}},
+                       {.layers = 2,
+                        .hidden = 8,
+                        .heads = 4,
+                        .feed_forward = 12,
+                        .vocabulary = 256,
+                        .context = 16,
+                        .family = ModelFamily::kLlama,
+                        .tied_head = false,
+                        .key_value_heads = 2,
+                        .head_size = 6,
+                        .rotary_base = 500000,
+                        .rotary_scaling = RotaryScaling{32, 0.7f, 4.1f, 8}},
                        "model.",
                        {"lm_head.weight"},
                        "layers.0.self_attn.rotary_emb.inv_freq"};
@@ -50,8 +59,8 @@ std::string StoredName(const Sample& sample, const std::string& prefix, const st
 
 json Config(const Sample& sample) {
   if (sample.name == "gpt2") {
-    return {{"model_type", "gpt2"}, {"n_layer", 2}, {"n_embd", 8}, {"n_head", 2}, {"n_inner", 24}, {"vocab_size", 256},
-            {"n_positions", 16}};
+    return {{"model_type", "gpt2"}, {"n_layer", 2},      {"n_embd", 8},      {"n_head", 2},
+            {"n_inner", 24},        {"vocab_size", 256}, {"n_positions", 16}};
   }
   return {{"model_type", "llama"},
           {"num_hidden_layers", 2},
@@ -64,8 +73,12 @@ json Config(const Sample& sample) {
           {"max_position_embeddings", 16},
           {"rms_norm_eps", 1e-5},
           {"rope_theta", 500000.0},
-          {"rope_scaling", {{"rope_type", "llama3"}, {"factor", 32}, {"low_freq_factor", 0.7},
-                            {"high_freq_factor", 4.1}, {"original_max_position_embeddings", 8}}},
+          {"rope_scaling",
+           {{"rope_type", "llama3"},
+            {"factor", 32},
+            {"low_freq_factor", 0.7},
+            {"high_freq_factor", 4.1},
+            {"original_max_position_embeddings", 8}}},
           {"tie_word_embeddings", sample.model.tied_head}};
 }
 
@@ -91,7 +104,8 @@ std::vector<float> SegmentValues(const ModelConfig& model, int segment) {
 }
 
 // Weights of segments [first, end), and a buffer.
-void WriteWeights(const std::string& path, const Sample& sample, const std::string& prefix, int first, int end) {
+void WriteWeights(const std::string& path, const Sample& sample, const std::string& prefix, int first,
+                  int end) {
   std::vector<TensorDeclaration> declarations = {{prefix + sample.buffer, {1, 1, 2, 2}}};
   std::vector<std::vector<float>> values = {{1, 0, 1, 1}};
   for (int segment = first; segment < end; ++segment) {
@@ -131,7 +145,8 @@ TEST_CASE("a model is read with and without the prefix, in one file and in shard
   }
   SECTION("shards") {
     WriteWeights(directory.File("model-00001-of-00002.safetensors"), sample, prefix, 0, 3);
-    WriteWeights(directory.File("model-00002-of-00002.safetensors"), sample, prefix, 3, SegmentCount(sample.model));
+    WriteWeights(directory.File("model-00002-of-00002.safetensors"), sample, prefix, 3,
+                 SegmentCount(sample.model));
     json map;
     for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
       for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
@@ -178,7 +193,8 @@ TEST_CASE("weights that do not fit the config are refused with the tensor's name
       {kTiedLlama, "tie_word_embeddings", false, absl::StatusCode::kNotFound, "no tensor \"lm_head.weight\""},
   }));
   const TemporaryDirectory directory;
-  WriteWeights(directory.File("model.safetensors"), c.sample, c.sample.prefix, 0, SegmentCount(c.sample.model));
+  WriteWeights(directory.File("model.safetensors"), c.sample, c.sample.prefix, 0,
+               SegmentCount(c.sample.model));
   json config = Config(c.sample);
   config[c.member] = c.value;
   directory.Write("config.json", config.dump());

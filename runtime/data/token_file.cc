@@ -70,8 +70,8 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) 
   const int32_t magic = Int32At(bytes, 0), version = Int32At(bytes, 1);
   const LlmCKind* kind = FindLlmCKind(magic);
   if (kind == nullptr) {
-    return Invalid(file, absl::StrCat("llm.c magic number is ", magic, ", should be ", kLlmCKinds[0].magic, " or ",
-                                      kLlmCKinds[1].magic));
+    return Invalid(file, absl::StrCat("llm.c magic number is ", magic, ", should be ", kLlmCKinds[0].magic,
+                                      " or ", kLlmCKinds[1].magic));
   }
   if (version != kind->version) {
     return Invalid(file, absl::StrCat("llm.c version is ", version, ", should be ", kind->version,
@@ -80,8 +80,8 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) 
   const int64_t count = Int32At(bytes, 2), count_bytes = count * kind->token_bytes;
   const int64_t data_bytes = static_cast<int64_t>(bytes.size() - kLlmCHeaderBytes);
   if (count_bytes != data_bytes) {
-    return Invalid(file, absl::StrCat("llm.c header counts ", count, " tokens (", count_bytes, " bytes), but ",
-                                      data_bytes, " bytes follow it"));
+    return Invalid(file, absl::StrCat("llm.c header counts ", count, " tokens (", count_bytes,
+                                      " bytes), but ", data_bytes, " bytes follow it"));
   }
   return Layout{kLlmCHeaderBytes, kind->token_bytes, count};
 }
@@ -91,7 +91,8 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const MappedFile& file, To
   const int64_t bytes = static_cast<int64_t>(file.bytes().size());
   const int64_t token_bytes = format == TokenFormat::kText ? 1 : format == TokenFormat::kUint16 ? 2 : 4;
   if (bytes % token_bytes != 0) {
-    return Invalid(file, absl::StrCat(bytes, " bytes are no whole number of ", 8 * token_bytes, "-bit tokens"));
+    return Invalid(file,
+                   absl::StrCat(bytes, " bytes are no whole number of ", 8 * token_bytes, "-bit tokens"));
   }
   return Layout{0, token_bytes, bytes / token_bytes};
 }

@@ -109,7 +109,8 @@ TEST_CASE("a malformed file is refused with its name and the cause") {
        "truncated llm.c header"},
       {"tiny.bin", "ab", TokenFormat::kLlmC, "truncated llm.c header"},
       {"magic.bin", LlmC(four, 7, 1, 4), TokenFormat::kLlmC, "magic number is 7"},
-      {"narrow.bin", LlmC(four, 20240801, 7, 4), TokenFormat::kAutomatic, "counts 4 tokens (16 bytes), but 8"},
+      {"narrow.bin", LlmC(four, 20240801, 7, 4), TokenFormat::kAutomatic,
+       "counts 4 tokens (16 bytes), but 8"},
       {"other.bin", LlmC(four, 20240801, 1, 4), TokenFormat::kAutomatic, "version is 1, should be 7"},
   }));
   CAPTURE(c.name);

@@ -44,7 +44,8 @@ absl::Status CheckRotary(const ModelConfig& model, const DimensionNames& names) 
   }
   if (!model.rotary_scaling) return absl::OkStatus();
   const RotaryScaling& scaling = *model.rotary_scaling;
-  if (!IsPositive(scaling.factor) || !IsPositive(scaling.low_frequency_factor) || scaling.original_context < 1) {
+  if (!IsPositive(scaling.factor) || !IsPositive(scaling.low_frequency_factor) ||
+      scaling.original_context < 1) {
     return Invalid(names.rotary_scaling, ": factors ", scaling.factor, " and ", scaling.low_frequency_factor,
                    ", context ", scaling.original_context, "; must be positive");
   }
@@ -72,8 +73,9 @@ absl::Status CheckModel(const ModelConfig& model, const DimensionNames& names) {
   RETURN_IF_ERROR(CheckSizes(model, names));
   if (model.is_llama()) return CheckLlama(model, names);
   if (!model.tied_head || model.key_value_heads != 0 || model.head_size != 0 || model.rotary_scaling) {
-    return Invalid("a GPT-2 has a tied head, as many key and value heads as query heads, heads of hidden / heads, "
-                   "and no rotary positions");
+    return Invalid(
+        "a GPT-2 has a tied head, as many key and value heads as query heads, heads of hidden / heads, "
+        "and no rotary positions");
   }
   return absl::OkStatus();
 }

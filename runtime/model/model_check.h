@@ -17,8 +17,8 @@ struct DimensionNames {
 };
 
 // Whether there can be a model of these dimensions, whichever file or message named them.
-// InvalidArgument "NAME: value and what is allowed": a size that is not positive, sizes that do not go together,
-// a family that has not what is asked for.
+// InvalidArgument "NAME: value and what is allowed": a size that is not positive, sizes that do not go
+// together, a family that has not what is asked for.
 absl::Status CheckModel(const ModelConfig& model, const DimensionNames& names = {});
 
 }  // namespace medley

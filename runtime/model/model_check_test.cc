@@ -7,10 +7,19 @@
 namespace medley {
 namespace {
 
-const ModelConfig kGpt2 = {.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32};
-const ModelConfig kLlama = {.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 80, .vocabulary = 97,
-                            .context = 32, .family = ModelFamily::kLlama, .tied_head = false,
-                            .key_value_heads = 2, .head_size = 16, .rotary_scaling = RotaryScaling{}};
+const ModelConfig kGpt2 = {
+    .layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32};
+const ModelConfig kLlama = {.layers = 2,
+                            .hidden = 48,
+                            .heads = 4,
+                            .feed_forward = 80,
+                            .vocabulary = 97,
+                            .context = 32,
+                            .family = ModelFamily::kLlama,
+                            .tied_head = false,
+                            .key_value_heads = 2,
+                            .head_size = 16,
+                            .rotary_scaling = RotaryScaling{}};
 
 struct Case {
   ModelConfig model;
@@ -28,7 +37,8 @@ TEST_CASE("sizes that do not go together are refused by name and value") {
       {kGpt2, [](ModelConfig& m) { m.norm_epsilon = std::numeric_limits<float>::quiet_NaN(); },
        "norm_epsilon: nan, must be positive"},
       {kGpt2, [](ModelConfig& m) { m.tied_head = false; },
-       "a GPT-2 has a tied head, as many key and value heads as query heads, heads of hidden / heads, and no rotary "
+       "a GPT-2 has a tied head, as many key and value heads as query heads, heads of hidden / heads, and no "
+       "rotary "
        "positions"},
       {kLlama, [](ModelConfig& m) { m.key_value_heads = 3; }, "key_value_heads: 3 does not divide heads, 4"},
       {kLlama, [](ModelConfig& m) { m.head_size = 15; },
@@ -53,8 +63,8 @@ TEST_CASE("sizes that do not go together are refused by name and value") {
 TEST_CASE("a message calls dimensions what their source calls them") {
   ModelConfig model = kLlama;
   model.key_value_heads = 3;
-  CHECK(CheckModel(model, {.heads = "\"num_attention_heads\"", .key_value_heads = "\"num_key_value_heads\""}).message() ==
-        "\"num_key_value_heads\": 3 does not divide \"num_attention_heads\", 4");
+  CHECK(CheckModel(model, {.heads = "\"num_attention_heads\"", .key_value_heads = "\"num_key_value_heads\""})
+            .message() == "\"num_key_value_heads\": 3 does not divide \"num_attention_heads\", 4");
 }
 
 }  // namespace

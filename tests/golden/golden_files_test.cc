@@ -1,42 +1,68 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/window_order.h"
 #include "runtime/model/parameters.h"
+#include "tests/golden/golden_job.h"
 
 namespace medley {
 namespace {
 
 using nlohmann::json;
 
-const std::string kFolder = "tests/golden/gpt2_tiny";  // from the root of the repository, where tests run
+std::string AnyFolder() { return GENERATE(as<std::string>(), kGoldenGpt2, kGoldenLlama, kGoldenTiedLlama); }
 
-json Golden() { return json::parse(std::ifstream(kFolder + "/golden.json")); }
-
-TEST_CASE("the golden model opens as the GPT-2 it is") {
-  const auto model = HuggingFaceModel::Open(kFolder);
+void CheckOpensAs(const std::string& folder, const ModelConfig& expected) {
+  const auto model = HuggingFaceModel::Open(folder);
   INFO(model.status().ToString());
   REQUIRE(model.ok());
-  CHECK(
-      model->config() ==
-      ModelConfig{.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
-  std::vector<float> final_norm(96);
-  REQUIRE(model->ReadSegment(SegmentOfBlock(model->config().head_block()), absl::MakeSpan(final_norm)).ok());
-  double gain = 0, bias = 0;
-  for (size_t i = 0; i < 48; ++i) gain += final_norm[i] / 48, bias += final_norm[48 + i] / 48;
+  CHECK(model->config() == expected);
+  std::vector<float> values(
+      static_cast<size_t>(SegmentElements(expected, SegmentOfBlock(expected.head_block()))));
+  REQUIRE(model->ReadSegment(SegmentOfBlock(expected.head_block()), absl::MakeSpan(values)).ok());
+  double gain = 0;  // of the final norm, which comes first
+  for (int i = 0; i < expected.hidden; ++i) gain += values[static_cast<size_t>(i)] / expected.hidden;
   CHECK(gain == Approx(1.0).margin(0.05));
-  CHECK(bias == Approx(0.0).margin(0.05));
+}
+
+TEST_CASE("the golden models open as the GPT-2 and the Llamas they are") {
+  CheckOpensAs(kGoldenGpt2,
+               {.layers = 2, .hidden = 48, .heads = 4, .feed_forward = 192, .vocabulary = 97, .context = 32});
+  CheckOpensAs(kGoldenLlama, {.layers = 2,
+                              .hidden = 32,
+                              .heads = 4,
+                              .feed_forward = 56,
+                              .vocabulary = 97,
+                              .context = 32,
+                              .family = ModelFamily::kLlama,
+                              .tied_head = false,
+                              .key_value_heads = 2,
+                              .head_size = 12,
+                              .rotary_base = 2000,
+                              .rotary_scaling = RotaryScaling{8, 1, 4, 32}});
+  CheckOpensAs(kGoldenTiedLlama, {.layers = 2,
+                                  .hidden = 32,
+                                  .heads = 4,
+                                  .feed_forward = 56,
+                                  .vocabulary = 97,
+                                  .context = 32,
+                                  .norm_epsilon = 1e-6f,
+                                  .family = ModelFamily::kLlama,
+                                  .tied_head = true,
+                                  .key_value_heads = 1,
+                                  .head_size = 8});
 }
 
 TEST_CASE("the golden tokens are two windows more than seven steps, and all in the vocabulary") {
-  const json training = Golden()["training"];
+  const std::string folder = AnyFolder();
+  CAPTURE(folder);
+  const json training = Golden(folder)["training"];
   const int sequence = training["sequence"];
-  const auto tokens = TokenFile::Open(kFolder + "/tokens.bin", TokenFormat::kAutomatic, 97);
-  const auto validation = TokenFile::Open(kFolder + "/validation.bin", TokenFormat::kAutomatic, 97);
+  const auto tokens = TokenFile::Open(folder + "/tokens.bin", TokenFormat::kAutomatic, 97);
+  const auto validation = TokenFile::Open(folder + "/validation.bin", TokenFormat::kAutomatic, 97);
   REQUIRE(tokens.ok());
   REQUIRE(validation.ok());
   const auto order = WindowOrder::Create({.tokens = tokens->tokens(),
@@ -53,8 +79,10 @@ TEST_CASE("the golden tokens are two windows more than seven steps, and all in t
 }
 
 TEST_CASE("the golden numbers cover every step and tensor, and the loss falls below that of guessing") {
-  const json golden = Golden();
-  const auto config = ReadModelConfig(kFolder);
+  const std::string folder = AnyFolder();
+  CAPTURE(folder);
+  const json golden = Golden(folder);
+  const auto config = ReadModelConfig(folder);
   REQUIRE(config.ok());
   for (const char* precision : {"float32", "float64"}) {
     CAPTURE(precision);

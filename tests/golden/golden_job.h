@@ -4,7 +4,8 @@
 
 #include "runtime/job/training_spec.h"
 
-// The golden files (README.md) as jobs of Medley's. Paths are from the root of the repository, where tests run.
+// The golden files (README.md) as jobs of Medley's. Paths are from the root of the repository, where tests
+// run.
 namespace medley {
 
 inline constexpr char kGoldenGpt2[] = "tests/golden/gpt2_tiny";

@@ -6,7 +6,8 @@
 namespace medley {
 namespace {
 
-TEST_CASE("the reference device trains a GPT-2 to PyTorch's losses, norms and weights, whatever the micro-batch") {
+TEST_CASE(
+    "the reference device trains a GPT-2 to PyTorch's losses, norms and weights, whatever the micro-batch") {
   CheckTraining(kGoldenGpt2, ReferenceTestDevice(), GENERATE(1, 2, 4));
 }
 
