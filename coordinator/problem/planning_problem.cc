@@ -175,8 +175,11 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
 
 std::string ShapeKey(const TrainingSpec& spec) {
   const ModelConfig& model = spec.shape.model;
-  return absl::StrCat("gpt2 hidden=", model.hidden, " heads=", model.heads, " ff=", model.feed_forward,
-                      " vocabulary=", model.vocabulary, " sequence=", spec.shape.sequence,
+  const std::string heads = model.is_llama() ? absl::StrCat(model.heads, ":", model.key_value_head_count(), "x",
+                                                            model.size_of_head())
+                                             : absl::StrCat(model.heads);
+  return absl::StrCat(model.is_llama() ? "llama" : "gpt2", " hidden=", model.hidden, " heads=", heads,
+                      " ff=", model.feed_forward, " vocabulary=", model.vocabulary, " sequence=", spec.shape.sequence,
                       " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");
 }
 

@@ -11,8 +11,8 @@
 namespace medley {
 
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
-// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32"; the number
-// of layers does not matter.
+// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a Llama with
+// "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not matter.
 std::string ShapeKey(const TrainingSpec& spec);
 
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.

@@ -157,6 +157,39 @@ TEST_CASE("devices that are not there are named") {
   CHECK(absl::IsInvalidArgument(MakeProblem(Spec(), {}, twice).status()));
 }
 
+TEST_CASE("emulated devices are there for rehearsals alone") {
+  v1::ClusterSpec cluster = Cluster();
+  cluster.mutable_nodes(1)->mutable_devices(0)->set_emulated(true);
+  TrainingSpec rehearsal = Spec();
+  rehearsal.allow_emulated = true;
+  CHECK(MakeProblem(rehearsal, {}, cluster)->devices.size() == 3);
+  const absl::StatusOr<PlanningProblem> real = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(real.ok());
+  REQUIRE(real->devices.size() == 2);
+  CHECK(real->devices[1].name == "c/cpu0");
+  CHECK(*AllowedDevices(Spec(), {}, cluster) == std::vector<std::string>{"a/cpu0", "c/cpu0"});
+
+  v1::ConstraintSpec constraints;
+  constraints.add_devices("b/cpu0");
+  constraints.add_devices("c/cpu0");
+  CHECK(MakeProblem(rehearsal, constraints, cluster).ok());
+  const absl::Status refused = MakeProblem(Spec(), constraints, cluster).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.message() ==
+        "constraints.devices: b/cpu0 is emulated and would compute nothing; a rehearsal says allow_emulated: true");
+
+  for (v1::Node& node : *cluster.mutable_nodes()) node.mutable_devices(0)->set_emulated(true);
+  const absl::Status none = MissingProfiles(Spec(), {}, cluster).status();
+  CHECK(absl::IsFailedPrecondition(none));
+  CHECK_THAT(std::string(none.message()), Catch::Contains("allow_emulated"));
+}
+
+TEST_CASE("a device without memory is named") {
+  v1::ClusterSpec cluster = Cluster();
+  cluster.mutable_nodes(2)->mutable_devices(0)->clear_memory_bytes();
+  CHECK(MakeProblem(Spec(), {}, cluster).status().message() == "nodes: device \"c/cpu0\" has no memory_bytes");
+}
+
 TEST_CASE("a pinned plan leaves the planner its own devices, size and schedule alone") {
   v1::JobSpec spec;
   spec.mutable_constraints()->add_micro_batch_sizes(1);
@@ -190,6 +223,17 @@ TEST_CASE("the shape key tells apart whatever changes a block's time, and nothin
   bf16.precision = Precision::kBf16;
   keys.insert(ShapeKey(bf16));
   CHECK(keys.size() == 7);
+  TrainingSpec llama = Spec();
+  llama.shape.model.family = ModelFamily::kLlama;
+  keys.insert(ShapeKey(llama));
+  llama.shape.model.key_value_heads = 2;
+  keys.insert(ShapeKey(llama));
+  llama.shape.model.head_size = 64;
+  keys.insert(ShapeKey(llama));
+  CHECK(keys.size() == 10);
+  llama.shape.model.tied_head = !llama.shape.model.tied_head;  // the same work either way
+  keys.insert(ShapeKey(llama));
+  CHECK(keys.size() == 10);
 }
 
 TEST_CASE("devices share a processor when a chain of shared cores joins them") {
