@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "kernels/reference/reference_backend.h"
+#include "kernels/skeleton/skeleton_backend.h"
 #include "tests/same_loss/training_harness.h"
 
 namespace medley {
@@ -64,10 +66,11 @@ TEST_CASE("a single device learns") {
   CHECK(run.losses.back() < run.losses.front() - 0.2);
 }
 
-void CheckSameTraining(const TrainingSpec& spec, uint64_t seed, const TrainingRun& single) {
+void CheckSameTraining(const TrainingSpec& spec, uint64_t seed, const TrainingRun& single,
+                       const DeviceOpener& open = nullptr) {
   const Plan plan = RandomPlan(seed, spec.shape, 4);
   CAPTURE(seed, Describe(plan));
-  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec));
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, open);
   INFO(run.status().ToString());
   REQUIRE(run.ok());
   for (size_t i = 0; i < single.losses.size(); ++i) {
@@ -89,6 +92,18 @@ TEST_CASE("any plan of a Llama gives the loss curve and the weights of a single 
   const TrainingSpec spec = TinyJob(kModels[GENERATE(1, 2)]);
   const TrainingRun single = SingleDeviceRun(spec);
   for (uint64_t seed = 101; seed < 121; ++seed) CheckSameTraining(spec, seed, single);
+}
+
+// Every second unit is a device whose memory the host does not reach and whose work is done late.
+absl::StatusOr<Device> OpenMixed(int unit) {
+  const Backend backend = unit % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
+  return backend.open({.name = "test", .backend = backend.name, .cores = {0}, .memory_limit = GiB(1)});
+}
+
+TEST_CASE("devices that the host cannot reach into train alike, among others", "[property]") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  for (uint64_t seed = 201; seed < 209; ++seed) CheckSameTraining(spec, seed, single, OpenMixed);
 }
 
 TEST_CASE("a plan gives the same bits every time") {

@@ -16,10 +16,13 @@ namespace {
 
 using Part = ParameterArena::Part;
 
+absl::StatusOr<Device> OpenReference(int unit) {
+  return ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
+}
+
 absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Transport& transport, WindowSource& windows,
-                       const StartFunction& start, TrainingRun& run) {
-  ASSIGN_OR_RETURN(Device device, ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0},
-                                                           .memory_limit = GiB(1)}));
+                       const StartFunction& start, const DeviceOpener& open, TrainingRun& run) {
+  ASSIGN_OR_RETURN(Device device, open(unit));
   const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
@@ -56,7 +59,7 @@ absl::Status MadeUpWindows::Read(Purpose purpose, int64_t step, int index, absl:
 }
 
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan, const WindowFactory& windows,
-                                           const StartFunction& start) {
+                                           const StartFunction& start, const DeviceOpener& open) {
   const int units = static_cast<int>(plan.units.size());
   LoopbackFabric fabric(units);
   std::vector<TrainingRun> runs(units);
@@ -66,7 +69,8 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
     threads.emplace_back([&, unit] {
       const std::unique_ptr<Transport> transport = fabric.Join(unit);
       const std::unique_ptr<WindowSource> source = windows();
-      statuses[unit] = TrainUnit(spec, plan, unit, *transport, *source, start, runs[unit]);
+      statuses[unit] = TrainUnit(spec, plan, unit, *transport, *source, start,
+                                 open ? open : DeviceOpener(OpenReference), runs[unit]);
       if (!statuses[unit].ok()) fabric.MarkGone(unit);
     });
   }

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/device/device.h"
 #include "runtime/exec/window_source.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/parameter_arena.h"
 #include "runtime/plan/plan.h"
 
-// Trains a tiny model under a plan with all units in this process: reference devices, one thread a unit, loopback.
+// Trains a tiny model under a plan with all units in this process: one thread and one device a unit, loopback.
 namespace medley {
 
 // Windows made up from a seed: ids of a noisy counter, so that there is something to learn.
@@ -36,9 +37,13 @@ using WindowFactory = std::function<std::unique_ptr<WindowSource>()>;
 // Writes into the arena what a job starts from; the default initialises from the job's seed.
 using StartFunction = std::function<absl::Status(ParameterArena&)>;
 
+// Opens the device of a unit; the default is the reference.
+using DeviceOpener = std::function<absl::StatusOr<Device>(int unit)>;
+
 // Internal: two holders of one parameter end with different bits.
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan, const WindowFactory& windows,
-                                           const StartFunction& start = nullptr);
+                                           const StartFunction& start = nullptr,
+                                           const DeviceOpener& open = nullptr);
 
 // Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at random.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
