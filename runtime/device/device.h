@@ -32,6 +32,15 @@ struct Device {
   CandidateOps* candidates = nullptr;
 
   DeviceProvenance provenance;
+
+  bool emulated = false;  // computes nothing: what lies in its memory means nothing
+};
+
+// What a device is, as seen without opening it.
+struct DeviceNature {
+  std::string kind;            // all that its speed depends on, and nothing else: profiles are kept under it
+  bool computes_bf16 = false;  // as in Device
+  Bytes memory;                // how much of it an agent offers where nothing is said
 };
 
 // One backend, as the composition root lists it.
@@ -45,6 +54,11 @@ struct Backend {
 
   // Empty if `description` could be opened on this machine, otherwise why not. Changes nothing.
   std::function<std::string(const DeviceDescription&)> objection;
+
+  // Of backends that look for their devices themselves; null for others. Without such hardware the list is empty, and
+  // a nature has an empty kind.
+  std::function<std::vector<DeviceDescription>()> find = nullptr;
+  std::function<DeviceNature(const DeviceDescription&)> nature = nullptr;
 };
 
 }  // namespace medley

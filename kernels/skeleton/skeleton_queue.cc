@@ -1,0 +1,108 @@
+#include "kernels/skeleton/skeleton_queue.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+class SkeletonBuffer final : public Buffer {
+ public:
+  SkeletonBuffer(SkeletonQueue& queue, std::shared_ptr<std::byte[]> memory, Bytes size)
+      : queue_(queue), memory_(std::move(memory)), size_(size) {}
+  ~SkeletonBuffer() override { queue_.allocated_ -= size_.value; }
+  Bytes size() const override { return size_; }
+  std::byte* host_address() override { return nullptr; }
+  const std::shared_ptr<std::byte[]>& memory() const { return memory_; }
+
+ private:
+  SkeletonQueue& queue_;
+  const std::shared_ptr<std::byte[]> memory_;  // shared with the work that uses it
+  const Bytes size_;
+};
+
+namespace {
+
+constexpr int64_t kAlignmentBytes = 64;
+
+absl::Status CheckInside(const char* what, Bytes buffer, Bytes offset, size_t count) {
+  if (offset.value >= 0 && offset.value <= buffer.value &&
+      count <= static_cast<size_t>(buffer.value - offset.value)) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(
+      absl::StrCat(what, " of ", count, " B at byte ", offset.value, " of a buffer of ", buffer.value, " B"));
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte[]> SkeletonQueue::MemoryOf(Buffer& buffer) {
+  return static_cast<SkeletonBuffer&>(buffer).memory();
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> SkeletonQueue::Allocate(Bytes size) {
+  if (size.value < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("skeleton: cannot allocate ", size.value, " B"));
+  }
+  const int64_t used = allocated_.load();
+  if (size.value > limit_.value - used) {
+    return absl::ResourceExhaustedError(absl::StrCat("skeleton: ", FormatBytes(size), " requested, ",
+                                                     FormatBytes({used}), " in use of a limit of ",
+                                                     FormatBytes(limit_)));
+  }
+  const size_t rounded =
+      (std::max<int64_t>(size.value, 1) + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+  auto* address = static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, rounded));
+  if (address == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("skeleton: the host has no ", FormatBytes(size),
+                                                     " left, below the limit of ", FormatBytes(limit_),
+                                                     " with ", FormatBytes({used}), " in use"));
+  }
+  std::memset(address, 0, rounded);
+  peak_allocated_ = std::max(peak_allocated_.load(), allocated_ += size.value);
+  return std::make_unique<SkeletonBuffer>(*this, std::shared_ptr<std::byte[]>(address, std::free), size);
+}
+
+absl::Status SkeletonQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
+  RETURN_IF_ERROR(CheckInside("Upload", to.size(), offset, from.size()));
+  return Submit([bytes = std::vector<std::byte>(from.begin(), from.end()), memory = MemoryOf(to), offset] {
+    std::copy(bytes.begin(), bytes.end(), memory.get() + offset.value);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SkeletonQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) {
+  RETURN_IF_ERROR(CheckInside("Download", from.size(), offset, to.size()));
+  return Submit([to, memory = MemoryOf(from), offset] {
+    std::copy_n(memory.get() + offset.value, to.size(), to.begin());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SkeletonQueue::Submit(std::function<absl::Status()> work) {
+  MutexLock lock(mutex_);
+  if (!error_.ok()) return error_;
+  waiting_.push_back(std::move(work));
+  ++submitted_;
+  return absl::OkStatus();
+}
+
+Fence SkeletonQueue::Record() {
+  MutexLock lock(mutex_);
+  return {submitted_};
+}
+
+absl::Status SkeletonQueue::Wait(Fence fence) {
+  MutexLock lock(mutex_);
+  while (!waiting_.empty() && submitted_ - waiting_.size() < fence.value) {
+    if (error_.ok()) error_ = waiting_.front()();
+    waiting_.pop_front();
+  }
+  return error_;
+}
+
+}  // namespace medley

@@ -1,0 +1,26 @@
+#include "runtime/device/candidate_ops.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace medley {
+
+void CandidateOps::ParametersChanged() {
+  for (const Candidate& candidate : candidates_) candidate.ops->ParametersChanged();
+}
+
+Bytes CandidateOps::workspace() const {
+  Bytes sum{0};
+  for (const Candidate& candidate : candidates_) sum.value += candidate.ops->workspace().value;
+  return sum;
+}
+
+absl::Status CandidateOps::AllDeclined(OpKind kind, const Choice& choice) const {
+  std::string message = absl::StrCat(NameOf(kind), ": no candidate takes it");
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    absl::StrAppend(&message, i == 0 ? ": " : "; ", candidates_[i].name, ": ",
+                    choice.objections[i].message());
+  }
+  return absl::UnimplementedError(message);
+}
+
+}  // namespace medley
