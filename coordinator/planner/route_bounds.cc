@@ -47,14 +47,6 @@ const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, bool
                               .micro_batches = work.micro_batches});
 }
 
-double RouteBounds::ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
-  const auto seconds = [&](BlockRange reduced) {
-    return 4.0 * static_cast<double>(tables_.UntiedParameters(reduced)) / tables_.BestAllReduceRate();
-  };
-  return std::max(seconds({blocks.first, blocks.first + 1}),
-                  seconds(blocks) - tables_.BackwardSeconds(device_class, size, blocks));
-}
-
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip,
                                              bool first) const {
   const std::vector<int>& classes = lists_[list].classes;
@@ -72,7 +64,7 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
       static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
   stage.after_passes = 0;
   if (first && work.replicated) {
-    stage.after_passes = ReducedAfterSeconds(device_class, work.size, blocks);
+    stage.after_passes = tables_.ReducedAfterSeconds(device_class, work.size, blocks);
   } else if (first) {
     stage.after_passes = static_cast<double>(tables_.Parameters(blocks)) * cost.norm_seconds_per_parameter;
   }

@@ -18,10 +18,6 @@ class RouteBounds {
   int ListOf(const std::vector<int>& classes);
   const std::vector<int>& ClassesOf(int list) const { return lists_[list].classes; }
 
-  // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart, at least:
-  // none begins before that backward does, and what its first block adds to comes after it.
-  double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const;
-
   struct Work {
     int list = 0;
     int size = 0;

@@ -445,8 +445,8 @@ void Search::AddLastBackwards(Choosing& choosing, size_t route) {
   for (size_t s = 0; s < ends.size(); ++s) {
     const BlockRange blocks = BlocksOf(ends, s);
     const DeviceCost& cost = problem_.devices[arrangement.devices[route][s]];
-    double reduced = last_backwards[s] + bounds_.ReducedAfterSeconds(
-                                             bounds_.ClassesOf(arrangement.lists[route])[s], arrangement.size, blocks);
+    const int device_class = bounds_.ClassesOf(arrangement.lists[route])[s];
+    double reduced = last_backwards[s] + tables_.ReducedAfterSeconds(device_class, arrangement.size, blocks);
     if (s == 0 || s + 1 == ends.size()) reduced += arrangement.tied_seconds;  // reduced after all else
     choosing.reduced_seconds = std::max(choosing.reduced_seconds, reduced);
     choosing.update_seconds =

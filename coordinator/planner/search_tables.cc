@@ -79,6 +79,10 @@ SearchTables::SearchTables(const PlanningProblem& problem)
       forward_before_.back().push_back(std::move(forward));
       backward_before_.back().push_back(std::move(backward));
     }
+    reduced_after_.emplace_back();
+    for (int size = 0; size < static_cast<int>(cost.times.size()); ++size) {
+      reduced_after_.back().push_back(ReducedAfter(c, size));
+    }
     available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
     for (int first = 0; first < blocks_; ++first) {
       for (int end = first + 1; end <= blocks_; ++end) {
@@ -88,6 +92,19 @@ SearchTables::SearchTables(const PlanningProblem& problem)
       }
     }
   }
+}
+
+std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const {
+  std::vector<double> seconds((blocks_ + 1) * (blocks_ + 1), 0);
+  for (int first = 0; first < blocks_; ++first) {
+    double least = 0;
+    for (int block = first; block < blocks_; ++block) {
+      const double sum = 4.0 * static_cast<double>(UntiedParameters({first, block + 1})) / best_all_reduce_rate_;
+      least = std::max(least, sum - BackwardSeconds(device_class, size, {first, block}));
+      seconds[At({first, block + 1})] = least;
+    }
+  }
+  return seconds;
 }
 
 bool SearchTables::Interchangeable(int a, int b) const {

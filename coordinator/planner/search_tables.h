@@ -25,6 +25,11 @@ class SearchTables {
 
   double ForwardSeconds(int device_class, int size, BlockRange blocks) const;
   double BackwardSeconds(int device_class, int size, BlockRange blocks) const;
+  // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart, at least:
+  // what the blocks up to any one add to is summed after that one's backward.
+  double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
+    return reduced_after_[device_class][size][At(blocks)];
+  }
   // Of one activation or gradient from a device of `from` to another of `to`.
   double MessageSeconds(int from, int to, int size) const;
 
@@ -50,6 +55,7 @@ class SearchTables {
 
  private:
   void FindClasses();
+  std::vector<double> ReducedAfter(int device_class, int size) const;
   bool Interchangeable(int a, int b) const;
 
   const PlanningProblem& problem_;
@@ -60,6 +66,7 @@ class SearchTables {
   std::vector<int64_t> untied_before_;
   // [device class][size][blocks before]
   std::vector<std::vector<std::vector<double>>> forward_before_, backward_before_;
+  std::vector<std::vector<std::vector<double>>> reduced_after_;  // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
   std::map<std::array<int, 6>, std::vector<int64_t>> needed_by_slots_;
   std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
