@@ -1,32 +1,78 @@
 #!/usr/bin/env bash
-# Collects Medley's programs with the shared libraries they need into one folder that runs on a machine without our packages:
-# copy it there and call bundle/bin/medley. CUDA's own libraries and the driver are not copied; they belong to that machine.
-#   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle
+# Collects Medley's programs, the conformance test of the GPU and the step benchmark, stripped, with the shared libraries they
+# need, into one folder that runs on a machine without our packages: copy it there and call bundle/bin/medley, or
+# bundle/run-gpu-checks for everything that wants a GPU. CUDA's own libraries and the driver are not copied; they belong to
+# that machine.
+#   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle; beside it FOLDER.tar.gz
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 bundle=${1:-$root/.medley/bundle}
+mkdir -p "$bundle"
+bundle=$(cd "$bundle" && pwd)
 cd "$root"
-bazel build --noshow_progress //:medley
+bazel build --noshow_progress //:medley //tests/conformance:ops_conformance_test_cuda //tests/perf:step_benchmark
+programs=(
+  coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
+  tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark
+)
 rm -rf "$bundle"
-mkdir -p "$bundle/bin" "$bundle/lib" "$bundle/libexec"
-for program in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
-  name=$(basename "$program")
-  install -m 755 "bazel-bin/$program" "$bundle/libexec/$name"
-  ldd "bazel-bin/$program" | awk '$3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }'
-done | sort -u | grep -v -e libcuda -e libcublas -e libcudnn -e libnccl | xargs -I{} cp -L {} "$bundle/lib/"
-# UCX loads its transports at run time.
-mkdir -p "$bundle/lib/ucx"
+mkdir -p "$bundle/bin" "$bundle/lib/ucx" "$bundle/libexec"
+for program in "${programs[@]}"; do
+  install -m 755 "bazel-bin/$program" "$bundle/libexec/"
+  ldd "bazel-bin/$program"
+done | awk '$3 ~ /^\// { print $3 } $1 ~ /^\/.*ld-linux/ { print $1 }' | sort -u |
+  grep -v -e libcuda -e libcublas -e libcudnn -e libnccl | xargs -I{} cp -L {} "$bundle/lib/"
+# UCX loads its transports at run time. libdl, libpthread and librt are empty since glibc 2.34, but drivers name them.
 cp -L /usr/lib/*/ucx/*.so* "$bundle/lib/ucx/"
-# The programs find each other beside the executable that runs, which is the loader's argument: hence a wrapper that names it.
-for program in "$bundle"/libexec/*; do
-  name=$(basename "$program")
-  cat > "$bundle/bin/$name" <<'WRAPPER'
+for name in libdl.so.2 libpthread.so.0 librt.so.1; do cp -L /lib/*/"$name" "$bundle/lib/"; done
+for transport in "$bundle"/lib/ucx/*; do
+  ldd "$transport" | awk '$3 ~ /^\// { print $3 }'
+done | sort -u | grep -v -e libcuda | xargs -I{} cp -nL {} "$bundle/lib/"
+chmod -R u+w "$bundle"
+strip --strip-unneeded "$bundle"/libexec/* 2>/dev/null
+strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/ucx/*.so* 2>/dev/null || true
+# The C library and its loader go together, apart, for machines whose own is older than what the programs were linked with.
+mkdir "$bundle/lib/glibc"
+mv "$bundle"/lib/{libc,libm,libdl,libpthread,librt}.so.* "$bundle"/lib/ld-linux* "$bundle/lib/glibc/"
+for name in libresolv.so.2 libmvec.so.1; do [ ! -e "$bundle/lib/$name" ] || mv "$bundle/lib/$name" "$bundle/lib/glibc/"; done
+getconf GNU_LIBC_VERSION | cut -d' ' -f2 > "$bundle/lib/glibc/version"
+
+cat > "$bundle/bin/.wrapper" <<'WRAPPER'
 #!/bin/sh
+# Runs the program of this name with the bundle's libraries. The machine's own loader is preferred: the programs find each
+# other beside the executable, and with a loader of our own that would be the loader.
 here=$(cd "$(dirname "$0")/.." && pwd)
-export LD_LIBRARY_PATH="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" UCX_MODULE_DIR="$here/lib/ucx"
-exec "$here/libexec/$(basename "$0")" "$@"
+name=$(basename "$0")
+export UCX_MODULE_DIR="$here/lib/ucx"
+libraries="$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+needed=$(cat "$here/lib/glibc/version")
+has=$(getconf GNU_LIBC_VERSION 2>/dev/null | cut -d' ' -f2)
+if [ -n "$has" ] && [ "$(printf '%s\n%s\n' "$needed" "$has" | sort -V | head -n 1)" = "$needed" ]; then
+  LD_LIBRARY_PATH=$libraries exec "$here/libexec/$name" "$@"
+fi
+exec "$here"/lib/glibc/ld-linux* --library-path "$here/lib/glibc:$libraries" "$here/libexec/$name" "$@"
 WRAPPER
-  chmod 755 "$bundle/bin/$name"
+chmod 755 "$bundle/bin/.wrapper"
+for program in "${programs[@]}"; do ln -s .wrapper "$bundle/bin/$(basename "$program")"; done
+install -m 755 tests/perf/gpu.sh "$bundle/gpu.sh"
+install -m 644 tests/perf/torch_gpu_step.py "$bundle/"
+
+cat > "$bundle/run-gpu-checks" <<'CHECKS'
+#!/usr/bin/env bash
+# Whether the kernels are right on this machine's GPU, then how fast a step is against PyTorch.
+#   run-gpu-checks [conformance | benchmark]      default: both
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+for folder in $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null); do
+  for libraries in "$folder"/nvidia/*/lib; do
+    [ -d "$libraries" ] && export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$libraries"
+  done
 done
-rm -f "$bundle"/lib/libc.so* "$bundle"/lib/libm.so* "$bundle"/lib/ld-linux* "$bundle"/lib/libpthread.so* "$bundle"/lib/libdl.so* "$bundle"/lib/librt.so*
-du -sh "$bundle" | cut -f1 | xargs echo "bundle at $bundle,"
+status=0
+[ "${1:-conformance}" != conformance ] || "$here/bin/ops_conformance_test_cuda" || status=1
+[ "${1:-benchmark}" != benchmark ] || "$here/gpu.sh" "$here/bin/step_benchmark" || status=1
+exit $status
+CHECKS
+chmod 755 "$bundle/run-gpu-checks"
+tar -czf "$bundle.tar.gz" -C "$(dirname "$bundle")" "$(basename "$bundle")"
+echo "bundle at $bundle, $(du -sh "$bundle" | cut -f1); $bundle.tar.gz, $(du -h "$bundle.tar.gz" | cut -f1)"

@@ -24,8 +24,8 @@ TEST_CASE("a device's name is its backend, its variant and how many cores it tak
 }
 
 TEST_CASE("what is no device's name is refused with the text and what to write instead") {
-  const std::string text =
-      GENERATE(as<std::string>(), "", ":avx2", "cpu:", "cpu/", "cpu/0", "cpu/-1", "cpu/two", "cpu:avx2/5000", "/2");
+  const std::string text = GENERATE(as<std::string>(), "", ":avx2", "cpu:", "cpu/", "cpu/0", "cpu/-1",
+                                    "cpu/two", "cpu:avx2/5000", "/2");
   CAPTURE(text);
   const absl::Status status = ParseDeviceName(text).status();
   CHECK(absl::IsInvalidArgument(status));

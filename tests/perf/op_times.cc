@@ -3,8 +3,8 @@
 //   op_times [--variant=avx512] [--cores=0,1] [--batch=1] [--sequence=512] [--layers=12] [--precision=f32]
 //   [--runs=3]
 //
-// Prints for each op the milliseconds of one call (best of --runs), how many calls a step makes, their share
-// of the step, and GFLOP/s or GB/s; then the step against the best large matmul.
+// Prints for each op the milliseconds of one call (best of --runs rounds), how many calls a step makes, their
+// share of the step, and GFLOP/s or GB/s; then the step against the best large matmul.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,8 +17,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_variant.h"
+#include "runtime/base/bytes.h"
 
 namespace medley {
 namespace {
@@ -29,13 +31,17 @@ struct Options {
   int64_t batch = 1, sequence = 512, layers = 12, columns = 768, heads = 12, vocabulary = 50257;
   Precision precision = Precision::kF32;
   int runs = 3;
+
+  double Calls(int64_t in_a_layer, int64_t elsewhere = 0) const {
+    return static_cast<double>(in_a_layer * layers + elsewhere);
+  }
 };
 
 struct Row {
   std::string name;
-  int64_t calls;  // a step
-  double flops;   // of one call; model FLOPs, so half of the square for attention is not counted twice
-  double bytes;   // of one call, where traffic is the measure
+  double calls;  // a step
+  double flops;  // of one call; model FLOPs, so attention's whole square counts, masked half included
+  double bytes;  // of one call, where traffic is the measure
   std::function<absl::Status()> call;
 };
 
@@ -60,17 +66,12 @@ class Bench {
     return slice;
   }
 
-  // Seconds of the fastest of `runs` calls, after one that warms up.
+  // Seconds of one call.
   double Time(const std::function<absl::Status()>& call) {
-    double best = 1e30;
-    for (int run = 0; run <= options_.runs; ++run) {
-      const auto start = std::chrono::steady_clock::now();
-      if (absl::Status status = call(); !status.ok()) Stop(status);
-      if (absl::Status status = device_.queue->Wait(device_.queue->Record()); !status.ok()) Stop(status);
-      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      if (run > 0) best = std::min(best, seconds);
-    }
-    return best;
+    const auto start = std::chrono::steady_clock::now();
+    if (absl::Status status = call(); !status.ok()) Stop(status);
+    if (absl::Status status = device_.queue->Wait(device_.queue->Record()); !status.ok()) Stop(status);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   [[noreturn]] static void Stop(const absl::Status& status) {
@@ -84,15 +85,24 @@ class Bench {
   std::vector<std::unique_ptr<Buffer>> buffers_;
 };
 
+// Which of a linear map's products the step takes through GELU.
+enum class Activation { kNone, kOfOutput, kOfInputGradient };
+
 // y[T,n] = x[T,k] w[k,n] + bias, its dx = dy w^T and its dw += x^T dy, db += sum of dy.
 void AddLinear(Bench& bench, Ops& ops, const Options& o, const std::string& name, int64_t k, int64_t n,
-               std::vector<Row>& rows) {
+               Activation activation, std::vector<Row>& rows) {
   const int64_t tokens = o.batch * o.sequence;
   const double flops = 2.0 * tokens * k * n;
   const Slice x = bench.Floats(tokens * k), w = bench.Floats(k * n), y = bench.Floats(tokens * n);
   const Slice bias = bench.Floats(n), dx = bench.Floats(tokens * k), dw = bench.Floats(k * n),
               db = bench.Floats(n);
-  rows.push_back({name + " forward", o.layers, flops, 0, [=, &ops, &o] {
+  const Slice before = activation == Activation::kOfOutput          ? bench.Floats(tokens * n)
+                       : activation == Activation::kOfInputGradient ? bench.Floats(tokens * k)
+                                                                    : Slice{};
+  const Epilogue forward = activation == Activation::kOfOutput ? Epilogue::kGelu : Epilogue::kNone;
+  const Epilogue backward =
+      activation == Activation::kOfInputGradient ? Epilogue::kGeluGradient : Epilogue::kNone;
+  rows.push_back({name + " forward", o.Calls(1), flops, 0, [=, &ops, &o] {
                     return ops.Matmul({.a = x,
                                        .b = w,
                                        .c = y,
@@ -101,9 +111,11 @@ void AddLinear(Bench& bench, Ops& ops, const Options& o, const std::string& name
                                        .k = k,
                                        .bias = bias,
                                        .precision = o.precision,
-                                       .b_constness = Constness::kParameter});
+                                       .b_constness = Constness::kParameter,
+                                       .epilogue = forward,
+                                       .pre_activation = before});
                   }});
-  rows.push_back({name + " dx", o.layers, flops, 0, [=, &ops, &o] {
+  rows.push_back({name + " dx", o.Calls(1), flops, 0, [=, &ops, &o] {
                     return ops.Matmul({.a = y,
                                        .b = w,
                                        .c = dx,
@@ -112,9 +124,11 @@ void AddLinear(Bench& bench, Ops& ops, const Options& o, const std::string& name
                                        .k = n,
                                        .transpose_b = Transpose::kYes,
                                        .precision = o.precision,
-                                       .b_constness = Constness::kParameter});
+                                       .b_constness = Constness::kParameter,
+                                       .epilogue = backward,
+                                       .pre_activation = before});
                   }});
-  rows.push_back({name + " dw", o.layers, flops, 0, [=, &ops, &o] {
+  rows.push_back({name + " dw", o.Calls(1), flops, 0, [=, &ops, &o] {
                     return ops.Matmul({.a = x,
                                        .b = y,
                                        .c = dw,
@@ -125,7 +139,7 @@ void AddLinear(Bench& bench, Ops& ops, const Options& o, const std::string& name
                                        .store = Store::kAdd,
                                        .precision = o.precision});
                   }});
-  rows.push_back({name + " db", o.layers, 0, 4.0 * tokens * n, [=, &ops] {
+  rows.push_back({name + " db", o.Calls(1), 0, 4.0 * tokens * n, [=, &ops] {
                     return ops.SumRows({y, db, tokens, n});
                   }});
 }
@@ -136,13 +150,13 @@ void AddAttention(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& ro
   const Slice qkv = bench.Floats(tokens * 3 * c), out = bench.Floats(tokens * c),
               dout = bench.Floats(tokens * c);
   const Slice dqkv = bench.Floats(tokens * 3 * c), log_sum_exp = bench.Floats(tokens * o.heads);
-  rows.push_back({"attention forward", o.layers, flops, 0, [=, &ops, &o] {
-                    return ops.AttentionForward(
-                        {qkv, out, log_sum_exp, o.batch, o.sequence, o.heads, head_size, o.precision});
+  rows.push_back({"attention forward", o.Calls(1), flops, 0, [=, &ops, &o] {
+                    return ops.AttentionForward({qkv, out, log_sum_exp, o.batch, o.sequence, o.heads, o.heads,
+                                                 head_size, o.precision});
                   }});
-  rows.push_back({"attention backward", o.layers, 2 * flops, 0, [=, &ops, &o] {
+  rows.push_back({"attention backward", o.Calls(1), 2 * flops, 0, [=, &ops, &o] {
                     return ops.AttentionBackward({qkv, out, log_sum_exp, dout, dqkv, o.batch, o.sequence,
-                                                  o.heads, head_size, o.precision});
+                                                  o.heads, o.heads, head_size, o.precision});
                   }});
 }
 
@@ -151,19 +165,16 @@ void AddPointwise(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& ro
   const Slice x = bench.Floats(wide), y = bench.Floats(wide), z = bench.Floats(wide), gamma = bench.Floats(c);
   const Slice beta = bench.Floats(c), mean = bench.Floats(tokens), rstd = bench.Floats(tokens);
   const Slice dgamma = bench.Floats(c), dbeta = bench.Floats(c);
-  rows.push_back({"gelu forward", o.layers, 0, 8.0 * wide, [=, &ops] {
+  rows.push_back({"gelu again", o.Calls(1), 0, 8.0 * wide, [=, &ops] {
                     return ops.GeluForward({x, y, wide});
                   }});
-  rows.push_back({"gelu backward", o.layers, 0, 12.0 * wide, [=, &ops] {
-                    return ops.GeluBackward({x, y, z, wide});
-                  }});
-  rows.push_back({"layer norm forward", 2 * o.layers + 1, 0, 8.0 * tokens * c, [=, &ops] {
+  rows.push_back({"layer norm forward", o.Calls(4, 1), 0, 8.0 * tokens * c, [=, &ops] {
                     return ops.LayerNormForward({x, gamma, beta, y, mean, rstd, tokens, c});
                   }});
-  rows.push_back({"layer norm backward", 2 * o.layers + 1, 0, 12.0 * tokens * c, [=, &ops] {
+  rows.push_back({"layer norm backward", o.Calls(2, 1), 0, 12.0 * tokens * c, [=, &ops] {
                     return ops.LayerNormBackward({y, x, gamma, mean, rstd, z, dgamma, dbeta, tokens, c});
                   }});
-  rows.push_back({"add", 3 * o.layers, 0, 12.0 * tokens * c, [=, &ops] {
+  rows.push_back({"add", o.Calls(3), 0, 12.0 * tokens * c, [=, &ops] {
                     return ops.Add({x, y, z, tokens * c});
                   }});
 }
@@ -184,38 +195,39 @@ void AddEnds(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
   rows.push_back({"embedding backward", 1, 0, 20.0 * tokens * c, [=, &ops, &o] {
                     return ops.EmbeddingBackward({targets, x, dweight, d_positions, o.batch, o.sequence, c});
                   }});
-  // All parameters are 3.2 tables at twelve layers.
-  const int64_t tables = (parameters + 12 * c * c * o.layers) / parameters;
+  // All parameters in units of the embedding: 3.2 at twelve layers.
+  const double tables = static_cast<double>(parameters + 12 * c * c * o.layers) / parameters;
   rows.push_back({"squared norm", tables, 0, 4.0 * parameters, [=, &ops] {
                     return ops.SquaredNorm({dweight, scalar, parameters});
                   }});
   rows.push_back({"adamw", tables, 0, 28.0 * parameters, [=, &ops] {
-                    return ops.AdamW(
-                        {.parameter = weight, .gradient = dweight, .m = m, .v = v, .elements = parameters});
+                    const AdamWRange range = {0, parameters, 0.1f};
+                    return ops.AdamW({.parameter = weight,
+                                      .gradient = dweight,
+                                      .m = m,
+                                      .v = v,
+                                      .ranges = absl::MakeConstSpan(&range, 1)});
                   }});
   rows.push_back({"fill", tables, 0, 4.0 * parameters, [=, &ops] {
                     return ops.Fill({dweight, parameters, 0.0f});
                   }});
 }
 
-// The FLOP/s of the best of some large square matmuls in f32 or bf16, whichever `o` says.
-double BestMatmul(Bench& bench, Ops& ops, const Options& o) {
-  double best = 0;
-  for (const int64_t size : {1024, 1536, 2048}) {
+// Large square matmuls, the peak that the step is held against: no part of it.
+void AddPeak(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
+  for (const int64_t size : {1024, 2048, 3072}) {
     const Slice a = bench.Floats(size * size), b = bench.Floats(size * size), c = bench.Floats(size * size);
-    const double seconds = bench.Time([&] {
-      return ops.Matmul({.a = a,
-                         .b = b,
-                         .c = c,
-                         .m = size,
-                         .n = size,
-                         .k = size,
-                         .precision = o.precision,
-                         .b_constness = Constness::kParameter});
-    });
-    best = std::max(best, 2.0 * size * size * size / seconds);
+    rows.push_back({"square matmul", 0, 2.0 * size * size * size, 0, [=, &ops, &o] {
+                      return ops.Matmul({.a = a,
+                                         .b = b,
+                                         .c = c,
+                                         .m = size,
+                                         .n = size,
+                                         .k = size,
+                                         .precision = o.precision,
+                                         .b_constness = Constness::kParameter});
+                    }});
   }
-  return best;
 }
 
 bool ParseFlag(const std::string& argument, Options& options) {
@@ -254,28 +266,34 @@ int Main(int argc, char** argv) {
   if (!device.ok()) Bench::Stop(device.status());
   Bench bench(*device, options);
   Ops& ops = *device->ops;
-  const double peak = BestMatmul(bench, ops, options);
   std::vector<Row> rows;
-  AddLinear(bench, ops, options, "c_attn", options.columns, 3 * options.columns, rows);
-  AddLinear(bench, ops, options, "c_proj", options.columns, options.columns, rows);
-  AddLinear(bench, ops, options, "mlp c_fc", options.columns, 4 * options.columns, rows);
-  AddLinear(bench, ops, options, "mlp c_proj", 4 * options.columns, options.columns, rows);
+  AddPeak(bench, ops, options, rows);
+  AddLinear(bench, ops, options, "c_attn", options.columns, 3 * options.columns, Activation::kNone, rows);
+  AddLinear(bench, ops, options, "c_proj", options.columns, options.columns, Activation::kNone, rows);
+  AddLinear(bench, ops, options, "mlp c_fc", options.columns, 4 * options.columns, Activation::kOfOutput,
+            rows);
+  AddLinear(bench, ops, options, "mlp c_proj", 4 * options.columns, options.columns,
+            Activation::kOfInputGradient, rows);
   AddAttention(bench, ops, options, rows);
   AddPointwise(bench, ops, options, rows);
   AddEnds(bench, ops, options, rows);
-  std::vector<double> seconds;
-  double step = 0, flops = 0;
-  for (const Row& row : rows) {
-    seconds.push_back(bench.Time(row.call));
-    step += seconds.back() * row.calls;
-    flops += row.flops * row.calls;
+  // In rounds over all ops, the best of each, so that a slow while of the machine harms none in particular.
+  std::vector<double> seconds(rows.size(), 1e30);
+  for (int run = 0; run <= options.runs; ++run) {
+    for (size_t i = 0; i < rows.size(); ++i) seconds[i] = std::min(seconds[i], bench.Time(rows[i].call));
+  }
+  double step = 0, flops = 0, peak = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    step += seconds[i] * rows[i].calls;
+    flops += rows[i].flops * rows[i].calls;
+    if (rows[i].calls == 0) peak = std::max(peak, rows[i].flops / seconds[i]);
   }
   std::printf("%s, batch %ld, sequence %ld, %ld layers, %s\n", device->queue->name().c_str(), options.batch,
               options.sequence, options.layers, options.precision == Precision::kF32 ? "f32" : "bf16");
   std::printf("%-22s %9s %6s %7s %9s %7s\n", "op", "ms", "calls", "share %", "GFLOP/s", "GB/s");
   for (size_t i = 0; i < rows.size(); ++i) {
-    std::printf("%-22s %9.3f %6ld %7.2f %9.1f %7.1f\n", rows[i].name.c_str(), seconds[i] * 1e3, rows[i].calls,
-                100 * seconds[i] * rows[i].calls / step, rows[i].flops / seconds[i] * 1e-9,
+    std::printf("%-22s %9.3f %6.1f %7.2f %9.1f %7.1f\n", rows[i].name.c_str(), seconds[i] * 1e3,
+                rows[i].calls, 100 * seconds[i] * rows[i].calls / step, rows[i].flops / seconds[i] * 1e-9,
                 rows[i].bytes / seconds[i] * 1e-9);
   }
   std::printf(

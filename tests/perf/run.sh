@@ -4,6 +4,7 @@
 #   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh links           latency and bandwidth of the transport
+#   tests/perf/run.sh gpu             GPT-2 and Llama on an NVIDIA GPU, bf16, against PyTorch; says so where there is none
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 name=${1:-}
@@ -49,8 +50,13 @@ case $name in
     machine
     bazel-bin/comm/perf/link_benchmark "$@"
     ;;
+  gpu)
+    build //tests/perf:step_benchmark
+    machine
+    tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
+    ;;
   *)
-    sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

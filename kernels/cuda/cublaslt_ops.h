@@ -1,0 +1,58 @@
+#pragma once
+#include <map>
+#include <memory>
+
+#include "kernels/cuda/bf16_operands.h"
+#include "kernels/cuda/cublaslt_library.h"
+#include "kernels/cuda/cuda_queue.h"
+#include "kernels/cuda/matmul_plan.h"
+#include "kernels/portable/launcher.h"
+#include "runtime/device/uniform_ops.h"
+
+namespace medley {
+
+// Matmul by cuBLASLt. Precision::kBf16 rounds the operands to bf16 first; Precision::kF32 is true f32 unless
+// F32Matmul::kTf32 allows the tensor cores' 10 bits of fraction. What its epilogues lack is done in a pass of
+// its own.
+//
+// Declines, with the reason: k of 0; a product that the library has no kernel for (operands aligned to less
+// than it needs); everything, where the library is not on this machine. The same device gives the same bits
+// from run to run.
+class CublasLtOps final : public DecliningOps {
+ public:
+  enum class F32Matmul : uint8_t { kExact, kTf32 };
+
+  // All outlive the ops; `whole` is the device's ops of which these are a part.
+  CublasLtOps(CudaQueue& queue, KernelLauncher& launcher, Ops& whole, F32Matmul f32);
+  ~CublasLtOps() override;
+
+  absl::Status Matmul(const MatmulArgs& args) override;
+  void ParametersChanged() override { bf16_.ParametersChanged(); }
+  Bytes workspace() const override;
+
+ private:
+  class Plan;
+  // Where a product's operands are, in the type that is multiplied.
+  struct Operands {
+    CUdeviceptr a = 0, b = 0, c = 0, bias = 0, pre_activation = 0;
+  };
+  MatmulArithmetic ArithmeticOf(const MatmulArgs& args) const;
+  absl::StatusOr<Operands> Prepare(const MatmulArgs& args);
+  // The plan of such products, or null if the library has none.
+  absl::StatusOr<const Plan*> Find(const MatmulArgs& args, const Operands& operands);
+  absl::StatusOr<std::unique_ptr<Plan>> Make(const MatmulArgs& args, const MatmulKey& key,
+                                             const Operands& operands);
+  absl::Status Run(const MatmulArgs& args, const Plan& plan, const Operands& operands);
+  absl::Status EnsureReady();
+
+  CudaQueue& queue_;
+  KernelLauncher& launcher_;
+  const F32Matmul f32_;
+  const absl::StatusOr<const CublasLtLibrary*> library_;
+  Bf16Operands bf16_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::unique_ptr<Buffer> workspace_;
+  std::map<MatmulKey, std::unique_ptr<Plan>> plans_;  // null: the library has no kernel
+};
+
+}  // namespace medley

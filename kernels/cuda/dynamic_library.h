@@ -1,0 +1,52 @@
+#pragma once
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+// A library opens as a table of function pointers, typed by its own header, one member a function and named
+// like it:
+//
+//   #define EACH_FUNCTION(X) X(cuInit) X(cuMemAlloc)
+//   struct Driver { EACH_FUNCTION(MEDLEY_DYNAMIC_MEMBER) };
+//   RETURN_IF_ERROR(library.Resolve("cuInit", &driver.cuInit)), or for all:
+//   EACH_FUNCTION(MEDLEY_RESOLVE_MEMBER)
+//
+// A header may rename a function by a macro (cuMemAlloc is cuMemAlloc_v2): the member, its type and the
+// symbol that is looked up follow it together, and so does the call driver.cuMemAlloc(...).
+#define MEDLEY_DYNAMIC_MEMBER(name) decltype(&::name) name = nullptr;
+#define MEDLEY_SYMBOL_TEXT_INNER(name) #name
+#define MEDLEY_SYMBOL_TEXT(name) MEDLEY_SYMBOL_TEXT_INNER(name)
+// In a function with `library` and `table` that returns a Status.
+#define MEDLEY_RESOLVE_MEMBER(name) RETURN_IF_ERROR(library.Resolve(MEDLEY_SYMBOL_TEXT(name), &table.name));
+
+namespace medley {
+
+// A shared library of this machine. It stays open for good: drivers do not take being unloaded. Copies are
+// the same library.
+class DynamicLibrary {
+ public:
+  // The first of `names` that the dynamic loader finds. `what` names the library to people, as in "the NVIDIA
+  // driver". Unavailable: none; the message has `what`, the names, and the loader's words.
+  static absl::StatusOr<DynamicLibrary> Open(const std::string& what, absl::Span<const char* const> names);
+
+  // Unavailable: the library has no `symbol`: it is older than the header this was built with.
+  template <typename Function>
+  absl::Status Resolve(const char* symbol, Function** function) const {
+    absl::StatusOr<void*> address = Find(symbol);
+    if (!address.ok()) return address.status();
+    *function = reinterpret_cast<Function*>(*address);
+    return absl::OkStatus();
+  }
+
+ private:
+  DynamicLibrary(std::string what, std::string name, void* handle)
+      : what_(std::move(what)), name_(std::move(name)), handle_(handle) {}
+  absl::StatusOr<void*> Find(const char* symbol) const;
+
+  std::string what_, name_;
+  void* handle_;
+};
+
+}  // namespace medley

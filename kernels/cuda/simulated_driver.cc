@@ -1,0 +1,211 @@
+#include "kernels/cuda/simulated_driver.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace medley::simulated {
+namespace {
+
+// A task with neither work nor an event to wait for marks a place in its stream.
+struct Task {
+  std::function<void()> work;
+  size_t awaited_stream = 0;
+  uint64_t awaited_tasks = 0;  // of that stream, done
+};
+struct Stream {
+  std::deque<Task> tasks;
+  uint64_t submitted = 0, done = 0;
+};
+// Where an event was recorded last.
+struct Event {
+  size_t stream = 0;
+  uint64_t tasks = 0;
+};
+
+struct Gpu {
+  std::mt19937_64 random;
+  std::vector<Stream> streams;
+  std::vector<std::unique_ptr<Event>> events;
+  CUresult failure = CUDA_SUCCESS;
+  int live_allocations = 0;
+};
+Gpu gpu;
+
+size_t IndexOf(CUstream stream) { return reinterpret_cast<uintptr_t>(stream) - 1; }
+Event& Get(CUevent event) { return *reinterpret_cast<Event*>(event); }
+bool IsReached(const Event& event) {
+  return event.tasks == 0 || gpu.streams[event.stream].done >= event.tasks;
+}
+
+CUresult Submit(CUstream stream, Task task) {
+  if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
+  Stream& to = gpu.streams[IndexOf(stream)];
+  to.tasks.push_back(std::move(task));
+  ++to.submitted;
+  return CUDA_SUCCESS;
+}
+
+// Runs one task of a stream that can go on, drawn at random; false if none can.
+bool Step() {
+  std::vector<Stream*> ready;
+  for (Stream& stream : gpu.streams) {
+    if (stream.tasks.empty()) continue;
+    const Task& task = stream.tasks.front();
+    if (task.awaited_tasks == 0 || gpu.streams[task.awaited_stream].done >= task.awaited_tasks)
+      ready.push_back(&stream);
+  }
+  if (ready.empty()) return false;
+  Stream& stream = *ready[gpu.random() % ready.size()];
+  const Task task = std::move(stream.tasks.front());
+  stream.tasks.pop_front();
+  if (task.work) task.work();
+  ++stream.done;
+  return true;
+}
+
+template <typename Condition>
+CUresult RunUntil(Condition condition) {
+  if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
+  while (!condition()) {
+    if (!Step()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult Allocate(void** address, size_t size_bytes) {
+  if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
+  *address = std::malloc(size_bytes);
+  return CUDA_SUCCESS;
+}
+
+void FillMemory(CudaDriver& driver) {
+  driver.cuMemAlloc = [](CUdeviceptr* address, size_t size_bytes) -> CUresult {
+    void* memory = nullptr;
+    const CUresult result = Allocate(&memory, size_bytes);
+    if (memory != nullptr) std::memset(memory, 0xa5, size_bytes);
+    *address = reinterpret_cast<CUdeviceptr>(memory);
+    gpu.live_allocations += result == CUDA_SUCCESS;
+    return result;
+  };
+  driver.cuMemFree = [](CUdeviceptr address) -> CUresult {
+    std::free(reinterpret_cast<void*>(address));
+    --gpu.live_allocations;
+    return CUDA_SUCCESS;
+  };
+  driver.cuMemAllocHost = [](void** address, size_t size_bytes) -> CUresult {
+    return Allocate(address, size_bytes);
+  };
+  driver.cuMemFreeHost = [](void* address) -> CUresult {
+    std::free(address);
+    return CUDA_SUCCESS;
+  };
+  driver.cuMemsetD8Async = [](CUdeviceptr to, unsigned char value, size_t size_bytes,
+                              CUstream stream) -> CUresult {
+    return Submit(stream, {[=] { std::memset(reinterpret_cast<void*>(to), value, size_bytes); }});
+  };
+  driver.cuMemcpyHtoDAsync = [](CUdeviceptr to, const void* from, size_t size_bytes,
+                                CUstream stream) -> CUresult {
+    return Submit(stream, {[=] { std::memcpy(reinterpret_cast<void*>(to), from, size_bytes); }});
+  };
+  driver.cuMemcpyDtoHAsync = [](void* to, CUdeviceptr from, size_t size_bytes, CUstream stream) -> CUresult {
+    return Submit(stream, {[=] { std::memcpy(to, reinterpret_cast<const void*>(from), size_bytes); }});
+  };
+}
+
+void FillStreams(CudaDriver& driver) {
+  driver.cuStreamCreate = [](CUstream* stream, unsigned) -> CUresult {
+    gpu.streams.emplace_back();
+    *stream = reinterpret_cast<CUstream>(gpu.streams.size());
+    return CUDA_SUCCESS;
+  };
+  driver.cuStreamDestroy = [](CUstream) -> CUresult { return CUDA_SUCCESS; };
+  driver.cuStreamSynchronize = [](CUstream stream) -> CUresult {
+    return RunUntil([=] { return gpu.streams[IndexOf(stream)].tasks.empty(); });
+  };
+  driver.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) -> CUresult {
+    return Submit(stream, {nullptr, Get(event).stream, Get(event).tasks});
+  };
+  driver.cuEventCreate = [](CUevent* event, unsigned) -> CUresult {
+    gpu.events.push_back(std::make_unique<Event>());
+    *event = reinterpret_cast<CUevent>(gpu.events.back().get());
+    return CUDA_SUCCESS;
+  };
+  driver.cuEventDestroy = [](CUevent) -> CUresult { return CUDA_SUCCESS; };
+  driver.cuEventRecord = [](CUevent event, CUstream stream) -> CUresult {
+    const CUresult result = Submit(stream, {});
+    Get(event) = {IndexOf(stream), gpu.streams[IndexOf(stream)].submitted};
+    return result;
+  };
+  driver.cuEventQuery = [](CUevent event) -> CUresult {
+    for (uint64_t steps = gpu.random() % 4; steps > 0; --steps) Step();
+    return IsReached(Get(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  };
+  driver.cuEventSynchronize = [](CUevent event) -> CUresult {
+    return RunUntil([=] { return IsReached(Get(event)); });
+  };
+}
+
+void FillDevice(CudaDriver& driver) {
+  driver.cuGetErrorName = [](CUresult, const char** name) -> CUresult {
+    *name = "CUDA_ERROR_SIMULATED";
+    return CUDA_SUCCESS;
+  };
+  driver.cuGetErrorString = [](CUresult, const char** words) -> CUresult {
+    *words = "it was asked to fail";
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceGetCount = [](int* count) -> CUresult {
+    *count = 1;
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceGet = [](CUdevice* device, int ordinal) -> CUresult {
+    *device = ordinal;
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceGetName = [](char* name, int, CUdevice) -> CUresult {
+    std::strcpy(name, "Simulated");
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceGetAttribute = [](int* value, CUdevice_attribute, CUdevice) -> CUresult {
+    *value = 9;
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceTotalMem = [](size_t* size_bytes, CUdevice) -> CUresult {
+    *size_bytes = size_t{1} << 30;
+    return CUDA_SUCCESS;
+  };
+  driver.cuDevicePrimaryCtxRetain = [](CUcontext*, CUdevice) -> CUresult { return CUDA_SUCCESS; };
+  driver.cuDevicePrimaryCtxRelease = [](CUdevice) -> CUresult { return CUDA_SUCCESS; };
+  driver.cuCtxSetCurrent = [](CUcontext) -> CUresult { return CUDA_SUCCESS; };
+}
+
+}  // namespace
+
+const CudaDriver& Start(uint64_t seed) {
+  gpu = Gpu{};
+  gpu.random.seed(seed);
+  static CudaDriver driver;
+  FillMemory(driver);
+  FillStreams(driver);
+  FillDevice(driver);
+  return driver;
+}
+
+void Launch(CUstream stream, std::function<void()> work) { Submit(stream, {std::move(work)}); }
+
+void FailWith(CUresult result) { gpu.failure = result; }
+
+int PendingTasks() {
+  size_t tasks = 0;
+  for (const Stream& stream : gpu.streams) tasks += stream.tasks.size();
+  return static_cast<int>(tasks);
+}
+
+int LiveAllocations() { return gpu.live_allocations; }
+
+}  // namespace medley::simulated

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "kernels/cuda/cuda_driver.h"
+
+// A driver in the place of NVIDIA's, for tests: one GPU whose memory is the host's, and whose streams run
+// only when somebody waits, then in an order drawn from a seed. Whatever a program leaves unordered comes in
+// a bad order for some seed.
+namespace medley::simulated {
+
+// Forgets everything; streams will run in the order of `seed`. Of this process: one test at a time, one
+// thread.
+const CudaDriver& Start(uint64_t seed);
+
+// Does `work` on `stream` in its turn, as a kernel would.
+void Launch(CUstream stream, std::function<void()> work);
+
+// Every later call that submits, allocates or waits fails with `result`; CUDA_SUCCESS ends that.
+void FailWith(CUresult result);
+
+// Tasks of all streams that are not done.
+int PendingTasks();
+
+// Blocks of device memory that are not freed.
+int LiveAllocations();
+
+}  // namespace medley::simulated

@@ -1,0 +1,87 @@
+#include "kernels/opencl/opencl_backend.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "runtime/device/candidate_ops.h"
+
+namespace medley {
+namespace {
+
+DeviceDescription Described(const std::string& variant, std::vector<int> cores) {
+  return {.name = "opencl0", .backend = "opencl", .variant = variant, .cores = std::move(cores),
+          .memory_limit = MiB(64)};
+}
+
+// The number of threads of this process, each of which may run on core 0 alone.
+int ThreadsOnCoreZero() {
+  DIR* tasks = opendir("/proc/self/task");
+  int threads = 0;
+  while (const dirent* entry = readdir(tasks)) {
+    const pid_t thread = std::atoi(entry->d_name);
+    cpu_set_t set;
+    if (thread == 0 || sched_getaffinity(thread, sizeof(set), &set) != 0) continue;
+    CHECK(CPU_COUNT(&set) == 1);
+    CHECK(CPU_ISSET(0, &set));
+    ++threads;
+  }
+  closedir(tasks);
+  return threads;
+}
+
+// One case, because a process has its threads for good.
+TEST_CASE("an OpenCL device opens on its cores, computes, and says what it is; others are refused with the cause") {
+  const Backend backend = OpenClBackend();
+  absl::StatusOr<Device> device = backend.open(Described("", {0}));
+  CHECK(backend.objection(Described("", {0})) == device.status().message());
+  if (absl::IsUnavailable(device.status())) {
+    CHECK(!device.status().message().empty());
+    CHECK(backend.find().empty());
+    CHECK(backend.nature(Described("", {0})).kind.empty());
+    WARN("no OpenCL device here: " << device.status().message());
+    return;
+  }
+  REQUIRE(device.ok());
+  CHECK(device->queue->name() ==
+        "opencl " + device->provenance.hardware + " (" + device->provenance.driver + ")");
+  CHECK(!device->computes_bf16);
+  CHECK(device->queue->limit() == MiB(64));
+
+  const auto buffer = device->queue->Allocate({12});
+  REQUIRE(buffer.ok());
+  const Slice x{buffer->get(), 0, 3};
+  REQUIRE(device->ops->Fill({x, 3, 2.0f}).ok());
+  REQUIRE(device->ops->Matmul({.a = x.Sub(0, 1), .b = x.Sub(1, 1), .c = x.Sub(2, 1), .m = 1, .n = 1, .k = 1}).ok());
+  float values[3] = {};
+  REQUIRE(device->queue->Download(**buffer, {0}, absl::MakeSpan(reinterpret_cast<std::byte*>(values), 12)).ok());
+  REQUIRE(device->queue->Wait(device->queue->Record()).ok());
+  CHECK(values[0] == 2.0f);
+  CHECK(values[2] == 4.0f);
+  CHECK(device->candidates->candidates().back().name == "reference");
+
+  const bool is_processor = !backend.objection(Described("", {})).empty();
+  if (is_processor) {
+    CHECK(ThreadsOnCoreZero() <= 4);  // this one, the driver's, and what it keeps beside them
+    CHECK_THAT(backend.objection(Described("", {99999})), Catch::Contains("99999"));
+    CHECK(absl::IsInvalidArgument(backend.open(Described("", {99999})).status()));
+    for (const DeviceDescription& found : backend.find()) CHECK(found.variant != "0:0");
+    if (sysconf(_SC_NPROCESSORS_CONF) > 1)
+      CHECK(backend.nature(Described("", {0})).kind != backend.nature(Described("", {0, 1})).kind);
+  }
+  const DeviceNature nature = backend.nature(Described("", {0}));
+  CHECK_THAT(nature.kind, Catch::StartsWith(device->queue->name()));
+  CHECK(!nature.computes_bf16);
+  CHECK(nature.memory > MiB(1));
+  CHECK(backend.nature(Described("abacus", {0})).kind.empty());
+  const absl::Status unknown = backend.open(Described("abacus", {0})).status();
+  CHECK(absl::IsInvalidArgument(unknown));
+  CHECK_THAT(std::string(unknown.message()),
+             Catch::Contains("abacus") && Catch::Contains(device->provenance.hardware));
+  CHECK(backend.objection(Described("abacus", {0})) == unknown.message());
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,91 @@
+#pragma once
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/opencl/opencl_device.h"
+#include "runtime/base/mutex.h"
+#include "runtime/device/device_queue.h"
+
+namespace medley {
+
+// An in-order command queue of one OpenCL device, and the context of its buffers. The host addresses none of them.
+//
+// What the driver refuses, and work that it reports as failed when it is waited for, poisons the queue with the driver's
+// words; from then on Wait() and every submission return that first error.
+class OpenClQueue final : public DeviceQueue {
+ public:
+  // `limit`: the most bytes of live Buffers; no more than the device has.
+  // Unavailable: the driver cannot make a context or a queue, with its words.
+  static absl::StatusOr<std::unique_ptr<OpenClQueue>> Create(const OpenClLibrary& opencl, const OpenClDevice& device,
+                                                             Bytes limit);
+  // Waits for all work.
+  ~OpenClQueue() override;
+
+  std::string name() const override { return "opencl " + device_.title(); }
+  // Besides the contract: InvalidArgument if `size` is negative. ResourceExhausted also if the device has no more memory,
+  // or no buffer as large.
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Bytes size) override;
+  absl::Status Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) override;
+  absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;
+  Fence Record() override;
+  absl::Status Wait(Fence fence) override;
+  Bytes allocated() const override { return {allocated_.load()}; }
+  Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
+  Bytes limit() const override { return limit_; }
+
+  // As Allocate, of memory that neither counts nor is limited: the ops count it as workspace.
+  absl::StatusOr<std::unique_ptr<Buffer>> AllocateScratch(Bytes size);
+
+  // The memory of a buffer of this queue.
+  static cl_mem MemoryOf(const Buffer& buffer);
+
+  // Makes `error` (not OK) the queue's error, unless it has one. Returns the queue's error. Any thread.
+  absl::Status Poison(absl::Status error);
+
+  // The queue's first error, or OK. Any thread.
+  absl::Status error() const;
+
+  // For what else submits to the queue.
+  const OpenClLibrary& opencl() const { return opencl_; }
+  const OpenClDevice& device() const { return device_; }
+  cl_context context() const { return context_; }
+  cl_command_queue handle() const { return queue_; }
+
+ private:
+  friend class OpenClBuffer;
+  struct Mark {
+    uint64_t value;
+    cl_event event;
+  };
+  struct Staged {
+    std::vector<std::byte> bytes;
+    cl_event event;
+  };
+
+  OpenClQueue(const OpenClLibrary& opencl, OpenClDevice device, Bytes limit)
+      : opencl_(opencl), device_(std::move(device)), limit_(limit) {}
+  absl::StatusOr<std::unique_ptr<Buffer>> Create(Bytes size, Bytes counted);
+  // How the command of `event` went; not OK once it has failed.
+  absl::Status Outcome(cl_event event, cl_int* status) const;
+  void DropDoneUploads();
+  void DropDoneMarks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PoisonLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const OpenClLibrary& opencl_;
+  const OpenClDevice device_;
+  const Bytes limit_;
+  cl_context context_ = nullptr;
+  cl_command_queue queue_ = nullptr;
+  std::deque<Staged> uploads_;  // of the submitting thread
+  std::atomic<int64_t> allocated_ = 0;
+  std::atomic<int64_t> peak_allocated_ = 0;
+  mutable Mutex mutex_;
+  uint64_t recorded_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<Mark> marks_ ABSL_GUARDED_BY(mutex_);  // that may not have been reached, ascending
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace medley

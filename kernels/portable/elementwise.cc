@@ -1,0 +1,61 @@
+#include "kernels/arguments/op_arguments.h"
+#include "kernels/portable/launch_shapes.h"
+#include "kernels/portable/portable_ops.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+absl::Status PortableOps::Add(const AddArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("add", OverElements(args.elements), {args.a, args.b, args.c, args.elements});
+}
+
+absl::Status PortableOps::Scale(const ScaleArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("scale", OverElements(args.elements), {args.x, args.elements, args.factor});
+}
+
+absl::Status PortableOps::Fill(const FillArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("fill", OverElements(args.elements), {args.x, args.elements, args.value});
+}
+
+absl::Status PortableOps::Cast(const CastArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  const char* kernel = args.from == Dtype::kF32 ? args.to == Dtype::kF32 ? "copy_words" : "f32_to_bf16"
+                       : args.to == Dtype::kF32 ? "bf16_to_f32"
+                                                : "copy_half_words";
+  return launcher_.Launch(kernel, OverElements(args.elements), {args.x, args.y, args.elements});
+}
+
+absl::Status PortableOps::GeluForward(const GeluForwardArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("gelu_forward", OverElements(args.elements), {args.x, args.y, args.elements});
+}
+
+absl::Status PortableOps::GeluBackward(const GeluBackwardArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("gelu_backward", OverElements(args.elements), {args.x, args.dy, args.dx, args.elements});
+}
+
+absl::Status PortableOps::SwiGluForward(const SwiGluForwardArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("swiglu_forward", OverRows(args.rows, args.columns), {args.x, args.y, args.columns});
+}
+
+absl::Status PortableOps::SwiGluBackward(const SwiGluBackwardArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  return launcher_.Launch("swiglu_backward", OverRows(args.rows, args.columns),
+                          {args.x, args.dy, args.dx, args.columns});
+}
+
+absl::Status PortableOps::Rotary(const RotaryArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  const int64_t pairs = args.rotated_heads * (args.head_size / 2);
+  return launcher_.Launch("rotary", OverRows(args.batch * args.sequence, pairs),
+                          {args.x, args.cosine, args.sine, args.sequence, args.row_heads * args.head_size, pairs,
+                           static_cast<int32_t>(args.head_size / 2),
+                           args.rotation == Rotation::kForward ? 1.0f : -1.0f});
+}
+
+}  // namespace medley

@@ -1,0 +1,43 @@
+#pragma once
+#include "kernels/portable/launcher.h"
+#include "runtime/device/device_queue.h"
+#include "runtime/device/uniform_ops.h"
+
+namespace medley {
+
+// Every op by the kernels of kernels/portable/source, in f32 whatever the precision asked for: the complete set for
+// any device that has a KernelLauncher, to stand behind its vendor's library.
+//
+// Besides the contract of Ops, ops decline with Unimplemented where the device lacks something:
+//   HeadLoss, SquaredNorm     f64;
+//   AdamW                     exact f32;
+//   AttentionForward/Backward head_size above 256.
+class PortableOps final : public DecliningOps {
+ public:
+  struct Options {
+    // The most that HeadLoss has of logits at a time.
+    Bytes logits_limit = MiB(56);
+  };
+
+  // `launcher` submits to `queue`; `whole` is the device's ops of which these are a part (its Matmul does the products
+  // of HeadLoss). All three outlive the ops.
+  PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole, Options options)
+      : queue_(queue), launcher_(launcher), whole_(whole), options_(options) {}
+  PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole)
+      : PortableOps(queue, launcher, whole, Options{}) {}
+
+#define MEDLEY_OVERRIDE_OP(name) absl::Status name(const name##Args& args) override;
+  MEDLEY_EACH_OP(MEDLEY_OVERRIDE_OP)
+#undef MEDLEY_OVERRIDE_OP
+
+  // What the launcher holds.
+  Bytes workspace() const override { return launcher_.scratch_size(); }
+
+ private:
+  DeviceQueue& queue_;
+  KernelLauncher& launcher_;
+  Ops& whole_;
+  const Options options_;
+};
+
+}  // namespace medley

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace medley {
+
+// Of all programs; changes with every release.
+inline constexpr const char* kMedleyVersion = "0.2";
+
+}  // namespace medley
