@@ -2,17 +2,18 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <vector>
 
+#include "agent/profile/layer_calibration.h"
 #include "coordinator/problem/planning_problem.h"
+#include "kernels/emulated/emulated_backend.h"
+#include "kernels/emulated/emulation_profile.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/yaml_message.h"
+#include "runtime/model/parameters.h"
 
 namespace medley {
 namespace {
-
-const std::vector<std::string> kJobs = {"examples/bible.yaml", "examples/gpt2-124m.yaml"};
 
 TEST_CASE("every example is one that this test knows") {
   std::set<std::string> files;
@@ -20,14 +21,22 @@ TEST_CASE("every example is one that this test knows") {
     if (entry.path().extension() == ".yaml") files.insert(entry.path().string());
   }
   CHECK(files == std::set<std::string>{"examples/bible.yaml", "examples/cluster.yaml",
-                                       "examples/gpt2-124m.yaml", "examples/local-cluster.yaml"});
+                                       "examples/emulated-a100.yaml", "examples/emulated-cluster.yaml",
+                                       "examples/emulated-l4.yaml", "examples/gpt2-124m.yaml",
+                                       "examples/llama-bible.yaml", "examples/local-cluster.yaml",
+                                       "examples/rehearsal.yaml"});
 }
 
-TEST_CASE("the jobs are valid, and the example cluster has profiles for both") {
-  const std::string file = GENERATE(from_range(kJobs));
-  CAPTURE(file);
+v1::JobSpec ReadJob(const std::string& file) {
   v1::JobSpec spec;
   REQUIRE(ReadYamlFile(file, &spec).ToString() == "OK");
+  return spec;
+}
+
+TEST_CASE("the example cluster has profiles for the GPT-2 jobs") {
+  const std::string file = GENERATE(as<std::string>(), "examples/bible.yaml", "examples/gpt2-124m.yaml");
+  CAPTURE(file);
+  const v1::JobSpec spec = ReadJob(file);
   const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(spec, "job", std::nullopt);
   REQUIRE(training.status().ToString() == "OK");
 
@@ -38,6 +47,50 @@ TEST_CASE("the jobs are valid, and the example cluster has profiles for both") {
   REQUIRE(problem->devices.size() == 6);
   CHECK(problem->devices[4].processor == problem->devices[5].processor);
   CHECK(problem->devices[0].processor != problem->devices[1].processor);
+}
+
+TEST_CASE("the Llama job is valid, and of the size that it says") {
+  const v1::JobSpec spec = ReadJob("examples/llama-bible.yaml");
+  const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(spec, "job", std::nullopt);
+  REQUIRE(training.status().ToString() == "OK");
+  CHECK(training->shape.model.is_llama());
+  CHECK(ModelElements(training->shape.model) / 100'000 == 28);
+}
+
+TEST_CASE("the emulated devices take the times that their profiles have measured") {
+  v1::LocalClusterConfig config;
+  REQUIRE(ReadYamlFile("examples/emulated-cluster.yaml", &config).ToString() == "OK");
+  REQUIRE(config.agents_size() == 3);
+  for (const v1::AgentConfig& agent : config.agents()) {
+    REQUIRE(agent.devices_size() == 2);
+    for (const v1::Device& device : agent.devices()) {
+      CAPTURE(device.profile());
+      const absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(device.profile());
+      REQUIRE(profile.status().ToString() == "OK");
+      absl::StatusOr<Device> opened = EmulatedBackend().open(
+          {.name = "gpu0", .backend = "emulated", .memory_limit = profile->memory, .profile = device.profile()});
+      REQUIRE(opened.status().ToString() == "OK");
+      CHECK(CalibrateEmulation(*opened).ToString() == "OK");
+    }
+  }
+}
+
+TEST_CASE("the rehearsal is of the layer that the emulated devices have measured") {
+  const absl::StatusOr<TrainingSpec> spec = DecodeJobSpec(ReadJob("examples/rehearsal.yaml"), "job", std::nullopt);
+  REQUIRE(spec.status().ToString() == "OK");
+  CHECK(spec->allow_emulated);
+  const ModelConfig& model = spec->shape.model;
+  for (const std::string file : {"examples/emulated-a100.yaml", "examples/emulated-l4.yaml"}) {
+    const absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(file);
+    REQUIRE(profile.ok());
+    for (const MeasuredLayer& layer : profile->layers) {
+      CHECK(layer.hidden == model.hidden);
+      CHECK(layer.feed_forward == model.feed_forward);
+      CHECK(layer.key_value_heads == model.key_value_head_count());
+      CHECK(layer.sequence == spec->shape.sequence);
+      CHECK(layer.precision == spec->precision);
+    }
+  }
 }
 
 TEST_CASE("the local cluster is three agents with one device each") {

@@ -58,7 +58,7 @@ std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
 absl::Status Serve(v1::AgentConfig config) {
   RETURN_IF_ERROR(FillDefaults(config));
   std::vector<v1::Device> devices(config.devices().begin(), config.devices().end());
-  if (devices.empty()) devices = DiscoverDevices();
+  if (devices.empty()) devices = DiscoverDevices(AllBackends());
   ASSIGN_OR_RETURN(devices, CompleteDevices(std::move(devices), AllBackends()));
   for (const v1::Device& device : devices) spdlog::info("device {}: {}", device.name(), device.kind());
 

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_variant.h"
 #include "kernels/emulated/emulation_profile.h"
+#include "kernels/host/processor_name.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/device_codec.h"
@@ -73,23 +74,24 @@ absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
 }
 
 // What this machine says of a device that is part of it.
-void CompleteReal(v1::Device& device) {
+void CompleteReal(v1::Device& device, const Backend& backend) {
   if (device.backend() == "cpu" && device.variant().empty()) device.set_variant(DefaultCpuVariant());
   if (device.cores().empty()) {
     for (const int core : AllowedCores()) device.add_cores(core);
   }
   device.set_kind(KindOf(device));
   device.set_computes_bf16(device.variant() == "amx");
+  if (backend.nature == nullptr) return;
+  const DeviceNature nature = backend.nature(DecodeDevice(device));
+  if (nature.kind.empty()) return;  // the backend will object
+  device.set_kind(nature.kind);
+  device.set_computes_bf16(nature.computes_bf16);
+  if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(nature.memory.value));
 }
 
 }  // namespace
 
 std::string MachineIdentity() { return LineAfter("/proc/sys/kernel/random/boot_id", ""); }
-
-std::string ProcessorName() {
-  const std::string name = LineAfter("/proc/cpuinfo", "model name");
-  return name.empty() ? "unknown processor" : name;
-}
 
 std::vector<v1::Device> DiscoverDevices() {
   v1::Device device;
@@ -97,6 +99,15 @@ std::vector<v1::Device> DiscoverDevices() {
   device.set_backend("cpu");
   device.set_memory_bytes(std::max<int64_t>(MiB(64).value, AvailableMemoryBytes() * 8 / 10));
   return {device};
+}
+
+std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends) {
+  std::vector<v1::Device> devices = DiscoverDevices();
+  for (const Backend& backend : backends) {
+    if (backend.find == nullptr) continue;
+    for (const DeviceDescription& found : backend.find()) devices.push_back(EncodeDevice(found));
+  }
+  return devices;
 }
 
 absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,
@@ -123,7 +134,7 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     if (emulated) {
       RETURN_IF_ERROR(CompleteEmulated(device, field));
     } else {
-      CompleteReal(device);
+      CompleteReal(device, *backend);
     }
     if (!device.has_memory_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));

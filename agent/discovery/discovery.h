@@ -11,11 +11,10 @@ namespace medley {
 // What tells this machine from others: its boot id. Nodes with the same host share cores.
 std::string MachineIdentity();
 
-// "Intel(R) Xeon(R) Processor @ 2.50GHz", or "unknown processor".
-std::string ProcessorName();
-
 // One CPU device of all cores this process may use, the best instruction set, and 80 % of the memory that is free.
 std::vector<v1::Device> DiscoverDevices();
+// The same, and all that `backends` find.
+std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);
 
 // Completes what a configuration says of its devices: cores default to all, the variant to the best, kind, computes_bf16
 // and emulated are filled in. An emulated device has no cores, and its profile's memory and kind where nothing is said; its

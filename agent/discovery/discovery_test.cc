@@ -1,6 +1,10 @@
 #include "agent/discovery/discovery.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 
 #include "kernels/backends.h"
 
@@ -28,11 +32,89 @@ TEST_CASE("what is discovered can be completed and says what it is") {
   CHECK(MachineIdentity() == MachineIdentity());
 }
 
+TEST_CASE("what a backend finds by itself is offered beside the processor, with the kind and memory that it says") {
+  std::vector<Backend> backends = AllBackends();
+  for (Backend& backend : backends) backend.find = nullptr;
+  const auto open = [](const DeviceDescription&) { return absl::UnavailableError("not opened here"); };
+  backends.push_back({.name = "fast",
+                      .open = open,
+                      .objection = [](const DeviceDescription&) { return ""; },
+                      .find = [] { return std::vector<DeviceDescription>{
+                          {.name = "fast0", .backend = "fast", .variant = "0", .memory_limit = GiB(9)}}; },
+                      .nature = [](const DeviceDescription&) { return DeviceNature{"Fast 9000", true, GiB(3)}; }});
+  std::vector<v1::Device> devices = DiscoverDevices(backends);
+  REQUIRE(devices.size() == 2);
+  devices.push_back(devices[1]);
+  devices[2].set_name("configured");
+  devices[2].clear_memory_bytes();
+  const auto complete = CompleteDevices(devices, backends);
+  REQUIRE(complete.status().ToString() == "OK");
+  CHECK((*complete)[0].backend() == "cpu");
+  CHECK((*complete)[1].name() == "fast0");
+  CHECK((*complete)[1].kind() == "Fast 9000");
+  CHECK((*complete)[1].computes_bf16());
+  CHECK((*complete)[1].memory_bytes() == uint64_t{9} << 30);
+  CHECK((*complete)[2].memory_bytes() == uint64_t{3} << 30);
+}
+
 TEST_CASE("devices of equal make are of one kind, others are not") {
   const auto devices = CompleteDevices({Cpu("a", "sse41", {0}), Cpu("b", "sse41", {0}), Cpu("c", "", {0})}, AllBackends());
   REQUIRE(devices.ok());
   CHECK((*devices)[0].kind() == (*devices)[1].kind());
   if ((*devices)[2].variant() != "sse41") CHECK((*devices)[0].kind() != (*devices)[2].kind());
+}
+
+// A profile in a file of its own.
+class ProfileFile {
+ public:
+  explicit ProfileFile(const std::string& more = "") {
+    char name[] = "/tmp/discovery_test.XXXXXX";
+    close(mkstemp(name));
+    path_ = name;
+    std::ofstream(path_) << "kind: Test-1\nmemory_bytes: 64GiB\nmatmul_f32_flops_per_second: 1e12\n"
+                            "memory_bytes_per_second: 1e11\nhost_link_bytes_per_second: 1e9\n"
+                            "op_overhead_seconds: 1e-5\n"
+                         << more;
+  }
+  ~ProfileFile() { unlink(path_.c_str()); }
+  v1::Device Device(const std::string& name) const {
+    v1::Device device;
+    device.set_name(name);
+    device.set_backend("emulated");
+    device.set_profile(path_);
+    return device;
+  }
+
+ private:
+  std::string path_;
+};
+
+TEST_CASE("an emulated device is what its profile says, and a changed profile is another kind") {
+  const ProfileFile file, same, other("matmul_bf16_flops_per_second: 1e13\n");
+  v1::Device small = file.Device("small");
+  small.set_memory_bytes(1 << 30);
+  const auto devices =
+      CompleteDevices({file.Device("a"), same.Device("b"), other.Device("c"), small}, AllBackends());
+  REQUIRE(devices.status().ToString() == "OK");
+  const v1::Device &a = (*devices)[0], &c = (*devices)[2];
+  CHECK(a.emulated());
+  CHECK(a.variant() == "Test-1");
+  CHECK(a.memory_bytes() == uint64_t{64} << 30);
+  CHECK(a.cores().empty());
+  CHECK_FALSE(a.computes_bf16());
+  CHECK_THAT(a.kind(), Catch::StartsWith("emulated Test-1 "));
+  CHECK(a.kind() == (*devices)[1].kind());
+  CHECK(a.kind() != c.kind());
+  CHECK(c.computes_bf16());
+  CHECK((*devices)[3].memory_bytes() == 1 << 30);
+}
+
+TEST_CASE("a device cannot say of itself that it is emulated") {
+  v1::Device device = Cpu("a", "sse41", {0});
+  device.set_emulated(true);
+  const auto devices = CompleteDevices({device}, AllBackends());
+  REQUIRE(devices.ok());
+  CHECK_FALSE((*devices)[0].emulated());
 }
 
 TEST_CASE("a configuration that cannot be is refused with the device and the cause") {
@@ -42,11 +124,23 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
   };
   v1::Device unknown = Cpu("x", "", {0});
   unknown.set_backend("abacus");
+  static const ProfileFile file, broken("speed: 1\n");  // the cases are made once and run one by one
+  v1::Device profiled = Cpu("p", "", {0}), no_profile = file.Device("n"), no_memory = Cpu("m", "", {0});
+  profiled.set_profile("x.yaml");
+  no_profile.clear_profile();
+  no_memory.clear_memory_bytes();
+  v1::Device large = file.Device("l");
+  large.set_memory_bytes(uint64_t{65} << 30);
   const auto c = GENERATE_COPY(values<Case>({
       {{Cpu("a", "", {0}), Cpu("a", "", {0})}, "given twice"},
       {{unknown}, "abacus"},
       {{Cpu("a", "avx1024", {0})}, "avx1024"},
       {{Cpu("a", "", {99999})}, "99999"},
+      {{profiled}, "devices[0] (p).profile: is for devices of the backend emulated"},
+      {{no_profile}, "devices[0] (n).profile: is empty"},
+      {{no_memory}, "devices[0] (m).memory_bytes: is not given"},
+      {{broken.Device("b")}, ":7: speed: unknown key"},
+      {{large}, "memory_bytes: 65.0 GiB is more than the profile's 64.0 GiB"},
   }));
   const auto devices = CompleteDevices(c.devices, AllBackends());
   CHECK(devices.status().code() == absl::StatusCode::kInvalidArgument);

@@ -11,8 +11,6 @@
 namespace medley {
 namespace {
 
-constexpr double kEnoughSeconds = 0.2;
-constexpr double kMostSeconds = 2.0;
 constexpr int kEnoughRepetitions = 5;
 
 // The lower quartile: what a pass takes when nothing disturbs it. A median of so few is moved by one burst of noise.
@@ -45,7 +43,7 @@ class TimedShard {
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
     if (first) RETURN_IF_ERROR(timed.shard_->SetTokens(0, tokens));
     if (last) RETURN_IF_ERROR(timed.shard_->SetTargets(0, tokens));
-    RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
+    if (!device.emulated) RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
     RETURN_IF_ERROR(timed.FillBoundaries());
     return timed;
   }
@@ -59,17 +57,24 @@ class TimedShard {
     return absl::ToDoubleSeconds(absl::Now() - start);
   }
 
-  absl::StatusOr<MeasuredPass> TimePasses() {
+  absl::StatusOr<MeasuredPass> TimeOnce() {
+    MeasuredPass pass;
+    ASSIGN_OR_RETURN(pass.forward_seconds, Seconds([&] { return shard_->Forward(slots_, Purpose::kTrain); }));
+    ASSIGN_OR_RETURN(pass.backward_seconds, Seconds([&] { return shard_->Backward(gradient_slots_); }));
+    return pass;
+  }
+
+  absl::StatusOr<MeasuredPass> TimePasses(const TimingLimits& limits) {
     std::vector<double> forward, backward;
     double spent = 0;
     // The first repetition warms up.
-    for (int i = 0; i < 2 || (spent < kMostSeconds && (i < kEnoughRepetitions || spent < kEnoughSeconds)); ++i) {
-      ASSIGN_OR_RETURN(const double f, Seconds([&] { return shard_->Forward(slots_, Purpose::kTrain); }));
-      ASSIGN_OR_RETURN(const double b, Seconds([&] { return shard_->Backward(gradient_slots_); }));
-      spent += f + b;
+    for (int i = 0; i < 2 || (spent < limits.most_seconds && (i < kEnoughRepetitions || spent < limits.enough_seconds));
+         ++i) {
+      ASSIGN_OR_RETURN(const MeasuredPass pass, TimeOnce());
+      spent += pass.forward_seconds + pass.backward_seconds;
       if (i == 0) continue;
-      forward.push_back(f);
-      backward.push_back(b);
+      forward.push_back(pass.forward_seconds);
+      backward.push_back(pass.backward_seconds);
     }
     return MeasuredPass{Steady(forward), Steady(backward)};
   }
@@ -98,26 +103,70 @@ class TimedShard {
   ModelShard::GradientSlots gradient_slots_;
 };
 
+double OnLine(double x1, double y1, double x2, double y2, double x) {
+  return y2 + std::max(0.0, (y2 - y1) / (x2 - x1)) * (x - x2);
+}
+
+// One kind of block, over ascending micro-batch sizes.
+class Series {
+ public:
+  explicit Series(double longest_repetition_seconds) : longest_(longest_repetition_seconds) {}
+
+  // The times that `measure` gives; once it is out of memory or would take too long, those that the sizes before suggest,
+  // and sets `extrapolated`.
+  absl::StatusOr<MeasuredPass> Next(int size, const std::function<absl::StatusOr<MeasuredPass>()>& measure,
+                                    bool& extrapolated) {
+    if (!ended_ && !WouldTakeTooLong(size)) {
+      absl::StatusOr<MeasuredPass> pass = measure();
+      if (pass.ok()) {
+        sizes_.push_back(size);
+        passes_.push_back(*pass);
+        return pass;
+      }
+      if (!absl::IsResourceExhausted(pass.status()) || sizes_.empty()) return pass;
+    }
+    ended_ = true;
+    extrapolated = true;
+    return MeasuredPass{Suggested(size, &MeasuredPass::forward_seconds), Suggested(size, &MeasuredPass::backward_seconds)};
+  }
+
+ private:
+  bool WouldTakeTooLong(int size) const {
+    if (sizes_.empty()) return false;
+    const MeasuredPass& last = passes_.back();
+    return (last.forward_seconds + last.backward_seconds) * size / sizes_.back() > longest_;
+  }
+
+  double Suggested(int size, double MeasuredPass::*field) const {
+    const double last = passes_.back().*field, last_size = sizes_.back();
+    if (sizes_.size() == 1) return last * size / last_size;
+    const size_t before = sizes_.size() - 2;
+    return OnLine(sizes_[before], passes_[before].*field, last_size, last, size);
+  }
+
+  const double longest_;
+  bool ended_ = false;
+  std::vector<int> sizes_;
+  std::vector<MeasuredPass> passes_;  // parallel to sizes_
+};
+
+TrainingShape WithFewLayers(TrainingShape shape) {
+  shape.model.layers = std::min(shape.model.layers, 2);
+  return shape;
+}
+
 class BlockTimer {
  public:
-  BlockTimer(Device& device, const TrainingShape& shape, Precision precision)
-      : device_(device), shape_(shape), precision_(precision) {
-    shape_.model.layers = std::min(shape.model.layers, 2);
-  }
+  BlockTimer(Device& device, const TrainingShape& shape, Precision precision, const TimingLimits& limits)
+      : device_(device), shape_(WithFewLayers(shape)), precision_(precision), limits_(limits) {}
 
   absl::StatusOr<MicroBatchTimes> TimeOne(int size) {
     MicroBatchTimes times{.micro_batch_sequences = size};
     const int head = shape_.model.head_block();
-    ASSIGN_OR_RETURN(times.embedding, Time({0, 1}, size));
-    ASSIGN_OR_RETURN(times.head, Time({head, head + 1}, size));
-    absl::StatusOr<MeasuredPass> layers = Time({1, head}, size);
-    int count = shape_.model.layers;
-    if (absl::IsResourceExhausted(layers.status()) && count > 1) {
-      count = 1;
-      layers = Time({1, 2}, size);
-    }
-    RETURN_IF_ERROR(layers.status());
-    times.layer = {layers->forward_seconds / count, layers->backward_seconds / count};
+    bool& extrapolated = times.extrapolated;
+    ASSIGN_OR_RETURN(times.embedding, embedding_.Next(size, [&] { return Time({0, 1}, size); }, extrapolated));
+    ASSIGN_OR_RETURN(times.head, head_.Next(size, [&] { return Time({head, head + 1}, size); }, extrapolated));
+    ASSIGN_OR_RETURN(times.layer, layer_.Next(size, [&] { return TimeLayer(size); }, extrapolated));
     return times;
   }
 
@@ -125,7 +174,7 @@ class BlockTimer {
   absl::Status TimeUpdate(int size, DeviceTimes& times) {
     ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device_, shape_, precision_, {1, 2}, size));
     const double elements = static_cast<double>(timed.shard().arena().layout().elements);
-    RETURN_IF_ERROR(timed.TimePasses().status());
+    RETURN_IF_ERROR(timed.TimeOnce().status());
     times.copy_bytes_per_parameter = KeptBytes() / elements;
     std::vector<double> update, norm;
     for (int i = 0; i < kEnoughRepetitions; ++i) {
@@ -146,9 +195,20 @@ class BlockTimer {
  private:
   absl::StatusOr<MeasuredPass> Time(BlockRange blocks, int size) {
     ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device_, shape_, precision_, blocks, size));
-    ASSIGN_OR_RETURN(const MeasuredPass pass, timed.TimePasses());
+    ASSIGN_OR_RETURN(const MeasuredPass pass, timed.TimePasses(limits_));
     KeptBytes();
     return pass;
+  }
+
+  absl::StatusOr<MeasuredPass> TimeLayer(int size) {
+    int count = shape_.model.layers;
+    absl::StatusOr<MeasuredPass> layers = Time({1, 1 + count}, size);
+    if (absl::IsResourceExhausted(layers.status()) && count > 1) {
+      count = 1;
+      layers = Time({1, 2}, size);
+    }
+    RETURN_IF_ERROR(layers.status());
+    return MeasuredPass{layers->forward_seconds / count, layers->backward_seconds / count};
   }
 
   // Drops the copies that the ops keep of parameters; returns how much that was, and notes what is left.
@@ -161,36 +221,22 @@ class BlockTimer {
   }
 
   Device& device_;
-  TrainingShape shape_;
+  const TrainingShape shape_;
   const Precision precision_;
+  const TimingLimits limits_;
+  Series embedding_{limits_.longest_repetition_seconds}, head_{limits_.longest_repetition_seconds};
+  Series layer_{limits_.longest_repetition_seconds / shape_.model.layers};  // a repetition is of so many
   Bytes workspace_;
 };
-
-MicroBatchTimes Scaled(const MicroBatchTimes& from, int size) {
-  const double factor = static_cast<double>(size) / from.micro_batch_sequences;
-  const auto scale = [&](const MeasuredPass& pass) {
-    return MeasuredPass{pass.forward_seconds * factor, pass.backward_seconds * factor};
-  };
-  return {.micro_batch_sequences = size, .embedding = scale(from.embedding), .layer = scale(from.layer),
-          .head = scale(from.head), .extrapolated = true};
-}
 
 }  // namespace
 
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
-                                       const std::vector<int>& micro_batch_sizes) {
-  BlockTimer timer(device, shape, precision);
+                                       const std::vector<int>& micro_batch_sizes, const TimingLimits& limits) {
+  BlockTimer timer(device, shape, precision, limits);
   DeviceTimes times;
-  bool fits = true;
   for (const int size : micro_batch_sizes) {
-    absl::StatusOr<MicroBatchTimes> measured =
-        fits ? timer.TimeOne(size) : absl::StatusOr<MicroBatchTimes>(absl::ResourceExhaustedError(""));
-    if (absl::IsResourceExhausted(measured.status()) && !times.by_micro_batch.empty()) {
-      fits = false;
-      measured = Scaled(times.by_micro_batch.back(), size);
-    }
-    RETURN_IF_ERROR(measured.status());
-    times.by_micro_batch.push_back(*measured);
+    ASSIGN_OR_RETURN(times.by_micro_batch.emplace_back(), timer.TimeOne(size));
   }
   RETURN_IF_ERROR(timer.TimeUpdate(micro_batch_sizes.front(), times));
   times.workspace = timer.workspace();

@@ -16,7 +16,7 @@ struct MeasuredPass {
 struct MicroBatchTimes {
   int micro_batch_sequences = 0;
   MeasuredPass embedding, layer, head;
-  bool extrapolated = false;  // did not fit the device alone: scaled from the largest size that did
+  bool extrapolated = false;  // of a block that did not fit the device or took too long: from the sizes before
 };
 
 struct DeviceTimes {
@@ -27,11 +27,21 @@ struct DeviceTimes {
   double copy_bytes_per_parameter = 0;
 };
 
-// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): lower quartiles over repetitions, after a warm-up, until
-// there are enough or two seconds are spent. Two layers are timed together, so that weights come from memory as they
-// do in a whole model. Blocks; the device should have nothing else to do.
+// How long may be spent on it. A repetition is a forward and a backward pass; the first one of each size only warms up.
+struct TimingLimits {
+  double enough_seconds = 0.2;  // of a size, together with five repetitions
+  double most_seconds = 2.0;    // of a size, but for the two repetitions that it has in any case
+  // A size whose repetition would take longer, in proportion to the one before, is not measured: a device that is so busy
+  // is saturated, and its time a straight line.
+  double longest_repetition_seconds = 3.0;
+};
+
+// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): lower quartiles over repetitions. Two
+// layers are timed together, so that weights come from memory as they do in a whole model. Of a size that is too large or
+// takes too long, the time is on the line through the two sizes before, or in proportion to the only one. Blocks; the
+// device should have nothing else to do.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
-                                       const std::vector<int>& micro_batch_sizes);
+                                       const std::vector<int>& micro_batch_sizes, const TimingLimits& limits = {});
 
 }  // namespace medley

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/align_command.h"
 #include "coordinator/cli/child_process.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/input_file.h"
@@ -180,6 +181,7 @@ int Main(int argc, char** argv) {
   AddSpecCommands(app, arguments, action);
   AddJobCommands(app, arguments, action);
   AddOtherCommands(app, arguments, action);
+  AddAlignCommand(app, arguments.connection.output, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -74,6 +74,51 @@ TEST_CASE("validations stand beside the step that they followed") {
   CHECK(text.find("1.500000") < text.find("\n   3  "));
 }
 
+TEST_CASE("what emulated devices computed is nowhere shown as a loss") {
+  v1::Job job;
+  job.set_id("rehearsal-1");
+  job.mutable_spec()->set_steps(9);
+  *job.mutable_plan() = Report();
+  job.mutable_plan()->set_emulated(true);
+  job.mutable_plan()->mutable_devices(0)->set_emulated(true);
+  v1::StepMetrics& step = *job.mutable_last_step();
+  step.set_step(3);
+  step.set_emulated(true);
+  job.mutable_last_validation()->set_step(3);
+  const std::string text = FormatJob(job);
+  CHECK_THAT(text, Catch::Contains("EMULATED        a/cpu0 compute nothing") && Catch::Contains("loss            emulated"));
+  CHECK_THAT(text, !Catch::Contains("0.0000") && !Catch::Contains("validation"));
+  v1::ListJobsResponse jobs;
+  *jobs.add_jobs() = job;
+  CHECK_THAT(FormatJobs(jobs), Catch::Contains("emulated") && !Catch::Contains("0.0000"));
+  v1::ListStepsResponse steps;
+  *steps.add_steps() = step;
+  *steps.add_validations() = job.last_validation();
+  CHECK_THAT(FormatSteps(steps), Catch::Contains("emulated") && !Catch::Contains("0.000000"));
+  CHECK_THAT(FormatPlan(job.plan(), PlanDetail::kSummary), Catch::Contains("\nEMULATED: a/cpu0 compute nothing"));
+  CHECK_THAT(FormatPlan(Report(), PlanDetail::kSummary), !Catch::Contains("EMULATED"));
+}
+
+TEST_CASE("what was measured says with what, a line a device kind") {
+  v1::ListNodesResponse nodes;
+  for (const double at : {86400.0, 2 * 86400.0, 3600.0}) {
+    v1::DeviceProfile& profile = *nodes.add_profiles();
+    profile.set_device_kind("cpu-avx2 x1");
+    profile.set_measured_at_seconds(at);
+    profile.set_provenance(at > 1e5 ? "a/cpu0, oneDNN 2.6.3" : "older");
+  }
+  const std::string text = FormatNodes(nodes);
+  CHECK_THAT(text, Catch::Contains("cpu-avx2 x1") && Catch::Contains("1970-01-03 00:00:00  a/cpu0, oneDNN 2.6.3\n"));
+  CHECK_THAT(text, Catch::Contains("  3  ") && !Catch::Contains("older"));
+  v1::PlanReport report = Report();
+  report.set_explanation("why\n");
+  v1::ProfileUse& use = *report.add_profiles();
+  use.set_device_kind("cpu avx2");
+  use.set_provenance("a/cpu0, oneDNN 2.6.3");
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation), Catch::Contains("why\n\nKIND      MEASURED  ON AND WITH\n"));
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("oneDNN"));
+}
+
 TEST_CASE("log lines cannot move the cursor") {
   v1::ListLogsResponse logs;
   v1::LogLine& line = *logs.add_lines();

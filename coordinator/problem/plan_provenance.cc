@@ -35,7 +35,8 @@ void AddProvenance(const TrainingSpec& training, const v1::ClusterSpec& cluster,
     const auto kind = newest.find(profile.device_kind());
     if (kind == newest.end() || profile.shape() != shape) continue;
     const v1::DeviceProfile* before = kind->second;
-    if (before == nullptr || profile.measured_at_seconds() >= before->measured_at_seconds()) kind->second = &profile;
+    if (before == nullptr || profile.measured_at_seconds() >= before->measured_at_seconds())
+      kind->second = &profile;
   }
   report.clear_profiles();
   for (const auto& [kind, profile] : newest) {

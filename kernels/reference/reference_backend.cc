@@ -2,6 +2,7 @@
 
 #include "kernels/host/core_binding.h"
 #include "kernels/host/host_queue.h"
+#include "kernels/host/processor_name.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/status_macros.h"
 
@@ -26,6 +27,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   device.ops = std::make_unique<ReferenceOps>(*queue);
   device.queue = std::move(queue);
   device.computes_bf16 = true;
+  device.provenance.hardware = ProcessorName();
   return device;
 }
 

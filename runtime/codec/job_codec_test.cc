@@ -76,6 +76,17 @@ TEST_CASE("what is given is taken") {
   CHECK(decoded->max_restarts == 0);
 }
 
+TEST_CASE("a rehearsal is one that says so, and saves nothing") {
+  v1::JobSpec spec = SmallJob();
+  CHECK_FALSE(DecodeJobSpec(spec, "a", std::nullopt)->allow_emulated);
+  spec.set_allow_emulated(true);
+  CHECK(DecodeJobSpec(spec, "a", std::nullopt)->allow_emulated);
+  spec.mutable_checkpoint()->set_directory("/checkpoints");
+  const absl::Status status = DecodeJobSpec(spec, "a", std::nullopt).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()), Catch::StartsWith("checkpoint.directory: \"/checkpoints\" is given"));
+}
+
 TEST_CASE("a model of Hugging Face has the dimensions of its config") {
   v1::JobSpec spec = SmallJob();
   spec.mutable_model()->clear_gpt2();

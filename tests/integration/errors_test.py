@@ -86,6 +86,16 @@ class ErrorsTest(ClusterTest):
                 self.assert_message(result, 1, "nobody-7")
                 self.assertEqual(result.out, "")
 
+    def test_kernels_of_a_node_are_listed_and_an_unknown_node_is_named(self):
+        listed = self.running.cli("nodes", "--kernels", "a", "--output", "json").json()
+        device = listed["nodes"][0]["devices"][0]
+        self.assertEqual((device["device"], device["failure"]), ("cpu0", ""))
+        self.assertGreater(len(device["candidates"]), 1)
+        self.assertEqual({choice["chosen"] for choice in device["choices"]}, {device["candidates"][0]})
+        self.assertIn("a/cpu0: cpu-", self.running.cli("nodes", "--kernels").out)
+        unknown = self.running.cli("nodes", "--kernels", "nowhere", check=False)
+        self.assert_message(unknown, 1, "nowhere", "there are: a")
+
     def test_no_coordinator(self):
         for command in (["status"], ["nodes"], ["watch", "some-1"],
                         ["submit", write_spec(self.running.path("any.yaml"), self.spec("any"))]):

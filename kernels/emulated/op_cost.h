@@ -1,0 +1,34 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+
+#include "kernels/emulated/emulation_profile.h"
+#include "runtime/device/ops.h"
+#include "runtime/device/uniform_ops.h"
+#include "runtime/tensor/dtype.h"
+
+namespace medley {
+
+// What an op asks of a device, as far as its time depends on it. Ops with equal costs take equal times.
+struct OpCost {
+  OpKind kind = OpKind::kFill;
+  Precision precision = Precision::kF32;  // of its products
+  // Tells ops apart that do as much, one forward, one backward: transposes, epilogue, direction of a
+  // rotation.
+  uint8_t variation = 0;
+  double flops = 0;  // of products: 2 m n k; of causal attention only what the mask leaves; 0 for all others
+  double bytes = 0;  // read and written once each, twice where an op updates in place
+
+  friend auto operator<=>(const OpCost&, const OpCost&) = default;
+};
+
+// For each op of op_list.h. Sizes must not be negative. Pure.
+#define MEDLEY_DECLARE_COST(name) OpCost CostOf(const name##Args& args);
+MEDLEY_EACH_OP(MEDLEY_DECLARE_COST)
+#undef MEDLEY_DECLARE_COST
+
+// The roofline (Williams et al. 2009): the longer of computing and moving, and the overhead. bf16 products of
+// a device without bf16 run at its f32 rate.
+double RooflineSeconds(const EmulationProfile& profile, const OpCost& cost);
+
+}  // namespace medley

@@ -1,0 +1,169 @@
+"""Rehearsals: devices that take time and compute nothing run a real job, are marked everywhere, and never get into another."""
+import os
+
+import cluster
+from cluster import ClusterTest, core, cpu_device, route, unit, write_file, write_spec
+
+FORWARD, BACKWARD = 0.004, 0.009  # seconds of a layer, of one micro-batch of 2 windows
+
+PROFILE = """
+kind: %(kind)s
+memory_bytes: %(memory)s
+matmul_f32_flops_per_second: 20e9
+memory_bytes_per_second: 20e9
+host_link_bytes_per_second: 5e9
+op_overhead_seconds: 20e-6
+layers:
+  - {hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: 2, precision: f32, forward_ms: %(forward)g,
+     backward_ms: %(backward)g}
+"""
+
+
+class EmulatedTest(ClusterTest):
+    @classmethod
+    def emulated_device(cls, slowness=1, kind="Fast-1", memory="80GiB"):
+        path = os.path.join(cls.directory, kind + ".yaml")
+        write_file(path, PROFILE % {"kind": kind, "memory": memory, "forward": 1e3 * FORWARD * slowness,
+                                    "backward": 1e3 * BACKWARD * slowness})
+        return {"name": "gpu0", "backend": "emulated", "profile": path}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.running = cls.new_cluster().start(
+            {"fast": [cls.emulated_device()], "slow": [cls.emulated_device(2, "Slow-2", "16GiB")]})
+
+    @staticmethod
+    def pipeline():
+        """Two layers on the fast one, one on the slow: four micro-batches of two windows."""
+        return {"micro_batch_sequences": 2, "units": [unit("fast/gpu0", 0, 3), unit("slow/gpu0", 3, 5)],
+                "routes": [route([0, 1], 4)]}
+
+    def test_a_rehearsal_takes_its_profiles_time_and_is_marked_everywhere(self):
+        spec = self.spec("rehearsal", steps=12, allow_emulated=True, plan=self.pipeline())
+        watched = self.running.cli("submit", write_spec(self.running.path("rehearsal.yaml"), spec), "--watch").out
+        job_id = watched.split("\n")[0]
+        job = self.running.job(job_id)
+        self.assertEqual(job["state"], "JOB_STATE_DONE", job["state_reason"])
+        self.assertTrue(job["plan"]["emulated"])
+        steps = self.running.steps(job_id)
+        self.assertEqual([(step["step"], step["emulated"], step["loss"]) for step in steps],
+                         [(n, True, 0) for n in range(1, 13)])
+
+        # Four micro-batches of two layers are the least that a step takes; what else there is, the prediction knows.
+        measured, predicted = job["measured_step_seconds"], job["plan"]["predicted_step_seconds"]
+        print("step %.1f ms measured, %.1f ms predicted" % (1e3 * measured, 1e3 * predicted), flush=True)
+        self.assertGreaterEqual(measured, 4 * 2 * (FORWARD + BACKWARD))
+        self.assertLess(measured, 2 * predicted)
+        self.assertGreater(measured, predicted / 2)
+
+        for what, text in {
+            "watch": watched,
+            "status": self.running.cli("status", job_id).out,
+            "logs": self.running.cli("logs", job_id).out,
+            "plan": self.running.cli("plan", write_spec(self.running.path("again.yaml"), spec), "--explain").out,
+        }.items():
+            with self.subTest(view=what):
+                self.assertIn("EMULATED", text)
+        for command in (["status"], ["status", job_id], ["steps", job_id]):
+            text = self.running.cli(*command).out
+            self.assertIn("emulated", text)
+            self.assertNotIn("0.0000", text.replace("EMULATED", ""))
+        self.assertNotIn("loss 0", watched)
+
+    def test_nodes_and_plans_say_what_the_profiles_are_from(self):
+        spec = self.spec("planned", allow_emulated=True, constraints={"micro_batch_sizes": [2]})
+        report = self.running.json("plan", write_spec(self.running.path("planned.yaml"), spec))
+        self.assertEqual(len(report["profiles"]), 2)
+        self.assertTrue(all("Medley" in profile["provenance"] for profile in report["profiles"]))
+        answer = self.running.json("nodes")
+        devices = {node["name"]: node["devices"][0] for node in answer["nodes"]}
+        for name, kind, memory in (("fast", "Fast-1", 80), ("slow", "Slow-2", 16)):
+            self.assertTrue(devices[name]["emulated"])
+            self.assertEqual((devices[name]["backend"], devices[name]["variant"]), ("emulated", kind))
+            self.assertEqual(int(devices[name]["memory_bytes"]), memory << 30)
+            self.assertIn("emulated " + kind, devices[name]["kind"])
+        measured = {profile["device_kind"]: profile["measured_with"] for profile in answer["profiles"]}
+        self.assertEqual(measured[devices["fast"]["kind"]]["hardware"], "emulated Fast-1")
+        self.assertEqual(measured[devices["fast"]["kind"]]["device"], "fast/gpu0")
+        text = self.running.cli("nodes").out
+        for wanted in ("emulated", "Fast-1", "PROFILED", "fast/gpu0 on host"):
+            self.assertIn(wanted, text)
+
+    def test_the_profile_that_the_planner_gets_is_what_was_asked_for(self):
+        spec = self.spec("profiled", allow_emulated=True, constraints={"micro_batch_sizes": [2]})
+        self.running.json("plan", write_spec(self.running.path("profiled.yaml"), spec))
+        for profile in self.running.json("nodes")["profiles"]:
+            slowness = 2 if "Slow-2" in profile["device_kind"] else 1
+            times = next(times for times in profile["times"] if times["micro_batch_sequences"] == 2)
+            for name, wanted in (("layer_forward_seconds", FORWARD), ("layer_backward_seconds", BACKWARD)):
+                self.assertGreaterEqual(times[name], 0.99 * slowness * wanted)
+                self.assertLessEqual(times[name], 1.5 * slowness * wanted)  # this machine may be busy
+
+    def test_another_job_does_not_get_an_emulated_device(self):
+        pinned = write_spec(self.running.path("pinned.yaml"), self.spec("pinned", plan=self.pipeline()))
+        result = self.running.cli("submit", pinned, "--watch", check=False)
+        job = self.running.job(result.out.split("\n")[0])
+        self.assertEqual((job["state"], job["restarts"]), ("JOB_STATE_FAILED", 0))
+        refusal = "plan.units: fast/gpu0, slow/gpu0 are emulated and would compute nothing; a rehearsal says " \
+                  "allow_emulated: true"
+        self.assertEqual(job["state_reason"], refusal)
+        planned = self.running.cli("plan", pinned, check=False)
+        self.assertEqual((planned.status, planned.err), (2, "medley: %s\n" % refusal))
+
+        named = self.running.cli("plan", write_spec(self.running.path("named.yaml"), self.spec(
+            "named", constraints={"devices": ["fast/gpu0"]})), check=False)
+        self.assertIn("constraints.devices: fast/gpu0 is emulated", named.err)
+
+        any_device = self.spec("any")
+        planned = self.running.cli("plan", write_spec(self.running.path("any.yaml"), any_device), check=False)
+        self.assertIn("does not have allow_emulated: true", planned.err)
+        waiting = self.running.submit(any_device)
+        self.running.wait_for_job(waiting, "why it waits", lambda j: "a device that is not emulated" in j["state_reason"])
+        self.assertEqual(self.running.job(waiting)["state"], "JOB_STATE_QUEUED")
+        # It keeps no rehearsal waiting.
+        rehearsal = self.running.submit(self.spec("meanwhile", steps=6, allow_emulated=True, plan=self.pipeline()))
+        self.running.wait_for_state(rehearsal, "JOB_STATE_DONE")
+        self.running.cli("cancel", waiting)
+
+    def test_a_rehearsal_writes_no_checkpoints(self):
+        spec = self.spec("saves", allow_emulated=True, checkpoint={"directory": self.running.path("checkpoints")})
+        for command in ("submit", "plan"):
+            result = self.running.cli(command, write_spec(self.running.path("saves.yaml"), spec), check=False)
+            self.assertEqual(result.status, 2, result)
+            self.assertIn("checkpoint.directory", result.err)
+            self.assertIn("allow_emulated", result.err)
+
+    def test_real_devices_beside_emulated_ones_train_alone_or_rehearse_together(self):
+        mixed = self.new_cluster().start({"real": [cpu_device(cluster.cpu_variants()[0], core(0))],
+                                          "fake": [self.emulated_device()]})
+        job = mixed.wait_for_state(mixed.submit(self.spec("real", steps=5)), "JOB_STATE_DONE")
+        self.assertEqual([share["device"] for share in job["plan"]["devices"]], ["real/cpu0"])
+        self.assertFalse(job["plan"]["emulated"])
+        self.assertTrue(all(step["loss"] > 1 for step in mixed.steps(job["id"])))
+        plan = {"micro_batch_sequences": 2, "units": [unit("real/cpu0", 0, 2), unit("fake/gpu0", 2, 5)],
+                "routes": [route([0, 1], 4)]}
+        both = mixed.wait_for_state(mixed.submit(self.spec("both", steps=5, allow_emulated=True, plan=plan)),
+                                    "JOB_STATE_DONE")
+        self.assertTrue(both["plan"]["emulated"])
+        mixed.kill_all()
+
+    def test_a_profile_that_cannot_be_is_refused_with_its_line(self):
+        bad = write_file(self.running.path("bad.yaml"), "kind: X\nmemory: 80GiB\n")
+        for device, *wanted in (
+                ({"name": "gpu0", "backend": "emulated", "profile": bad}, "devices[0] (gpu0).profile", "bad.yaml:2:", "memory"),
+                ({"name": "gpu0", "backend": "emulated", "profile": "/nowhere.yaml"}, "/nowhere.yaml"),
+                ({"name": "gpu0", "backend": "emulated"}, "devices[0] (gpu0).profile", "is empty"),
+                ({**cpu_device("sse41"), "profile": bad}, "devices[0] (cpu0).profile", "emulated"),
+                ({"name": "cpu0", "backend": "cpu"}, "devices[0] (cpu0).memory_bytes", "not given")):
+            with self.subTest(wanted=wanted):
+                config = write_spec(self.running.path("agent.yaml"), {
+                    "name": "z", "coordinator_address": self.running.address, "devices": [device]})
+                result = cluster.run_command([cluster.program("medley-agent"), "--config", config])
+                self.assertEqual(result.status, 2, result)
+                for text in wanted:
+                    self.assertIn(text, result.err)
+
+
+if __name__ == "__main__":
+    cluster.main()
