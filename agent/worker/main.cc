@@ -1,4 +1,5 @@
-// medley-worker: one task on one device, started by medley-agent; and `generate`, which needs the same kernels.
+// medley-worker: one task on one device, started by medley-agent; and `generate` and `align`, which need the same
+// kernels.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -6,9 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <string>
 
 #include "agent/discovery/discovery.h"
+#include "agent/worker/align_commands.h"
 #include "agent/worker/generate.h"
 #include "agent/worker/serve.h"
 #include "agent/worker/task.h"
@@ -70,13 +73,16 @@ int main(int argc, char** argv) {
   generate->add_option("--temperature", flags.options.temperature, "0: always the likeliest")->capture_default_str();
   generate->add_option("--top-k", flags.options.top_k, "sample from so many; 0: from all")->capture_default_str();
   generate->add_option("--seed", flags.options.seed, "of the sampling")->capture_default_str();
+  std::function<absl::Status()> align;
+  medley::AddAlignCommands(app, align);
   CLI11_PARSE(app, argc, argv);
   if (run->parsed()) {
     const int status = medley::ServeOneTask(kChannelDescriptor);
     std::fflush(nullptr);
     _exit(status);  // threads of libraries may still be at it; nothing is left to save
   }
-  const absl::Status status = RunGenerate(flags);
-  if (!status.ok()) std::fprintf(stderr, "medley generate: %s\n", std::string(status.message()).c_str());
+  const absl::Status status = align ? align() : RunGenerate(flags);
+  const char* command = align ? "align" : "generate";
+  if (!status.ok()) std::fprintf(stderr, "medley %s: %s\n", command, std::string(status.message()).c_str());
   return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
 }

@@ -128,6 +128,7 @@ class TrainTask final : public WorkerTask {
                                      .micro_batch_sequences = setup_.plan.micro_batch_sequences,
                                      .slots = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).slots,
                                      .precision = spec.precision}));
+    if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
     if (!resume_from.empty()) {
       ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(resume_from));
       setup_.done_steps = manifest.step;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/device_under_test.h"
 
@@ -36,11 +37,16 @@ std::vector<int32_t> RandomIntegers(std::mt19937_64& random, int64_t count, int6
 Arena::Arena(Device& device)
     : device_(device), device_name_(&device == &ReferenceDevice() ? "reference" : DeviceUnderTestName()) {}
 
-void Arena::Judge(OpKind op, const void* args, const absl::Status& status) {
+void Arena::Judge(OpKind op, const void* args, const absl::Status& status,
+                  const CandidateOps::Choice& choice) {
   const auto find = [&](ExemptionKind kind) {
     return FindExemption(Exemptions(), device_name_, kind, op, args);
   };
-  const Judgement judgement = JudgeCall(find(ExemptionKind::kUnsupported), op, status);
+  const bool fell_back = choice.chosen != nullptr && !choice.objections.empty() &&
+                         absl::StartsWith(choice.chosen->name, "reference");
+  const Judgement judgement = JudgeCall(find(ExemptionKind::kUnsupported), op, status,
+                                        fell_back ? RunBy::kFallback : RunBy::kOwnKernels);
+  CAPTURE(choice.objections);
   if (judgement.verdict == Verdict::kWrong) FAIL(judgement.words);
   if (judgement.verdict == Verdict::kDeclined) {
     static std::set<std::string>& said = *new std::set<std::string>;

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/align/tolerance.h"
+#include "runtime/device/candidate_ops.h"
 #include "runtime/device/device.h"
 #include "runtime/device/uniform_ops.h"
 #include "tests/conformance/exemptions.h"
-#include "tests/conformance/tolerance.h"
 
 namespace medley {
 
@@ -30,11 +31,15 @@ class Arena {
  public:
   explicit Arena(Device& device);
 
-  // Runs the op that `args` are of. Fails the test on an error, and on an op that declines without being
-  // listed or is listed without declining (exemptions.h). Throws Declined.
+  // Runs the op that `args` are of. Fails the test on an error, and on an op that the device declines or
+  // leaves to the reference without being listed, or is listed without doing so (exemptions.h). Throws
+  // Declined.
   template <typename Args>
   void Run(const Args& args) {
-    Judge(KindOf(args), &args, RunOp(*device_.ops, args));
+    if (device_.candidates == nullptr) return Judge(KindOf(args), &args, RunOp(*device_.ops, args), {});
+    CandidateOps::Choice choice;
+    const absl::Status status = device_.candidates->SubmitAndTell(args, choice);
+    Judge(KindOf(args), &args, status, choice);
   }
 
   Ops& ops() { return *device_.ops; }
@@ -61,7 +66,7 @@ class Arena {
  private:
   Slice Place(const void* data, int64_t count, int64_t element_bytes);
   void Download(const Slice& from, void* to, int64_t bytes);
-  void Judge(OpKind op, const void* args, const absl::Status& status);
+  void Judge(OpKind op, const void* args, const absl::Status& status, const CandidateOps::Choice& choice);
 
   Device& device_;
   const std::string device_name_;

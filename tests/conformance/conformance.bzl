@@ -8,7 +8,13 @@ def ops_conformance_test(name, device, backends = "//kernels:backends"):
         srcs = ["device_under_test.cc"],
         hdrs = ["device_under_test.h"],
         local_defines = ["MEDLEY_DEVICE_UNDER_TEST='\"%s\"'" % device],
-        deps = [backends, "//kernels:backend_list", "//runtime/device:device", "//third_party:catch_main"],
+        deps = [
+            backends,
+            "//kernels:backend_list",
+            "//runtime/device:device",
+            "//runtime/device:device_name",
+            "//third_party:catch_main",
+        ],
     )
     native.cc_test(
         name = name,

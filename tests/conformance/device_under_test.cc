@@ -2,43 +2,33 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <iostream>
 
 #include "kernels/backends.h"
+#include "runtime/device/device_name.h"
 
 namespace medley {
 namespace {
 
 constexpr Bytes kMemoryLimit = MiB(512);
 
-// "backend", "backend:variant", and either with "/cores" at the end: on the first so many cores. Without, the
-// device is not told of cores.
-DeviceDescription Parse(const std::string& name) {
-  DeviceDescription description{.name = "device-under-test", .memory_limit = kMemoryLimit};
-  const size_t slash = std::min(name.find('/'), name.size()), colon = std::min(name.find(':'), slash);
-  description.backend = name.substr(0, colon);
-  if (colon < slash) description.variant = name.substr(colon + 1, slash - colon - 1);
-  const int cores = slash < name.size() ? std::stoi(name.substr(slash + 1)) : 0;
-  for (int core = 0; core < cores; ++core) description.cores.push_back(core);
-  return description;
-}
-
 absl::StatusOr<Device> Open(const std::string& name) {
-  const DeviceDescription description = Parse(name);
+  absl::StatusOr<DeviceDescription> description = ParseDeviceName(name);
+  if (!description.ok()) return description.status();
+  description->memory_limit = kMemoryLimit;
   const int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
-  if (static_cast<int64_t>(description.cores.size()) > cores) {
+  if (static_cast<int64_t>(description->cores.size()) > cores) {
     return absl::UnavailableError("this machine has " + std::to_string(cores) + " cores");
   }
   for (const Backend& backend : AllBackends()) {
-    if (backend.name != description.backend) continue;
-    absl::StatusOr<Device> device = backend.open(description);
+    if (backend.name != description->backend) continue;
+    absl::StatusOr<Device> device = backend.open(*description);
     // What `objection` promises without side effects, `open` must keep.
-    CHECK(device.ok() == backend.objection(description).empty());
+    CHECK(device.ok() == backend.objection(*description).empty());
     return device;
   }
-  return absl::NotFoundError("no backend is named " + description.backend);
+  return absl::NotFoundError("no backend is named " + description->backend);
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+// The reference itself: its forward ops against what can be worked out by hand.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "tests/conformance/arena.h"
+#include "tests/conformance/device_under_test.h"
+
+namespace medley {
+namespace {
+
+TEST_CASE("forward ops give what can be worked out by hand") {
+  Arena arena(ReferenceDevice());
+  const Slice c = arena.Output(4);
+  arena.Run(MatmulArgs{.a = arena.Input(Values{1, 2, 3, 4, 5, 6}),
+                       .b = arena.Input(Values{1, 2, 3, 4, 5, 6}),
+                       .c = c,
+                       .m = 2,
+                       .n = 2,
+                       .k = 3,
+                       .bias = arena.Input(Values{10, 20})});
+  CHECK(arena.Read(c) == Values{32, 48, 59, 84});
+  const Slice y = arena.Output(2), mean = arena.Output(1), rstd = arena.Output(1);
+  arena.Run(LayerNormForwardArgs{.x = arena.Input(Values{1, 5}),
+                                 .gamma = arena.Input(Values{2, 3}),
+                                 .beta = arena.Input(Values{1, 1}),
+                                 .y = y,
+                                 .mean = mean,
+                                 .rstd = rstd,
+                                 .rows = 1,
+                                 .columns = 2,
+                                 .epsilon = 0});
+  CHECK(arena.Read(y) == Values{-1, 4});
+  CHECK(arena.Read(mean) == Values{3});
+  CHECK(arena.Read(rstd) == Values{0.5f});
+  const Slice gelu = arena.Output(2);
+  arena.Run(GeluForwardArgs{arena.Input(Values{0, 1}), gelu, 2});
+  CHECK(arena.Read(gelu)[0] == 0.0f);
+  CHECK(arena.Read(gelu)[1] == Approx(0.8411920f));
+  // Equal scores: each position averages the values up to its own.
+  const Slice out = arena.Output(3), log_sum_exp = arena.Output(3);
+  arena.Run(
+      AttentionForwardArgs{arena.Input(Values{0, 1, 3, 0, 2, 5, 0, 3, 10}), out, log_sum_exp, 1, 3, 1, 1, 1});
+  CHECK(arena.Read(out) == Values{3, 4, 6});
+  CHECK(arena.Read(log_sum_exp)[2] == Approx(std::log(3.0)));
+  const Slice loss = arena.Scalar(1);
+  arena.Run(HeadLossArgs{.x = arena.Input(Values{0}),
+                         .weight = arena.Input(Values{1, 2, 3, 4}),
+                         .targets = arena.Input(std::vector<int32_t>{2}),
+                         .loss_sum = loss,
+                         .rows = 1,
+                         .columns = 1,
+                         .vocabulary = 4});
+  CHECK(arena.ReadScalar(loss) == Approx(1 + std::log(4.0)));
+  // One step from m = v = 0: the corrections undo 1 - beta, so p moves by lr * (sign(g) + decay * p).
+  const Slice p = arena.Input(Values{2});
+  const std::vector<AdamWRange> range = {{0, 1, 0.25f}};
+  arena.Run(AdamWArgs{.parameter = p,
+                      .gradient = arena.Input(Values{-8}),
+                      .m = arena.Input(Values{0}),
+                      .v = arena.Input(Values{0}),
+                      .ranges = range,
+                      .learning_rate = 0.5f,
+                      .gradient_scale = 0.5f});
+  CHECK(arena.Read(p)[0] == Approx(2 - 0.5 * (-1 + 0.5)));
+  arena.Check();
+}
+
+TEST_CASE("Llama's ops give what can be worked out by hand") {
+  Arena arena(ReferenceDevice());
+  const Slice y = arena.Output(2), rstd = arena.Output(1);
+  arena.Run(RmsNormForwardArgs{.x = arena.Input(Values{1, 7}),
+                               .gamma = arena.Input(Values{2, 3}),
+                               .y = y,
+                               .rstd = rstd,
+                               .rows = 1,
+                               .columns = 2,
+                               .epsilon = 0});
+  CHECK(arena.Read(rstd)[0] == Approx(0.2));
+  CHECK(arena.Read(y)[0] == Approx(0.4));
+  CHECK(arena.Read(y)[1] == Approx(4.2));
+  const Slice swiglu = arena.Output(2);
+  arena.Run(SwiGluForwardArgs{arena.Input(Values{0, 1, 5, 2}), swiglu, 1, 2});
+  CHECK(arena.Read(swiglu)[0] == 0.0f);
+  CHECK(arena.Read(swiglu)[1] == Approx(1.4621172f));
+  // The second position by a quarter turn: of (1, 2, 3, 4) the pairs are (1, 3) and (2, 4).
+  const Slice turned = arena.Input(Values{1, 2, 3, 4, 1, 2, 3, 4});
+  arena.Run(RotaryArgs{.x = turned,
+                       .cosine = arena.Input(Values{1, 1, 0, 0}),
+                       .sine = arena.Input(Values{0, 0, 1, 1}),
+                       .batch = 1,
+                       .sequence = 2,
+                       .rotated_heads = 1,
+                       .row_heads = 1,
+                       .head_size = 4});
+  CHECK(arena.Read(turned) == Values{1, 2, 3, 4, -3, -4, 1, 2});
+  // Two query heads at one position share the one value.
+  const Slice out = arena.Output(2);
+  arena.Run(AttentionForwardArgs{arena.Input(Values{5, -5, 1, 9}), out, arena.Output(2), 1, 1, 2, 1, 1});
+  CHECK(arena.Read(out) == Values{9, 9});
+  const Slice scaled = arena.Input(Values{3, -1}), narrow = arena.Output(2, Dtype::kBf16);
+  arena.Run(ScaleArgs{scaled, 2, 0.5f});
+  CHECK(arena.Read(scaled) == Values{1.5f, -0.5f});
+  arena.Run(CastArgs{scaled, narrow, 2, Dtype::kF32, Dtype::kBf16});
+  CHECK(arena.ReadBytes(narrow, Dtype::kBf16) == Values{0xc0, 0x3f, 0x00, 0xbf});
+  arena.Check();
+}
+
+}  // namespace
+}  // namespace medley
