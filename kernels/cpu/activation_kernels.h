@@ -10,11 +10,26 @@ constexpr float kGeluScale = 0.7978845608028654f;  // sqrt(2 / pi)
 constexpr float kGeluCubic = 0.044715f;
 
 // x (1 + tanh(u)) / 2 is x / (1 + e^-2u): no cancellation for any x.
+inline Floats Gelu(Floats v) {
+  const Floats minus_2u = v * (-2.0f * kGeluScale) * (1.0f + kGeluCubic * v * v);
+  return v / (1.0f + Exp(minus_2u));
+}
+
 void GeluForward(const float* x, float* y, int64_t count) {
-  MapUnary(x, y, count, [](Floats v) {
-    const Floats minus_2u = v * (-2.0f * kGeluScale) * (1.0f + kGeluCubic * v * v);
-    return v / (1.0f + Exp(minus_2u));
-  });
+  MapUnary(x, y, count, [](Floats v) { return Gelu(v); });
+}
+
+void AddThenGelu(float* x, const float* added, float* y, int64_t count) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const Floats sum = Load(x + i) + Load(added + i);
+    Store(x + i, sum);
+    Store(y + i, Gelu(sum));
+  }
+  if (i == count) return;
+  const Floats sum = LoadPart(x + i, count - i, 0.0f) + LoadPart(added + i, count - i, 0.0f);
+  StorePart(x + i, sum, count - i);
+  StorePart(y + i, Gelu(sum), count - i);
 }
 
 void GeluBackward(const float* x, const float* dy, float* dx, int64_t count) {

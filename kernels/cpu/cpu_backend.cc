@@ -9,8 +9,11 @@
 #include "kernels/cpu/cpu_variant.h"
 #include "kernels/host/core_binding.h"
 #include "kernels/host/host_queue.h"
+#include "kernels/host/processor_name.h"
+#include "kernels/reference/reference_ops.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/candidate_ops.h"
 
 namespace medley {
 namespace {
@@ -73,6 +76,12 @@ absl::Status Become(CpuVariant variant, const std::vector<int>& cores) {
   return absl::OkStatus();
 }
 
+// "oneDNN 2.6.3 up to avx512"
+std::string OneDnnVersion(CpuVariant variant) {
+  const dnnl_version_t& version = *dnnl_version();
+  return absl::StrCat("oneDNN ", version.major, ".", version.minor, ".", version.patch, " up to ", NameOf(variant));
+}
+
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
   const std::optional<CpuVariant> variant = ParseCpuVariant(description.variant);
   if (!variant.has_value()) return absl::InvalidArgumentError(UnknownVariant(description.variant));
@@ -88,9 +97,15 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
       absl::StrCat("cpu-", description.variant, " (", threads, threads == 1 ? " core)" : " cores)"),
       description.memory_limit);
   Device device;
+  device.provenance = {.hardware = ProcessorName(), .driver = "", .libraries = {OneDnnVersion(*variant)}};
   device.computes_bf16 = *variant == CpuVariant::kAmx;
-  device.ops = std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
-                                        device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32);
+  auto ops = std::make_unique<CandidateOps>();
+  ops->Append("oneDNN and vector loops",
+              std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
+                                       device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
+  ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
+  device.candidates = ops.get();
+  device.ops = std::move(ops);
   device.queue = std::move(queue);
   return device;
 }

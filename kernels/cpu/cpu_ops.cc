@@ -38,42 +38,58 @@ absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
   }
 }
 
+// Without an epilogue, or with GELU's gradient, the rows of c begin as the bias and the product is added: no
+// pass over c after it. GELU is a pass anyway and takes the bias along.
 absl::Status CpuOps::Matmul(const MatmulArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   return Run("Matmul", [&] {
-    float* pre_activation = HostPointer<float>(args.pre_activation);
-    float* c = args.epilogue == Epilogue::kGelu ? pre_activation : HostPointer<float>(args.c);
+    const bool gelu = args.epilogue == Epilogue::kGelu;
+    float* product = HostPointer<float>(gelu ? args.pre_activation : args.c);
     const float* bias = HostPointer<float>(args.bias);
-    Product product{.m = args.m, .n = args.n, .k = args.k, .c = c, .c_stride = args.n, .store = args.store};
-    product.a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k,
-                 args.transpose_a};
-    product.b = {HostPointer<float>(args.b), args.transpose_b == Transpose::kYes ? args.k : args.n,
-                 args.transpose_b};
-    if (bias != nullptr) {
-      // The rows of c begin as the bias and the product is added: no pass over c after it.
-      const bool add = args.store == Store::kAdd;
-#pragma omp parallel for schedule(static) if (args.m * args.n > kChunkElements)
-      for (int64_t i = 0; i < args.m; ++i) {
-        float* row = c + i * args.n;
-        if (add) {
-          kernels_.add(row, bias, row, args.n);
-        } else {
-          std::copy_n(bias, args.n, row);
-        }
-      }
-      product.store = Store::kAdd;
-    }
-    gemm_.Multiply(product, args.precision, args.b_constness);
-    if (args.epilogue == Epilogue::kNone) return;
-    float* out = HostPointer<float>(args.c);
-    ForEachChunk(args.m * args.n, [&](int64_t first, int64_t count) {
-      if (args.epilogue == Epilogue::kGelu) {
-        kernels_.gelu_forward(pre_activation + first, out + first, count);
-      } else {
-        kernels_.gelu_backward(pre_activation + first, out + first, out + first, count);
-      }
-    });
+    const bool begins_as_bias = bias != nullptr && !gelu;
+    if (begins_as_bias) BeginAsBias(args, bias, product);
+    gemm_.Multiply({.m = args.m,
+                    .n = args.n,
+                    .k = args.k,
+                    .a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k,
+                          args.transpose_a},
+                    .b = {HostPointer<float>(args.b), args.transpose_b == Transpose::kYes ? args.k : args.n,
+                          args.transpose_b},
+                    .c = product,
+                    .c_stride = args.n,
+                    .store = begins_as_bias ? Store::kAdd : args.store},
+                   args.precision, args.b_constness);
+    if (args.epilogue != Epilogue::kNone) ApplyEpilogue(args, bias);
   });
+}
+
+void CpuOps::BeginAsBias(const MatmulArgs& args, const float* bias, float* c) {
+#pragma omp parallel for schedule(static) if (args.m * args.n > kChunkElements)
+  for (int64_t i = 0; i < args.m; ++i) {
+    float* row = c + i * args.n;
+    if (args.store == Store::kAdd) {
+      kernels_.add(row, bias, row, args.n);
+    } else {
+      std::copy_n(bias, args.n, row);
+    }
+  }
+}
+
+void CpuOps::ApplyEpilogue(const MatmulArgs& args, const float* bias) {
+  float* pre_activation = HostPointer<float>(args.pre_activation);
+  float* c = HostPointer<float>(args.c);
+#pragma omp parallel for schedule(static) if (args.m * args.n > kChunkElements)
+  for (int64_t i = 0; i < args.m; ++i) {
+    float* before = pre_activation + i * args.n;
+    float* row = c + i * args.n;
+    if (args.epilogue == Epilogue::kGeluGradient) {
+      kernels_.gelu_backward(before, row, row, args.n);
+    } else if (bias != nullptr) {
+      kernels_.add_then_gelu(before, bias, row, args.n);
+    } else {
+      kernels_.gelu_forward(before, row, args.n);
+    }
+  }
 }
 
 }  // namespace medley

@@ -36,6 +36,9 @@ class CpuOps final : public Ops {
   // oneDNN) poisons the queue and is returned.
   absl::Status Run(const char* op, const std::function<void()>& work);
 
+  void BeginAsBias(const MatmulArgs& args, const float* bias, float* c);
+  void ApplyEpilogue(const MatmulArgs& args, const float* bias);
+
   HostQueue& queue_;
   const VectorKernels& kernels_;
   const std::vector<int> cores_;

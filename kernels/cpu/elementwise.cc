@@ -7,7 +7,6 @@
 #include "kernels/cpu/accept.h"
 
 namespace medley {
-
 absl::Status CpuOps::Add(const AddArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   const float* a = HostPointer<float>(args.a);

@@ -122,6 +122,7 @@ void Rotary(float* x, const float* cosine, const float* sine, int64_t heads, int
 
 const VectorKernels MEDLEY_VECTOR_KERNELS = {
     .gelu_forward = GeluForward,
+    .add_then_gelu = AddThenGelu,
     .gelu_backward = GeluBackward,
     .swiglu_forward = SwiGluForward,
     .swiglu_backward = SwiGluBackward,

@@ -10,6 +10,8 @@ struct AdamWStep;
 // its instruction set alone. Where a sum runs over a row, its order is fixed.
 struct VectorKernels {
   void (*gelu_forward)(const float* x, float* y, int64_t count);
+  // x += added; y = gelu(x).
+  void (*add_then_gelu)(float* x, const float* added, float* y, int64_t count);
   void (*gelu_backward)(const float* x, const float* dy, float* dx, int64_t count);
 
   // Each row of x (and dx) is `columns` gates, then as many ups. dx may be x.

@@ -10,13 +10,13 @@
 namespace medley {
 namespace {
 
-// CLBlast sums all products of an element one after another in f32. A longer sum would drift by more than its terms'
-// rounding, so it is cut.
+// CLBlast sums all products of an element one after another in f32. A longer sum would drift by more than its
+// terms' rounding, so it is cut.
 constexpr int64_t kLongestSum = 2048;
 
 struct Operand {
   CLBlastTranspose transpose;
-  int64_t stride;         // from one stored row to the next
+  int64_t stride;          // from one stored row to the next
   int64_t depth_elements;  // from one depth to the next
 };
 
@@ -33,7 +33,8 @@ Operand OperandB(const MatmulArgs& args) {
 
 absl::Status ClblastOps::Matmul(const MatmulArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  if (args.m == 0 || args.n == 0 || args.k == 0) return absl::UnimplementedError("CLBlast takes no size of zero");
+  if (args.m == 0 || args.n == 0 || args.k == 0)
+    return absl::UnimplementedError("CLBlast takes no size of zero");
   RETURN_IF_ERROR(queue_.error());
   for (int64_t first = 0; first < args.k; first += kLongestSum) RETURN_IF_ERROR(AddPart(args, first));
   return FinishMatmul(launcher_, args);
@@ -48,11 +49,11 @@ absl::Status ClblastOps::AddPart(const MatmulArgs& args, int64_t first) {
   const CLBlastStatusCode code = clblast_.CLBlastSgemm(
       CLBlastLayoutRowMajor, a.transpose, b.transpose, args.m, args.n, depth, 1.0f,
       OpenClQueue::MemoryOf(*args.a.buffer), args.a.offset_bytes / 4 + first * a.depth_elements, a.stride,
-      OpenClQueue::MemoryOf(*args.b.buffer), args.b.offset_bytes / 4 + first * b.depth_elements, b.stride, keep,
-      OpenClQueue::MemoryOf(*args.c.buffer), args.c.offset_bytes / 4, args.n, &queue, nullptr);
+      OpenClQueue::MemoryOf(*args.b.buffer), args.b.offset_bytes / 4 + first * b.depth_elements, b.stride,
+      keep, OpenClQueue::MemoryOf(*args.c.buffer), args.c.offset_bytes / 4, args.n, &queue, nullptr);
   if (code == CLBlastSuccess) return absl::OkStatus();
-  return queue_.Poison(absl::InternalError(
-      absl::StrCat(queue_.name(), ": CLBlast's sgemm of ", args.m, " x ", args.n, " x ", depth, ": status ", code)));
+  return queue_.Poison(absl::InternalError(absl::StrCat(queue_.name(), ": CLBlast's sgemm of ", args.m, " x ",
+                                                        args.n, " x ", depth, ": status ", code)));
 }
 
 }  // namespace medley

@@ -5,8 +5,8 @@
 
 namespace medley {
 
-// Matmul by CLBlast, in f32 whatever the precision; bias and epilogue follow by a portable kernel. Declines everything
-// else, and a matmul with a size of zero.
+// Matmul by CLBlast, in f32 whatever the precision; bias and epilogue follow by a portable kernel. Declines
+// everything else, and a matmul with a size of zero.
 class ClblastOps final : public DecliningOps {
  public:
   // `launcher` submits to `queue`; both outlive the ops.

@@ -36,7 +36,8 @@ absl::StatusOr<OpenClDevice> Find(const DeviceDescription& description) {
   ASSIGN_OR_RETURN(const OpenClLibrary* opencl, LoadOpenCl());
   const std::vector<OpenClDevice> devices = ListOpenClDevices(*opencl);
   if (devices.empty()) {
-    return absl::UnavailableError("no OpenCL device on this machine: the OpenCL library finds no driver with one");
+    return absl::UnavailableError(
+        "no OpenCL device on this machine: the OpenCL library finds no driver with one");
   }
   ASSIGN_OR_RETURN(const OpenClDevice* chosen, ChooseOpenClDevice(devices, description.variant));
   if (chosen->kind == OpenClKind::kCpu) {
@@ -44,7 +45,8 @@ absl::StatusOr<OpenClDevice> Find(const DeviceDescription& description) {
       return absl::InvalidArgumentError(cores);
     }
   }
-  if (std::string lacks = OpenClDeviceObjection(*chosen); !lacks.empty()) return absl::UnavailableError(lacks);
+  if (std::string lacks = OpenClDeviceObjection(*chosen); !lacks.empty())
+    return absl::UnavailableError(lacks);
   return *chosen;
 }
 
@@ -52,8 +54,8 @@ std::string Objection(const DeviceDescription& description) {
   return std::string(Find(description).status().message());
 }
 
-// PoCL, the OpenCL of processors, reads how many threads to start when it is first asked for devices; the name of the
-// variable is another one from version 5 on.
+// PoCL, the OpenCL of processors, reads how many threads to start when it is first asked for devices; the
+// name of the variable is another one from version 5 on.
 void LimitThreadsOfDrivers(size_t cores) {
   for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"}) {
     setenv(variable, absl::StrCat(cores).c_str(), 1);
@@ -89,7 +91,8 @@ std::vector<DeviceDescription> FindDevices() {
   const auto opencl = LoadOpenCl();
   if (!opencl.ok()) return descriptions;
   for (const OpenClDevice& device : ListOpenClDevices(**opencl)) {
-    if (device.kind != OpenClKind::kGpu || device.vendor_id == kNvidia || !OpenClDeviceObjection(device).empty()) {
+    if (device.kind != OpenClKind::kGpu || device.vendor_id == kNvidia ||
+        !OpenClDeviceObjection(device).empty()) {
       continue;
     }
     descriptions.push_back({.name = absl::StrCat("opencl", descriptions.size()),

@@ -10,7 +10,8 @@
 namespace medley {
 namespace {
 
-// What the kernels of kernels/portable/source ask for: groups of this many work-items, and the tiles of attention.
+// What the kernels of kernels/portable/source ask for: groups of this many work-items, and the tiles of
+// attention.
 constexpr int64_t kGroupItems = 256;
 constexpr Bytes kGroupMemory = KiB(31);
 
@@ -51,7 +52,8 @@ OpenClDevice Describe(const OpenClLibrary& opencl, cl_platform_id platform, cl_d
   device.has_f64 = Number<cl_device_fp_config>(opencl, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
   constexpr cl_device_fp_config kExact =
       CL_FP_ROUND_TO_NEAREST | CL_FP_DENORM | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
-  device.has_exact_f32 = (Number<cl_device_fp_config>(opencl, id, CL_DEVICE_SINGLE_FP_CONFIG) & kExact) == kExact;
+  device.has_exact_f32 =
+      (Number<cl_device_fp_config>(opencl, id, CL_DEVICE_SINGLE_FP_CONFIG) & kExact) == kExact;
   return device;
 }
 
@@ -92,17 +94,20 @@ absl::StatusOr<const OpenClDevice*> ChooseOpenClDevice(absl::Span<const OpenClDe
   }
   const std::pair<std::string, std::string> halves = absl::StrSplit(variant, absl::MaxSplits(':', 1));
   int platform = 0, index = 0;
-  const bool is_position = absl::SimpleAtoi(halves.first, &platform) && absl::SimpleAtoi(halves.second, &index);
+  const bool is_position =
+      absl::SimpleAtoi(halves.first, &platform) && absl::SimpleAtoi(halves.second, &index);
   for (const OpenClDevice& device : devices) {
-    if (!is_position && absl::StrContains(absl::AsciiStrToLower(device.name), absl::AsciiStrToLower(variant))) {
+    if (!is_position &&
+        absl::StrContains(absl::AsciiStrToLower(device.name), absl::AsciiStrToLower(variant))) {
       return &device;
     }
   }
   const std::string existing = absl::StrJoin(devices, ", ", [](std::string* out, const OpenClDevice& device) {
     absl::StrAppend(out, PositionOf(device), " ", device.title());
   });
-  return absl::InvalidArgumentError(absl::StrCat("variant \"", variant, "\" is no OpenCL device; there ",
-                                                 devices.empty() ? "is none" : absl::StrCat("are: ", existing)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("variant \"", variant, "\" is no OpenCL device; there ",
+                   devices.empty() ? "is none" : absl::StrCat("are: ", existing)));
 }
 
 std::string OpenClDeviceObjection(const OpenClDevice& device) {

@@ -18,7 +18,7 @@ struct OpenClDevice {
   int platform_index = 0, device_index = 0;  // in the order in which the library lists them
   std::string name, platform_name, driver_version, device_version;
   OpenClKind kind = OpenClKind::kOther;
-  uint32_t vendor_id = 0;     // of the PCI list
+  uint32_t vendor_id = 0;  // of the PCI list
   Bytes memory, largest_buffer, group_memory;
   int64_t largest_group = 0;  // work-items
   // PoCL keeps compiled kernels itself, and takes minutes to put all of them into one binary.
@@ -33,9 +33,9 @@ struct OpenClDevice {
 // All devices of all platforms, in the library's order; none if there is no platform.
 std::vector<OpenClDevice> ListOpenClDevices(const OpenClLibrary& opencl);
 
-// The device that `variant` names: the first if it is empty, otherwise "PLATFORM:DEVICE", two indexes, or a part of the
-// device's name, upper and lower case alike; of several that match, the first. Points into `devices`. Pure.
-// InvalidArgument: none; the message lists those that exist.
+// The device that `variant` names: the first if it is empty, otherwise "PLATFORM:DEVICE", two indexes, or a
+// part of the device's name, upper and lower case alike; of several that match, the first. Points into
+// `devices`. Pure. InvalidArgument: none; the message lists those that exist.
 absl::StatusOr<const OpenClDevice*> ChooseOpenClDevice(absl::Span<const OpenClDevice> devices,
                                                        const std::string& variant);
 

@@ -28,7 +28,8 @@ struct ArgumentSetter {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<OpenClLauncher>> OpenClLauncher::Create(OpenClQueue& queue, const ProgramCache& cache) {
+absl::StatusOr<std::unique_ptr<OpenClLauncher>> OpenClLauncher::Create(OpenClQueue& queue,
+                                                                       const ProgramCache& cache) {
   ASSIGN_OR_RETURN(const OpenClProgram built, BuildOpenClProgram(queue, PortableSource(), cache));
   return std::unique_ptr<OpenClLauncher>(new OpenClLauncher(queue, built.program));
 }
@@ -39,7 +40,8 @@ OpenClLauncher::~OpenClLauncher() {
 }
 
 absl::StatusOr<cl_kernel> OpenClLauncher::Find(const char* kernel) {
-  if (const auto found = kernels_.find(absl::string_view(kernel)); found != kernels_.end()) return found->second;
+  if (const auto found = kernels_.find(absl::string_view(kernel)); found != kernels_.end())
+    return found->second;
   cl_int code = CL_SUCCESS;
   cl_kernel created = queue_.opencl().clCreateKernel(program_, kernel, &code);
   RETURN_IF_ERROR(OpenClStatus(code, absl::StrCat(queue_.name(), ": looking for kernel ", kernel)));
@@ -56,13 +58,14 @@ absl::Status OpenClLauncher::Launch(const char* kernel, const LaunchShape& shape
   ArgumentSetter set{queue_.opencl(), *found};
   for (const KernelArgument& argument : arguments) std::visit(set, argument);
   if (set.code != CL_SUCCESS) {
-    return queue_.Poison(OpenClStatus(set.code, absl::StrCat(queue_.name(), ": arguments of kernel ", kernel)));
+    return queue_.Poison(
+        OpenClStatus(set.code, absl::StrCat(queue_.name(), ": arguments of kernel ", kernel)));
   }
   const size_t group_size[3] = {static_cast<size_t>(shape.group_size), 1, 1};
   size_t items[3];
   for (int i = 0; i < 3; ++i) items[i] = static_cast<size_t>(shape.groups[i]) * group_size[i];
-  const cl_int code = queue_.opencl().clEnqueueNDRangeKernel(queue_.handle(), *found, 3, nullptr, items, group_size, 0,
-                                                             nullptr, nullptr);
+  const cl_int code = queue_.opencl().clEnqueueNDRangeKernel(queue_.handle(), *found, 3, nullptr, items,
+                                                             group_size, 0, nullptr, nullptr);
   if (code == CL_SUCCESS) return absl::OkStatus();
   return queue_.Poison(OpenClStatus(code, absl::StrCat(queue_.name(), ": kernel ", kernel)));
 }

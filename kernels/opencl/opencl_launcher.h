@@ -13,8 +13,10 @@ namespace medley {
 // Runs the portable kernels on an OpenClQueue. What the driver refuses poisons the queue.
 class OpenClLauncher final : public KernelLauncher {
  public:
-  // Compiles the kernels, or takes them from `cache`. `queue` outlives the launcher. Errors: of BuildOpenClProgram.
-  static absl::StatusOr<std::unique_ptr<OpenClLauncher>> Create(OpenClQueue& queue, const ProgramCache& cache);
+  // Compiles the kernels, or takes them from `cache`. `queue` outlives the launcher. Errors: of
+  // BuildOpenClProgram.
+  static absl::StatusOr<std::unique_ptr<OpenClLauncher>> Create(OpenClQueue& queue,
+                                                                const ProgramCache& cache);
   ~OpenClLauncher() override;
 
   absl::Status Launch(const char* kernel, const LaunchShape& shape,

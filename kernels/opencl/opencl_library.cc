@@ -9,7 +9,8 @@ namespace {
 
 absl::StatusOr<void*> Open(const char* name) {
   void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return absl::UnavailableError(absl::StrCat("no ", name, " on this machine: ", dlerror()));
+  if (library == nullptr)
+    return absl::UnavailableError(absl::StrCat("no ", name, " on this machine: ", dlerror()));
   return library;
 }
 
@@ -43,7 +44,8 @@ absl::StatusOr<const ClblastLibrary*> OpenClblast() {
 std::string NameOf(cl_int code) {
   switch (code) {
 #define MEDLEY_CODE_NAME(name) \
-  case name: return #name;
+  case name:                   \
+    return #name;
     MEDLEY_CODE_NAME(CL_DEVICE_NOT_FOUND)
     MEDLEY_CODE_NAME(CL_DEVICE_NOT_AVAILABLE)
     MEDLEY_CODE_NAME(CL_COMPILER_NOT_AVAILABLE)
@@ -67,14 +69,16 @@ std::string NameOf(cl_int code) {
     MEDLEY_CODE_NAME(CL_INVALID_CONTEXT)
     MEDLEY_CODE_NAME(CL_PLATFORM_NOT_FOUND_KHR)
 #undef MEDLEY_CODE_NAME
-    default: return "OpenCL error";
+    default:
+      return "OpenCL error";
   }
 }
 
 }  // namespace
 
 absl::StatusOr<const OpenClLibrary*> LoadOpenCl() {
-  static const absl::StatusOr<const OpenClLibrary*>& library = *new absl::StatusOr<const OpenClLibrary*>(OpenOpenCl());
+  static const absl::StatusOr<const OpenClLibrary*>& library =
+      *new absl::StatusOr<const OpenClLibrary*>(OpenOpenCl());
   return library;
 }
 
@@ -91,8 +95,10 @@ absl::Status OpenClStatus(cl_int code, const std::string& doing) {
     case CL_MEM_OBJECT_ALLOCATION_FAILURE:
     case CL_OUT_OF_RESOURCES:
     case CL_OUT_OF_HOST_MEMORY:
-    case CL_INVALID_BUFFER_SIZE: return absl::ResourceExhaustedError(message);
-    default: return absl::InternalError(message);
+    case CL_INVALID_BUFFER_SIZE:
+      return absl::ResourceExhaustedError(message);
+    default:
+      return absl::InternalError(message);
   }
 }
 

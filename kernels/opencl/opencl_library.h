@@ -58,8 +58,8 @@ struct ClblastLibrary {
 absl::StatusOr<const OpenClLibrary*> LoadOpenCl();
 absl::StatusOr<const ClblastLibrary*> LoadClblast();
 
-// `code` as an error: "`doing`: CL_OUT_OF_RESOURCES (-5)". ResourceExhausted if it speaks of memory, otherwise Internal. OK
-// for CL_SUCCESS.
+// `code` as an error: "`doing`: CL_OUT_OF_RESOURCES (-5)". ResourceExhausted if it speaks of memory,
+// otherwise Internal. OK for CL_SUCCESS.
 absl::Status OpenClStatus(cl_int code, const std::string& doing);
 
 }  // namespace medley

@@ -14,7 +14,8 @@ std::string BuildLog(const OpenClQueue& queue, cl_program program) {
   size_t size = 0;
   queue.opencl().clGetProgramBuildInfo(program, queue.device().id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
   std::string log(size, '\0');
-  queue.opencl().clGetProgramBuildInfo(program, queue.device().id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  queue.opencl().clGetProgramBuildInfo(program, queue.device().id, CL_PROGRAM_BUILD_LOG, size, log.data(),
+                                       nullptr);
   return log.substr(0, log.find('\0'));
 }
 
@@ -54,12 +55,14 @@ absl::StatusOr<cl_program> BuildFromSource(const OpenClQueue& queue, absl::strin
 // Empty if the driver does not give it.
 std::vector<uint8_t> BinaryOf(const OpenClQueue& queue, cl_program program) {
   size_t size = 0;
-  if (queue.opencl().clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, nullptr) != CL_SUCCESS) {
+  if (queue.opencl().clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof(size), &size, nullptr) !=
+      CL_SUCCESS) {
     return {};
   }
   std::vector<uint8_t> binary(size);
   unsigned char* bytes = binary.data();
-  if (queue.opencl().clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, nullptr) != CL_SUCCESS) {
+  if (queue.opencl().clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof(bytes), &bytes, nullptr) !=
+      CL_SUCCESS) {
     return {};
   }
   return binary;

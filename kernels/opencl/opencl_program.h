@@ -15,9 +15,9 @@ struct OpenClProgram {
   ProgramOrigin origin = ProgramOrigin::kSource;
 };
 
-// `source` compiled for the queue's device, from the cache if it holds a program of the same source, device and driver
-// that the driver still takes; otherwise the cache is given the new one. A driver that keeps programs has no use for it.
-// Internal: the driver's compiler refuses the source, with its log.
+// `source` compiled for the queue's device, from the cache if it holds a program of the same source, device
+// and driver that the driver still takes; otherwise the cache is given the new one. A driver that keeps
+// programs has no use for it. Internal: the driver's compiler refuses the source, with its log.
 absl::StatusOr<OpenClProgram> BuildOpenClProgram(const OpenClQueue& queue, absl::string_view source,
                                                  const ProgramCache& cache);
 

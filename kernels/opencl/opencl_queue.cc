@@ -85,9 +85,10 @@ absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::AllocateScratch(Bytes size)
 absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size, Bytes counted) {
   RETURN_IF_ERROR(error());
   const auto failed = [&](cl_int code) {
-    return OpenClStatus(code, absl::StrCat(name(), ": ", FormatBytes(size), " (", size.value, " B) requested, ",
-                                           FormatBytes(allocated()), " in use of a limit of ", FormatBytes(limit_),
-                                           ", one buffer at most ", FormatBytes(device_.largest_buffer)));
+    return OpenClStatus(code,
+                        absl::StrCat(name(), ": ", FormatBytes(size), " (", size.value, " B) requested, ",
+                                     FormatBytes(allocated()), " in use of a limit of ", FormatBytes(limit_),
+                                     ", one buffer at most ", FormatBytes(device_.largest_buffer)));
   };
   // In whole words, to be filled by them.
   const size_t filled = (static_cast<size_t>(std::max<int64_t>(size.value, 1)) + 15) / 16 * 16;
@@ -102,7 +103,9 @@ absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size, Bytes co
   return std::unique_ptr<Buffer>(std::move(buffer));
 }
 
-cl_mem OpenClQueue::MemoryOf(const Buffer& buffer) { return static_cast<const OpenClBuffer&>(buffer).memory(); }
+cl_mem OpenClQueue::MemoryOf(const Buffer& buffer) {
+  return static_cast<const OpenClBuffer&>(buffer).memory();
+}
 
 absl::Status OpenClQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
   if (!Inside(to.size(), offset, from.size())) return PastTheEnd("Upload", to.size(), offset, from.size());
@@ -111,9 +114,10 @@ absl::Status OpenClQueue::Upload(absl::Span<const std::byte> from, Buffer& to, B
   DropDoneUploads();
   const bool staged = from.size() <= kLongestStagedUpload;
   if (staged) uploads_.push_back({{from.begin(), from.end()}, nullptr});
-  const cl_int code = opencl_.clEnqueueWriteBuffer(
-      queue_, MemoryOf(to), staged ? CL_FALSE : CL_TRUE, static_cast<size_t>(offset.value), from.size(),
-      staged ? uploads_.back().bytes.data() : from.data(), 0, nullptr, staged ? &uploads_.back().event : nullptr);
+  const cl_int code = opencl_.clEnqueueWriteBuffer(queue_, MemoryOf(to), staged ? CL_FALSE : CL_TRUE,
+                                                   static_cast<size_t>(offset.value), from.size(),
+                                                   staged ? uploads_.back().bytes.data() : from.data(), 0,
+                                                   nullptr, staged ? &uploads_.back().event : nullptr);
   if (code == CL_SUCCESS) return absl::OkStatus();
   if (staged) uploads_.pop_back();
   return Poison(OpenClStatus(code, name() + ": uploading"));
@@ -124,8 +128,8 @@ absl::Status OpenClQueue::Download(Buffer& from, Bytes offset, absl::Span<std::b
   RETURN_IF_ERROR(error());
   if (to.empty()) return absl::OkStatus();
   const cl_int code =
-      opencl_.clEnqueueReadBuffer(queue_, MemoryOf(from), CL_FALSE, static_cast<size_t>(offset.value), to.size(),
-                                  to.data(), 0, nullptr, nullptr);
+      opencl_.clEnqueueReadBuffer(queue_, MemoryOf(from), CL_FALSE, static_cast<size_t>(offset.value),
+                                  to.size(), to.data(), 0, nullptr, nullptr);
   if (code == CL_SUCCESS) return absl::OkStatus();
   return Poison(OpenClStatus(code, name() + ": downloading"));
 }
@@ -149,7 +153,8 @@ absl::Status OpenClQueue::Wait(Fence fence) {
   cl_event event = nullptr;
   {
     MutexLock lock(mutex_);
-    const auto mark = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& m) { return m.value >= fence.value; });
+    const auto mark =
+        std::find_if(marks_.begin(), marks_.end(), [&](const Mark& m) { return m.value >= fence.value; });
     if (mark == marks_.end()) return error_;
     event = mark->event;
     opencl_.clRetainEvent(event);
@@ -166,8 +171,8 @@ absl::Status OpenClQueue::Wait(Fence fence) {
 
 absl::Status OpenClQueue::Outcome(cl_event event, cl_int* status) const {
   cl_int execution = CL_QUEUED;
-  const cl_int code =
-      opencl_.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(execution), &execution, nullptr);
+  const cl_int code = opencl_.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(execution),
+                                             &execution, nullptr);
   if (status != nullptr) *status = execution;
   if (code != CL_SUCCESS) return OpenClStatus(code, name() + ": asking for the state of a command");
   return execution >= 0 ? absl::OkStatus() : OpenClStatus(execution, name() + ": running");

@@ -11,22 +11,23 @@
 
 namespace medley {
 
-// An in-order command queue of one OpenCL device, and the context of its buffers. The host addresses none of them.
+// An in-order command queue of one OpenCL device, and the context of its buffers. The host addresses none of
+// them.
 //
-// What the driver refuses, and work that it reports as failed when it is waited for, poisons the queue with the driver's
-// words; from then on Wait() and every submission return that first error.
+// What the driver refuses, and work that it reports as failed when it is waited for, poisons the queue with
+// the driver's words; from then on Wait() and every submission return that first error.
 class OpenClQueue final : public DeviceQueue {
  public:
   // `limit`: the most bytes of live Buffers; no more than the device has.
   // Unavailable: the driver cannot make a context or a queue, with its words.
-  static absl::StatusOr<std::unique_ptr<OpenClQueue>> Create(const OpenClLibrary& opencl, const OpenClDevice& device,
-                                                             Bytes limit);
+  static absl::StatusOr<std::unique_ptr<OpenClQueue>> Create(const OpenClLibrary& opencl,
+                                                             const OpenClDevice& device, Bytes limit);
   // Waits for all work.
   ~OpenClQueue() override;
 
   std::string name() const override { return "opencl " + device_.title(); }
-  // Besides the contract: InvalidArgument if `size` is negative. ResourceExhausted also if the device has no more memory,
-  // or no buffer as large.
+  // Besides the contract: InvalidArgument if `size` is negative. ResourceExhausted also if the device has no
+  // more memory, or no buffer as large.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Bytes size) override;
   absl::Status Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) override;
   absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;

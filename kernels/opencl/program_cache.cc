@@ -39,7 +39,8 @@ std::string ProgramCache::DefaultFolder() {
 }
 
 std::string ProgramCache::PathOf(absl::string_view key) const {
-  return absl::StrCat(folder_, "/", absl::Hex(XXH3_64bits(key.data(), key.size()), absl::kZeroPad16), ".program");
+  return absl::StrCat(folder_, "/", absl::Hex(XXH3_64bits(key.data(), key.size()), absl::kZeroPad16),
+                      ".program");
 }
 
 std::optional<std::vector<uint8_t>> ProgramCache::Load(absl::string_view key) const {

@@ -8,8 +8,9 @@
 
 namespace medley {
 
-// Compiled programs in the files of one folder, each under a key that says all that it depends on. A cache that cannot be
-// written, or an entry that was damaged, costs time and nothing else. Processes may share a folder.
+// Compiled programs in the files of one folder, each under a key that says all that it depends on. A cache
+// that cannot be written, or an entry that was damaged, costs time and nothing else. Processes may share a
+// folder.
 class ProgramCache {
  public:
   // The folder is made when something is first stored. Empty: nothing is kept.

@@ -68,9 +68,12 @@ TEST_CASE("the default folder follows XDG_CACHE_HOME, then HOME") {
   CHECK(ProgramCache::DefaultFolder() == "/cache/medley/opencl");
 }
 
-TEST_CASE("a program is compiled once, taken from the cache then, and compiled anew if the driver refuses the entry") {
+TEST_CASE(
+    "a program is compiled once, taken from the cache then, and compiled anew if the driver refuses the "
+    "entry") {
   const auto opencl = LoadOpenCl();
-  const std::vector<OpenClDevice> devices = opencl.ok() ? ListOpenClDevices(**opencl) : std::vector<OpenClDevice>{};
+  const std::vector<OpenClDevice> devices =
+      opencl.ok() ? ListOpenClDevices(**opencl) : std::vector<OpenClDevice>{};
   if (devices.empty()) {
     WARN("no OpenCL device here");
     return;

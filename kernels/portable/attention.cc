@@ -23,7 +23,9 @@ std::string Instance(const char* kernel, int64_t head_size) {
   return absl::StrCat(kernel, head_size <= 64 ? "_64" : head_size <= 128 ? "_128" : "_256");
 }
 
-float ScaleOf(int64_t head_size) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size))); }
+float ScaleOf(int64_t head_size) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_size)));
+}
 
 }  // namespace
 
@@ -32,8 +34,8 @@ absl::Status PortableOps::AttentionForward(const AttentionForwardArgs& args) {
   RETURN_IF_ERROR(Objection(args));
   return launcher_.Launch(Instance("attention_forward", args.head_size).c_str(),
                           {{CeilDivide(args.sequence, kTile), args.heads, args.batch}},
-                          {args.qkv, args.out, args.log_sum_exp, args.sequence, args.heads, args.key_value_heads,
-                           args.head_size, ScaleOf(args.head_size)});
+                          {args.qkv, args.out, args.log_sum_exp, args.sequence, args.heads,
+                           args.key_value_heads, args.head_size, ScaleOf(args.head_size)});
 }
 
 absl::Status PortableOps::AttentionBackward(const AttentionBackwardArgs& args) {
@@ -42,12 +44,13 @@ absl::Status PortableOps::AttentionBackward(const AttentionBackwardArgs& args) {
   const int64_t rows = args.batch * args.sequence * args.heads, tiles = CeilDivide(args.sequence, kTile);
   const float scale = ScaleOf(args.head_size);
   ASSIGN_OR_RETURN(const Slice delta, launcher_.Scratch(KernelLauncher::kPartials, {4 * rows}));
-  RETURN_IF_ERROR(launcher_.Launch("attention_delta", OverRowGroups(rows),
-                                   {args.out, args.dout, delta, rows, args.sequence, args.heads, args.head_size}));
+  RETURN_IF_ERROR(
+      launcher_.Launch("attention_delta", OverRowGroups(rows),
+                       {args.out, args.dout, delta, rows, args.sequence, args.heads, args.head_size}));
   RETURN_IF_ERROR(launcher_.Launch(Instance("attention_query_gradient", args.head_size).c_str(),
                                    {{tiles, args.heads, args.batch}},
-                                   {args.qkv, args.dout, args.log_sum_exp, delta, args.dqkv, args.sequence, args.heads,
-                                    args.key_value_heads, args.head_size, scale}));
+                                   {args.qkv, args.dout, args.log_sum_exp, delta, args.dqkv, args.sequence,
+                                    args.heads, args.key_value_heads, args.head_size, scale}));
   return launcher_.Launch(Instance("attention_key_value_gradient", args.head_size).c_str(),
                           {{tiles, args.key_value_heads, args.batch}},
                           {args.qkv, args.dout, args.log_sum_exp, delta, args.dqkv, args.sequence, args.heads,

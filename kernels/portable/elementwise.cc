@@ -35,12 +35,14 @@ absl::Status PortableOps::GeluForward(const GeluForwardArgs& args) {
 
 absl::Status PortableOps::GeluBackward(const GeluBackwardArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("gelu_backward", OverElements(args.elements), {args.x, args.dy, args.dx, args.elements});
+  return launcher_.Launch("gelu_backward", OverElements(args.elements),
+                          {args.x, args.dy, args.dx, args.elements});
 }
 
 absl::Status PortableOps::SwiGluForward(const SwiGluForwardArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("swiglu_forward", OverRows(args.rows, args.columns), {args.x, args.y, args.columns});
+  return launcher_.Launch("swiglu_forward", OverRows(args.rows, args.columns),
+                          {args.x, args.y, args.columns});
 }
 
 absl::Status PortableOps::SwiGluBackward(const SwiGluBackwardArgs& args) {
@@ -52,10 +54,10 @@ absl::Status PortableOps::SwiGluBackward(const SwiGluBackwardArgs& args) {
 absl::Status PortableOps::Rotary(const RotaryArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   const int64_t pairs = args.rotated_heads * (args.head_size / 2);
-  return launcher_.Launch("rotary", OverRows(args.batch * args.sequence, pairs),
-                          {args.x, args.cosine, args.sine, args.sequence, args.row_heads * args.head_size, pairs,
-                           static_cast<int32_t>(args.head_size / 2),
-                           args.rotation == Rotation::kForward ? 1.0f : -1.0f});
+  return launcher_.Launch(
+      "rotary", OverRows(args.batch * args.sequence, pairs),
+      {args.x, args.cosine, args.sine, args.sequence, args.row_heads * args.head_size, pairs,
+       static_cast<int32_t>(args.head_size / 2), args.rotation == Rotation::kForward ? 1.0f : -1.0f});
 }
 
 }  // namespace medley

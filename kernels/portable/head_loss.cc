@@ -15,7 +15,8 @@ int64_t ChunkRows(const HeadLossArgs& args, Bytes limit) {
 }
 
 // Chunk [first, first + rows) of the gradients, once `logits` holds the loss's gradient.
-absl::Status AddGradients(Ops& ops, const HeadLossArgs& args, const Slice& logits, int64_t first, int64_t rows) {
+absl::Status AddGradients(Ops& ops, const HeadLossArgs& args, const Slice& logits, int64_t first,
+                          int64_t rows) {
   RETURN_IF_ERROR(ops.Matmul({.a = logits,
                               .b = args.weight,
                               .c = args.dx.Sub(first * args.columns, rows * args.columns),

@@ -25,14 +25,15 @@ inline LaunchShape OverRows(int64_t rows, int64_t columns) {
 // Some whole rows in each group.
 inline LaunchShape OverRowGroups(int64_t rows) { return {{CeilDivide(rows, kRowsPerGroup), 1, 1}}; }
 
-// Sums along columns: in which chunks of rows, so that there are groups enough for a large device, each with enough to do.
-// By the shape alone: it fixes the order of the sums.
+// Sums along columns: in which chunks of rows, so that there are groups enough for a large device, each with
+// enough to do. By the shape alone: it fixes the order of the sums.
 struct ColumnChunks {
   int64_t chunk_rows = 1, chunks = 1;
 };
 inline ColumnChunks ChunksOf(int64_t rows) {
   constexpr int64_t kLeastRows = 64, kMostChunks = 64;
-  const int64_t chunk_rows = CeilDivide(rows, kMostChunks) > kLeastRows ? CeilDivide(rows, kMostChunks) : kLeastRows;
+  const int64_t chunk_rows =
+      CeilDivide(rows, kMostChunks) > kLeastRows ? CeilDivide(rows, kMostChunks) : kLeastRows;
   return {chunk_rows, CeilDivide(rows, chunk_rows)};
 }
 

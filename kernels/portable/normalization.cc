@@ -14,7 +14,8 @@ LaunchShape OverColumnChunks(int64_t columns, int64_t chunks) {
 // The second: out[column] += what the first left in `sums`.
 absl::Status AddColumnSums(KernelLauncher& launcher, const Slice& sums, const Slice& out, int64_t chunks,
                            int64_t columns) {
-  return launcher.Launch("add_column_sums", {{CeilDivide(columns, kGroupSize), 1, 1}}, {sums, out, chunks, columns});
+  return launcher.Launch("add_column_sums", {{CeilDivide(columns, kGroupSize), 1, 1}},
+                         {sums, out, chunks, columns});
 }
 
 }  // namespace
@@ -22,7 +23,8 @@ absl::Status AddColumnSums(KernelLauncher& launcher, const Slice& sums, const Sl
 absl::Status PortableOps::SumRows(const SumRowsArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   const auto [chunk_rows, chunks] = ChunksOf(args.rows);
-  ASSIGN_OR_RETURN(const Slice sums, launcher_.Scratch(KernelLauncher::kPartials, {4 * chunks * args.columns}));
+  ASSIGN_OR_RETURN(const Slice sums,
+                   launcher_.Scratch(KernelLauncher::kPartials, {4 * chunks * args.columns}));
   RETURN_IF_ERROR(launcher_.Launch("column_sums", OverColumnChunks(args.columns, chunks),
                                    {args.x, sums, args.rows, args.columns, chunk_rows}));
   return AddColumnSums(launcher_, sums, args.out, chunks, args.columns);
@@ -30,9 +32,9 @@ absl::Status PortableOps::SumRows(const SumRowsArgs& args) {
 
 absl::Status PortableOps::LayerNormForward(const LayerNormForwardArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  return launcher_.Launch("layer_norm_forward", OverRowGroups(args.rows),
-                          {args.x, args.gamma, args.beta, args.y, args.mean, args.rstd, args.rows, args.columns,
-                           args.epsilon});
+  return launcher_.Launch(
+      "layer_norm_forward", OverRowGroups(args.rows),
+      {args.x, args.gamma, args.beta, args.y, args.mean, args.rstd, args.rows, args.columns, args.epsilon});
 }
 
 // The column sums come first: dx may be dy.
@@ -42,14 +44,14 @@ absl::Status PortableOps::LayerNormBackward(const LayerNormBackwardArgs& args) {
   const int64_t elements = chunks * args.columns;
   ASSIGN_OR_RETURN(const Slice sums, launcher_.Scratch(KernelLauncher::kPartials, {8 * elements}));
   const Slice gamma_sums = sums.Sub(0, elements), beta_sums = sums.Sub(elements, elements);
-  RETURN_IF_ERROR(launcher_.Launch("layer_norm_column_sums", OverColumnChunks(args.columns, chunks),
-                                   {args.dy, args.x, args.mean, args.rstd, gamma_sums, beta_sums, args.rows,
-                                    args.columns, chunk_rows}));
+  RETURN_IF_ERROR(launcher_.Launch(
+      "layer_norm_column_sums", OverColumnChunks(args.columns, chunks),
+      {args.dy, args.x, args.mean, args.rstd, gamma_sums, beta_sums, args.rows, args.columns, chunk_rows}));
   RETURN_IF_ERROR(AddColumnSums(launcher_, gamma_sums, args.dgamma, chunks, args.columns));
   RETURN_IF_ERROR(AddColumnSums(launcher_, beta_sums, args.dbeta, chunks, args.columns));
   return launcher_.Launch("layer_norm_dx", OverRowGroups(args.rows),
-                          {args.dy, args.x, args.gamma, args.mean, args.rstd, args.dx, args.rows, args.columns,
-                           int32_t{args.store_dx == Store::kAdd}});
+                          {args.dy, args.x, args.gamma, args.mean, args.rstd, args.dx, args.rows,
+                           args.columns, int32_t{args.store_dx == Store::kAdd}});
 }
 
 absl::Status PortableOps::RmsNormForward(const RmsNormForwardArgs& args) {
@@ -61,7 +63,8 @@ absl::Status PortableOps::RmsNormForward(const RmsNormForwardArgs& args) {
 absl::Status PortableOps::RmsNormBackward(const RmsNormBackwardArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   const auto [chunk_rows, chunks] = ChunksOf(args.rows);
-  ASSIGN_OR_RETURN(const Slice sums, launcher_.Scratch(KernelLauncher::kPartials, {4 * chunks * args.columns}));
+  ASSIGN_OR_RETURN(const Slice sums,
+                   launcher_.Scratch(KernelLauncher::kPartials, {4 * chunks * args.columns}));
   RETURN_IF_ERROR(launcher_.Launch("rms_norm_column_sums", OverColumnChunks(args.columns, chunks),
                                    {args.dy, args.x, args.rstd, sums, args.rows, args.columns, chunk_rows}));
   RETURN_IF_ERROR(AddColumnSums(launcher_, sums, args.dgamma, chunks, args.columns));

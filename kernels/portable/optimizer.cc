@@ -44,10 +44,11 @@ absl::Status PortableOps::AdamW(const AdamWArgs& args) {
                    launcher_.Scratch(KernelLauncher::kPartials, {static_cast<int64_t>(bytes.size())}));
   RETURN_IF_ERROR(queue_.Upload(bytes, *ranges.buffer, {ranges.offset_bytes}));
   const AdamWStep step = MakeAdamWStep(args, AdamWRange{});  // a range's weight decay is in the table
-  return launcher_.Launch("adamw", {{table.groups, 1, 1}},
-                          {args.parameter, args.gradient, args.m, args.v, ranges, table.ranges, step.gradient_scale,
-                           step.beta1, step.one_minus_beta1, step.beta2, step.one_minus_beta2, step.correction1,
-                           step.correction2, step.epsilon, step.learning_rate});
+  return launcher_.Launch(
+      "adamw", {{table.groups, 1, 1}},
+      {args.parameter, args.gradient, args.m, args.v, ranges, table.ranges, step.gradient_scale, step.beta1,
+       step.one_minus_beta1, step.beta2, step.one_minus_beta2, step.correction1, step.correction2,
+       step.epsilon, step.learning_rate});
 }
 
 absl::Status PortableOps::SquaredNorm(const SquaredNormArgs& args) {

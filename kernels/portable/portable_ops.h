@@ -5,8 +5,8 @@
 
 namespace medley {
 
-// Every op by the kernels of kernels/portable/source, in f32 whatever the precision asked for: the complete set for
-// any device that has a KernelLauncher, to stand behind its vendor's library.
+// Every op by the kernels of kernels/portable/source, in f32 whatever the precision asked for: the complete
+// set for any device that has a KernelLauncher, to stand behind its vendor's library.
 //
 // Besides the contract of Ops, ops decline with Unimplemented where the device lacks something:
 //   HeadLoss, SquaredNorm     f64;
@@ -19,8 +19,8 @@ class PortableOps final : public DecliningOps {
     Bytes logits_limit = MiB(56);
   };
 
-  // `launcher` submits to `queue`; `whole` is the device's ops of which these are a part (its Matmul does the products
-  // of HeadLoss). All three outlive the ops.
+  // `launcher` submits to `queue`; `whole` is the device's ops of which these are a part (its Matmul does the
+  // products of HeadLoss). All three outlive the ops.
   PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole, Options options)
       : queue_(queue), launcher_(launcher), whole_(whole), options_(options) {}
   PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole)

@@ -99,8 +99,7 @@ TEST_CASE("what a device cannot is declined before anything is submitted") {
   const Slice x = bench.Make(400), one = bench.Make(1, 8);
   const AdamWRange range{0, 400, 0};
   std::vector<absl::Status> refusals = {
-      bench.ops.HeadLoss(bench.Head(3, 2, 5)),
-      bench.ops.SquaredNorm({x, one, 400}),
+      bench.ops.HeadLoss(bench.Head(3, 2, 5)), bench.ops.SquaredNorm({x, one, 400}),
       bench.ops.AdamW({.parameter = x, .gradient = x, .m = x, .v = x, .ranges = {&range, 1}}),
       bench.ops.AttentionForward({.qkv = bench.Make(3 * 257),
                                   .out = bench.Make(257),

@@ -2,9 +2,9 @@
 #include "kernels/portable/source/row_sums.h"
 #include "kernels/portable/source/tile_product.h"
 
-// Causal attention by tiles (Dao et al. 2022): scores exist a tile at a time. A row of qkv is `heads` queries, then
-// `key_value_heads` keys, then as many values, `head_size` each. COLUMN_TILES is how many tiles wide a head is, a
-// constant in each of a kernel's three instances, so that results stay in registers.
+// Causal attention by tiles (Dao et al. 2022): scores exist a tile at a time. A row of qkv is `heads`
+// queries, then `key_value_heads` keys, then as many values, `head_size` each. COLUMN_TILES is how many tiles
+// wide a head is, a constant in each of a kernel's three instances, so that results stay in registers.
 #define MAX_COLUMN_TILES 4
 
 typedef struct {
@@ -22,14 +22,18 @@ INLINE Heads MakeHeads(LONG sequence, LONG heads, LONG key_value_heads, LONG hea
   return shape;
 }
 
-INLINE LONG RowElements(const Heads shape) { return (shape.heads + 2 * shape.key_value_heads) * shape.head_size; }
+INLINE LONG RowElements(const Heads shape) {
+  return (shape.heads + 2 * shape.key_value_heads) * shape.head_size;
+}
 
-// Head `head` (of a row of `row_elements`) from position `first` of sequence `batch` on: as rows over the head's elements,
-// and, column tile `tile` of it, as rows of elements over positions.
-INLINE const GLOBAL float* HeadAt(const GLOBAL float* data, const Heads shape, LONG row_elements, LONG head, LONG first) {
+// Head `head` (of a row of `row_elements`) from position `first` of sequence `batch` on: as rows over the
+// head's elements, and, column tile `tile` of it, as rows of elements over positions.
+INLINE const GLOBAL float* HeadAt(const GLOBAL float* data, const Heads shape, LONG row_elements, LONG head,
+                                  LONG first) {
   return data + (GROUP_ID_2 * shape.sequence + first) * row_elements + head * shape.head_size;
 }
-INLINE Operand Positions(const GLOBAL float* data, const Heads shape, LONG row_elements, LONG head, LONG first) {
+INLINE Operand Positions(const GLOBAL float* data, const Heads shape, LONG row_elements, LONG head,
+                         LONG first) {
   return MakeOperand(HeadAt(data, shape, row_elements, head, first), row_elements, 1, shape.sequence - first);
 }
 INLINE Operand Elements(const GLOBAL float* data, const Heads shape, LONG row_elements, LONG head, LONG first,
@@ -61,9 +65,9 @@ INLINE void StoreHead(GLOBAL float* data, const Heads shape, LONG row_elements, 
 }
 
 // Groups (ceil(sequence / TILE), heads, batch). The last queries have the most keys and start first.
-INLINE void AttentionForward(const GLOBAL float* qkv, GLOBAL float* out, GLOBAL float* log_sum_exp, const Heads shape,
-                             LOCAL float* probabilities, LOCAL float* a_chunk, LOCAL float* b_chunk,
-                             LOCAL float* partial, const int column_tiles) {
+INLINE void AttentionForward(const GLOBAL float* qkv, GLOBAL float* out, GLOBAL float* log_sum_exp,
+                             const Heads shape, LOCAL float* probabilities, LOCAL float* a_chunk,
+                             LOCAL float* b_chunk, LOCAL float* partial, const int column_tiles) {
   const LONG head = GROUP_ID_1, first_query = (GROUPS_0 - 1 - GROUP_ID_0) * TILE;
   const LONG key_head = shape.heads + head / (shape.heads / shape.key_value_heads);
   const LONG value_head = key_head + shape.key_value_heads, row_elements = RowElements(shape);
@@ -77,7 +81,8 @@ INLINE void AttentionForward(const GLOBAL float* qkv, GLOBAL float* out, GLOBAL 
     float scores[16];
     Clear(scores, 16);
     MultiplyTiles(scores, Positions(qkv, shape, row_elements, head, first_query),
-                  Positions(qkv, shape, row_elements, key_head, first_key), shape.head_size, a_chunk, b_chunk);
+                  Positions(qkv, shape, row_elements, key_head, first_key), shape.head_size, a_chunk,
+                  b_chunk);
     for (int i = 0; i < 4; ++i) {
       float row_largest = NEGATIVE_INFINITY;
       for (int j = 0; j < 4; ++j) {
@@ -108,8 +113,8 @@ INLINE void AttentionForward(const GLOBAL float* qkv, GLOBAL float* out, GLOBAL 
     UNROLL
     for (int tile = 0; tile < column_tiles; ++tile) {
       MultiplyStoredTile(result + tile * 16, probabilities,
-                         Elements(qkv, shape, row_elements, value_head, first_key, tile), shape.sequence - first_key,
-                         b_chunk);
+                         Elements(qkv, shape, row_elements, value_head, first_key, tile),
+                         shape.sequence - first_key, b_chunk);
     }
   }
 
@@ -130,16 +135,18 @@ INLINE void AttentionForward(const GLOBAL float* qkv, GLOBAL float* out, GLOBAL 
   StoreHead(out, shape, shape.heads * shape.head_size, head, first_query, result, column_tiles);
 }
 
-// delta[b,h,s] = the sum of dout * out over a head's row. Rows are [b,s,h]; groups ceil(rows / ROWS_PER_GROUP).
-KERNEL attention_delta(SLICE(const float, out), SLICE(const float, dout), SLICE(float, delta), LONG rows, LONG sequence,
-                       LONG heads, LONG head_size) {
+// delta[b,h,s] = the sum of dout * out over a head's row. Rows are [b,s,h]; groups ceil(rows /
+// ROWS_PER_GROUP).
+KERNEL attention_delta(SLICE(const float, out), SLICE(const float, dout), SLICE(float, delta), LONG rows,
+                       LONG sequence, LONG heads, LONG head_size) {
   OPEN(const float, out)
   OPEN(const float, dout)
   OPEN(float, delta)
   SHARED float partial[GROUP_SIZE];
   const LONG row = ROW_OF_GROUP, end = row < rows ? head_size : 0;
   float value = 0;
-  for (LONG d = ROW_LANE; d < end; d += ROW_LANES) value += out[row * head_size + d] * dout[row * head_size + d];
+  for (LONG d = ROW_LANE; d < end; d += ROW_LANES)
+    value += out[row * head_size + d] * dout[row * head_size + d];
   const float sum = SumOverLanes(partial, value);
   if (row < rows && ROW_LANE == 0) {
     const LONG head = row % heads, position = row / heads;
@@ -148,10 +155,10 @@ KERNEL attention_delta(SLICE(const float, out), SLICE(const float, dout), SLICE(
 }
 
 // Groups as forward: dqkv's query part.
-INLINE void AttentionQueryGradient(const GLOBAL float* qkv, const GLOBAL float* dout, const GLOBAL float* log_sum_exp,
-                                   const GLOBAL float* delta, GLOBAL float* dqkv, const Heads shape,
-                                   LOCAL float* d_scores, LOCAL float* a_chunk, LOCAL float* b_chunk,
-                                   const int column_tiles) {
+INLINE void AttentionQueryGradient(const GLOBAL float* qkv, const GLOBAL float* dout,
+                                   const GLOBAL float* log_sum_exp, const GLOBAL float* delta,
+                                   GLOBAL float* dqkv, const Heads shape, LOCAL float* d_scores,
+                                   LOCAL float* a_chunk, LOCAL float* b_chunk, const int column_tiles) {
   const LONG head = GROUP_ID_1, first_query = (GROUPS_0 - 1 - GROUP_ID_0) * TILE;
   const LONG key_head = shape.heads + head / (shape.heads / shape.key_value_heads);
   const LONG value_head = key_head + shape.key_value_heads, row_elements = RowElements(shape);
@@ -169,9 +176,11 @@ INLINE void AttentionQueryGradient(const GLOBAL float* qkv, const GLOBAL float* 
     Clear(scores, 16);
     Clear(d_probabilities, 16);
     MultiplyTiles(scores, Positions(qkv, shape, row_elements, head, first_query),
-                  Positions(qkv, shape, row_elements, key_head, first_key), shape.head_size, a_chunk, b_chunk);
+                  Positions(qkv, shape, row_elements, key_head, first_key), shape.head_size, a_chunk,
+                  b_chunk);
     MultiplyTiles(d_probabilities, Positions(dout, shape, out_elements, head, first_query),
-                  Positions(qkv, shape, row_elements, value_head, first_key), shape.head_size, a_chunk, b_chunk);
+                  Positions(qkv, shape, row_elements, value_head, first_key), shape.head_size, a_chunk,
+                  b_chunk);
     for (int i = 0; i < 4; ++i) {
       for (int j = 0; j < 4; ++j) {
         const int visible = first_key + TILE_COLUMN + j <= first_query + TILE_ROW + i;
@@ -183,19 +192,20 @@ INLINE void AttentionQueryGradient(const GLOBAL float* qkv, const GLOBAL float* 
     BARRIER();
     UNROLL
     for (int tile = 0; tile < column_tiles; ++tile) {
-      MultiplyStoredTile(result + tile * 16, d_scores, Elements(qkv, shape, row_elements, key_head, first_key, tile),
+      MultiplyStoredTile(result + tile * 16, d_scores,
+                         Elements(qkv, shape, row_elements, key_head, first_key, tile),
                          shape.sequence - first_key, b_chunk);
     }
   }
   StoreHead(dqkv, shape, row_elements, head, first_query, result, column_tiles);
 }
 
-// Groups (ceil(sequence / TILE), key_value_heads, batch): dqkv's key and value parts, the sum over the query heads of the
-// group in order. Tiles are turned: rows are keys, columns queries.
+// Groups (ceil(sequence / TILE), key_value_heads, batch): dqkv's key and value parts, the sum over the query
+// heads of the group in order. Tiles are turned: rows are keys, columns queries.
 INLINE void AttentionKeyValueGradient(const GLOBAL float* qkv, const GLOBAL float* dout,
-                                      const GLOBAL float* log_sum_exp, const GLOBAL float* delta, GLOBAL float* dqkv,
-                                      const Heads shape, LOCAL float* stored, LOCAL float* a_chunk,
-                                      LOCAL float* b_chunk, const int column_tiles) {
+                                      const GLOBAL float* log_sum_exp, const GLOBAL float* delta,
+                                      GLOBAL float* dqkv, const Heads shape, LOCAL float* stored,
+                                      LOCAL float* a_chunk, LOCAL float* b_chunk, const int column_tiles) {
   const LONG first_key = GROUP_ID_0 * TILE, group_heads = shape.heads / shape.key_value_heads;
   const LONG key_head = shape.heads + GROUP_ID_1, value_head = key_head + shape.key_value_heads;
   const LONG row_elements = RowElements(shape), out_elements = shape.heads * shape.head_size;
@@ -208,9 +218,11 @@ INLINE void AttentionKeyValueGradient(const GLOBAL float* qkv, const GLOBAL floa
       Clear(probabilities, 16);
       Clear(d_scores, 16);
       MultiplyTiles(probabilities, Positions(qkv, shape, row_elements, key_head, first_key),
-                    Positions(qkv, shape, row_elements, head, first_query), shape.head_size, a_chunk, b_chunk);
+                    Positions(qkv, shape, row_elements, head, first_query), shape.head_size, a_chunk,
+                    b_chunk);
       MultiplyTiles(d_scores, Positions(qkv, shape, row_elements, value_head, first_key),
-                    Positions(dout, shape, out_elements, head, first_query), shape.head_size, a_chunk, b_chunk);
+                    Positions(dout, shape, out_elements, head, first_query), shape.head_size, a_chunk,
+                    b_chunk);
       for (int j = 0; j < 4; ++j) {
         const LONG query = first_query + TILE_COLUMN + j;
         const LONG at = (GROUP_ID_2 * shape.heads + head) * shape.sequence + query;
@@ -228,14 +240,16 @@ INLINE void AttentionKeyValueGradient(const GLOBAL float* qkv, const GLOBAL floa
       BARRIER();
       UNROLL
       for (int tile = 0; tile < column_tiles; ++tile) {
-        MultiplyStoredTile(d_value + tile * 16, stored, Elements(dout, shape, out_elements, head, first_query, tile),
+        MultiplyStoredTile(d_value + tile * 16, stored,
+                           Elements(dout, shape, out_elements, head, first_query, tile),
                            shape.sequence - first_query, b_chunk);
       }
       StoreTile(stored, d_scores);
       BARRIER();
       UNROLL
       for (int tile = 0; tile < column_tiles; ++tile) {
-        MultiplyStoredTile(d_key + tile * 16, stored, Elements(qkv, shape, row_elements, head, first_query, tile),
+        MultiplyStoredTile(d_key + tile * 16, stored,
+                           Elements(qkv, shape, row_elements, head, first_query, tile),
                            shape.sequence - first_query, b_chunk);
       }
     }
@@ -244,50 +258,51 @@ INLINE void AttentionKeyValueGradient(const GLOBAL float* qkv, const GLOBAL floa
   StoreHead(dqkv, shape, row_elements, value_head, first_key, d_value, column_tiles);
 }
 
-#define ATTENTION_KERNELS(width, column_tiles)                                                                        \
-  KERNEL attention_forward_##width(SLICE(const float, qkv), SLICE(float, out), SLICE(float, log_sum_exp),             \
-                                   LONG sequence, LONG heads, LONG key_value_heads, LONG head_size, float scale) {    \
-    OPEN(const float, qkv)                                                                                            \
-    OPEN(float, out)                                                                                                  \
-    OPEN(float, log_sum_exp)                                                                                          \
-    SHARED float tile[TILE_FLOATS];                                                                                   \
-    SHARED float a_chunk[CHUNK_FLOATS];                                                                               \
-    SHARED float b_chunk[CHUNK_FLOATS];                                                                               \
-    SHARED float partial[TILE * 17];                                                                                  \
-    AttentionForward(qkv, out, log_sum_exp, MakeHeads(sequence, heads, key_value_heads, head_size, scale), tile,      \
-                     a_chunk, b_chunk, partial, column_tiles);                                                        \
-  }                                                                                                                   \
-  KERNEL attention_query_gradient_##width(SLICE(const float, qkv), SLICE(const float, dout),                          \
-                                          SLICE(const float, log_sum_exp), SLICE(const float, delta),                 \
-                                          SLICE(float, dqkv), LONG sequence, LONG heads, LONG key_value_heads,        \
-                                          LONG head_size, float scale) {                                              \
-    OPEN(const float, qkv)                                                                                            \
-    OPEN(const float, dout)                                                                                           \
-    OPEN(const float, log_sum_exp)                                                                                    \
-    OPEN(const float, delta)                                                                                          \
-    OPEN(float, dqkv)                                                                                                 \
-    SHARED float tile[TILE_FLOATS];                                                                                   \
-    SHARED float a_chunk[CHUNK_FLOATS];                                                                               \
-    SHARED float b_chunk[CHUNK_FLOATS];                                                                               \
-    AttentionQueryGradient(qkv, dout, log_sum_exp, delta, dqkv,                                                       \
-                           MakeHeads(sequence, heads, key_value_heads, head_size, scale), tile, a_chunk, b_chunk,     \
-                           column_tiles);                                                                             \
-  }                                                                                                                   \
-  KERNEL attention_key_value_gradient_##width(SLICE(const float, qkv), SLICE(const float, dout),                      \
-                                              SLICE(const float, log_sum_exp), SLICE(const float, delta),             \
-                                              SLICE(float, dqkv), LONG sequence, LONG heads, LONG key_value_heads,    \
-                                              LONG head_size, float scale) {                                          \
-    OPEN(const float, qkv)                                                                                            \
-    OPEN(const float, dout)                                                                                           \
-    OPEN(const float, log_sum_exp)                                                                                    \
-    OPEN(const float, delta)                                                                                          \
-    OPEN(float, dqkv)                                                                                                 \
-    SHARED float tile[TILE_FLOATS];                                                                                   \
-    SHARED float a_chunk[CHUNK_FLOATS];                                                                               \
-    SHARED float b_chunk[CHUNK_FLOATS];                                                                               \
-    AttentionKeyValueGradient(qkv, dout, log_sum_exp, delta, dqkv,                                                    \
-                              MakeHeads(sequence, heads, key_value_heads, head_size, scale), tile, a_chunk, b_chunk,  \
-                              column_tiles);                                                                          \
+#define ATTENTION_KERNELS(width, column_tiles)                                                              \
+  KERNEL attention_forward_##width(SLICE(const float, qkv), SLICE(float, out), SLICE(float, log_sum_exp),   \
+                                   LONG sequence, LONG heads, LONG key_value_heads, LONG head_size,         \
+                                   float scale) {                                                           \
+    OPEN(const float, qkv)                                                                                  \
+    OPEN(float, out)                                                                                        \
+    OPEN(float, log_sum_exp)                                                                                \
+    SHARED float tile[TILE_FLOATS];                                                                         \
+    SHARED float a_chunk[CHUNK_FLOATS];                                                                     \
+    SHARED float b_chunk[CHUNK_FLOATS];                                                                     \
+    SHARED float partial[TILE * 17];                                                                        \
+    AttentionForward(qkv, out, log_sum_exp, MakeHeads(sequence, heads, key_value_heads, head_size, scale),  \
+                     tile, a_chunk, b_chunk, partial, column_tiles);                                        \
+  }                                                                                                         \
+  KERNEL attention_query_gradient_##width(SLICE(const float, qkv), SLICE(const float, dout),                \
+                                          SLICE(const float, log_sum_exp), SLICE(const float, delta),       \
+                                          SLICE(float, dqkv), LONG sequence, LONG heads,                    \
+                                          LONG key_value_heads, LONG head_size, float scale) {              \
+    OPEN(const float, qkv)                                                                                  \
+    OPEN(const float, dout)                                                                                 \
+    OPEN(const float, log_sum_exp)                                                                          \
+    OPEN(const float, delta)                                                                                \
+    OPEN(float, dqkv)                                                                                       \
+    SHARED float tile[TILE_FLOATS];                                                                         \
+    SHARED float a_chunk[CHUNK_FLOATS];                                                                     \
+    SHARED float b_chunk[CHUNK_FLOATS];                                                                     \
+    AttentionQueryGradient(qkv, dout, log_sum_exp, delta, dqkv,                                             \
+                           MakeHeads(sequence, heads, key_value_heads, head_size, scale), tile, a_chunk,    \
+                           b_chunk, column_tiles);                                                          \
+  }                                                                                                         \
+  KERNEL attention_key_value_gradient_##width(SLICE(const float, qkv), SLICE(const float, dout),            \
+                                              SLICE(const float, log_sum_exp), SLICE(const float, delta),   \
+                                              SLICE(float, dqkv), LONG sequence, LONG heads,                \
+                                              LONG key_value_heads, LONG head_size, float scale) {          \
+    OPEN(const float, qkv)                                                                                  \
+    OPEN(const float, dout)                                                                                 \
+    OPEN(const float, log_sum_exp)                                                                          \
+    OPEN(const float, delta)                                                                                \
+    OPEN(float, dqkv)                                                                                       \
+    SHARED float tile[TILE_FLOATS];                                                                         \
+    SHARED float a_chunk[CHUNK_FLOATS];                                                                     \
+    SHARED float b_chunk[CHUNK_FLOATS];                                                                     \
+    AttentionKeyValueGradient(qkv, dout, log_sum_exp, delta, dqkv,                                          \
+                              MakeHeads(sequence, heads, key_value_heads, head_size, scale), tile, a_chunk, \
+                              b_chunk, column_tiles);                                                       \
   }
 
 ATTENTION_KERNELS(64, 1)

@@ -3,10 +3,11 @@
 
 #ifdef HAS_F64
 
-// losses[row] = -log softmax(logits[row])[targets[row]], groups: rows. With gradients, the logits become the loss's
-// gradient times `gradient_scale`. One read for maximum and sum together: the sum is re-scaled when the maximum grows.
-KERNEL softmax_cross_entropy(SLICE(float, logits), SLICE(const int, targets), SLICE(double, losses), LONG vocabulary,
-                             float gradient_scale, int with_gradients) {
+// losses[row] = -log softmax(logits[row])[targets[row]], groups: rows. With gradients, the logits become the
+// loss's gradient times `gradient_scale`. One read for maximum and sum together: the sum is re-scaled when
+// the maximum grows.
+KERNEL softmax_cross_entropy(SLICE(float, logits), SLICE(const int, targets), SLICE(double, losses),
+                             LONG vocabulary, float gradient_scale, int with_gradients) {
   OPEN(float, logits)
   OPEN(const int, targets)
   OPEN(double, losses)

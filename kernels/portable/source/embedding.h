@@ -16,8 +16,8 @@ KERNEL embedding_forward(SLICE(const int, tokens), SLICE(const float, token_embe
   }
 }
 
-// The group of a token's first appearance adds the gradients of all its appearances, in their order; the others find
-// that they are not the first. Groups (count, ceil(columns / GROUP_ELEMENTS)).
+// The group of a token's first appearance adds the gradients of all its appearances, in their order; the
+// others find that they are not the first. Groups (count, ceil(columns / GROUP_ELEMENTS)).
 KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy), SLICE(float, d_embedding),
                                  LONG count, LONG columns) {
   OPEN(const int, tokens)
@@ -69,8 +69,8 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
 }
 
 // Groups (sequence, ceil(columns / GROUP_ELEMENTS)); sequences of the batch in order.
-KERNEL embedding_backward_positions(SLICE(const float, dy), SLICE(float, d_embedding), LONG batch, LONG sequence,
-                                    LONG columns) {
+KERNEL embedding_backward_positions(SLICE(const float, dy), SLICE(float, d_embedding), LONG batch,
+                                    LONG sequence, LONG columns) {
   OPEN(const float, dy)
   OPEN(float, d_embedding)
   const LONG position = GROUP_ID_0;

@@ -2,16 +2,16 @@
 
 // The common subset of OpenCL C 1.2 and CUDA C++ in which the kernels of this folder are written.
 //
-// A kernel is KERNEL name(SLICE(const float, x), ..., LONG elements) { OPEN(const float, x) ... }: OpenCL passes
-// a slice as a buffer and a byte offset, which OPEN joins; CUDA passes a pointer. Absent slices are null.
-// LaunchShape::group_size is always 256. Sizes and offsets are LONG (64 bits), figures within a group int.
-// Code written once has the same order of sums everywhere; AdamW's has the same bits (optimizer.h).
+// A kernel is KERNEL name(SLICE(const float, x), ..., LONG elements) { OPEN(const float, x) ... }: OpenCL
+// passes a slice as a buffer and a byte offset, which OPEN joins; CUDA passes a pointer. Absent slices are
+// null. LaunchShape::group_size is always 256. Sizes and offsets are LONG (64 bits), figures within a group
+// int. Code written once has the same order of sums everywhere; AdamW's has the same bits (optimizer.h).
 #ifdef __CUDACC__
 
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
 #define INLINE static __device__ __forceinline__
-#define GLOBAL           // of pointers to the device's memory
-#define LOCAL            // of pointers to the memory that a group shares
+#define GLOBAL                           // of pointers to the device's memory
+#define LOCAL                            // of pointers to the memory that a group shares
 #define SHARED __shared__ __align__(16)  // declares such memory, at the top of a kernel
 #define LONG long long
 #define SLICE(type, name) type* name
@@ -59,7 +59,8 @@
 #define GROUP_ID_1 ((LONG)get_group_id(1))
 #define GROUP_ID_2 ((LONG)get_group_id(2))
 #define GROUPS_0 ((LONG)get_num_groups(0))
-// A group's members meet here; what they wrote to shared and to global memory before is seen by all of them after.
+// A group's members meet here; what they wrote to shared and to global memory before is seen by all of them
+// after.
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 #define EXP(x) exp(x)
@@ -90,7 +91,8 @@
 // Over elements: a group takes GROUP_ELEMENTS of them, a work-item every GROUP_SIZE-th, so that neighbours
 // touch neighbours and several loads are under way at a time, without any demand on alignment.
 #define GROUP_ELEMENTS 1024
-#define EACH_ELEMENT(i, group, elements)                                                  \
-  for (LONG i = (group)*GROUP_ELEMENTS + LOCAL_ID,                                        \
-            end_of_##i = ((group) + 1) * GROUP_ELEMENTS < (elements) ? ((group) + 1) * GROUP_ELEMENTS : (elements); \
+#define EACH_ELEMENT(i, group, elements)                                                                    \
+  for (LONG i = (group)*GROUP_ELEMENTS + LOCAL_ID, end_of_##i = ((group) + 1) * GROUP_ELEMENTS < (elements) \
+                                                                    ? ((group) + 1) * GROUP_ELEMENTS        \
+                                                                    : (elements);                           \
        i < end_of_##i; i += GROUP_SIZE)

@@ -2,8 +2,8 @@
 #include "kernels/portable/source/tile_product.h"
 
 // c[m,n] = or += a b, each operand by its strides. Groups (ceil(n / TILE), ceil(m / TILE)).
-KERNEL matmul(SLICE(const float, a), SLICE(const float, b), SLICE(float, c), LONG m, LONG n, LONG k, LONG a_row_stride,
-              LONG a_depth_stride, LONG b_column_stride, LONG b_depth_stride, int adds) {
+KERNEL matmul(SLICE(const float, a), SLICE(const float, b), SLICE(float, c), LONG m, LONG n, LONG k,
+              LONG a_row_stride, LONG a_depth_stride, LONG b_column_stride, LONG b_depth_stride, int adds) {
   OPEN(const float, a)
   OPEN(const float, b)
   OPEN(float, c)
@@ -16,8 +16,8 @@ KERNEL matmul(SLICE(const float, a), SLICE(const float, b), SLICE(float, c), LON
     float part[16];
     for (int i = 0; i < 16; ++i) part[i] = 0;
     MultiplyTiles(part,
-                  MakeOperand(a + first_row * a_row_stride + first * a_depth_stride, a_row_stride, a_depth_stride,
-                              m - first_row),
+                  MakeOperand(a + first_row * a_row_stride + first * a_depth_stride, a_row_stride,
+                              a_depth_stride, m - first_row),
                   MakeOperand(b + first_column * b_column_stride + first * b_depth_stride, b_column_stride,
                               b_depth_stride, n - first_column),
                   k - first < MATMUL_DEPTH ? k - first : MATMUL_DEPTH, a_chunk, b_chunk);

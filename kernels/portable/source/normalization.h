@@ -1,10 +1,12 @@
 #pragma once
 #include "kernels/portable/source/row_sums.h"
 
-// Forward and dx: groups ceil(rows / ROWS_PER_GROUP). Rows past the last take part in barriers and write nothing.
+// Forward and dx: groups ceil(rows / ROWS_PER_GROUP). Rows past the last take part in barriers and write
+// nothing.
 
-KERNEL layer_norm_forward(SLICE(const float, x), SLICE(const float, gamma), SLICE(const float, beta), SLICE(float, y),
-                          SLICE(float, mean), SLICE(float, rstd), LONG rows, LONG columns, float epsilon) {
+KERNEL layer_norm_forward(SLICE(const float, x), SLICE(const float, gamma), SLICE(const float, beta),
+                          SLICE(float, y), SLICE(float, mean), SLICE(float, rstd), LONG rows, LONG columns,
+                          float epsilon) {
   OPEN(const float, x)
   OPEN(const float, gamma)
   OPEN(const float, beta)
@@ -31,8 +33,9 @@ KERNEL layer_norm_forward(SLICE(const float, x), SLICE(const float, gamma), SLIC
 }
 
 // dx may be dy unless it is added to.
-KERNEL layer_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, gamma), SLICE(const float, mean),
-                     SLICE(const float, rstd), SLICE(float, dx), LONG rows, LONG columns, int adds) {
+KERNEL layer_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, gamma),
+                     SLICE(const float, mean), SLICE(const float, rstd), SLICE(float, dx), LONG rows,
+                     LONG columns, int adds) {
   OPEN(const float, dy)
   OPEN(const float, x)
   OPEN(const float, gamma)
@@ -59,8 +62,8 @@ KERNEL layer_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const 
 
 // Partial sums for dgamma and dbeta, as column_sums leaves them.
 KERNEL layer_norm_column_sums(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, mean),
-                              SLICE(const float, rstd), SLICE(float, gamma_sums), SLICE(float, beta_sums), LONG rows,
-                              LONG columns, LONG chunk_rows) {
+                              SLICE(const float, rstd), SLICE(float, gamma_sums), SLICE(float, beta_sums),
+                              LONG rows, LONG columns, LONG chunk_rows) {
   OPEN(const float, dy)
   OPEN(const float, x)
   OPEN(const float, mean)
@@ -96,8 +99,8 @@ KERNEL rms_norm_forward(SLICE(const float, x), SLICE(const float, gamma), SLICE(
   if (row < rows && ROW_LANE == 0) rstd[row] = row_rstd;
 }
 
-KERNEL rms_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, gamma), SLICE(const float, rstd),
-                   SLICE(float, dx), LONG rows, LONG columns, int adds) {
+KERNEL rms_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, gamma),
+                   SLICE(const float, rstd), SLICE(float, dx), LONG rows, LONG columns, int adds) {
   OPEN(const float, dy)
   OPEN(const float, x)
   OPEN(const float, gamma)
@@ -107,7 +110,8 @@ KERNEL rms_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const fl
   const LONG row = ROW_OF_GROUP, first = row * columns, end = row < rows ? columns : 0;
   const float row_rstd = row < rows ? rstd[row] : 0;
   float projection = 0;
-  for (LONG c = ROW_LANE; c < end; c += ROW_LANES) projection += dy[first + c] * gamma[c] * (x[first + c] * row_rstd);
+  for (LONG c = ROW_LANE; c < end; c += ROW_LANES)
+    projection += dy[first + c] * gamma[c] * (x[first + c] * row_rstd);
   const float mean_projection = SumOverLanes(partial, projection) / (float)columns;
   for (LONG c = ROW_LANE; c < end; c += ROW_LANES) {
     const float gradient = row_rstd * (dy[first + c] * gamma[c] - x[first + c] * row_rstd * mean_projection);
@@ -115,8 +119,8 @@ KERNEL rms_norm_dx(SLICE(const float, dy), SLICE(const float, x), SLICE(const fl
   }
 }
 
-KERNEL rms_norm_column_sums(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, rstd), SLICE(float, sums),
-                            LONG rows, LONG columns, LONG chunk_rows) {
+KERNEL rms_norm_column_sums(SLICE(const float, dy), SLICE(const float, x), SLICE(const float, rstd),
+                            SLICE(float, sums), LONG rows, LONG columns, LONG chunk_rows) {
   OPEN(const float, dy)
   OPEN(const float, x)
   OPEN(const float, rstd)

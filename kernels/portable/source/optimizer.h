@@ -4,15 +4,15 @@
 // AdamW's bits are promised to be the same on every device: every operation rounds on its own.
 NOTHING_IS_FUSED
 
-// One row of the table for each range: its first group, its first element, the end of its elements, its weight decay (the
-// bits of an f32). Rows are sorted; a group finds its own.
+// One row of the table for each range: its first group, its first element, the end of its elements, its
+// weight decay (the bits of an f32). Rows are sorted; a group finds its own.
 #define RANGE_FIELDS 4
 
 // Groups: the sum over ranges of ceil(elements / GROUP_ELEMENTS).
 KERNEL adamw(SLICE(float, parameter), SLICE(const float, gradient), SLICE(float, m), SLICE(float, v),
-             SLICE(const LONG, ranges), LONG range_count, float gradient_scale, float beta1, float one_minus_beta1,
-             float beta2, float one_minus_beta2, float correction1, float correction2, float epsilon,
-             float learning_rate) {
+             SLICE(const LONG, ranges), LONG range_count, float gradient_scale, float beta1,
+             float one_minus_beta1, float beta2, float one_minus_beta2, float correction1, float correction2,
+             float epsilon, float learning_rate) {
   OPEN(float, parameter)
   OPEN(const float, gradient)
   OPEN(float, m)

@@ -1,10 +1,10 @@
 #pragma once
 #include "kernels/portable/source/kernel_language.h"
 
-// Groups (batch * sequence, ceil(rotated_heads * half_size / GROUP_ELEMENTS)); a work-item turns pairs. `direction` is
-// 1 or, for the gradient, -1.
-KERNEL rotary(SLICE(float, x), SLICE(const float, cosine), SLICE(const float, sine), LONG sequence, LONG row_elements,
-              LONG pairs, int half_size, float direction) {
+// Groups (batch * sequence, ceil(rotated_heads * half_size / GROUP_ELEMENTS)); a work-item turns pairs.
+// `direction` is 1 or, for the gradient, -1.
+KERNEL rotary(SLICE(float, x), SLICE(const float, cosine), SLICE(const float, sine), LONG sequence,
+              LONG row_elements, LONG pairs, int half_size, float direction) {
   OPEN(float, x)
   OPEN(const float, cosine)
   OPEN(const float, sine)

@@ -7,7 +7,8 @@
 #define ROW_OF_GROUP (GROUP_ID_0 * ROWS_PER_GROUP + LOCAL_ID / ROW_LANES)
 #define ROW_LANE (LOCAL_ID % ROW_LANES)
 
-// The sum of `value` over the lanes of the caller's row, in lane order, for each of them. The whole group calls it.
+// The sum of `value` over the lanes of the caller's row, in lane order, for each of them. The whole group
+// calls it.
 INLINE float SumOverLanes(LOCAL float* partial, float value) {
   partial[LOCAL_ID] = value;
   BARRIER();
@@ -18,8 +19,8 @@ INLINE float SumOverLanes(LOCAL float* partial, float value) {
   return sum;
 }
 
-// Sums along columns, in two kernels: groups (ceil(columns / ROW_LANES), chunks) leave partial[chunk, column], each from
-// `chunk_rows` rows; then add_column_sums. The sum order depends on the shape alone.
+// Sums along columns, in two kernels: groups (ceil(columns / ROW_LANES), chunks) leave partial[chunk,
+// column], each from `chunk_rows` rows; then add_column_sums. The sum order depends on the shape alone.
 #define COLUMN_OF_GROUP (GROUP_ID_0 * ROW_LANES + ROW_LANE)
 #define FIRST_ROW_OF_CHUNK (GROUP_ID_1 * chunk_rows + LOCAL_ID / ROW_LANES)
 #define END_ROW_OF_CHUNK ((GROUP_ID_1 + 1) * chunk_rows < rows ? (GROUP_ID_1 + 1) * chunk_rows : rows)

@@ -1,19 +1,20 @@
 #pragma once
 #include "kernels/portable/source/kernel_language.h"
 
-// A group computes products of tiles of TILE x TILE; each of its 16 x 16 work-items has 4 x 4 of the result, rows from
-// TILE_ROW and columns from TILE_COLUMN on, in registers. Operands pass through shared memory in chunks of CHUNK_DEPTH, laid
-// out chunk[depth, row].
+// A group computes products of tiles of TILE x TILE; each of its 16 x 16 work-items has 4 x 4 of the result,
+// rows from TILE_ROW and columns from TILE_COLUMN on, in registers. Operands pass through shared memory in
+// chunks of CHUNK_DEPTH, laid out chunk[depth, row].
 #define TILE 64
 #define CHUNK_DEPTH 16
-#define MATMUL_DEPTH 1024  // products are summed so many at a time: one long sum of f32 would drift
+#define MATMUL_DEPTH 1024        // products are summed so many at a time: one long sum of f32 would drift
 #define CHUNK_STRIDE (TILE + 4)  // keeps rows apart in the banks of shared memory, and aligned to float4
 #define CHUNK_FLOATS (CHUNK_DEPTH * CHUNK_STRIDE)
 #define TILE_FLOATS (TILE * CHUNK_STRIDE)
 #define TILE_ROW (LOCAL_ID / 16 * 4)
 #define TILE_COLUMN (LOCAL_ID % 16 * 4)
 
-// Rows [0, rows) and depths [0, depth) of a matrix whose element is at row * row_stride + depth * depth_stride.
+// Rows [0, rows) and depths [0, depth) of a matrix whose element is at row * row_stride + depth *
+// depth_stride.
 typedef struct {
   const GLOBAL float* data;
   LONG row_stride, depth_stride, rows;
@@ -28,8 +29,8 @@ INLINE Operand MakeOperand(const GLOBAL float* data, LONG row_stride, LONG depth
   return operand;
 }
 
-// Fills a chunk with depths [first, first + CHUNK_DEPTH) of the operand's first TILE rows, zeros past its end. Neighbouring
-// work-items read along whichever dimension is contiguous.
+// Fills a chunk with depths [first, first + CHUNK_DEPTH) of the operand's first TILE rows, zeros past its
+// end. Neighbouring work-items read along whichever dimension is contiguous.
 INLINE void LoadChunk(LOCAL float* chunk, const Operand x, LONG first, LONG depth) {
   for (int k = 0; k < CHUNK_DEPTH * TILE / GROUP_SIZE; ++k) {
     const int i = k * GROUP_SIZE + LOCAL_ID;
@@ -61,7 +62,8 @@ INLINE void MultiplyChunks(float* c, const LOCAL float* a, const LOCAL float* b)
   }
 }
 
-// c[4,4] += the sum over depth of a[row, .] b[column, .]. The whole group calls it; the chunks are free before and after.
+// c[4,4] += the sum over depth of a[row, .] b[column, .]. The whole group calls it; the chunks are free
+// before and after.
 INLINE void MultiplyTiles(float* c, const Operand a, const Operand b, LONG depth, LOCAL float* a_chunk,
                           LOCAL float* b_chunk) {
   for (LONG first = 0; first < depth; first += CHUNK_DEPTH) {
@@ -74,7 +76,8 @@ INLINE void MultiplyTiles(float* c, const Operand a, const Operand b, LONG depth
 }
 
 // The same with the left operand in shared memory, a whole tile laid out [depth, row] as StoreTile leaves it.
-INLINE void MultiplyStoredTile(float* c, const LOCAL float* tile, const Operand b, LONG depth, LOCAL float* b_chunk) {
+INLINE void MultiplyStoredTile(float* c, const LOCAL float* tile, const Operand b, LONG depth,
+                               LOCAL float* b_chunk) {
   for (int first = 0; first < TILE; first += CHUNK_DEPTH) {
     LoadChunk(b_chunk, b, first, depth);
     BARRIER();
