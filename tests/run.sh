@@ -6,7 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 deploy/install-packages.sh || { echo "0 passed, 1 failed"; exit 1; }
 
-[ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ] || echo "notice: no CUDA toolkit here; the cuda backend is built without support for it"
+kernels/cuda/toolkit_notice.sh
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 bazel test --keep_going --noshow_progress "$@" //... 2>&1 | tee "$log"
