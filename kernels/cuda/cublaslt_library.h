@@ -2,7 +2,7 @@
 #include <cublasLt.h>
 
 #include "absl/status/statusor.h"
-#include "kernels/cuda/dynamic_library.h"
+#include "kernels/host/dynamic_library.h"
 
 #define MEDLEY_EACH_CUBLASLT_FUNCTION(X)  \
   X(cublasLtCreate)                       \

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/cuda/dynamic_library.h"
+#include "kernels/host/dynamic_library.h"
 
 #define MEDLEY_EACH_CUDA_FUNCTION(X) \
   X(cuInit)                          \

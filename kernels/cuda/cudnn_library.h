@@ -2,7 +2,7 @@
 #include <cudnn_graph.h>
 
 #include "absl/status/statusor.h"
-#include "kernels/cuda/dynamic_library.h"
+#include "kernels/host/dynamic_library.h"
 
 #define MEDLEY_EACH_CUDNN_FUNCTION(X) \
   X(cudnnGetVersion)                  \

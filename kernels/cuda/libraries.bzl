@@ -10,7 +10,7 @@ def _library_table(name):
         name = name,
         srcs = [name + ".cc"],
         hdrs = [name + ".h"],
-        deps = _BASE + [":dynamic_library", "@local_cuda//:headers"],
+        deps = _BASE + ["//kernels/host:dynamic_library", "@local_cuda//:headers"],
     )
 
 def cuda_libraries():

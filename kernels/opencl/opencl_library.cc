@@ -1,44 +1,28 @@
 #include "kernels/opencl/opencl_library.h"
 
-#include <dlfcn.h>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/host/dynamic_library.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
-absl::StatusOr<void*> Open(const char* name) {
-  void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
-    return absl::UnavailableError(absl::StrCat("no ", name, " on this machine: ", dlerror()));
-  return library;
-}
-
-// Sets `function` to the one of this name, or returns it as missing.
-template <typename Function>
-absl::Status Find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function != nullptr) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the library is too old: it has no ", name));
-}
-
 absl::StatusOr<const OpenClLibrary*> OpenOpenCl() {
-  const absl::StatusOr<void*> library = Open("libOpenCL.so.1");
-  if (!library.ok()) return library.status();
-  auto* functions = new OpenClLibrary;
-#define MEDLEY_FIND_FUNCTION(name) \
-  if (absl::Status found = Find(*library, #name, functions->name); !found.ok()) return found;
-  MEDLEY_EACH_OPENCL_FUNCTION(MEDLEY_FIND_FUNCTION)
-  return functions;
+  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("OpenCL", {"libOpenCL.so.1"}));
+  auto opened = std::make_unique<OpenClLibrary>();
+  OpenClLibrary& table = *opened;
+  MEDLEY_EACH_OPENCL_FUNCTION(MEDLEY_RESOLVE_MEMBER)
+  return opened.release();
 }
 
 absl::StatusOr<const ClblastLibrary*> OpenClblast() {
-  const absl::StatusOr<void*> library = Open("libclblast.so.1");
-  if (!library.ok()) return library.status();
-  auto* functions = new ClblastLibrary;
-  MEDLEY_FIND_FUNCTION(CLBlastSgemm)
-#undef MEDLEY_FIND_FUNCTION
-  return functions;
+  ASSIGN_OR_RETURN(const DynamicLibrary library, DynamicLibrary::Open("CLBlast", {"libclblast.so.1"}));
+  auto opened = std::make_unique<ClblastLibrary>();
+  ClblastLibrary& table = *opened;
+  MEDLEY_RESOLVE_MEMBER(CLBlastSgemm)
+  return opened.release();
 }
 
 std::string NameOf(cl_int code) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/host/dynamic_library.h"
 
 // OpenCL and CLBlast, found at run time: a machine without them runs the same program.
 namespace medley {
@@ -44,13 +45,11 @@ namespace medley {
 
 // Each function under its own name, as in opencl.clFinish(queue).
 struct OpenClLibrary {
-#define MEDLEY_DECLARE_FUNCTION(name) decltype(&::name) name = nullptr;
-  MEDLEY_EACH_OPENCL_FUNCTION(MEDLEY_DECLARE_FUNCTION)
+  MEDLEY_EACH_OPENCL_FUNCTION(MEDLEY_DYNAMIC_MEMBER)
 };
 
 struct ClblastLibrary {
-  MEDLEY_DECLARE_FUNCTION(CLBlastSgemm)
-#undef MEDLEY_DECLARE_FUNCTION
+  MEDLEY_DYNAMIC_MEMBER(CLBlastSgemm)
 };
 
 // The libraries of this process, opened at the first call and never closed. Any thread.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs one benchmark and prints `key value` lines; lines that begin with # are notes. RESULTS.md has what was measured.
-#   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch
+#   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch; longer sequences, Llama, bf16
 #   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh links           latency and bandwidth of the transport
@@ -28,6 +28,18 @@ case $name in
       $1 == "tokens_per_second" { ours += $2; n++ }
       $1 == "torch_tokens_per_second" { torch = $2 }
       END { printf "torch_ratio_f32 %.2f\n", ours / n / torch }'
+    # The same for other shapes; bf16 where the processor multiplies it.
+    precisions="f32"
+    grep -qw amx_bf16 /proc/cpuinfo && precisions="f32 bf16"
+    for precision in $precisions; do
+      for shape in "gpt2-124m 512" "gpt2-124m 1024" "llama-110m 512" "llama-110m 1024"; do
+        read -r model sequence <<< "$shape"
+        [ "$precision $shape" = "f32 gpt2-124m 512" ] && continue
+        bazel-bin/tests/perf/step_benchmark --model "$model" --sequence "$sequence" --precision "$precision" --batch 2 --steps 2 |
+          awk -v name="${model//-/_}_$sequence" '/kernel_efficiency|tokens_per_second/ { print $1 "_" name, $2 }
+            $1 == "peak_memory_bytes" { peak = $2 } $1 == "memory_model_bytes" { printf "peak_memory_ratio_%s %.3f\n", name, peak / $2 }'
+      done
+    done
     ;;
   heterogeneity)
     build //:medley

@@ -75,6 +75,10 @@ ModelConfig ModelOf(const std::string& name) {
     gpt2.layers = 36, gpt2.hidden = 1280, gpt2.heads = 20, gpt2.feed_forward = 5120;
     return gpt2;
   }
+  if (name == "llama-110m") {  // the shape of llama2.c's stories110M
+    return {.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 2048, .vocabulary = 32000, .context = 1024,
+            .family = ModelFamily::kLlama};
+  }
   // Llama 3.2 1B, with room for the sequence that is timed.
   return {.layers = 16, .hidden = 2048, .heads = 32, .feed_forward = 8192, .vocabulary = 128256, .context = 2048,
           .family = ModelFamily::kLlama, .key_value_heads = 8, .rotary_base = 500000};
@@ -148,7 +152,7 @@ absl::Status Run(const Options& options) {
 int main(int argc, char** argv) {
   medley::Options options;
   CLI::App app("A training step of a model on one device.", "step_benchmark");
-  app.add_option("--model", options.model)->check(CLI::IsMember({"gpt2-124m", "gpt2-774m", "llama-1b"}))
+  app.add_option("--model", options.model)->check(CLI::IsMember({"gpt2-124m", "gpt2-774m", "llama-110m", "llama-1b"}))
       ->capture_default_str();
   app.add_option("--device", options.device, "such as cuda or opencl; by default the CPU of --variant on --cores");
   app.add_option("--cores", options.cores)->delimiter(',')->capture_default_str();

@@ -8,13 +8,13 @@
 // A library opens as a table of function pointers, typed by its own header, one member a function and named
 // like it:
 //
-//   #define EACH_FUNCTION(X) X(cuInit) X(cuMemAlloc)
-//   struct Driver { EACH_FUNCTION(MEDLEY_DYNAMIC_MEMBER) };
-//   RETURN_IF_ERROR(library.Resolve("cuInit", &driver.cuInit)), or for all:
+//   #define EACH_FUNCTION(X) X(cosh) X(cbrt)
+//   struct Mathematics { EACH_FUNCTION(MEDLEY_DYNAMIC_MEMBER) };
+//   RETURN_IF_ERROR(library.Resolve("cosh", &table.cosh)), or for all:
 //   EACH_FUNCTION(MEDLEY_RESOLVE_MEMBER)
 //
-// A header may rename a function by a macro (cuMemAlloc is cuMemAlloc_v2): the member, its type and the
-// symbol that is looked up follow it together, and so does the call driver.cuMemAlloc(...).
+// A header may rename a function by a macro (open is open64): the member, its type and the symbol that is looked
+// up follow it together, and so does the call table.open(...).
 #define MEDLEY_DYNAMIC_MEMBER(name) decltype(&::name) name = nullptr;
 #define MEDLEY_SYMBOL_TEXT_INNER(name) #name
 #define MEDLEY_SYMBOL_TEXT(name) MEDLEY_SYMBOL_TEXT_INNER(name)
@@ -27,7 +27,7 @@ namespace medley {
 // the same library.
 class DynamicLibrary {
  public:
-  // The first of `names` that the dynamic loader finds. `what` names the library to people, as in "the NVIDIA
+  // The first of `names` that the dynamic loader finds. `what` names the library to people, as in "the GPU
   // driver". Unavailable: none; the message has `what`, the names, and the loader's words.
   static absl::StatusOr<DynamicLibrary> Open(const std::string& what, absl::Span<const char* const> names);
 

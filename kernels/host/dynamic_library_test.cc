@@ -1,4 +1,4 @@
-#include "kernels/cuda/dynamic_library.h"
+#include "kernels/host/dynamic_library.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
