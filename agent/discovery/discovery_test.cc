@@ -1,12 +1,9 @@
 #include "agent/discovery/discovery.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
 
 #include "kernels/backends.h"
+#include "kernels/emulated/test_profile.h"
 
 namespace medley {
 namespace {
@@ -64,37 +61,21 @@ TEST_CASE("devices of equal make are of one kind, others are not") {
   if ((*devices)[2].variant() != "sse41") CHECK((*devices)[0].kind() != (*devices)[2].kind());
 }
 
-// A profile in a file of its own.
-class ProfileFile {
- public:
-  explicit ProfileFile(const std::string& more = "") {
-    char name[] = "/tmp/discovery_test.XXXXXX";
-    close(mkstemp(name));
-    path_ = name;
-    std::ofstream(path_) << "kind: Test-1\nmemory_bytes: 64GiB\nmatmul_f32_flops_per_second: 1e12\n"
-                            "memory_bytes_per_second: 1e11\nhost_link_bytes_per_second: 1e9\n"
-                            "op_overhead_seconds: 1e-5\n"
-                         << more;
-  }
-  ~ProfileFile() { unlink(path_.c_str()); }
-  v1::Device Device(const std::string& name) const {
-    v1::Device device;
-    device.set_name(name);
-    device.set_backend("emulated");
-    device.set_profile(path_);
-    return device;
-  }
-
- private:
-  std::string path_;
-};
+v1::Device EmulatedDevice(const TestProfile& profile, const std::string& name) {
+  v1::Device device;
+  device.set_name(name);
+  device.set_backend("emulated");
+  device.set_profile(profile.path());
+  return device;
+}
 
 TEST_CASE("an emulated device is what its profile says, and a changed profile is another kind") {
-  const ProfileFile file, same, other("matmul_bf16_flops_per_second: 1e13\n");
-  v1::Device small = file.Device("small");
+  const TestProfile file, same, other("matmul_bf16_flops_per_second: 1e13\n");
+  v1::Device small = EmulatedDevice(file, "small");
   small.set_memory_bytes(1 << 30);
-  const auto devices =
-      CompleteDevices({file.Device("a"), same.Device("b"), other.Device("c"), small}, AllBackends());
+  const auto devices = CompleteDevices(
+      {EmulatedDevice(file, "a"), EmulatedDevice(same, "b"), EmulatedDevice(other, "c"), small},
+      AllBackends());
   REQUIRE(devices.status().ToString() == "OK");
   const v1::Device &a = (*devices)[0], &c = (*devices)[2];
   CHECK(a.emulated());
@@ -124,12 +105,13 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
   };
   v1::Device unknown = Cpu("x", "", {0});
   unknown.set_backend("abacus");
-  static const ProfileFile file, broken("speed: 1\n");  // the cases are made once and run one by one
-  v1::Device profiled = Cpu("p", "", {0}), no_profile = file.Device("n"), no_memory = Cpu("m", "", {0});
+  static const TestProfile file, broken("speed: 1\n");  // the cases are made once and run one by one
+  v1::Device profiled = Cpu("p", "", {0}), no_profile = EmulatedDevice(file, "n"),
+             no_memory = Cpu("m", "", {0});
   profiled.set_profile("x.yaml");
   no_profile.clear_profile();
   no_memory.clear_memory_bytes();
-  v1::Device large = file.Device("l");
+  v1::Device large = EmulatedDevice(file, "l");
   large.set_memory_bytes(uint64_t{65} << 30);
   const auto c = GENERATE_COPY(values<Case>({
       {{Cpu("a", "", {0}), Cpu("a", "", {0})}, "given twice"},
@@ -139,7 +121,7 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
       {{profiled}, "devices[0] (p).profile: is for devices of the backend emulated"},
       {{no_profile}, "devices[0] (n).profile: is empty"},
       {{no_memory}, "devices[0] (m).memory_bytes: is not given"},
-      {{broken.Device("b")}, ":7: speed: unknown key"},
+      {{EmulatedDevice(broken, "b")}, ":7: speed: unknown key"},
       {{large}, "memory_bytes: 65.0 GiB is more than the profile's 64.0 GiB"},
   }));
   const auto devices = CompleteDevices(c.devices, AllBackends());

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
@@ -10,32 +9,13 @@
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/yaml_message.h"
 #include "runtime/exec/file_window_source.h"
+#include "runtime/exec/made_up_windows.h"
 
 namespace medley {
 namespace {
 
 constexpr int kDefaultSequence = 128;
 constexpr int kMicroBatches = 2;
-
-// Ids that count up, with a jump now and then, so that there is something to learn.
-class MadeUpWindows final : public WindowSource {
- public:
-  MadeUpWindows(uint64_t seed, int vocabulary) : seed_(seed), vocabulary_(vocabulary) {}
-
-  absl::Status Read(Purpose, int64_t step, int index, absl::Span<int32_t> ids) override {
-    std::mt19937_64 random(seed_ * 1000003 + step * 1009 + index);
-    uint64_t id = random() % vocabulary_;
-    for (int32_t& out : ids) {
-      out = static_cast<int32_t>(id);
-      id = (id + (random() % 4 == 0 ? random() % vocabulary_ : 1)) % vocabulary_;
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const uint64_t seed_;
-  const int vocabulary_;
-};
 
 absl::StatusOr<TrainingSpec> SpecOfDirectory(const std::string& directory) {
   TrainingSpec spec{.job_name = "align", .hugging_face_directory = directory};

@@ -153,7 +153,6 @@ EpochEnd EpochRun::RootCause() {
   const std::string where = cause->device.empty() ? "" : cause->device;
   return {.status = where.empty() ? cause->status : Annotate(cause->status, where),
           .device = cause->device,
-          .agent_unreachable = cause->agent_unreachable,
           .unreachable_devices = std::move(unreachable)};
 }
 

@@ -22,7 +22,6 @@ struct EpochTask {
 struct EpochEnd {
   absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
   std::string device;    // whose failure it was; empty if nobody's
-  bool agent_unreachable = false;  // the agent of `device` itself is gone, not only its worker
   std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
 };
 

@@ -64,7 +64,7 @@ TEST_CASE("what a unit says of itself is the cause, not what its peers suffered 
   CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
   CHECK(end.device == Units(3)[culprit].device);
   CHECK_THAT(std::string(end.status.message()), Catch::Contains(end.device) && Catch::Contains("out of memory"));
-  CHECK_FALSE(end.agent_unreachable);
+  CHECK(end.unreachable_devices.empty());
 }
 
 TEST_CASE("an aborted peer is the least of causes") {
@@ -97,7 +97,7 @@ TEST_CASE("an agent that goes while its task runs is told apart from a worker th
   const EpochEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}},
                                kPrepareTime);
   CHECK(end.device == "b/cpu0");
-  CHECK(end.agent_unreachable);
+  CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
 
 TEST_CASE("when one task cannot be prepared the others are stopped, also those still preparing, and nothing starts") {

@@ -36,8 +36,7 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
 
   // When the last backward of a unit has gone through the segments from `segment` on.
   const auto complete_seconds = [&](const UnitEnd& unit, int segment) {
-    const bool embeds = unit.blocks.contains(config.embedding_block());
-    const int block = segment != kTiedSegment ? segment - 1 : embeds ? config.embedding_block() : config.head_block();
+    const int block = CompletedBy(config, unit.blocks, segment);
     return unit.last_backward_seconds -
            tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
   };

@@ -1,46 +1,26 @@
 #include "kernels/emulated/emulated_backend.h"
 
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include "kernels/emulated/emulated_ops.h"
+#include "kernels/emulated/test_profile.h"
 
 namespace medley {
 namespace {
 
-// A profile in a file of its own.
-class ProfileFile {
- public:
-  explicit ProfileFile(const std::string& more = "") {
-    char name[] = "/tmp/emulated_backend_test.XXXXXX";
-    close(mkstemp(name));
-    path_ = name;
-    std::ofstream(path_) << "kind: Test-1\nmemory_bytes: 64GiB\nmatmul_f32_flops_per_second: 1e12\n"
-                            "memory_bytes_per_second: 1e11\nhost_link_bytes_per_second: 1e9\n"
-                            "op_overhead_seconds: 1e-5\n"
-                         << more;
-  }
-  ~ProfileFile() { unlink(path_.c_str()); }
-  DeviceDescription Description() const {
-    return {.name = "gpu0",
-            .backend = "emulated",
-            .variant = "",
-            .cores = {},
-            .memory_limit = GiB(64),
-            .profile = path_};
-  }
-
- private:
-  std::string path_;
-};
+DeviceDescription Description(const TestProfile& profile) {
+  return {.name = "gpu0",
+          .backend = "emulated",
+          .variant = "",
+          .cores = {},
+          .memory_limit = GiB(64),
+          .profile = profile.path()};
+}
 
 TEST_CASE("a device is what its profile says") {
-  const ProfileFile file;
-  absl::StatusOr<Device> device = EmulatedBackend().open(file.Description());
+  const TestProfile file;
+  absl::StatusOr<Device> device = EmulatedBackend().open(Description(file));
   REQUIRE(device.status().ToString() == "OK");
   CHECK(device->queue->name() == "emulated Test-1");
   CHECK(device->queue->limit() == GiB(64));
@@ -48,15 +28,15 @@ TEST_CASE("a device is what its profile says") {
   CHECK(device->emulated);
   CHECK(device->provenance.hardware == "emulated Test-1");
   CHECK(device->provenance.libraries.size() == 1);
-  CHECK(EmulatedBackend().objection(file.Description()).empty());
+  CHECK(EmulatedBackend().objection(Description(file)).empty());
   CHECK(EmulatedBackend()
-            .open(ProfileFile("matmul_bf16_flops_per_second: 1e13\n").Description())
+            .open(Description(TestProfile("matmul_bf16_flops_per_second: 1e13\n")))
             ->computes_bf16);
 }
 
 TEST_CASE("an op takes its roofline's time, times its factor") {
-  const ProfileFile file;
-  absl::StatusOr<Device> device = EmulatedBackend().open(file.Description());
+  const TestProfile file;
+  absl::StatusOr<Device> device = EmulatedBackend().open(Description(file));
   REQUIRE(device.ok());
   auto& ops = dynamic_cast<EmulatedOps&>(*device->ops);
   auto buffer = device->queue->Allocate(MiB(4));
@@ -78,8 +58,8 @@ TEST_CASE("an op takes its roofline's time, times its factor") {
 }
 
 TEST_CASE("arguments are checked as on every backend, and what is refused takes no time") {
-  const ProfileFile file;
-  absl::StatusOr<Device> device = EmulatedBackend().open(file.Description());
+  const TestProfile file;
+  absl::StatusOr<Device> device = EmulatedBackend().open(Description(file));
   REQUIRE(device.ok());
   auto buffer = device->queue->Allocate({4});
   REQUIRE(buffer.ok());
@@ -89,7 +69,7 @@ TEST_CASE("arguments are checked as on every backend, and what is refused takes 
 }
 
 TEST_CASE("a description that contradicts the profile is refused with the field") {
-  const ProfileFile file;
+  const TestProfile file;
   struct Case {
     void (*change)(DeviceDescription&);
     std::string message;
@@ -103,7 +83,7 @@ TEST_CASE("a description that contradicts the profile is refused with the field"
       {[](DeviceDescription& d) { d.memory_limit = GiB(65); },
        "memory_bytes: 65.0 GiB is more than the profile's 64.0 GiB"},
   }));
-  DeviceDescription description = file.Description();
+  DeviceDescription description = Description(file);
   c.change(description);
   CHECK_THAT(EmulatedBackend().objection(description), Catch::Contains(c.message));
   CHECK_THAT(std::string(EmulatedBackend().open(description).status().message()), Catch::Contains(c.message));

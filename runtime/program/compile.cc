@@ -230,6 +230,11 @@ std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int f
   return buckets;
 }
 
+int CompletedBy(const ModelConfig& config, BlockRange blocks, int first_segment) {
+  if (first_segment != kTiedSegment) return first_segment - 1;
+  return blocks.contains(config.embedding_block()) ? config.embedding_block() : config.head_block();
+}
+
 std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config) {
   // Runs of segments with the same holders; empty ones are passed over.
   std::vector<GradientSlice> runs;
@@ -248,8 +253,7 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfi
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
       GradientSlice& slice = slices.emplace_back(GradientSlice{first, end, 0, run->holders});
       for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(config, segment);
-      const bool embeds = plan.units[unit].blocks.contains(config.embedding_block());
-      slice.completed_by = first != kTiedSegment ? first - 1 : embeds ? config.embedding_block() : config.head_block();
+      slice.completed_by = CompletedBy(config, plan.units[unit].blocks, first);
     }
   }
   return slices;

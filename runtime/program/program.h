@@ -74,6 +74,9 @@ struct StepProgram {
 // Compiles what `unit` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
 StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose);
 
+// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of `blocks`.
+int CompletedBy(const ModelConfig& config, BlockRange blocks, int first_segment);
+
 // Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon as the last
 // backward has gone through it, while that goes on; it is large enough to make little of the latency.
 std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/made_up_windows.h"
 #include "runtime/exec/window_source.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/parameter_arena.h"
@@ -14,17 +15,6 @@
 
 // Trains a tiny model under a plan with all units in this process: one thread and one device a unit, loopback.
 namespace medley {
-
-// Windows made up from a seed: ids of a noisy counter, so that there is something to learn.
-class MadeUpWindows final : public WindowSource {
- public:
-  MadeUpWindows(uint64_t seed, int vocabulary) : seed_(seed), vocabulary_(vocabulary) {}
-  absl::Status Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) override;
-
- private:
-  const uint64_t seed_;
-  const int vocabulary_;
-};
 
 struct TrainingRun {
   std::vector<double> losses;           // by step
