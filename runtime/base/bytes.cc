@@ -17,7 +17,8 @@ std::string FormatBytes(Bytes size) {
     value /= 1024;
     ++unit;
   }
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  if (unit == 0) return absl::StrFormat("%d B", size.value);
+  return absl::StrFormat("%.1f %s", value, kUnits[unit]);
 }
 
 Bytes ParseBytes(const std::string& text) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "runtime/collective/collective_schedule.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/window_order.h"
 #include "runtime/model/model_config.h"
@@ -26,6 +28,16 @@ struct OptimizerSettings {
 // linear: lr + (min - lr) p, constant: lr.
 double LearningRateAt(const OptimizerSettings& optimizer, int64_t step, int64_t steps);
 
+// How bytes get from a memory that the host does not reach to another device.
+enum class DeviceMemoryChoice : uint8_t { kMeasured, kDirect, kStaged, kWhole };
+
+// What a job forces of what is otherwise chosen.
+struct CommunicationSettings {
+  std::optional<CollectiveAlgorithm> all_reduce;  // of gradients; none: by the links
+  Precision gradient_wire = Precision::kF32;      // gradients are sent as; summed in f32
+  DeviceMemoryChoice device_memory = DeviceMemoryChoice::kMeasured;
+};
+
 struct TrainingSpec {
   std::string job_name;
   TrainingShape shape;
@@ -43,6 +55,7 @@ struct TrainingSpec {
   int64_t validate_every_steps = 0;  // 0: never
   int validation_batches = 1;
   int max_restarts = 3;
+  CommunicationSettings communication;
   bool allow_emulated = false;  // a rehearsal: may run on devices that compute nothing
 };
 
