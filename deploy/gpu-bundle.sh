@@ -10,7 +10,7 @@ bundle=${1:-$root/.medley/bundle}
 mkdir -p "$bundle"
 bundle=$(cd "$bundle" && pwd)
 cd "$root"
-bazel build --noshow_progress //:medley //tests/conformance:ops_conformance_test_cuda //tests/perf:step_benchmark
+bazel build --noshow_progress //:medley //tests/conformance:ops_conformance_test_cuda //tests/perf:step_benchmark //comm/staging:staging_benchmark
 programs=(
   coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
   tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark

@@ -6,9 +6,11 @@
 
 namespace medley {
 
+class Mailboxes;
+
 // All ranks of an epoch inside one process, for tests and for plans of a single worker. A send copies its
 // bytes and is done at once; a receive waits for the message. Holds Transport's contract, conformance suite
-// included.
+// included. Reaches kHost only, and has nothing to register.
 //
 // Thread-safe. Must outlive the transports that Join returned.
 class LoopbackFabric {
@@ -24,14 +26,11 @@ class LoopbackFabric {
   // nothing.
   std::unique_ptr<Transport> Join(int rank);
 
-  // From now on the peers of `rank` get Unavailable, as after a crash; what it sent before can still be
-  // received.
-  void MarkGone(int rank);
+  // From now on the peers of `rank` get Unavailable with `why`, as after a crash that they all have noticed;
+  // what it sent before can still be received. Transport::MarkGone tells one of them alone.
+  void MarkGone(int rank, const std::string& why = "it crashed");
 
  private:
-  class Member;
-  class Mailboxes;
-  class Pending;
   const std::unique_ptr<Mailboxes> mailboxes_;
 };
 

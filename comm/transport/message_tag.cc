@@ -5,16 +5,28 @@
 namespace medley {
 namespace {
 
-constexpr int kEpochShift = 52, kSourceShift = 40, kKindShift = 36, kChannelShift = 20;
-constexpr uint64_t kEpochMask = 0xFFF;
+constexpr int kSourceShift = 28, kKindShift = 25, kChannelShift = 14;
+constexpr uint32_t kKinds = 1 << 3;
+static_assert(kTokenShift + kEpochTokenBits == 64);
+
+absl::Status OutOfRange(const char* field, int64_t value, int64_t limit) {
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", not in [0, ", limit, ")"));
+}
 
 const char* KindName(MessageTag::Kind kind) {
   switch (kind) {
-    case MessageTag::Kind::kActivation: return "activation";
-    case MessageTag::Kind::kGradient: return "gradient";
-    case MessageTag::Kind::kReduce: return "reduce";
-    case MessageTag::Kind::kScalars: return "scalars";
-    case MessageTag::Kind::kProbe: return "probe";
+    case MessageTag::Kind::kActivation:
+      return "activation";
+    case MessageTag::Kind::kGradient:
+      return "gradient";
+    case MessageTag::Kind::kReduce:
+      return "reduce";
+    case MessageTag::Kind::kScalars:
+      return "scalars";
+    case MessageTag::Kind::kProbe:
+      return "probe";
+    case MessageTag::Kind::kReshard:
+      return "reshard";
   }
   return nullptr;
 }
@@ -22,29 +34,27 @@ const char* KindName(MessageTag::Kind kind) {
 }  // namespace
 
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag) {
-  if (tag.source < 0 || tag.source >= kMaximumRanks) {
+  const MessageTag& message = tag.message;
+  if (tag.token >> kEpochTokenBits != 0) return OutOfRange("token", tag.token, int64_t{1} << kEpochTokenBits);
+  if (tag.source < 0 || tag.source >= kMaximumRanks) return OutOfRange("source", tag.source, kMaximumRanks);
+  if (KindName(message.kind) == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat("source is ", tag.source, ", not in [0, ", kMaximumRanks, ")"));
+        absl::StrCat("kind is ", static_cast<int>(message.kind), ", not one of the named kinds"));
   }
-  if (KindName(tag.message.kind) == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kind is ", static_cast<int>(tag.message.kind), ", not one of the named kinds"));
-  }
-  if (tag.message.sequence >= kMaximumSequences) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sequence is ", tag.message.sequence, ", not in [0, ", kMaximumSequences, ")"));
-  }
-  return (tag.epoch & kEpochMask) << kEpochShift | static_cast<uint64_t>(tag.source) << kSourceShift |
-         static_cast<uint64_t>(tag.message.kind) << kKindShift |
-         static_cast<uint64_t>(tag.message.channel) << kChannelShift | tag.message.sequence;
+  if (message.channel >= kMaximumChannels) return OutOfRange("channel", message.channel, kMaximumChannels);
+  if (message.sequence >= kMaximumSequences)
+    return OutOfRange("sequence", message.sequence, kMaximumSequences);
+  return static_cast<uint64_t>(tag.token) << kTokenShift | static_cast<uint64_t>(tag.source) << kSourceShift |
+         static_cast<uint64_t>(message.kind) << kKindShift |
+         static_cast<uint64_t>(message.channel) << kChannelShift | message.sequence;
 }
 
 absl::StatusOr<WireTag> UnpackTag(uint64_t bits) {
   WireTag tag;
-  tag.epoch = bits >> kEpochShift;
+  tag.token = static_cast<uint32_t>(bits >> kTokenShift);
   tag.source = static_cast<int>(bits >> kSourceShift & (kMaximumRanks - 1));
-  tag.message.kind = static_cast<MessageTag::Kind>(bits >> kKindShift & 0xF);
-  tag.message.channel = static_cast<uint16_t>(bits >> kChannelShift);
+  tag.message.kind = static_cast<MessageTag::Kind>(bits >> kKindShift & (kKinds - 1));
+  tag.message.channel = static_cast<uint16_t>(bits >> kChannelShift & (kMaximumChannels - 1));
   tag.message.sequence = static_cast<uint32_t>(bits & (kMaximumSequences - 1));
   if (KindName(tag.message.kind) == nullptr) {
     return absl::InvalidArgumentError(

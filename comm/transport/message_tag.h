@@ -3,31 +3,35 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "comm/transport/epoch_token.h"
 #include "comm/transport/transport.h"
 
 namespace medley {
 
 // The 64 bits by which a message finds its receive. From the top:
 //
-//   bits 63..52  epoch, its lowest 12 bits: enough to tell an epoch from the late messages of the one before
-//   bits 51..40  rank of the sender
-//   bits 39..36  MessageTag::Kind
-//   bits 35..20  MessageTag::channel
-//   bits 19..0   MessageTag::sequence
+//   bits 63..40  EpochToken of the receiver: without it a message is none of this epoch's
+//   bits 39..28  rank of the sender
+//   bits 27..25  MessageTag::Kind
+//   bits 24..14  MessageTag::channel
+//   bits 13..0   MessageTag::sequence
+//
+// What the widths hold: a model of two thousand gradient slices, a ring of 4096 ranks (8190 steps), 16384
+// micro-batches.
 struct WireTag {
-  uint64_t epoch = 0;
+  uint32_t token = 0;
   int source = 0;
   MessageTag message;
 };
 
 inline constexpr int kMaximumRanks = 1 << 12;
-inline constexpr uint32_t kMaximumSequences = 1 << 20;
+inline constexpr int kTokenShift = 40;
 
-// InvalidArgument: source outside [0, 4096), kind not among the named ones, or sequence >= 2^20; names the
-// field.
+// InvalidArgument: token >= 2^24, source outside [0, 4096), kind not among the named ones, channel >= 2048,
+// or sequence >= 16384; names the field.
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag);
 
-// The inverse, save that `epoch` comes back modulo 4096. InvalidArgument: the kind is none of ours.
+// The inverse. InvalidArgument: the kind is none of ours.
 absl::StatusOr<WireTag> UnpackTag(uint64_t bits);
 
 // For messages to people: "reduce channel 3 sequence 17".

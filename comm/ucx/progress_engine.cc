@@ -8,22 +8,32 @@
 namespace medley {
 namespace {
 
-// How long a waiting thread polls before it sleeps: about what a sleep and a wake-up cost.
+// How long a waiting thread polls, after anything moved, before it sleeps: about what a sleep and a wake-up
+// cost.
 constexpr absl::Duration kPolling = absl::Microseconds(30);
+// How many rounds of polling pass between looks at the clock, and between chances for others to have the
+// core. A round that finds nothing takes some 20 ns over shared memory, and a system call over TCP.
+constexpr int kRoundsPerLook = 32;
+// A yield that comes back sooner than this found nobody else who wants the core.
+constexpr absl::Duration kLonelyYield = absl::Microseconds(2);
 // How long the thread leaves the worker to pollers after the last of them was seen.
 constexpr absl::Duration kLease = absl::Microseconds(200);
 // Where UCX has something to do but cannot yet (a full queue of a peer that does not run), it refuses to be
-// armed. After that many refusals in a row the thread looks only now and then.
+// armed. After that many refusals in a row the thread looks only now and then, and ever less often.
 constexpr int kRefusalsBeforePause = 50;
 constexpr absl::Duration kPause = absl::Microseconds(100);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(1);
+constexpr absl::Duration kTidyPeriod = absl::Milliseconds(100);
+constexpr int kTidyShare = 100;  // of the time, one part in so many
 
 }  // namespace
 
-ProgressEngine::ProgressEngine(UcxWorker& worker) : worker_(worker), thread_([this] { Run(); }) {}
+ProgressEngine::ProgressEngine(UcxWorker& worker, std::function<void()> tidy)
+    : worker_(worker), tidy_(std::move(tidy)), thread_([this] { Run(); }) {}
 
 ProgressEngine::~ProgressEngine() {
   {
-    MutexLock lock(mutex_);
+    EngineLock lock(*this);
     stopping_ = true;
     WakeThread();
   }
@@ -47,50 +57,95 @@ bool ProgressEngine::Progress(int rounds) {
     if (ucp_worker_progress(worker_.get()) == 0) break;
     any = true;
   }
+  untidy_ |= any;
   return any;
 }
 
-void ProgressEngine::StepAside() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+bool ProgressEngine::StepAside() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.Unlock();
+  const absl::Time before = absl::Now();
   std::this_thread::yield();
+  const bool others = absl::Now() - before > kLonelyYield;
   mutex_.Lock();
+  return others;
 }
 
 void ProgressEngine::Nudge(absl::FunctionRef<bool()> done) {
   Progress(/*rounds=*/4);
   // A thread that waits its turn behind the pollers looks by itself within kLease.
-  if (!done() && asleep_) WakeThread();
+  if (asleep_ && !done()) WakeThread();
 }
 
-void ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> done) {
+void ProgressEngine::Look() {
+  ++polls_;
+  Progress(/*rounds=*/2);
+}
+
+void ProgressEngine::TakeIn(absl::Duration limit) {
+  const absl::Time end = absl::Now() + limit;
+  while (Progress(/*rounds=*/64) && absl::Now() < end) {
+  }
+}
+
+absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> done) {
   polling_ = true;
-  const absl::Time end = std::min(deadline, absl::Now() + kPolling);
-  while (!halted_) {
-    Progress(/*rounds=*/8);
-    if (done() || absl::Now() >= end) break;
-    StepAside();
+  ++polls_;
+  absl::Time begin = absl::InfinitePast(), end;
+  bool shared = false;  // the core, with others who want it
+  bool moved = false;   // something, since the last look at the clock
+  for (int round = 1; !halted_; ++round) {
+    moved |= Progress(/*rounds=*/1);
+    if (done()) break;
+    const bool look = shared || round % kRoundsPerLook == 0;
+    if (!look && !wanted_.load(std::memory_order_relaxed)) continue;
+    const absl::Time now = absl::Now();
+    if (begin == absl::InfinitePast()) begin = now;
+    if (begin == now || std::exchange(moved, false)) end = std::min(deadline, now + kPolling);
+    if (now >= end) break;
+    shared = StepAside();
     if (done()) break;
   }
   polling_ = false;
-  last_poll_ = absl::Now();
+  return begin;
 }
 
-bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl::FunctionRef<bool()> done) {
+bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl::FunctionRef<bool()> done,
+                           absl::Duration* waited) {
   if (done()) return true;
+  absl::Time begin = absl::InfinitePast();
+  bool met = false;
   if (!polling_ && !halted_) {
-    Poll(deadline, done);
-    if (done()) return true;
-    last_poll_ = absl::InfinitePast();
-    WakeThread();
+    begin = Poll(deadline, done);
+    met = done();
+    // Those that sleep have left the polling to this thread.
+    if (!met || sleepers_ > 0) WakeThread();
   }
-  return changed.WaitUntil(mutex_, deadline, done);
+  if (begin == absl::InfinitePast() && !met) begin = absl::Now();
+  if (!met) {
+    ++sleepers_;
+    met = changed.WaitUntil(mutex_, deadline, done);
+    --sleepers_;
+  }
+  if (waited != nullptr && begin != absl::InfinitePast()) *waited = absl::Now() - begin;
+  return met;
 }
 
-void ProgressEngine::SleepUntilEvent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+absl::Duration ProgressEngine::Tidy(absl::Time now) {
+  if (!untidy_ || halted_) return absl::InfiniteDuration();
+  if (now < next_tidy_ && next_tidy_ <= now + absl::Seconds(10))
+    return next_tidy_ - now;  // else a clock set back
+  untidy_ = false;
+  tidy_();
+  const absl::Time end = absl::Now();
+  next_tidy_ = end + std::clamp((end - now) * kTidyShare, kTidyPeriod, absl::Seconds(5));
+  return absl::InfiniteDuration();
+}
+
+void ProgressEngine::SleepUntilEvent(int timeout_milliseconds) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   asleep_ = true;
   mutex_.Unlock();
   pollfd descriptor{worker_.event_descriptor(), POLLIN, 0};
-  poll(&descriptor, 1, /*timeout=*/-1);  // an interruption is as good as an event
+  poll(&descriptor, 1, timeout_milliseconds);  // an interruption is as good as an event
   mutex_.Lock();
   asleep_ = false;
 }
@@ -98,6 +153,7 @@ void ProgressEngine::SleepUntilEvent() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 void ProgressEngine::Run() {
   MutexLock lock(mutex_);
   const auto wanted = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return asked_ || stopping_; };
+  uint64_t polls_seen = 0;
   int refusals = 0;
   while (!stopping_) {
     if (halted_) {
@@ -106,8 +162,9 @@ void ProgressEngine::Run() {
       continue;
     }
     const absl::Time now = absl::Now();
-    const bool leased = last_poll_ <= now && now < last_poll_ + kLease;  // a clock set back ends it
-    if (!asked_ && (polling_ || leased)) {
+    const absl::Duration tidy_in = Tidy(now);
+    if (!asked_ && (polling_ || polls_ != polls_seen)) {
+      polls_seen = polls_;
       take_over_.WaitUntil(mutex_, now + kLease, wanted);
       continue;
     }
@@ -117,12 +174,14 @@ void ProgressEngine::Run() {
       StepAside();
       continue;
     }
-    if (halted_) continue;
     if (ucp_worker_arm(worker_.get()) == UCS_OK) {
       refusals = 0;
-      SleepUntilEvent();
+      SleepUntilEvent(tidy_in == absl::InfiniteDuration()
+                          ? -1
+                          : static_cast<int>(absl::ToInt64Milliseconds(tidy_in)) + 1);
     } else if (++refusals > kRefusalsBeforePause) {
-      take_over_.WaitUntil(mutex_, absl::Now() + kPause, wanted);
+      const absl::Duration pause = std::min(kPause * (refusals / kRefusalsBeforePause), kLongestPause);
+      take_over_.WaitUntil(mutex_, absl::Now() + pause, wanted);
     } else {
       StepAside();
     }

@@ -12,13 +12,14 @@ namespace {
 
 // Little-endian, like every machine that this runs on.
 constexpr uint32_t kMagic = 0x55594C4D;  // "MLYU"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 struct Header {
   uint32_t magic, version;
   uint64_t epoch;
-  uint32_t rank, host_bytes, any_bytes, network_bytes;
+  uint64_t process_started_ticks;
+  uint32_t process, rank, host_bytes, any_bytes, network_bytes, zero;
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(Header) == 48);
 using Checksum = uint64_t;
 
 absl::Status Refuse(const std::string& why) {
@@ -31,10 +32,13 @@ std::string EncodeAddress(const UcxAddress& address) {
   const Header header{kMagic,
                       kVersion,
                       address.epoch,
+                      address.process.started_ticks,
+                      static_cast<uint32_t>(address.process.id),
                       static_cast<uint32_t>(address.rank),
                       static_cast<uint32_t>(address.host.size()),
                       static_cast<uint32_t>(address.any.size()),
-                      static_cast<uint32_t>(address.network.size())};
+                      static_cast<uint32_t>(address.network.size()),
+                      0};
   std::string bytes(sizeof(Header), '\0');
   std::memcpy(bytes.data(), &header, sizeof(header));
   bytes.append(address.host).append(address.any).append(address.network);
@@ -64,11 +68,13 @@ absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
   if (header.rank >= kMaximumRanks) {
     return Refuse(absl::StrCat("rank is ", header.rank, ", not in [0, ", kMaximumRanks, ")"));
   }
+  if (header.zero != 0) return Refuse("a reserved field is set");
   if (header.any_bytes == 0) return Refuse("no worker address");
 
   UcxAddress address;
   address.epoch = header.epoch;
   address.rank = static_cast<int>(header.rank);
+  address.process = {static_cast<int32_t>(header.process), header.process_started_ticks};
   size_t at = sizeof(Header);
   const auto take = [&](size_t length) {
     at += length;

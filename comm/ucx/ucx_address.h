@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "comm/ucx/process_identity.h"
 
 namespace medley {
 
@@ -10,6 +11,7 @@ namespace medley {
 struct UcxAddress {
   uint64_t epoch = 0;
   int rank = 0;
+  ProcessIdentity process;
   std::string host;     // HostIdentity() of its process
   std::string any;      // packed UCX address of all its transports; may be reached from the same host only
   std::string network;  // packed UCX address of its network devices alone; may be empty

@@ -12,7 +12,12 @@ UcxAddress RandomAddress(std::mt19937_64& random) {
     for (char& byte : bytes) byte = static_cast<char>(random());
     return bytes;
   };
-  return {random(), static_cast<int>(random() % 4096), text(500), "a" + text(2000), text(1000)};
+  return {random(),
+          static_cast<int>(random() % 4096),
+          {static_cast<int32_t>(random()), random()},
+          text(500),
+          "a" + text(2000),
+          text(1000)};
 }
 
 TEST_CASE("an address survives the wire") {
@@ -24,6 +29,7 @@ TEST_CASE("an address survives the wire") {
   REQUIRE(back.ok());
   CHECK(back->epoch == address.epoch);
   CHECK(back->rank == address.rank);
+  CHECK(back->process == address.process);
   CHECK(back->host == address.host);
   CHECK(back->any == address.any);
   CHECK(back->network == address.network);
@@ -35,9 +41,15 @@ TEST_CASE("an address that was cut, lengthened, altered or made up is refused") 
   std::mt19937_64 random(seed);
   std::string bytes = EncodeAddress(RandomAddress(random));
   switch (seed % 4) {
-    case 0: bytes.resize(random() % bytes.size()); break;
-    case 1: bytes += static_cast<char>(random()); break;
-    case 2: bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8); break;
+    case 0:
+      bytes.resize(random() % bytes.size());
+      break;
+    case 1:
+      bytes += static_cast<char>(random());
+      break;
+    case 2:
+      bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8);
+      break;
     case 3:
       // Past the checks of magic and version, into the lengths.
       bytes.resize(8 + random() % 200);
@@ -52,10 +64,10 @@ TEST_CASE("an address says why it is refused") {
              Catch::Contains("does not begin"));
   CHECK_THAT(std::string(DecodeAddress(std::string(70000, 'x')).status().message()),
              Catch::Contains("70000 bytes"));
-  std::string later = EncodeAddress({1, 2, "host", "address", ""});
-  later[4] = 2;
-  CHECK_THAT(std::string(DecodeAddress(later).status().message()), Catch::Contains("version is 2, not 1"));
-  const std::string bare = EncodeAddress({1, 2, "host", "", ""});
+  std::string later = EncodeAddress({1, 2, {3, 4}, "host", "address", ""});
+  later[4] = 3;
+  CHECK_THAT(std::string(DecodeAddress(later).status().message()), Catch::Contains("version is 3, not 2"));
+  const std::string bare = EncodeAddress({1, 2, {3, 4}, "host", "", ""});
   CHECK_THAT(std::string(DecodeAddress(bare).status().message()), Catch::Contains("no worker address"));
 }
 

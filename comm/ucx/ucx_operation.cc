@@ -9,32 +9,25 @@
 namespace medley {
 
 std::string UcxOperation::Description() const {
-  return absl::StrCat(direction == Direction::kSend ? "send of " : "receive of ", bytes, " bytes ",
-                      direction == Direction::kSend ? "to" : "from", " rank ", peer, " (", DescribeTag(tag),
-                      ")");
+  return absl::StrCat(sends() ? "send of " : "receive of ", bytes, " bytes ", sends() ? "to" : "from",
+                      " rank ", peer, " (", DescribeTag(tag), ")");
 }
 
 void UcxOperation::Settle(absl::Status answer) {
-  if (settled) return;
-  settled = true;
+  if (settled.load(std::memory_order_relaxed)) return;
   status = std::move(answer);
+  settled.store(true, std::memory_order_release);
   changed.NotifyAll();
 }
 
-void UcxOperation::Complete(ucs_status_t ucs, size_t received) {
-  request = nullptr;
-  changed.NotifyAll();
-  if (any_changed != nullptr) any_changed->NotifyAll();
-  if (settled) return;
-  const bool sized = ucs == UCS_OK || ucs == UCS_ERR_MESSAGE_TRUNCATED;
-  if (direction == Direction::kReceive && sized && (received != bytes || ucs != UCS_OK)) {
-    return Settle(absl::InternalError(absl::StrCat(Description(), ": the message has ", received, " bytes")));
+absl::Status UcxOperation::Answer(ucs_status_t ucs, size_t received) const {
+  if (ucs == UCS_OK && (sends() || received == bytes)) return absl::OkStatus();
+  if (!sends() && (ucs == UCS_OK || ucs == UCS_ERR_MESSAGE_TRUNCATED)) {
+    return absl::InternalError(absl::StrCat(Description(), ": the message has ", received, " bytes"));
   }
   absl::Status answer = FromUcs(ucs, Description());
-  if (absl::IsUnavailable(answer)) {
-    answer = absl::UnavailableError(absl::StrCat("rank ", peer, " is gone: ", answer.message()));
-  }
-  Settle(std::move(answer));
+  if (!absl::IsUnavailable(answer)) return answer;
+  return absl::UnavailableError(absl::StrCat("rank ", peer, " is gone: ", answer.message()));
 }
 
 }  // namespace medley

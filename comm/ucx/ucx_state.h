@@ -1,76 +1,92 @@
 #pragma once
 #include <memory>
-#include <unordered_set>
 #include <vector>
 
 #include "comm/ucx/progress_engine.h"
-#include "comm/ucx/ucx_address.h"
+#include "comm/ucx/traffic_counters.h"
+#include "comm/ucx/ucx_endpoints.h"
+#include "comm/ucx/ucx_memory.h"
 #include "comm/ucx/ucx_operation.h"
 #include "comm/ucx/ucx_transport.h"
 #include "comm/ucx/ucx_worker.h"
 
 namespace medley {
 
-// What a UcxTransport and its transfers share. Methods take the engine's mutex as stated.
+// How long what has arrived from a peer that is gone is taken in, and what cut connections give back.
+inline constexpr absl::Duration kTakeIn = absl::Milliseconds(20);
+
+// What a UcxTransport and its transfers share: the operations, and who answers for them when. Takes the
+// engine's mutex itself, save where stated.
 class UcxState {
  public:
   using Options = UcxTransport::Options;
 
   UcxState(const Options& options, std::unique_ptr<UcxWorker> worker);
   ~UcxState();
-
-  Mutex& mutex() ABSL_LOCK_RETURNED(engine->mutex()) { return engine->mutex(); }
+  UcxState(const UcxState&) = delete;
+  UcxState& operator=(const UcxState&) = delete;
 
   // Creates the endpoint of `address.rank`.
   absl::Status Open(const UcxAddress& address, const std::string& own_host);
   // Waits until every endpoint is connected.
   absl::Status AwaitConnections(absl::Time deadline);
 
-  absl::StatusOr<std::unique_ptr<Transfer>> Start(std::unique_ptr<UcxOperation> operation, std::byte* bytes);
+  // `operation` is complete but for what this keeps in it.
+  absl::StatusOr<std::unique_ptr<Transfer>> Start(std::unique_ptr<UcxOperation> operation);
   absl::Status Await(UcxOperation& operation, absl::Time deadline);
+  bool Done(UcxOperation& operation);
   // Takes the bytes back from UCX, as Transfer's comment says.
   void Drop(std::unique_ptr<UcxOperation> operation);
 
   void Abort(const std::string& reason);
+  void MarkGone(int rank, const std::string& why);
   absl::Status Close(absl::Time deadline);
 
- private:
-  struct Peer {
-    UcxState* state = nullptr;
-    int rank = 0;
-    ucp_ep_h endpoint = nullptr;
-    ucp_err_handling_mode_t error_mode = UCP_ERR_HANDLING_MODE_NONE;
-    absl::Status gone;             // not OK: Unavailable, with the reason
-    void* pending = nullptr;       // request of a flush under way
-    absl::Status flushed;          // answer of the last one
-  };
-  static void OnPeerError(void* peer, ucp_ep_h endpoint, ucs_status_t status);
-  static void OnFlushed(void* request, ucs_status_t status, void* peer);
+  bool Reaches(MemoryType memory) const;
+  absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes, MemoryType memory);
+  void Unregister(std::shared_ptr<UcxRegion> region);
 
-  void Post(UcxOperation& operation, std::byte* bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
-  void Withdraw(UcxOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  std::vector<PeerTraffic> Traffic() const;
+  uint64_t DroppedMessages() const;
+
+  // The token that messages to `rank` carry.
+  uint32_t token(int rank) const { return tokens_[rank]; }
+
+ private:
+  Mutex& mutex() const ABSL_LOCK_RETURNED(engine_->mutex()) { return engine_->mutex(); }
+  static void OnSent(void* request, ucs_status_t status, void* operation);
+  static void OnReceived(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                         void* operation);
+
+  void Post(UcxOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  // UCX has given the bytes of `operation` back. `received`: the size of the message, for receives.
+  void Complete(UcxOperation& operation, ucs_status_t status, size_t received)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  void SettleAllOf(int rank) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   void FailAll(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
-  void Halt(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
-  // Starts to wait until `peer` is connected and all sent to it is on its way. (Not an orderly
-  // ucp_ep_close_nbx: over TCP that one waits for the peer to progress, which one that closed before does
-  // not.)
-  void Flush(Peer& peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  // Nothing moves any more, and UCX touches no message's bytes.
+  void Stop(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
+  // Waits a short time for UCX to give the bytes back. Returns whether nobody will touch them any more.
+  bool AwaitReturn(UcxOperation& operation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   // The ranks, not known to be gone, that sends are under way to.
   std::vector<int> SendingTo() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
   absl::Status AwaitFlushes(const char* doing, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex());
 
   const Options options_;
-  std::vector<Peer> peers_;  // by rank; before the worker, whose callbacks write here to the last
-  std::unordered_set<UcxOperation*> alive_;
-  std::vector<std::unique_ptr<UcxOperation>> orphans_;  // UCX still holds them, halted as it is
-  absl::Status over_;                                   // not OK: Cancelled, aborted or closed
+  std::vector<uint32_t> tokens_;     // by rank
+  ConditionVariable changed_;        // an operation or a peer
+  std::vector<UcxOperation*> held_;  // by UCX
+  std::vector<std::unique_ptr<UcxOperation>>
+      orphans_;  // UCX still holds them, though nobody will touch their bytes
+  UcxRegions regions_;
+  TrafficCounters traffic_;
+  uint64_t dropped_messages_ = 0;
+  absl::Status over_;  // not OK: Cancelled, aborted or closed
   bool connected_ = false;
   bool aborted_ = false;
-  ConditionVariable changed_;  // an operation or a peer
-  std::unique_ptr<UcxWorker> worker_;
-
- public:
-  std::unique_ptr<ProgressEngine> engine;  // last: its thread ends first
+  std::unique_ptr<UcxEndpoints> endpoints_;
+  std::unique_ptr<UcxWorker> worker_;       // after what its callbacks write to
+  std::unique_ptr<ProgressEngine> engine_;  // last: its thread ends first
 };
 
 }  // namespace medley

@@ -1,11 +1,8 @@
 #include "comm/ucx/ucx_transport.h"
 
-#include <net/if.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "comm/transport/message_tag.h"
 #include "comm/ucx/host_identity.h"
 #include "comm/ucx/ucx_state.h"
@@ -14,33 +11,16 @@
 namespace medley {
 namespace {
 
-const char* TransportsFor(UcxTransport::Links links) {
-  switch (links) {
-    case UcxTransport::Links::kAutomatic: return "tcp,sm,self";
-    case UcxTransport::Links::kTcp: return "tcp,self";
-    case UcxTransport::Links::kSharedMemory: return "sm,self";
-  }
-  return "";
-}
+using Direction = UcxOperation::Direction;
 
-// UCX passes over a device that it does not find.
-absl::Status CheckDevices(const std::string& devices) {
-  if (devices.empty()) return absl::OkStatus();
-  for (const std::string& device : std::vector<std::string>(absl::StrSplit(devices, ','))) {
-    if (if_nametoindex(device.c_str()) == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("network_devices is \"", devices, "\", and \"", device,
-                                                     "\" is no network device here"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPeer(int peer, const UcxTransport& transport, const MessageTag& tag) {
-  if (peer < 0 || peer >= transport.size() || peer == transport.rank()) {
-    return absl::InvalidArgumentError(absl::StrCat("peer is ", peer, ", not in [0, ", transport.size(),
-                                                   ") without this rank, ", transport.rank()));
-  }
-  return PackTag({.epoch = 0, .source = peer, .message = tag}).status();
+std::unique_ptr<UcxOperation> MakeOperation(Direction direction, int peer, const MessageTag& tag,
+                                            MemoryType memory) {
+  auto operation = std::make_unique<UcxOperation>();
+  operation->direction = direction;
+  operation->peer = peer;
+  operation->tag = tag;
+  operation->memory = memory;
+  return operation;
 }
 
 }  // namespace
@@ -59,12 +39,14 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
         absl::StrCat("rank is ", options.rank, ", not in [0, ", options.size, ")"));
   }
   RETURN_IF_ERROR(CheckDevices(options.network_devices));
-  UcxWorker::Options wanted{TransportsFor(options.links), options.network_devices, options.size};
+  ASSIGN_OR_RETURN(const UcxFindings found, QueryUcx());
+  UcxWorker::Options wanted{TransportsFor(options.links, found), options.network_devices, options.size};
   if (options.links == Links::kSharedMemory) wanted.network_devices.clear();
   ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create(wanted));
   UcxAddress address;
   address.epoch = options.epoch;
   address.rank = options.rank;
+  address.process = OwnProcess();
   address.host = HostIdentity();
   ASSIGN_OR_RETURN(address.any, worker->PackAddress(UcxWorker::Reach::kAny));
   if (options.links != Links::kSharedMemory) {
@@ -98,29 +80,60 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
   return state_->AwaitConnections(deadline);
 }
 
-absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Send(int peer, MessageTag tag,
-                                                             absl::Span<const std::byte> bytes) {
-  RETURN_IF_ERROR(CheckPeer(peer, *this, tag));
-  auto operation = std::make_unique<UcxOperation>();
-  operation->direction = UcxOperation::Direction::kSend;
-  operation->peer = peer;
-  operation->tag = tag;
+absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Start(std::unique_ptr<UcxOperation> operation,
+                                                              absl::Span<std::byte> bytes) {
+  const int peer = operation->peer;
+  if (peer < 0 || peer >= size() || peer == rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank()));
+  }
+  if (operation->memory != MemoryType::kHost && !Reaches(operation->memory)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory is ", NameOf(operation->memory), ", which the UCX at hand does not reach"));
+  }
+  // A message carries its receiver's token.
+  const bool sends = operation->sends();
+  ASSIGN_OR_RETURN(operation->wire_tag, PackTag({.token = state_->token(sends ? peer : rank()),
+                                                 .source = sends ? rank() : peer,
+                                                 .message = operation->tag}));
+  operation->data = bytes.data();
   operation->bytes = bytes.size();
-  return state_->Start(std::move(operation), const_cast<std::byte*>(bytes.data()));  // UCX only reads it
+  return state_->Start(std::move(operation));
+}
+
+absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Send(int peer, MessageTag tag,
+                                                             absl::Span<const std::byte> bytes,
+                                                             MemoryType memory) {
+  return Start(MakeOperation(Direction::kSend, peer, tag, memory),
+               {const_cast<std::byte*>(bytes.data()), bytes.size()});  // UCX only reads it
 }
 
 absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Receive(int peer, MessageTag tag,
-                                                                absl::Span<std::byte> bytes) {
-  RETURN_IF_ERROR(CheckPeer(peer, *this, tag));
-  auto operation = std::make_unique<UcxOperation>();
-  operation->direction = UcxOperation::Direction::kReceive;
-  operation->peer = peer;
-  operation->tag = tag;
-  operation->bytes = bytes.size();
-  return state_->Start(std::move(operation), bytes.data());
+                                                                absl::Span<std::byte> bytes,
+                                                                MemoryType memory) {
+  return Start(MakeOperation(Direction::kReceive, peer, tag, memory), bytes);
 }
 
 void UcxTransport::Abort(const std::string& reason) { state_->Abort(reason); }
+
+void UcxTransport::MarkGone(int peer, const std::string& why) {
+  if (peer >= 0 && peer < size() && peer != rank()) state_->MarkGone(peer, why);
+}
+
+bool UcxTransport::Reaches(MemoryType memory) const { return state_->Reaches(memory); }
+
+absl::StatusOr<std::unique_ptr<Registration>> UcxTransport::Register(absl::Span<std::byte> bytes,
+                                                                     MemoryType memory) {
+  if (!Reaches(memory)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory is ", NameOf(memory), ", which the UCX at hand does not reach"));
+  }
+  return state_->Register(bytes, memory);
+}
+
+std::vector<PeerTraffic> UcxTransport::Traffic() const { return state_->Traffic(); }
+
+uint64_t UcxTransport::DroppedMessages() const { return state_->DroppedMessages(); }
 
 absl::Status UcxTransport::Close(absl::Time deadline) { return state_->Close(deadline); }
 

@@ -8,36 +8,39 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/transport/transport.h"
+#include "comm/ucx/ucx_links.h"
 
 namespace medley {
 
 class UcxState;
+struct UcxOperation;
 
-// Transport over UCX: shared memory to ranks on the same host, TCP to the others.
+// Transport over UCX: shared memory to ranks on the same host, RDMA or TCP to the others.
 //
 // In two steps, since everybody must know everybody's address: Create, tell address() to all, Connect with
 // those of all. Send and Receive before Connect answer FailedPrecondition.
 //
-// Peers that die: over TCP the connection breaks, and transfers with that rank fail with Unavailable. Over
-// shared memory UCX cannot tell; there it is the deadline, or whoever calls Abort, that ends the waiting.
+// Peers that die: over a network the connection breaks, and transfers with that rank fail with Unavailable.
+// Over shared memory UCX cannot tell; there it is MarkGone, the deadline, or Abort that ends the waiting.
 //
-// A rank that closes or is destroyed counts as gone for its TCP peers, which still get what it sent before.
+// A rank that closes, is destroyed, or has marked this one as gone counts as gone for its network peers,
+// which still get what it sent before.
+//
+// Messages that do not carry this rank's token of the epoch (EpochToken) are dropped within about a second.
 //
 // Thread-safe; one thread of its own, asleep when nothing moves.
 class UcxTransport final : public Transport {
  public:
-  enum class Links {
-    kAutomatic,     // shared memory where two ranks are on one host, TCP else
-    kTcp,           // TCP always
-    kSharedMemory,  // all ranks must be on one host
-  };
+  using Links = UcxLinks;
   struct Options {
     uint64_t epoch = 0;  // the same on all ranks; addresses and messages of others are refused
     int rank = 0;
-    int size = 1;  // [1, 4096]
+    int size = 1;                     // [1, 4096]
     Links links = Links::kAutomatic;  // the same on all ranks
-    // For TCP: names as in "eth0,ib0"; empty: all.
+    // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
     std::string network_devices;
+    // Of the epoch, the same on all ranks; never logged. Messages of those who do not know it are dropped.
+    std::string secret;
     // How long a destroyed Transfer waits for a peer that is at work on its bytes, before the transport gives
     // up.
     absl::Duration cancel_grace = absl::Milliseconds(200);
@@ -64,11 +67,19 @@ class UcxTransport final : public Transport {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
-  absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag,
-                                                 absl::Span<const std::byte> bytes) override;
-  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag,
-                                                    absl::Span<std::byte> bytes) override;
+  absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
+                                                 MemoryType memory = MemoryType::kHost) override;
+  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,
+                                                    MemoryType memory = MemoryType::kHost) override;
   void Abort(const std::string& reason) override;
+  void MarkGone(int peer, const std::string& why) override;
+  // What the UCX at hand says it supports: beyond host memory only where it was built with CUDA or ROCm.
+  bool Reaches(MemoryType memory) const override;
+  absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes,
+                                                         MemoryType memory = MemoryType::kHost) override;
+  // A wait shorter than about a microsecond counts as none. `path` is "shared memory", "tcp" or "rdma".
+  std::vector<PeerTraffic> Traffic() const override;
+  uint64_t DroppedMessages() const override;
 
   // Waits until what was sent is out, then disconnects. Receives still under way fail with Cancelled, as does
   // all that comes after. To be called at most once.
@@ -78,6 +89,8 @@ class UcxTransport final : public Transport {
 
  private:
   explicit UcxTransport(const Options& options);
+  absl::StatusOr<std::unique_ptr<Transfer>> Start(std::unique_ptr<UcxOperation> operation,
+                                                  absl::Span<std::byte> bytes);
 
   const Options options_;
   std::string address_;

@@ -1,10 +1,24 @@
 #include "comm/ucx/ucx_worker.h"
 
+#include "absl/strings/match.h"
 #include "comm/ucx/ucx_status.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
+
+// With a peer failure handler UCX 1.13 sends large messages over TCP in pieces of this size, each a system
+// call and a copy (64 KiB by default). The same on all ranks, since the sender cuts by its own; a connection
+// has one such buffer.
+constexpr char kTcpSegment[] = "512K";
+
+// Before 1.17 UCX takes the settings of a transport without the prefix; with the wrong name it warns, and
+// goes on.
+const char* NameOfTcpSegment() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return major == 1 && minor < 17 ? "RX_SEG_SIZE" : "TCP_RX_SEG_SIZE";
+}
 
 absl::StatusOr<ucp_context_h> MakeContext(const UcxWorker::Options& options) {
   ucp_config_t* read = nullptr;
@@ -16,6 +30,10 @@ absl::StatusOr<ucp_context_h> MakeContext(const UcxWorker::Options& options) {
   if (!options.network_devices.empty()) {
     RETURN_IF_ERROR(FromUcs(ucp_config_modify(config.get(), "NET_DEVICES", options.network_devices.c_str()),
                             "UCX setting NET_DEVICES"));
+  }
+  if (absl::StrContains(options.transports, "tcp")) {
+    RETURN_IF_ERROR(FromUcs(ucp_config_modify(config.get(), NameOfTcpSegment(), kTcpSegment),
+                            "UCX setting the segment size of TCP"));
   }
   ucp_params_t params = {};
   params.field_mask =
@@ -35,6 +53,10 @@ absl::StatusOr<ucp_context_h> MakeContext(const UcxWorker::Options& options) {
 absl::StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Create(const Options& options) {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
   ASSIGN_OR_RETURN(made->context_, MakeContext(options));
+  ucp_context_attr_t attributes = {};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  RETURN_IF_ERROR(FromUcs(ucp_context_query(made->context_, &attributes), "ucp_context_query"));
+  made->memory_types_ = attributes.memory_types;
   ucp_worker_params_t params = {};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;

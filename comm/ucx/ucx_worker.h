@@ -13,8 +13,8 @@ namespace medley {
 class UcxWorker {
  public:
   struct Options {
-    std::string transports;             // as UCX_TLS: "tcp,self"
-    std::string network_devices;        // as UCX_NET_DEVICES: "eth0"; empty: all
+    std::string transports;       // as UCX_TLS: "tcp,self"
+    std::string network_devices;  // as UCX_NET_DEVICES: "eth0,mlx5_0:1"; empty: all
     int peers = 1;
   };
   // Unavailable: no such transport or device here. Internal, ResourceExhausted: as UCX says.
@@ -29,6 +29,9 @@ class UcxWorker {
   absl::StatusOr<std::string> PackAddress(Reach reach) const;
 
   ucp_worker_h get() const { return worker_; }
+  ucp_context_h context() const { return context_; }
+  // UCS_BIT of every ucs_memory_type_t that messages may lie in.
+  uint64_t memory_types() const { return memory_types_; }
   // Readable when an armed worker has something to do. Owned by the worker.
   int event_descriptor() const { return event_descriptor_; }
 
@@ -37,6 +40,7 @@ class UcxWorker {
 
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
+  uint64_t memory_types_ = 0;
   int event_descriptor_ = -1;
 };
 
