@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "comm/faulty/faulty_transport.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/status_macros.h"
@@ -10,10 +11,20 @@
 namespace medley {
 namespace {
 
+// Late by up to two milliseconds, so that messages of different tags overtake each other.
+std::unique_ptr<Transport> WithFaults(std::unique_ptr<Transport> transport) {
+  FaultOptions options;
+  options.seed = 1;
+  options.every_link.maximum_delay = absl::Milliseconds(2);
+  return std::make_unique<FaultyTransport>(std::move(transport), options);
+}
+
 class LoopbackCluster final : public TestCluster {
  public:
-  explicit LoopbackCluster(int size) : fabric_(size) {
-    for (int rank = 0; rank < size; ++rank) ranks_.push_back(fabric_.Join(rank));
+  LoopbackCluster(int size, bool faulty) : fabric_(size) {
+    for (int rank = 0; rank < size; ++rank) {
+      ranks_.push_back(faulty ? WithFaults(fabric_.Join(rank)) : fabric_.Join(rank));
+    }
   }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Transport& rank(int rank) override { return *ranks_[rank]; }
@@ -29,8 +40,9 @@ class LoopbackCluster final : public TestCluster {
 
 class UcxCluster final : public TestCluster {
  public:
-  static absl::StatusOr<std::unique_ptr<TestCluster>> Open(UcxTransport::Links links, int size) {
+  static absl::StatusOr<std::unique_ptr<TestCluster>> Open(UcxTransport::Links links, int size, bool faulty) {
     auto cluster = std::make_unique<UcxCluster>();
+    std::vector<std::unique_ptr<UcxTransport>> ranks;
     std::vector<std::string> addresses;
     for (int rank = 0; rank < size; ++rank) {
       UcxTransport::Options options;
@@ -39,11 +51,14 @@ class UcxCluster final : public TestCluster {
       options.size = size;
       options.links = links;
       options.network_devices = links == UcxTransport::Links::kTcp ? "lo" : "";
-      ASSIGN_OR_RETURN(cluster->ranks_.emplace_back(), UcxTransport::Create(options));
-      addresses.push_back(cluster->ranks_.back()->address());
+      ASSIGN_OR_RETURN(ranks.emplace_back(), UcxTransport::Create(options));
+      addresses.push_back(ranks.back()->address());
     }
-    for (const std::unique_ptr<UcxTransport>& rank : cluster->ranks_) {
+    for (const std::unique_ptr<UcxTransport>& rank : ranks) {
       RETURN_IF_ERROR(rank->Connect(addresses, absl::Now() + absl::Seconds(20)));
+    }
+    for (std::unique_ptr<UcxTransport>& rank : ranks) {
+      cluster->ranks_.push_back(faulty ? WithFaults(std::move(rank)) : std::move(rank));
     }
     return cluster;
   }
@@ -52,7 +67,7 @@ class UcxCluster final : public TestCluster {
   void Crash(int rank) override { ranks_[rank].reset(); }
 
  private:
-  std::vector<std::unique_ptr<UcxTransport>> ranks_;
+  std::vector<std::unique_ptr<Transport>> ranks_;
 };
 
 }  // namespace
@@ -67,15 +82,21 @@ std::vector<absl::Status> TestCluster::OnEveryRank(const std::function<absl::Sta
 
 std::vector<TransportUnderTest> AllTransports() {
   using Crashes = TransportUnderTest::Crashes;
+  using Links = UcxTransport::Links;
+  const auto loopback = [](bool faulty) {
+    return [faulty](int size) -> absl::StatusOr<std::unique_ptr<TestCluster>> {
+      return std::make_unique<LoopbackCluster>(size, faulty);
+    };
+  };
+  const auto ucx = [](Links links, bool faulty) {
+    return [links, faulty](int size) { return UcxCluster::Open(links, size, faulty); };
+  };
   return {
-      {"loopback", Crashes::kAreNoticed,
-       [](int size) -> absl::StatusOr<std::unique_ptr<TestCluster>> {
-         return std::make_unique<LoopbackCluster>(size);
-       }},
-      {"ucx tcp", Crashes::kAreNoticed,
-       [](int size) { return UcxCluster::Open(UcxTransport::Links::kTcp, size); }},
-      {"ucx shared memory", Crashes::kAreNot,
-       [](int size) { return UcxCluster::Open(UcxTransport::Links::kSharedMemory, size); }},
+      {"loopback", Crashes::kAreNoticed, loopback(/*faulty=*/false)},
+      {"ucx tcp", Crashes::kAreNoticed, ucx(Links::kTcp, /*faulty=*/false)},
+      {"ucx shared memory", Crashes::kAreNot, ucx(Links::kSharedMemory, /*faulty=*/false)},
+      {"faulty loopback", Crashes::kAreNoticed, loopback(/*faulty=*/true)},
+      {"faulty ucx shared memory", Crashes::kAreNot, ucx(Links::kSharedMemory, /*faulty=*/true)},
   };
 }
 

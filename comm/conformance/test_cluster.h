@@ -24,12 +24,14 @@ class TestCluster {
 
 // One kind of transport that must hold the contract.
 struct TransportUnderTest {
+  static constexpr int kKinds = 5;
   std::string name;
   enum class Crashes { kAreNoticed, kAreNot } crashes;
   std::function<absl::StatusOr<std::unique_ptr<TestCluster>>(int size)> open;
 };
 
-// Loopback, UCX over TCP, UCX over shared memory.
+// All kKinds of them: loopback, UCX over TCP, UCX over shared memory, and the first and the last of them with
+// late and overtaking messages.
 std::vector<TransportUnderTest> AllTransports();
 
 }  // namespace medley
