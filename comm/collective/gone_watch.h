@@ -1,0 +1,30 @@
+#pragma once
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "comm/transport/message_tag.h"
+#include "comm/transport/transport.h"
+
+namespace medley {
+
+// Notices that a member is gone with whom this rank exchanges nothing: those in between wait for it as well,
+// and leave without a word. Listens to each member for an empty message that never comes, and fails when the
+// member does.
+class GoneWatch {
+ public:
+  // Members' messages of this sequence number and of kReduce are the watch's.
+  static constexpr uint32_t kSequence = kMaximumSequences - 1;
+
+  GoneWatch(Transport& transport, absl::Span<const int> members, uint16_t channel);
+  // Unavailable: a member is gone; names it. Cancelled and others: as of Transport. Does not block.
+  absl::Status Check();
+
+ private:
+  absl::Status started_;
+  std::vector<std::pair<int, std::unique_ptr<Transfer>>> listening_;  // by rank
+};
+
+}  // namespace medley
