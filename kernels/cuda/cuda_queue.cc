@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/copy_range.h"
 
 namespace medley {
 namespace {
@@ -27,6 +28,9 @@ class CudaBuffer final : public Buffer {
   ~CudaBuffer() override { queue.Free(*this); }
   Bytes size() const override { return size_bytes; }
   std::byte* host_address() override { return nullptr; }
+  DeviceAddress device_address() override {
+    return {AddressKind::kCuda, reinterpret_cast<std::byte*>(address)};
+  }
 
   CudaQueue& queue;
   const CUdeviceptr address;
@@ -149,13 +153,10 @@ void CudaQueue::Free(CudaBuffer& buffer) {
 
 absl::Status CudaQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
   RETURN_IF_ERROR(Enter());
-  const int64_t size = static_cast<int64_t>(from.size());
-  if (offset.value < 0 || offset.value > to.size().value || size > to.size().value - offset.value) {
-    return absl::OutOfRangeError(absl::StrCat("an upload of ", size, " B to byte ", offset.value,
-                                              " passes the end of a buffer of ", to.size().value, " B"));
-  }
-  if (size == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const CUdeviceptr address, Address({&to, offset.value, size}));
+  RETURN_IF_ERROR(CheckCopyRange("Upload", to.size(), offset, from.size()));
+  if (from.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const CUdeviceptr address,
+                   Address({&to, offset.value, static_cast<int64_t>(from.size())}));
   for (size_t done = 0; done < from.size(); done += kStagingBytes) {
     RETURN_IF_ERROR(UploadPiece(from.subspan(done, kStagingBytes), address + done));
   }
@@ -179,12 +180,8 @@ absl::Status CudaQueue::UploadPiece(absl::Span<const std::byte> from, CUdevicept
 
 absl::Status CudaQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) {
   RETURN_IF_ERROR(Enter());
-  const int64_t size = static_cast<int64_t>(to.size());
-  if (offset.value < 0 || offset.value > from.size().value || size > from.size().value - offset.value) {
-    return absl::OutOfRangeError(absl::StrCat("a download of ", size, " B from byte ", offset.value,
-                                              " passes the end of a buffer of ", from.size().value, " B"));
-  }
-  if (size == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckCopyRange("Download", from.size(), offset, to.size()));
+  if (to.empty()) return absl::OkStatus();
   CudaBuffer& buffer = static_cast<CudaBuffer&>(from);
   if (buffer.downloaded == nullptr) {
     RETURN_IF_ERROR(
@@ -271,6 +268,22 @@ absl::Status CudaQueue::Wait(Fence fence) {
     marks_.pop_front();
   }
   return absl::OkStatus();
+}
+
+absl::Status CudaQueue::HoldStream(CUstream stream, Fence fence) {
+  MutexLock lock(mutex_);
+  if (!error_.ok()) return error_;
+  if (marks_.empty() || fence.value < marks_.front()->value) return absl::OkStatus();
+  const Mark& mark = *marks_[std::min<uint64_t>(fence.value - marks_.front()->value, marks_.size() - 1)];
+  CUresult result = driver().cuStreamWaitEvent(stream, mark.reached, 0);
+  // The copy stream is in order: the last download before the fence is enough. Had its staging been used
+  // again, it would have been delivered.
+  if (result == CUDA_SUCCESS && mark.arrivals_before > arrivals_delivered_) {
+    const Staging& last = arrivals_staging_[(mark.arrivals_before - 1) % arrivals_staging_.size()];
+    result = driver().cuStreamWaitEvent(stream, last.event, 0);
+  }
+  return result == CUDA_SUCCESS ? absl::OkStatus()
+                                : PoisonLocked(driver().ToStatus(result, "cuStreamWaitEvent"));
 }
 
 void CudaQueue::DropReached() {

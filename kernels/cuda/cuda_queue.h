@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "runtime/base/mutex.h"
+#include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/ops.h"
 
@@ -34,6 +35,8 @@ class CudaQueue final : public DeviceQueue {
   absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;
   Fence Record() override;
   absl::Status Wait(Fence fence) override;
+  absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
+  absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
@@ -53,6 +56,10 @@ class CudaQueue final : public DeviceQueue {
   // Makes `error` (not OK) the queue's error, unless it has one. Returns the queue's error. Any thread.
   absl::Status Poison(absl::Status error);
   absl::Status error() const;
+
+  // What is submitted to `stream` from now on begins when the queue has reached `fence`, downloads included.
+  // Any thread that has the device's context. Errors: the queue's.
+  absl::Status HoldStream(CUstream stream, Fence fence);
 
   CUstream compute_stream() const { return compute_stream_; }
   const CudaDevice& device() const { return *device_; }

@@ -31,9 +31,16 @@ def cuda_libraries():
     )
     native.cc_library(
         name = "cuda_queue",
-        srcs = ["cuda_queue.cc"],
-        hdrs = ["cuda_queue.h"],
-        deps = _BASE + [":cuda_device", "//runtime/base:mutex", "//runtime/device:device_queue", "//runtime/device:ops"],
+        srcs = ["cuda_copy_lane.cc", "cuda_queue.cc"],
+        hdrs = ["cuda_copy_lane.h", "cuda_queue.h"],
+        visibility = ["//:comm"],
+        deps = _BASE + [
+            ":cuda_device",
+            "//runtime/base:mutex",
+            "//runtime/device:copy_lane",
+            "//runtime/device:copy_range",
+            "//runtime/device:ops",
+        ],
     )
     native.cc_library(
         name = "cuda_launcher",
@@ -76,11 +83,25 @@ def cuda_libraries():
             "//runtime/device:candidate_ops",
         ] + ([":cudnn_attention_ops"] if HAS_CUDNN else []),
     )
+    native.cc_library(
+        name = "simulated_driver",
+        testonly = True,
+        srcs = ["simulated_driver.cc"],
+        hdrs = ["simulated_driver.h"],
+        visibility = ["//:comm"],
+        deps = [":cuda_driver"],
+    )
     native.cc_test(
         name = "cuda_queue_test",
         size = "small",
-        srcs = ["cuda_queue_test.cc", "simulated_driver.cc", "simulated_driver.h"],
-        deps = [":cuda_queue", "//third_party:catch_main"],
+        srcs = ["cuda_queue_test.cc"],
+        deps = [":cuda_queue", ":simulated_driver", "//third_party:catch_main"],
+    )
+    native.cc_test(
+        name = "cuda_copy_lane_test",
+        size = "small",
+        srcs = ["cuda_copy_lane_test.cc"],
+        deps = _BASE + [":cuda_queue", ":simulated_driver", "//runtime/device:copy_lane_program", "//third_party:catch_main"],
     )
 
 def cudnn_libraries():

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <vector>
 
@@ -27,6 +28,11 @@ struct Event {
   uint64_t tasks = 0;
 };
 
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+// Of everything below. Recursive: what a call does may be a call.
+std::recursive_mutex mutex;
+
 struct Gpu {
   std::mt19937_64 random;
   std::vector<Stream> streams;
@@ -43,6 +49,7 @@ bool IsReached(const Event& event) {
 }
 
 CUresult Submit(CUstream stream, Task task) {
+  const Lock lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
   Stream& to = gpu.streams[IndexOf(stream)];
   to.tasks.push_back(std::move(task));
@@ -70,6 +77,7 @@ bool Step() {
 
 template <typename Condition>
 CUresult RunUntil(Condition condition) {
+  const Lock lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
   while (!condition()) {
     if (!Step()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
@@ -78,6 +86,7 @@ CUresult RunUntil(Condition condition) {
 }
 
 CUresult Allocate(void** address, size_t size_bytes) {
+  const Lock lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
   *address = std::malloc(size_bytes);
   return CUDA_SUCCESS;
@@ -89,11 +98,13 @@ void FillMemory(CudaDriver& driver) {
     const CUresult result = Allocate(&memory, size_bytes);
     if (memory != nullptr) std::memset(memory, 0xa5, size_bytes);
     *address = reinterpret_cast<CUdeviceptr>(memory);
+    const Lock lock(mutex);
     gpu.live_allocations += result == CUDA_SUCCESS;
     return result;
   };
   driver.cuMemFree = [](CUdeviceptr address) -> CUresult {
     std::free(reinterpret_cast<void*>(address));
+    const Lock lock(mutex);
     --gpu.live_allocations;
     return CUDA_SUCCESS;
   };
@@ -119,6 +130,7 @@ void FillMemory(CudaDriver& driver) {
 
 void FillStreams(CudaDriver& driver) {
   driver.cuStreamCreate = [](CUstream* stream, unsigned) -> CUresult {
+    const Lock lock(mutex);
     gpu.streams.emplace_back();
     *stream = reinterpret_cast<CUstream>(gpu.streams.size());
     return CUDA_SUCCESS;
@@ -128,20 +140,24 @@ void FillStreams(CudaDriver& driver) {
     return RunUntil([=] { return gpu.streams[IndexOf(stream)].tasks.empty(); });
   };
   driver.cuStreamWaitEvent = [](CUstream stream, CUevent event, unsigned) -> CUresult {
+    const Lock lock(mutex);
     return Submit(stream, {nullptr, Get(event).stream, Get(event).tasks});
   };
   driver.cuEventCreate = [](CUevent* event, unsigned) -> CUresult {
+    const Lock lock(mutex);
     gpu.events.push_back(std::make_unique<Event>());
     *event = reinterpret_cast<CUevent>(gpu.events.back().get());
     return CUDA_SUCCESS;
   };
   driver.cuEventDestroy = [](CUevent) -> CUresult { return CUDA_SUCCESS; };
   driver.cuEventRecord = [](CUevent event, CUstream stream) -> CUresult {
+    const Lock lock(mutex);
     const CUresult result = Submit(stream, {});
     Get(event) = {IndexOf(stream), gpu.streams[IndexOf(stream)].submitted};
     return result;
   };
   driver.cuEventQuery = [](CUevent event) -> CUresult {
+    const Lock lock(mutex);
     for (uint64_t steps = gpu.random() % 4; steps > 0; --steps) Step();
     return IsReached(Get(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   };
@@ -187,6 +203,7 @@ void FillDevice(CudaDriver& driver) {
 }  // namespace
 
 const CudaDriver& Start(uint64_t seed) {
+  const Lock lock(mutex);
   gpu = Gpu{};
   gpu.random.seed(seed);
   static CudaDriver driver;
@@ -198,14 +215,21 @@ const CudaDriver& Start(uint64_t seed) {
 
 void Launch(CUstream stream, std::function<void()> work) { Submit(stream, {std::move(work)}); }
 
-void FailWith(CUresult result) { gpu.failure = result; }
+void FailWith(CUresult result) {
+  const Lock lock(mutex);
+  gpu.failure = result;
+}
 
 int PendingTasks() {
+  const Lock lock(mutex);
   size_t tasks = 0;
   for (const Stream& stream : gpu.streams) tasks += stream.tasks.size();
   return static_cast<int>(tasks);
 }
 
-int LiveAllocations() { return gpu.live_allocations; }
+int LiveAllocations() {
+  const Lock lock(mutex);
+  return gpu.live_allocations;
+}
 
 }  // namespace medley::simulated

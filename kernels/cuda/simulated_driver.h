@@ -6,11 +6,10 @@
 
 // A driver in the place of NVIDIA's, for tests: one GPU whose memory is the host's, and whose streams run
 // only when somebody waits, then in an order drawn from a seed. Whatever a program leaves unordered comes in
-// a bad order for some seed.
+// a bad order for some seed. Any thread may call it, one at a time is served.
 namespace medley::simulated {
 
-// Forgets everything; streams will run in the order of `seed`. Of this process: one test at a time, one
-// thread.
+// Forgets everything; streams will run in the order of `seed`. Of this process: one test at a time.
 const CudaDriver& Start(uint64_t seed);
 
 // Does `work` on `stream` in its turn, as a kernel would.

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/device/copy_lane.h"
+
 namespace medley {
 namespace {
 
@@ -91,6 +93,35 @@ TEST_CASE("a copy past the end takes no time and changes nothing") {
   CHECK(absl::IsOutOfRange(queue.Download(**buffer, {4}, absl::MakeSpan(five).first(1))));
   CHECK(five == as_before);
   CHECK(queue.Record().value == 0);
+}
+
+TEST_CASE("a lane's copies take their time beside the queue's work, or after it where a fence says so") {
+  EmulatedQueue queue(Options());
+  auto buffer = queue.Allocate(MiB(1));
+  REQUIRE(buffer.ok());
+  auto lane = queue.OpenCopyLane();
+  REQUIRE(lane.ok());
+  auto memory = (*lane)->AllocatePinned(MiB(1));
+  REQUIRE(memory.ok());
+  const int64_t before = NowNanoseconds();
+  queue.Take(0.25);
+  const Fence computed = queue.Record();
+  REQUIRE((*lane)->Upload((*memory)->bytes(), **buffer, {0}).ok());
+  const Fence beside = (*lane)->Record();
+  CHECK(At(beside) >= before + 1'000'000 + (1 << 20));
+  CHECK(At(beside) < At(computed));
+  REQUIRE((*lane)->AwaitQueue(computed).ok());
+  (*memory)->bytes()[0] = std::byte{7};
+  REQUIRE((*lane)->Download(**buffer, {0}, (*memory)->bytes()).ok());
+  const Fence after = (*lane)->Record();
+  CHECK(At(after) - At(computed) == 1'000'000 + (1 << 20));
+  CHECK((*memory)->bytes()[0] == std::byte{0});
+  REQUIRE(queue.AwaitLane(**lane, after).ok());
+  queue.Take(1e-3);
+  CHECK(At(queue.Record()) - At(after) == 1'000'000);
+  CHECK(absl::IsOutOfRange((*lane)->Upload((*memory)->bytes(), **buffer, {1})));
+  REQUIRE((*lane)->Wait(after).ok());
+  CHECK(NowNanoseconds() >= At(after));
 }
 
 TEST_CASE("a device may have more memory than this machine, and keeps to its limit") {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/copy_range.h"
 
 namespace medley {
 namespace {
@@ -25,16 +26,6 @@ std::byte* AllocateZeroed(size_t size_bytes) {
   if (alignment == kHugePageBytes) madvise(address, rounded, MADV_HUGEPAGE);
   std::memset(address, 0, rounded);
   return static_cast<std::byte*>(address);
-}
-
-bool Inside(Bytes buffer, Bytes offset, size_t count) {
-  return offset.value >= 0 && offset.value <= buffer.value &&
-         count <= static_cast<size_t>(buffer.value - offset.value);
-}
-
-absl::Status PastTheEnd(const char* what, Bytes buffer, Bytes offset, size_t count) {
-  return absl::OutOfRangeError(
-      absl::StrCat(what, " of ", count, " B at byte ", offset.value, " of a buffer of ", buffer.value, " B"));
 }
 
 }  // namespace
@@ -77,14 +68,14 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostQueue::Allocate(Bytes size) {
 }
 
 absl::Status HostQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
-  if (!Inside(to.size(), offset, from.size())) return PastTheEnd("Upload", to.size(), offset, from.size());
+  RETURN_IF_ERROR(CheckCopyRange("Upload", to.size(), offset, from.size()));
   RETURN_IF_ERROR(error());
   if (!from.empty()) std::memcpy(to.host_address() + offset.value, from.data(), from.size());
   return absl::OkStatus();
 }
 
 absl::Status HostQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) {
-  if (!Inside(from.size(), offset, to.size())) return PastTheEnd("Download", from.size(), offset, to.size());
+  RETURN_IF_ERROR(CheckCopyRange("Download", from.size(), offset, to.size()));
   RETURN_IF_ERROR(error());
   if (!to.empty()) std::memcpy(to.data(), from.host_address() + offset.value, to.size());
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "runtime/base/mutex.h"
+#include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
 
 namespace medley {
@@ -24,6 +25,8 @@ class HostQueue final : public DeviceQueue {
   absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;
   Fence Record() override;
   absl::Status Wait(Fence fence) override;
+  absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
+  absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }

@@ -20,9 +20,11 @@ namespace medley {
   X(clCreateProgramWithBinary)         \
   X(clCreateProgramWithSource)         \
   X(clEnqueueFillBuffer)               \
+  X(clEnqueueMapBuffer)                \
   X(clEnqueueMarkerWithWaitList)       \
   X(clEnqueueNDRangeKernel)            \
   X(clEnqueueReadBuffer)               \
+  X(clEnqueueUnmapMemObject)           \
   X(clEnqueueWriteBuffer)              \
   X(clFinish)                          \
   X(clFlush)                           \

@@ -4,22 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/copy_range.h"
 
 namespace medley {
 namespace {
 
 // Longer uploads block instead of being copied: the copy would be a second one as large.
 constexpr size_t kLongestStagedUpload = size_t{4} << 20;
-
-bool Inside(Bytes buffer, Bytes offset, size_t count) {
-  return offset.value >= 0 && offset.value <= buffer.value &&
-         count <= static_cast<size_t>(buffer.value - offset.value);
-}
-
-absl::Status PastTheEnd(const char* what, Bytes buffer, Bytes offset, size_t count) {
-  return absl::OutOfRangeError(
-      absl::StrCat(what, " of ", count, " B at byte ", offset.value, " of a buffer of ", buffer.value, " B"));
-}
 
 }  // namespace
 
@@ -50,19 +41,22 @@ absl::StatusOr<std::unique_ptr<OpenClQueue>> OpenClQueue::Create(const OpenClLib
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
                                               reinterpret_cast<cl_context_properties>(device.platform), 0};
   queue->context_ = opencl.clCreateContext(properties, 1, &device.id, nullptr, nullptr, &code);
-  if (code == CL_SUCCESS) queue->queue_ = opencl.clCreateCommandQueue(queue->context_, device.id, 0, &code);
-  if (code == CL_SUCCESS) return queue;
-  return absl::UnavailableError(std::string(OpenClStatus(code, queue->name() + ": opening").message()));
+  absl::Status opened = OpenClStatus(code, queue->name() + ": opening");
+  if (opened.ok()) {
+    auto line = OpenClLine::Open(opencl, queue->context_, device.id, queue->name());
+    if (line.ok()) {
+      queue->line_ = *std::move(line);
+      return queue;
+    }
+    opened = line.status();
+  }
+  return absl::UnavailableError(std::string(opened.message()));
 }
 
 OpenClQueue::~OpenClQueue() {
-  if (queue_ != nullptr) opencl_.clFinish(queue_);
+  if (line_ != nullptr) opencl_.clFinish(handle());
   for (const Staged& upload : uploads_) opencl_.clReleaseEvent(upload.event);
-  {
-    MutexLock lock(mutex_);
-    for (const Mark& mark : marks_) opencl_.clReleaseEvent(mark.event);
-  }
-  if (queue_ != nullptr) opencl_.clReleaseCommandQueue(queue_);
+  line_ = nullptr;
   if (context_ != nullptr) opencl_.clReleaseContext(context_);
 }
 
@@ -98,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size, Bytes co
   allocated_ += counted.value;
   auto buffer = std::make_unique<OpenClBuffer>(*this, memory, size, counted);
   const cl_uint zero[4] = {};
-  code = opencl_.clEnqueueFillBuffer(queue_, memory, zero, sizeof(zero), 0, filled, 0, nullptr, nullptr);
+  code = opencl_.clEnqueueFillBuffer(handle(), memory, zero, sizeof(zero), 0, filled, 0, nullptr, nullptr);
   if (code != CL_SUCCESS) return failed(code);
   return std::unique_ptr<Buffer>(std::move(buffer));
 }
@@ -108,111 +102,39 @@ cl_mem OpenClQueue::MemoryOf(const Buffer& buffer) {
 }
 
 absl::Status OpenClQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
-  if (!Inside(to.size(), offset, from.size())) return PastTheEnd("Upload", to.size(), offset, from.size());
+  RETURN_IF_ERROR(CheckCopyRange("Upload", to.size(), offset, from.size()));
   RETURN_IF_ERROR(error());
   if (from.empty()) return absl::OkStatus();
   DropDoneUploads();
   const bool staged = from.size() <= kLongestStagedUpload;
   if (staged) uploads_.push_back({{from.begin(), from.end()}, nullptr});
-  const cl_int code = opencl_.clEnqueueWriteBuffer(queue_, MemoryOf(to), staged ? CL_FALSE : CL_TRUE,
+  const cl_int code = opencl_.clEnqueueWriteBuffer(handle(), MemoryOf(to), staged ? CL_FALSE : CL_TRUE,
                                                    static_cast<size_t>(offset.value), from.size(),
                                                    staged ? uploads_.back().bytes.data() : from.data(), 0,
                                                    nullptr, staged ? &uploads_.back().event : nullptr);
-  if (code == CL_SUCCESS) return absl::OkStatus();
-  if (staged) uploads_.pop_back();
-  return Poison(OpenClStatus(code, name() + ": uploading"));
+  if (staged && code != CL_SUCCESS) uploads_.pop_back();
+  return line_->Submitted(code, "uploading");
 }
 
 absl::Status OpenClQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) {
-  if (!Inside(from.size(), offset, to.size())) return PastTheEnd("Download", from.size(), offset, to.size());
+  RETURN_IF_ERROR(CheckCopyRange("Download", from.size(), offset, to.size()));
   RETURN_IF_ERROR(error());
   if (to.empty()) return absl::OkStatus();
   const cl_int code =
-      opencl_.clEnqueueReadBuffer(queue_, MemoryOf(from), CL_FALSE, static_cast<size_t>(offset.value),
+      opencl_.clEnqueueReadBuffer(handle(), MemoryOf(from), CL_FALSE, static_cast<size_t>(offset.value),
                                   to.size(), to.data(), 0, nullptr, nullptr);
-  if (code == CL_SUCCESS) return absl::OkStatus();
-  return Poison(OpenClStatus(code, name() + ": downloading"));
-}
-
-Fence OpenClQueue::Record() {
-  MutexLock lock(mutex_);
-  DropDoneMarks();
-  const Fence fence{++recorded_};
-  if (!error_.ok()) return fence;
-  cl_event event = nullptr;
-  cl_int code = opencl_.clEnqueueMarkerWithWaitList(queue_, 0, nullptr, &event);
-  if (code == CL_SUCCESS) {
-    marks_.push_back({fence.value, event});
-    code = opencl_.clFlush(queue_);
-  }
-  if (code != CL_SUCCESS) PoisonLocked(OpenClStatus(code, name() + ": recording"));
-  return fence;
-}
-
-absl::Status OpenClQueue::Wait(Fence fence) {
-  cl_event event = nullptr;
-  {
-    MutexLock lock(mutex_);
-    const auto mark =
-        std::find_if(marks_.begin(), marks_.end(), [&](const Mark& m) { return m.value >= fence.value; });
-    if (mark == marks_.end()) return error_;
-    event = mark->event;
-    opencl_.clRetainEvent(event);
-  }
-  const cl_int waited = opencl_.clWaitForEvents(1, &event);
-  absl::Status outcome = Outcome(event, nullptr);
-  if (outcome.ok()) outcome = OpenClStatus(waited, name() + ": waiting");
-  opencl_.clReleaseEvent(event);
-  if (!outcome.ok()) return Poison(std::move(outcome));
-  MutexLock lock(mutex_);
-  DropDoneMarks();
-  return error_;
-}
-
-absl::Status OpenClQueue::Outcome(cl_event event, cl_int* status) const {
-  cl_int execution = CL_QUEUED;
-  const cl_int code = opencl_.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(execution),
-                                             &execution, nullptr);
-  if (status != nullptr) *status = execution;
-  if (code != CL_SUCCESS) return OpenClStatus(code, name() + ": asking for the state of a command");
-  return execution >= 0 ? absl::OkStatus() : OpenClStatus(execution, name() + ": running");
+  return line_->Submitted(code, "downloading");
 }
 
 void OpenClQueue::DropDoneUploads() {
   while (!uploads_.empty()) {
     cl_int status = CL_QUEUED;
-    const absl::Status outcome = Outcome(uploads_.front().event, &status);
+    const absl::Status outcome = line_->Outcome(uploads_.front().event, &status);
     if (!outcome.ok()) (void)Poison(outcome);
     if (outcome.ok() && status != CL_COMPLETE) return;
     opencl_.clReleaseEvent(uploads_.front().event);
     uploads_.pop_front();
   }
-}
-
-void OpenClQueue::DropDoneMarks() {
-  while (!marks_.empty()) {
-    cl_int status = CL_QUEUED;
-    const absl::Status outcome = Outcome(marks_.front().event, &status);
-    if (!outcome.ok()) PoisonLocked(outcome);
-    if (outcome.ok() && status != CL_COMPLETE) return;
-    opencl_.clReleaseEvent(marks_.front().event);
-    marks_.pop_front();
-  }
-}
-
-absl::Status OpenClQueue::Poison(absl::Status error) {
-  MutexLock lock(mutex_);
-  PoisonLocked(std::move(error));
-  return error_;
-}
-
-void OpenClQueue::PoisonLocked(absl::Status error) {
-  if (error_.ok()) error_ = std::move(error);
-}
-
-absl::Status OpenClQueue::error() const {
-  MutexLock lock(mutex_);
-  return error_;
 }
 
 }  // namespace medley

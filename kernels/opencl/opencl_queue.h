@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "kernels/opencl/opencl_device.h"
-#include "runtime/base/mutex.h"
+#include "kernels/opencl/opencl_line.h"
+#include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
 
 namespace medley {
@@ -31,8 +32,10 @@ class OpenClQueue final : public DeviceQueue {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(Bytes size) override;
   absl::Status Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) override;
   absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;
-  Fence Record() override;
-  absl::Status Wait(Fence fence) override;
+  Fence Record() override { return line_->Record(); }
+  absl::Status Wait(Fence fence) override { return line_->Wait(fence); }
+  absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
+  absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
@@ -44,23 +47,20 @@ class OpenClQueue final : public DeviceQueue {
   static cl_mem MemoryOf(const Buffer& buffer);
 
   // Makes `error` (not OK) the queue's error, unless it has one. Returns the queue's error. Any thread.
-  absl::Status Poison(absl::Status error);
+  absl::Status Poison(absl::Status error) { return line_->Poison(std::move(error)); }
 
   // The queue's first error, or OK. Any thread.
-  absl::Status error() const;
+  absl::Status error() const { return line_->error(); }
 
   // For what else submits to the queue.
   const OpenClLibrary& opencl() const { return opencl_; }
   const OpenClDevice& device() const { return device_; }
   cl_context context() const { return context_; }
-  cl_command_queue handle() const { return queue_; }
+  cl_command_queue handle() const { return line_->handle(); }
+  OpenClLine& line() { return *line_; }
 
  private:
   friend class OpenClBuffer;
-  struct Mark {
-    uint64_t value;
-    cl_event event;
-  };
   struct Staged {
     std::vector<std::byte> bytes;
     cl_event event;
@@ -69,24 +69,16 @@ class OpenClQueue final : public DeviceQueue {
   OpenClQueue(const OpenClLibrary& opencl, OpenClDevice device, Bytes limit)
       : opencl_(opencl), device_(std::move(device)), limit_(limit) {}
   absl::StatusOr<std::unique_ptr<Buffer>> Create(Bytes size, Bytes counted);
-  // How the command of `event` went; not OK once it has failed.
-  absl::Status Outcome(cl_event event, cl_int* status) const;
   void DropDoneUploads();
-  void DropDoneMarks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PoisonLocked(absl::Status error) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const OpenClLibrary& opencl_;
   const OpenClDevice device_;
   const Bytes limit_;
   cl_context context_ = nullptr;
-  cl_command_queue queue_ = nullptr;
+  std::unique_ptr<OpenClLine> line_;
   std::deque<Staged> uploads_;  // of the submitting thread
   std::atomic<int64_t> allocated_ = 0;
   std::atomic<int64_t> peak_allocated_ = 0;
-  mutable Mutex mutex_;
-  uint64_t recorded_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Mark> marks_ ABSL_GUARDED_BY(mutex_);  // that may not have been reached, ascending
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace medley

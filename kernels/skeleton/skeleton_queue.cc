@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/copy_range.h"
 
 namespace medley {
 
@@ -28,15 +29,6 @@ class SkeletonBuffer final : public Buffer {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
-
-absl::Status CheckInside(const char* what, Bytes buffer, Bytes offset, size_t count) {
-  if (offset.value >= 0 && offset.value <= buffer.value &&
-      count <= static_cast<size_t>(buffer.value - offset.value)) {
-    return absl::OkStatus();
-  }
-  return absl::OutOfRangeError(
-      absl::StrCat(what, " of ", count, " B at byte ", offset.value, " of a buffer of ", buffer.value, " B"));
-}
 
 }  // namespace
 
@@ -68,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> SkeletonQueue::Allocate(Bytes size) {
 }
 
 absl::Status SkeletonQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
-  RETURN_IF_ERROR(CheckInside("Upload", to.size(), offset, from.size()));
+  RETURN_IF_ERROR(CheckCopyRange("Upload", to.size(), offset, from.size()));
   return Submit([bytes = std::vector<std::byte>(from.begin(), from.end()), memory = MemoryOf(to), offset] {
     std::copy(bytes.begin(), bytes.end(), memory.get() + offset.value);
     return absl::OkStatus();
@@ -76,7 +68,7 @@ absl::Status SkeletonQueue::Upload(absl::Span<const std::byte> from, Buffer& to,
 }
 
 absl::Status SkeletonQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) {
-  RETURN_IF_ERROR(CheckInside("Download", from.size(), offset, to.size()));
+  RETURN_IF_ERROR(CheckCopyRange("Download", from.size(), offset, to.size()));
   return Submit([to, memory = MemoryOf(from), offset] {
     std::copy_n(memory.get() + offset.value, to.size(), to.begin());
     return absl::OkStatus();
@@ -85,24 +77,17 @@ absl::Status SkeletonQueue::Download(Buffer& from, Bytes offset, absl::Span<std:
 
 absl::Status SkeletonQueue::Submit(std::function<absl::Status()> work) {
   MutexLock lock(mutex_);
-  if (!error_.ok()) return error_;
-  waiting_.push_back(std::move(work));
-  ++submitted_;
-  return absl::OkStatus();
+  return line_->Submit(std::move(work));
 }
 
 Fence SkeletonQueue::Record() {
   MutexLock lock(mutex_);
-  return {submitted_};
+  return {line_->submitted()};
 }
 
 absl::Status SkeletonQueue::Wait(Fence fence) {
   MutexLock lock(mutex_);
-  while (!waiting_.empty() && submitted_ - waiting_.size() < fence.value) {
-    if (error_.ok()) error_ = waiting_.front()();
-    waiting_.pop_front();
-  }
-  return error_;
+  return line_->AdvanceTo(fence.value);
 }
 
 }  // namespace medley

@@ -1,18 +1,18 @@
 #pragma once
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "kernels/skeleton/skeleton_line.h"
 #include "runtime/base/mutex.h"
+#include "runtime/device/copy_lane.h"
 #include "runtime/device/ops.h"
 
 namespace medley {
 
 // The least queue that is one: memory that the host is not given the address of, and work that is done no
-// sooner than someone waits for it. Where a driver has a stream, this has a list of closures; whoever forgets
-// to wait reads what was there before.
+// sooner than someone waits for it (skeleton_line.h); whoever forgets to wait reads what was there before.
 class SkeletonQueue final : public DeviceQueue {
  public:
   explicit SkeletonQueue(Bytes limit) : limit_(limit) {}
@@ -24,6 +24,8 @@ class SkeletonQueue final : public DeviceQueue {
   absl::Status Download(Buffer& from, Bytes offset, absl::Span<std::byte> to) override;
   Fence Record() override;
   absl::Status Wait(Fence fence) override;
+  absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
+  absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
@@ -42,15 +44,14 @@ class SkeletonQueue final : public DeviceQueue {
 
  private:
   friend class SkeletonBuffer;
+  friend class SkeletonCopyLane;
   static std::shared_ptr<std::byte[]> MemoryOf(Buffer& buffer);
 
   const Bytes limit_;
   std::atomic<int64_t> allocated_ = 0;
   std::atomic<int64_t> peak_allocated_ = 0;
-  Mutex mutex_;
-  std::deque<std::function<absl::Status()>> waiting_ ABSL_GUARDED_BY(mutex_);
-  uint64_t submitted_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  Mutex mutex_;                                                                  // of all lines of the queue
+  const std::shared_ptr<SkeletonLine> line_ = std::make_shared<SkeletonLine>();  // under mutex_
 };
 
 }  // namespace medley

@@ -11,6 +11,17 @@
 
 namespace medley {
 
+class CopyLane;
+
+// In whose way a device addresses its memory, as a network that reads and writes it by itself has to know.
+enum class AddressKind : uint8_t { kNone, kCuda, kRocm };
+
+// Where memory lies on its device. kNone: no network could use an address, if there is one.
+struct DeviceAddress {
+  AddressKind kind = AddressKind::kNone;
+  std::byte* address = nullptr;
+};
+
 // Memory of one device. Owned by who allocated it; freed on destruction, after the queue
 // operations that use it have completed. Must not outlive its queue.
 class Buffer {
@@ -20,6 +31,9 @@ class Buffer {
   // Where the host can read and write it, or null if it cannot. Contents are defined once
   // a fence recorded after the last submitted use has been waited for.
   virtual std::byte* host_address() = 0;
+  // Not for the host to read or write, but for a network that reaches the device. Contents as for
+  // host_address().
+  virtual DeviceAddress device_address() { return {}; }
 };
 
 // A point on a queue's timeline: "everything submitted up to here is done".
@@ -55,6 +69,14 @@ class DeviceQueue {
 
   // Blocks until `fence` is reached. Returns the queue's first error, if any.
   virtual absl::Status Wait(Fence fence) = 0;
+
+  // A line of copies beside this queue (copy_lane.h). Any thread. ResourceExhausted or Internal: the driver's
+  // words.
+  virtual absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() = 0;
+
+  // What is submitted here from now on begins when `lane`, which this queue opened, has reached `fence`. Does
+  // not block; of the submitting thread. Returns the lane's or the queue's error, if there is one.
+  virtual absl::Status AwaitLane(CopyLane& lane, Fence fence) = 0;
 
   // Bytes of live Buffers, the most there ever were, and how many there may be.
   virtual Bytes allocated() const = 0;
