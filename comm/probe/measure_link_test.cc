@@ -1,43 +1,60 @@
 #include "comm/probe/measure_link.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 #include "comm/conformance/test_cluster.h"
+#include "comm/probe/measure_by_size.h"
 
 namespace medley {
 namespace {
 
-TEST_CASE("both ends of a link get the same plausible figures") {
-  const TransportUnderTest kind = GENERATE(from_range(AllTransports()));
-  CAPTURE(kind.name);
-  auto cluster = kind.open(3);
-  REQUIRE(cluster.ok());
-  std::vector<LinkMeasurement> got(3);
-  const absl::Time begin = absl::Now();
-  const auto statuses = (*cluster)->OnEveryRank([&](Transport& transport) -> absl::Status {
-    if (transport.rank() == 1) return absl::OkStatus();
-    const auto measured = MeasureLink(transport, 2 - transport.rank(),
-                                      transport.rank() == 2 ? ProbeRole::kLeader : ProbeRole::kFollower,
-                                      absl::Now() + absl::Seconds(20));
-    if (measured.ok()) got[transport.rank()] = *measured;
-    return measured.status();
+absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+
+// `pair[rank]` is the peer of `rank`; the higher one leads.
+std::vector<absl::StatusOr<LinkMeasurement>> MeasurePairs(TestCluster& cluster, const std::vector<int>& pair) {
+  std::vector<absl::StatusOr<LinkMeasurement>> got(pair.size(), absl::UnknownError("not measured"));
+  cluster.OnEveryRank([&](Transport& transport) -> absl::Status {
+    const int rank = transport.rank(), peer = pair[rank];
+    if (peer == rank) return absl::OkStatus();
+    got[rank] = MeasureLink(transport, peer, rank > peer ? ProbeRole::kLeader : ProbeRole::kFollower, Soon());
+    return got[rank].status();
   });
-  const absl::Duration took = absl::Now() - begin;
-  for (const absl::Status& status : statuses) {
-    INFO(status.ToString());
-    CHECK(status.ok());
-  }
-  CAPTURE(got[0].latency_seconds, got[0].bandwidth_bytes_per_second, got[0].all_reduce_bytes_per_second);
-  CAPTURE(absl::FormatDuration(took));
-  CHECK(got[0].latency_seconds == got[2].latency_seconds);
-  CHECK(got[0].bandwidth_bytes_per_second == got[2].bandwidth_bytes_per_second);
-  CHECK(got[0].all_reduce_bytes_per_second == got[2].all_reduce_bytes_per_second);
+  return got;
+}
+
+void CheckPlausible(const LinkMeasurement& link) {
   // A message cannot be faster than memory nor slower than a modem, on a machine however busy.
-  CHECK((got[0].latency_seconds > 1e-8 && got[0].latency_seconds < 0.1));
-  CHECK((got[0].bandwidth_bytes_per_second > 1e6 && got[0].bandwidth_bytes_per_second < 1e12));
-  CHECK((got[0].all_reduce_bytes_per_second > 1e6 && got[0].all_reduce_bytes_per_second < 1e12));
-  CHECK(took < absl::Seconds(5));
+  CHECK((link.latency_seconds > 1e-8 && link.latency_seconds < 0.1));
+  CHECK((link.bandwidth_bytes_per_second > 1e6 && link.bandwidth_bytes_per_second < 1e12));
+  CHECK((link.all_reduce_bytes_per_second > 1e6 && link.all_reduce_bytes_per_second < 1e12));
+  for (const LinkModel& model : {link.cost.transfer, link.cost.exchange}) {
+    CHECK(CheckLinkModel(model).ok());
+    CHECK((model.Seconds(8) > 1e-8 && model.Seconds(8) < 0.1));
+    const double seconds = model.Seconds(double{1 << 24});
+    CHECK((seconds > (1 << 24) / 1e12 && seconds < (1 << 24) / 1e6));
+  }
+}
+
+TEST_CASE("both ends of a link get the same plausible figures, while another pair measures") {
+  const std::vector<TransportUnderTest> transports = AllTransports();
+  const size_t kind = GENERATE_COPY(range(size_t{0}, transports.size()));
+  CAPTURE(transports[kind].name);
+  auto cluster = transports[kind].open(5);
+  REQUIRE(cluster.ok());
+  const absl::Time begin = absl::Now();
+  const auto got = MeasurePairs(**cluster, {3, 4, 2, 0, 1});
+  CHECK(absl::Now() - begin < absl::Seconds(10));  // a second and a half on an idle machine
+  for (const auto& [a, b] : {std::pair(0, 3), std::pair(1, 4)}) {
+    INFO(got[a].status().ToString() << " " << got[b].status().ToString());
+    REQUIRE((got[a].ok() && got[b].ok()));
+    CHECK(got[a]->latency_seconds == got[b]->latency_seconds);
+    CHECK(got[a]->bandwidth_bytes_per_second == got[b]->bandwidth_bytes_per_second);
+    CHECK(got[a]->all_reduce_bytes_per_second == got[b]->all_reduce_bytes_per_second);
+    CHECK(got[a]->cost == got[b]->cost);
+    CheckPlausible(*got[a]);
+  }
 }
 
 TEST_CASE("two ranks of one role are told so") {
@@ -45,7 +62,7 @@ TEST_CASE("two ranks of one role are told so") {
   auto cluster = AllTransports()[0].open(2);
   REQUIRE(cluster.ok());
   const auto statuses = (*cluster)->OnEveryRank([&](Transport& transport) {
-    return MeasureLink(transport, 1 - transport.rank(), role, absl::Now() + absl::Seconds(20)).status();
+    return MeasureLink(transport, 1 - transport.rank(), role, Soon()).status();
   });
   for (const absl::Status& status : statuses) CHECK(absl::IsFailedPrecondition(status));
 }
@@ -56,6 +73,85 @@ TEST_CASE("a peer that does not answer ends the probe at the deadline") {
   const auto measured =
       MeasureLink((*cluster)->rank(0), 1, ProbeRole::kLeader, absl::Now() + absl::Milliseconds(20));
   CHECK(absl::IsDeadlineExceeded(measured.status()));
+}
+
+TEST_CASE("a follower refuses what cannot be") {
+  struct Order {
+    uint64_t kind, bytes, times;
+  };
+  const std::vector<Order> orders = {{9, 8, 1}, {1, uint64_t{1} << 62, 1}, {2, ~uint64_t{0}, 1}};
+  const size_t which = GENERATE_COPY(range(size_t{0}, orders.size()));
+  auto cluster = AllTransports()[0].open(2);
+  REQUIRE(cluster.ok());
+  const auto statuses = (*cluster)->OnEveryRank([&](Transport& transport) -> absl::Status {
+    LinkProber prober(transport, 1 - transport.rank(), Soon());
+    if (transport.rank() == 1) return prober.Follow();
+    return prober.Send({reinterpret_cast<const std::byte*>(&orders[which]), sizeof(Order)});
+  });
+  CHECK(statuses[0].ok());
+  CHECK(absl::IsInvalidArgument(statuses[1]));
+}
+
+TEST_CASE("both ends get each other's text, cut where it is too long") {
+  auto cluster = AllTransports()[0].open(2);
+  REQUIRE(cluster.ok());
+  const std::string texts[2] = {"from rank 0", std::string(2 * kMostProbeText, 'x')};
+  std::string got[2];
+  (*cluster)->OnEveryRank([&](Transport& transport) -> absl::Status {
+    const int rank = transport.rank();
+    const auto text = ExchangeText(transport, 1 - rank, texts[rank], Soon());
+    if (text.ok()) got[rank] = *text;
+    return text.status();
+  });
+  CHECK(got[1] == texts[0]);
+  CHECK(got[0] == texts[1].substr(0, kMostProbeText));
+}
+
+struct Imagined {
+  std::vector<LinkPoint> points;
+  double probe_seconds = 0;
+};
+
+// A link that takes what a line says, both ways one after the other; its first message of a size takes twice as long.
+Imagined Imagine(const LinkModel& line) {
+  Imagined imagined;
+  std::vector<size_t> seen;
+  const auto points = MeasureBySize([&](size_t bytes, int repetitions) -> absl::StatusOr<std::vector<double>> {
+    std::vector<double> seconds(static_cast<size_t>(repetitions), line.Seconds(static_cast<double>(bytes)));
+    if (std::find(seen.begin(), seen.end(), bytes) == seen.end()) seconds[0] *= 2;
+    seen.push_back(bytes);
+    for (const double one : seconds) imagined.probe_seconds += 2 * one;
+    return seconds;
+  });
+  REQUIRE(points.ok());
+  imagined.points = *points;
+  return imagined;
+}
+
+TEST_CASE("the probe of a fast link is short, that of a slow one takes seconds, and both find the line") {
+  struct Case {
+    double bytes_per_second, most_seconds, least_largest_bytes;
+  };
+  for (const Case& c : {Case{1e10, 0.7, 16 << 20}, Case{1e9, 1, 16 << 20}, Case{1.25e8, 1.5, 1 << 20},
+                        Case{1.25e7, 2, 256 << 10}, Case{1.25e5, 12, 64 << 10}, Case{1e3, 15, 512}}) {
+    CAPTURE(c.bytes_per_second);
+    const LinkModel line = LinkModel::Line(2e-5, c.bytes_per_second);
+    const Imagined imagined = Imagine(line);
+    CHECK(imagined.probe_seconds < c.most_seconds);
+    CHECK(imagined.points.back().bytes >= c.least_largest_bytes);
+    const LinkModel fit = FitLinkModel(imagined.points, 0.03, 12);
+    for (const double bytes : {8.0, 4096.0, 1e6, 1e8}) CHECK(fit.Seconds(bytes) == Approx(line.Seconds(bytes)).epsilon(0.05));
+  }
+}
+
+TEST_CASE("an error ends the measuring") {
+  int calls = 0;
+  const auto points = MeasureBySize([&](size_t, int) -> absl::StatusOr<std::vector<double>> {
+    if (++calls < 4) return std::vector<double>{1e-5};
+    return absl::UnavailableError("gone");
+  });
+  CHECK(absl::IsUnavailable(points.status()));
+  CHECK(calls == 4);
 }
 
 }  // namespace
