@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/step_simulator.h"
 #include "runtime/program/memory.h"
 #include "runtime/program/program.h"
 
@@ -91,12 +92,13 @@ void VisitEveryPlan(const PlanningProblem& problem, SameKind same_kind,
 
 BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans) {
   BruteForce result;
+  StepSimulator simulator(problem);  // one for all plans: it remembers what reductions take
   VisitEveryPlan(problem, same_kind, [&](const Plan& plan) {
     if (++result.plans > most_plans) {
       result.complete = false;
       return false;
     }
-    const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
+    const absl::StatusOr<double> seconds = simulator.Run(plan);
     // Memory is dearer to look at than time.
     if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) && Fits(problem, plan)) {
       result.least_seconds = *seconds;

@@ -2,8 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
+#include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/program/program.h"
 
@@ -136,6 +138,42 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
   return devices;
 }
 
+absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, const Plan& plan) {
+  ASSIGN_OR_RETURN(const std::vector<ReductionChoice> reductions, ReductionsOf(problem, plan));
+  if (reductions.empty()) return std::string();
+  const ReductionChoice& largest =
+      *std::max_element(reductions.begin(), reductions.end(), [](const ReductionChoice& a, const ReductionChoice& b) {
+        return a.elements != b.elements ? a.elements < b.elements : a.holders.size() < b.holders.size();
+      });
+  std::vector<int> devices;
+  std::vector<std::string> names;
+  for (const int unit : largest.holders) {
+    const auto named = [&](const DeviceCost& device) { return device.name == plan.units[unit].device; };
+    const auto device = std::find_if(problem.devices.begin(), problem.devices.end(), named);
+    devices.push_back(static_cast<int>(device - problem.devices.begin()));
+    names.push_back(device->name);
+  }
+  const double bytes = problem.wire_bytes_per_element * static_cast<double>(largest.elements);
+  std::string text = absl::StrCat(
+      "the largest sum of gradients, ", FormatBytes({static_cast<int64_t>(bytes)}),
+      problem.wire_bytes_per_element == 2 ? " in bf16" : "", " over ",
+      names.size() <= 4 ? absl::StrJoin(names, ", ") : absl::StrCat(names.size(), " devices"), ", goes by ",
+      NameOf(largest.choice.algorithm), " in ", Seconds(largest.choice.predicted_seconds),
+      problem.forced_all_reduce.has_value() ? " because the job forces that" : "");
+  std::vector<std::string> others;
+  const Reductions choosing(problem);
+  for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling,
+                                              CollectiveAlgorithm::kTree, CollectiveAlgorithm::kHierarchical}) {
+    if (algorithm == largest.choice.algorithm) continue;
+    const CollectiveChoice other = choosing.Choose(devices, largest.elements, algorithm);
+    // Where nothing shows how to nest it, a hierarchy is a ring.
+    if (algorithm == CollectiveAlgorithm::kHierarchical && other.shape.levels.empty()) continue;
+    others.push_back(absl::StrCat(NameOf(algorithm), " would take ", Seconds(other.predicted_seconds)));
+  }
+  if (!others.empty()) absl::StrAppend(&text, "; ", absl::StrJoin(others, ", "));
+  return text;
+}
+
 std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {
   std::string text = absl::StrFormat("%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
                                      "%s of the time.",
@@ -161,6 +199,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.units.size());
   explanation.bottleneck = BottleneckOf(portrait);
+  ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
   explanation.summary = Summary(plan, explanation, prediction);
 
   ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));

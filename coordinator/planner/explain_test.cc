@@ -87,6 +87,10 @@ TEST_CASE("an explanation names every device, the bottleneck and every other kin
     for (const Explanation::Device& device : explanation->devices) blocks += device.blocks;
     CHECK(blocks == static_cast<int>(chosen->plan.routes.size()) * problem.shape.model.blocks());
 
+    if (chosen->plan.routes.size() > 1) {
+      CHECK_THAT(explanation->reductions, Catch::Contains("goes by") && Catch::Contains("would take"));
+    }
+
     const std::string text = FormatExplanation(*explanation);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 110);
@@ -97,7 +101,7 @@ TEST_CASE("an explanation names every device, the bottleneck and every other kin
 TEST_CASE("a link that is slower than all computing is the bottleneck") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
   for (auto& row : problem.links) {
-    for (LinkCost& link : row) link.bytes_per_second = 1e-3;
+    for (LinkCost& link : row) link.transfer = LinkModel::Line(0, 1e-3);
   }
   Plan plan{.micro_batch_sequences = 1};
   plan.units = {{problem.devices[0].name, {0, 1}}, {problem.devices[1].name, {1, problem.shape.model.blocks()}}};
@@ -106,6 +110,28 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
   REQUIRE(explanation.ok());
   CHECK_THAT(explanation->bottleneck, Catch::StartsWith("link: "));
   CHECK(!explanation->rejected.empty());
+}
+
+TEST_CASE("an explanation says how gradients are summed, by choice or by force") {
+  PlanningProblem problem = RandomProblem(1, kThreeDevices);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
+  }
+  const BlockRange all = {0, problem.shape.model.blocks()};
+  Plan plan{.micro_batch_sequences = 1};
+  plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
+  plan.routes = {{{0}, 1}, {{1}, problem.shape.global_batch_sequences - 1}};
+  REQUIRE(plan.routes[1].micro_batches > 0);
+  const auto chosen = ExplainPlan(problem, plan);
+  REQUIRE(chosen.ok());
+  CHECK_THAT(chosen->reductions, Catch::Contains("over n/0, n/1") && !Catch::Contains("forces"));
+  CHECK_THAT(FormatExplanation(*chosen), Catch::Contains("Reductions  the largest sum"));
+  problem.forced_all_reduce = CollectiveAlgorithm::kTree;
+  problem.wire_bytes_per_element = 2;
+  const auto forced = ExplainPlan(problem, plan);
+  REQUIRE(forced.ok());
+  CHECK_THAT(forced->reductions, Catch::Contains("in bf16") && Catch::Contains("goes by tree") &&
+                                     Catch::Contains("because the job forces that; ring would take"));
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ struct Explanation {
   };
   std::string summary;               // one paragraph for people
   std::string bottleneck;            // what the step's length is owed to: a device, a link, or the reductions
+  std::string reductions;            // how the largest sum of gradients is done, and what other ways would take; empty: none
   double bubble_share = 0;           // device time of the used devices that is not computing
   std::vector<Device> devices;       // every device of the problem
   struct Rejected { PlanKind kind; std::string description; double step_seconds = 0; std::string why_slower; };

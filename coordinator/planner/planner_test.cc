@@ -56,7 +56,8 @@ TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 device
                                         .kinds = 3,
                                         .max_layers = 2,
                                         .max_micro_batches = 4,
-                                        .processors = RandomProcessors::kOwn};
+                                        .processors = RandomProcessors::kOwn,
+                                        .hosts = RandomHosts::kOwn};
   int compared = 0;
   for (uint64_t seed = 1000; seed < 1060; ++seed) {
     CAPTURE(seed);
@@ -155,7 +156,11 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].name = p.devices[0].name; }), Contains("twice"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].times[0].layer.forward_seconds = -1; }), Contains("-1"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.links.pop_back(); }), Contains("links"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.links[0][1].bytes_per_second = 0; }), Contains("links[0][1]"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.links[0][1].transfer = {{{1, 2}, {2, 1}}}; }),
+             Contains("links[0][1].transfer[1].seconds: 1 after 2"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.links[1][0].exchange = {{{-1, 2}}}; }),
+             Contains("links[1][0].exchange[0].bytes: -1"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.wire_bytes_per_element = 3; }), Contains("wire_bytes_per_element: 3"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules.clear(); }), Contains("schedules"));
 }
 

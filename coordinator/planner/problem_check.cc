@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "runtime/base/status_macros.h"
 
@@ -76,13 +77,9 @@ absl::Status CheckLinks(const PlanningProblem& problem) {
       if (a == b) continue;
       const LinkCost& link = problem.links[a][b];
       const std::string field = absl::StrCat("links[", a, "][", b, "]");
-      RETURN_IF_ERROR(CheckNumber(field + ".latency_seconds", link.latency_seconds));
-      if (!(link.bytes_per_second > 0)) {
-        return Invalid(absl::StrCat(field, ".bytes_per_second: ", link.bytes_per_second, "; must be positive"));
-      }
-      if (!(link.all_reduce_bytes_per_second > 0)) {
-        return Invalid(absl::StrCat(field, ".all_reduce_bytes_per_second: ", link.all_reduce_bytes_per_second,
-                                    "; must be positive"));
+      for (const auto& [name, model] : {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
+        const absl::Status status = CheckLinkModel(*model);
+        if (!status.ok()) return Invalid(absl::StrCat(field, ".", name, status.message()));
       }
     }
   }
@@ -103,6 +100,9 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
     }
   }
   RETURN_IF_ERROR(CheckLinks(problem));
+  if (problem.wire_bytes_per_element != 4 && problem.wire_bytes_per_element != 2) {
+    return Invalid(absl::StrCat("wire_bytes_per_element: ", problem.wire_bytes_per_element, "; must be 4 or 2"));
+  }
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.schedules.empty()) return Invalid("constraints.schedules: there are none; at least one is needed");
   if (constraints.max_routes < 0 || constraints.max_stages < 0) {

@@ -31,6 +31,9 @@ class Generator {
       problem_.devices.push_back(device);
     }
     MakeLinks(kinds, kind_of);
+    if (options_.hosts == RandomHosts::kSometimesShared && Integer(0, 2) == 0) MakeHosts();
+    if (Integer(0, 2) == 0) problem_.forced_all_reduce = static_cast<CollectiveAlgorithm>(Integer(0, 3));
+    if (Integer(0, 4) == 0) problem_.wire_bytes_per_element = 2;
     return problem_;
   }
 
@@ -81,6 +84,18 @@ class Generator {
     return cost;
   }
 
+  // Takes about `seconds` for `bytes`: a line, or now and then lines that bend near there.
+  LinkModel Bent(double latency_seconds, double bytes, double seconds) {
+    if (Integer(0, 2) > 0) return LinkModel::Line(latency_seconds, bytes / seconds);
+    LinkModel model{{{bytes * Real(0, 0.01), latency_seconds}}};
+    for (int i = Integer(1, 3); i > 0; --i) {
+      const LinkPoint last = model.points.back();
+      const double more = bytes * Real(0.05, 0.7);
+      model.points.push_back({last.bytes + more, last.seconds + more / bytes * seconds * Integer(0, 4) * Real(0.2, 0.6)});
+    }
+    return model;
+  }
+
   void MakeLinks(int kinds, const std::vector<int>& kind_of) {
     const double message_bytes = 4.0 * problem_.shape.sequence * problem_.shape.model.hidden;
     const double model_bytes = 4.0 * static_cast<double>(ModelElements(problem_.shape.model));
@@ -88,9 +103,9 @@ class Generator {
     std::vector<std::vector<LinkCost>> between(kinds, std::vector<LinkCost>(kinds));
     for (int a = 0; a < kinds; ++a) {
       for (int b = 0; b <= a; ++b) {
-        between[a][b] = {.latency_seconds = Integer(0, 1) * Real(0, 0.1),
-                         .bytes_per_second = message_bytes / (slowness * Real(0.01, 1)),
-                         .all_reduce_bytes_per_second = model_bytes / (slowness * Real(0.01, 3))};
+        const double latency_seconds = Integer(0, 1) * Real(0, 0.1);
+        between[a][b] = {.transfer = Bent(latency_seconds, message_bytes, slowness * Real(0.01, 1)),
+                         .exchange = Bent(latency_seconds, model_bytes, slowness * Real(0.01, 3))};
         between[b][a] = between[a][b];
       }
     }
@@ -98,6 +113,19 @@ class Generator {
     problem_.links.assign(devices, std::vector<LinkCost>(devices));
     for (size_t a = 0; a < devices; ++a) {
       for (size_t b = 0; b < devices; ++b) problem_.links[a][b] = between[kind_of[a]][kind_of[b]];
+    }
+  }
+
+  // Of two devices each, whose link is several times faster than others.
+  void MakeHosts() {
+    const double factor = Real(0.05, 0.5);
+    for (size_t a = 0; a < problem_.devices.size(); ++a) {
+      problem_.devices[a].host = static_cast<int>(a / 2);
+      const size_t b = a ^ 1;
+      if (b >= problem_.devices.size()) continue;
+      for (LinkModel* model : {&problem_.links[a][b].transfer, &problem_.links[a][b].exchange}) {
+        for (LinkPoint& point : model->points) point.seconds *= factor;
+      }
     }
   }
 

@@ -7,6 +7,7 @@
 namespace medley {
 
 enum class RandomProcessors : uint8_t { kOwn, kSometimesShared };
+enum class RandomHosts : uint8_t { kOwn, kSometimesShared };  // shared: faster inside; devices of a kind are then not alike
 enum class RandomMemory : uint8_t { kPlenty, kSometimesTight };
 
 struct RandomProblemOptions {
@@ -15,6 +16,7 @@ struct RandomProblemOptions {
   int max_layers = 4;
   int max_micro_batches = 6;  // of the smallest micro-batch size
   RandomProcessors processors = RandomProcessors::kSometimesShared;
+  RandomHosts hosts = RandomHosts::kSometimesShared;
   RandomMemory memory = RandomMemory::kSometimesTight;
 };
 

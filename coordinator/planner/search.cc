@@ -23,6 +23,8 @@ constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
 constexpr int64_t kEvaluationInstructions = 10;
+// Simulated instructions that choosing a reduction is worth, for each member.
+constexpr int64_t kChoiceInstructions = 50;
 
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
   std::set<int> processors;
@@ -47,7 +49,13 @@ std::vector<int> InOrder(size_t count) {
 }  // namespace
 
 Search::Search(const PlanningProblem& problem, const SearchSpace& space, const SearchLimits& limits)
-    : problem_(problem), space_(space), limits_(limits), tables_(problem), bounds_(tables_), simulator_(problem) {
+    : problem_(problem),
+      space_(space),
+      limits_(limits),
+      reductions_(problem),
+      tables_(problem, reductions_),
+      bounds_(tables_),
+      simulator_(problem, reductions_) {
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.max_routes > 0) space_.max_routes = std::min(space_.max_routes, constraints.max_routes);
   if (constraints.max_stages > 0) space_.max_stages = std::min(space_.max_stages, constraints.max_stages);
@@ -156,7 +164,8 @@ Search::Arrangement Search::Arrange(const Lists& lists) {
   arrangement.units = static_cast<int>(all.size());
   arrangement.shares_processor = SharesProcessor(problem_, arrangement.devices);
   arrangement.scalars_seconds = ReduceScalarsSeconds(problem_, all);
-  arrangement.tied_seconds = LeastTiedReductionSeconds(tables_, tied);
+  arrangement.tied_seconds = LeastTiedReductionSeconds(
+      tables_, tied, tied.size() > lists.size() ? TiedHolders::kTheirOwn : TiedHolders::kOfFirstBlockToo);
   return arrangement;
 }
 
@@ -555,7 +564,8 @@ double Search::Below(int units) const {
 
 bool Search::OutOfBudget() const {
   return best_.simulated_plans >= limits_.max_simulations || best_.simulated_plans >= arrangement_limit_ ||
-         simulator_.simulated_instructions() + evaluated_ >= limits_.max_simulated_instructions;
+         simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() >=
+             limits_.max_simulated_instructions;
 }
 
 }  // namespace medley

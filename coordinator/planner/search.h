@@ -7,6 +7,7 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/route_bounds.h"
 #include "coordinator/planner/search_tables.h"
+#include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/step_simulator.h"
 
 namespace medley {
@@ -91,6 +92,7 @@ class Search {
   const PlanningProblem& problem_;
   SearchSpace space_;
   const SearchLimits limits_;
+  Reductions reductions_;
   SearchTables tables_;
   RouteBounds bounds_;
   StepSimulator simulator_;

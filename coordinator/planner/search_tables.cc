@@ -19,11 +19,6 @@ bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
   return SamePass(a.embedding, b.embedding) && SamePass(a.layer, b.layer) && SamePass(a.head, b.head);
 }
 
-bool SameLink(const LinkCost& a, const LinkCost& b) {
-  return a.latency_seconds == b.latency_seconds && a.bytes_per_second == b.bytes_per_second &&
-         a.all_reduce_bytes_per_second == b.all_reduce_bytes_per_second;
-}
-
 bool SameCost(const DeviceCost& a, const DeviceCost& b) {
   return a.kind == b.kind && a.memory == b.memory && a.workspace == b.workspace &&
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
@@ -48,20 +43,18 @@ SlotCounts SlotsOf(const SearchTables::Stage& stage) {
 
 }  // namespace
 
-SearchTables::SearchTables(const PlanningProblem& problem)
-    : problem_(problem), blocks_(problem.shape.model.blocks()) {
+SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions)
+    : problem_(problem),
+      reductions_(reductions),
+      reduction_floor_(problem),
+      blocks_(problem.shape.model.blocks()) {
   const ModelConfig& config = problem.shape.model;
   FindClasses();
+  TabulateMessages();
   tied_ = SegmentElements(config, kTiedSegment);
   untied_before_.push_back(0);
   for (int block = 0; block < blocks_; ++block) {
     untied_before_.push_back(untied_before_.back() + SegmentElements(config, SegmentOfBlock(block)));
-  }
-  for (size_t a = 0; a < problem.devices.size(); ++a) {
-    for (size_t b = 0; b < a; ++b) {
-      best_all_reduce_rate_ = std::max(best_all_reduce_rate_, problem.links[a][b].all_reduce_bytes_per_second);
-      best_all_reduce_rate_ = std::max(best_all_reduce_rate_, problem.links[b][a].all_reduce_bytes_per_second);
-    }
   }
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
     const DeviceCost& cost = Cost(c);
@@ -99,7 +92,7 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const
   for (int first = 0; first < blocks_; ++first) {
     double least = 0;
     for (int block = first; block < blocks_; ++block) {
-      const double sum = 4.0 * static_cast<double>(UntiedParameters({first, block + 1})) / best_all_reduce_rate_;
+      const double sum = reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
       least = std::max(least, sum - BackwardSeconds(device_class, size, {first, block}));
       seconds[At({first, block + 1})] = least;
     }
@@ -110,11 +103,9 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const
 bool SearchTables::Interchangeable(int a, int b) const {
   const std::vector<DeviceCost>& devices = problem_.devices;
   if (!SameCost(devices[a], devices[b])) return false;
-  if (!SameLink(problem_.links[a][b], problem_.links[b][a])) return false;
+  if (reductions_.ClassOf(a) != reductions_.ClassOf(b)) return false;  // a link differs, or the host
   for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
     if (d == a || d == b) continue;
-    if (!SameLink(problem_.links[a][d], problem_.links[b][d])) return false;
-    if (!SameLink(problem_.links[d][a], problem_.links[d][b])) return false;
     // Each on a processor of its own, or both on the same.
     if (devices[a].processor == devices[b].processor) continue;
     if (devices[d].processor == devices[a].processor || devices[d].processor == devices[b].processor) return false;
@@ -145,11 +136,19 @@ double SearchTables::BackwardSeconds(int device_class, int size, BlockRange bloc
   return before[blocks.end] - before[blocks.first];
 }
 
-double SearchTables::MessageSeconds(int from, int to, int size) const {
-  const int sender = classes_[from].front();
-  const int receiver = from == to ? classes_[to][1] : classes_[to].front();
-  const double bytes = 4.0 * problem_.micro_batch_sizes[size] * problem_.shape.sequence * problem_.shape.model.hidden;
-  return TransferSeconds(problem_.links[sender][receiver], bytes);
+void SearchTables::TabulateMessages() {
+  const int count = static_cast<int>(classes_.size());
+  message_seconds_.assign(count, std::vector<std::vector<double>>(count));
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      if (from == to && classes_[to].size() < 2) continue;
+      const LinkCost& link = problem_.links[classes_[from][0]][classes_[to][from == to ? 1 : 0]];
+      for (const int size : problem_.micro_batch_sizes) {
+        const double bytes = 4.0 * size * problem_.shape.sequence * problem_.shape.model.hidden;
+        message_seconds_[from][to].push_back(TransferSeconds(link, bytes));
+      }
+    }
+  }
 }
 
 int64_t SearchTables::Parameters(BlockRange blocks) const {

@@ -5,19 +5,23 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/planner/reduction_floor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/reductions.h"
 
 namespace medley {
 
 // What the search asks about a problem many times. Devices that can change places without changing any prediction
 // are one *class*; a list of devices is told by their classes. Sizes are indices into micro_batch_sizes.
 //
-// Keeps a reference to `problem` (valid: CheckProblem), which must outlive it.
+// Keeps references to `problem` (valid: CheckProblem) and `reductions`, which must outlive it.
 class SearchTables {
  public:
-  explicit SearchTables(const PlanningProblem& problem);
+  SearchTables(const PlanningProblem& problem, Reductions& reductions);
 
   const PlanningProblem& problem() const { return problem_; }
+  Reductions& reductions() const { return reductions_; }
+  const ReductionFloor& reduction_floor() const { return reduction_floor_; }
   int blocks() const { return blocks_; }
   int MicroBatches(int size) const { return problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[size]; }
   const std::vector<std::vector<int>>& classes() const { return classes_; }  // devices of each, ascending
@@ -31,13 +35,14 @@ class SearchTables {
     return reduced_after_[device_class][size][At(blocks)];
   }
   // Of one activation or gradient from a device of `from` to another of `to`.
-  double MessageSeconds(int from, int to, int size) const;
+  double MessageSeconds(int from, int to, int size) const { return message_seconds_[from][to][size]; }
 
   // Parameters of `blocks`, and without the tied embedding.
   int64_t Parameters(BlockRange blocks) const;
   int64_t UntiedParameters(BlockRange blocks) const { return untied_before_[blocks.end] - untied_before_[blocks.first]; }
   int64_t TiedParameters() const { return tied_; }
-  double BestAllReduceRate() const { return best_all_reduce_rate_; }  // of all links, bytes per second
+  // As gradients travel.
+  double WireBytes(int64_t parameters) const { return problem_.wire_bytes_per_element * static_cast<double>(parameters); }
 
   // A stage by what its buffers depend on.
   struct Stage {
@@ -55,17 +60,20 @@ class SearchTables {
 
  private:
   void FindClasses();
+  void TabulateMessages();
   std::vector<double> ReducedAfter(int device_class, int size) const;
   bool Interchangeable(int a, int b) const;
 
   const PlanningProblem& problem_;
+  Reductions& reductions_;
+  const ReductionFloor reduction_floor_;
   const int blocks_;
   int64_t tied_ = 0;
-  double best_all_reduce_rate_ = 0;
   std::vector<std::vector<int>> classes_;
   std::vector<int64_t> untied_before_;
   // [device class][size][blocks before]
   std::vector<std::vector<std::vector<double>>> forward_before_, backward_before_;
+  std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
   std::vector<std::vector<std::vector<double>>> reduced_after_;  // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
   std::map<std::array<int, 6>, std::vector<int64_t>> needed_by_slots_;

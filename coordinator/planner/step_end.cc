@@ -9,6 +9,9 @@
 namespace medley {
 namespace {
 
+// There are many sets of more devices, and to choose how one sums takes long.
+constexpr size_t kMostExact = 8;
+
 std::vector<int> HoldersOfBlock(const std::vector<UnitEnd>& units, int block) {
   std::vector<int> holders;
   for (int u = 0; u < static_cast<int>(units.size()); ++u) {
@@ -43,18 +46,19 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   const auto reduce = [&](const std::vector<int>& holders, int first_segment, int end_segment) {
     if (holders.empty()) return;
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
+    std::vector<int> group_devices;
+    for (const int u : holders) group_devices.push_back(units[u].device);
+    const int group = holders.size() < 2 ? -1 : tables.reductions().GroupOf(group_devices);
     for (const auto& [first, end] : CutIntoBuckets(config, first_segment, end_segment)) {
       int64_t parameters = 0;
       for (int segment = first; segment < end; ++segment) parameters += SegmentElements(config, segment);
       norm_seconds[holders.front()] += static_cast<double>(parameters) * owner.norm_seconds_per_parameter;
       if (holders.size() < 2) continue;
-      std::vector<int> ring;
       double start = 0;
       for (const int u : holders) {
-        ring.push_back(units[u].device);
         start = std::max({start, free_seconds[u], complete_seconds(units[u], first)});
       }
-      const double done = start + AllReduceSeconds(tables.problem(), ring, 4.0 * static_cast<double>(parameters));
+      const double done = start + tables.reductions().Seconds(group, parameters);
       for (const int u : holders) free_seconds[u] = done;
     }
   };
@@ -84,26 +88,13 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   return reduced_seconds + ReduceScalarsSeconds(tables.problem(), devices) + update_seconds;
 }
 
-double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders) {
-  const int n = static_cast<int>(holders.size());
-  if (n < 2 || tables.TiedParameters() == 0) return 0;
-  const PlanningProblem& problem = tables.problem();
-  double round_seconds = 0;
-  for (const int a : holders) {
-    std::vector<double> rounds;
-    for (const int b : holders) {
-      if (a == b) continue;
-      const LinkCost& link = problem.links[a][b];
-      const LinkCost& back = problem.links[b][a];
-      const double bytes = 4.0 * static_cast<double>(tables.TiedParameters()) / n;
-      rounds.push_back(std::min(link.latency_seconds + bytes / link.all_reduce_bytes_per_second,
-                                back.latency_seconds + bytes / back.all_reduce_bytes_per_second));
-    }
-    // A ring gives every device two neighbours.
-    std::sort(rounds.begin(), rounds.end());
-    round_seconds = std::max(round_seconds, rounds[std::min<size_t>(1, rounds.size() - 1)]);
-  }
-  return 2 * (n - 1) * round_seconds;
+double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders, TiedHolders kind) {
+  const int64_t parameters = tables.TiedParameters();
+  if (holders.size() < 2 || parameters == 0) return 0;
+  Reductions& reductions = tables.reductions();
+  const int group = reductions.GroupOf(holders);
+  if (kind == TiedHolders::kTheirOwn && holders.size() <= kMostExact) return reductions.Seconds(group, parameters);
+  return tables.reduction_floor().SecondsOver(holders, reductions.WaysIn(group), tables.WireBytes(parameters));
 }
 
 }  // namespace medley

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "coordinator/planner/search_tables.h"
@@ -18,7 +19,9 @@ struct UnitEnd {
 // devices share a processor.
 double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units);
 
-// What the reduction of the tied embedding takes at least, in whatever order its `holders` (devices) are numbered.
-double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders);
+// What the reduction of the tied embedding takes at least. `holders`: devices, in any order. If others hold the block after
+// it, it is a sum of its own and what that takes is known; else it may be one with theirs.
+enum class TiedHolders : uint8_t { kTheirOwn, kOfFirstBlockToo };
+double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders, TiedHolders kind);
 
 }  // namespace medley

@@ -1,8 +1,11 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/bytes.h"
+#include "runtime/collective/collective_schedule.h"
+#include "runtime/link/link_model.h"
 #include "runtime/model/model_config.h"
 #include "runtime/plan/plan.h"
 #include "runtime/tensor/dtype.h"
@@ -25,19 +28,13 @@ struct DeviceCost {
   std::string name;                  // "node/device"
   std::string kind;                  // devices of equal kind have equal times; for people, and for symmetry
   int processor = 0;                 // devices with the same processor compute on the same cores and slow each other down
+  int host = -1;                     // devices with the same one are on one machine; -1: alone on its own
   Bytes memory;                      // limit
   std::vector<BlockTimes> times;     // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
   Bytes workspace;                   // that the ops hold beside what the memory model counts
   double copy_bytes_per_parameter = 0;  // packed or converted copies that the ops keep
-};
-
-// One way between two devices, both ways alike.
-struct LinkCost {
-  double latency_seconds = 0;
-  double bytes_per_second = 1e18;
-  double all_reduce_bytes_per_second = 1e18;  // of a ring all-reduce over these two: vector bytes / time
 };
 
 struct PlanConstraints {
@@ -53,6 +50,9 @@ struct PlanningProblem {
   std::vector<DeviceCost> devices;
   std::vector<std::vector<LinkCost>> links;     // [device][device]; the diagonal is not used
   PlanConstraints constraints;
+  // Of gradients: how they are summed, if not by what the links predict to be fastest, and as what they travel.
+  std::optional<CollectiveAlgorithm> forced_all_reduce;
+  double wire_bytes_per_element = 4;            // 2: bf16
 };
 
 }  // namespace medley

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/base/status_macros.h"
@@ -9,7 +10,14 @@
 
 namespace medley {
 
-StepSimulator::StepSimulator(const PlanningProblem& problem) : problem_(problem) {
+StepSimulator::StepSimulator(const PlanningProblem& problem)
+    : StepSimulator(problem, nullptr, std::make_unique<Reductions>(problem)) {}
+
+StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions& reductions)
+    : StepSimulator(problem, &reductions, nullptr) {}
+
+StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own)
+    : problem_(problem), own_reductions_(std::move(own)), reductions_(reductions ? *reductions : *own_reductions_) {
   std::map<int, int> processors;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);
@@ -143,8 +151,9 @@ int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruc
     const int task = JointTask((instruction.micro_batch * units + sender) * 2 + direction);
     const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
     tasks_[task].resource = Resource::kLink;
-    tasks_[task].latency_seconds = link.latency_seconds;
-    tasks_[task].work_seconds = static_cast<double>(instruction.bytes.value) / link.bytes_per_second;
+    tasks_[task].latency_seconds = link.transfer.LatencySeconds();
+    tasks_[task].work_seconds =
+        TransferSeconds(link, static_cast<double>(instruction.bytes.value)) - tasks_[task].latency_seconds;
     tasks_[task].from = costs_[sender].device;
     tasks_[task].to = costs_[receiver].device;
     return task;
@@ -168,10 +177,9 @@ int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruc
       const GradientSlice& slice = programs_[unit].slices[instruction.slice];
       const int task = JointTask(first_slice_key + slice.first_segment);
       if (tasks_[task].work_seconds == 0) {
-        std::vector<int> ring;
-        for (const int holder : slice.holders) ring.push_back(costs_[holder].device);
-        tasks_[task].work_seconds =
-            AllReduceSeconds(problem_, ring, static_cast<double>(instruction.bytes.value));
+        std::vector<int> devices;
+        for (const int holder : slice.holders) devices.push_back(costs_[holder].device);
+        tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
       }
       return task;
     }

@@ -1,12 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/reductions.h"
 #include "runtime/plan/plan.h"
 #include "runtime/program/program.h"
 
@@ -15,10 +17,12 @@ namespace medley {
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for other
 // tasks; a message or an all-reduce is one task that all its ends wait for and work on together.
 //
-// Keeps its buffers from run to run. Keeps a reference to `problem`, which must outlive it. Not thread-safe.
+// Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem; without, it has its
+// own), which must outlive it. Not thread-safe.
 class StepSimulator {
  public:
   explicit StepSimulator(const PlanningProblem& problem);
+  StepSimulator(const PlanningProblem& problem, Reductions& reductions);
 
   // Seconds of one step of `plan`. Errors as PredictStep's.
   absl::StatusOr<double> Run(const Plan& plan);
@@ -77,7 +81,11 @@ class StepSimulator {
   void Occupy(const Running& running, int change);
   double ShareOf(const Running& running) const;
 
+  StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
+
   const PlanningProblem& problem_;
+  const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
+  Reductions& reductions_;
   std::map<std::string, int> device_by_name_;
   std::vector<int> processor_;                // of each device, numbered from 0
   std::vector<int64_t> parameters_before_;    // of blocks, without the tied embedding

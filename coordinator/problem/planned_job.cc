@@ -8,6 +8,7 @@
 #include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/plan_report.h"
 #include "coordinator/problem/planning_problem.h"
+#include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/plan/check_plan.h"
@@ -44,6 +45,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   }
   PlannedJob planned{.plan = chosen.plan};
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, chosen.plan));
+  ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, chosen.plan));
   chosen.step_seconds = planned.prediction.step_seconds;
   ASSIGN_OR_RETURN(const Explanation explanation, ExplainPlan(problem, chosen.plan));
   planned.report =

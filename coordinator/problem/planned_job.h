@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/planner/planner.h"
@@ -8,6 +9,7 @@
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
 #include "proto/medley/v1/plan.pb.h"
+#include "runtime/job/reduction_choice.h"
 #include "runtime/job/training_spec.h"
 
 namespace medley {
@@ -16,6 +18,7 @@ namespace medley {
 struct PlannedJob {
   Plan plan;
   StepPrediction prediction;
+  std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   v1::PlanReport report;
 };
 

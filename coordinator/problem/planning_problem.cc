@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +12,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/plan_codec.h"
+#include "runtime/link/link_model.h"
 
 namespace medley {
 namespace {
@@ -140,6 +143,35 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   return cost;
 }
 
+LinkModel DecodePoints(const google::protobuf::RepeatedPtrField<v1::LinkPoint>& points) {
+  LinkModel model;
+  for (const v1::LinkPoint& point : points) model.points.push_back({point.bytes(), point.seconds()});
+  return model;
+}
+
+// A link without points is known by its three numbers.
+LinkCost DecodeLink(const v1::LinkProfile& link) {
+  return {link.transfer().empty() ? LinkModel::Line(link.latency_seconds(), link.bytes_per_second())
+                                  : DecodePoints(link.transfer()),
+          link.exchange().empty() ? LinkModel::Line(link.latency_seconds(), link.all_reduce_bytes_per_second())
+                                  : DecodePoints(link.exchange())};
+}
+
+absl::Status CheckLink(const std::string& field, const v1::LinkProfile& link) {
+  for (const auto& [name, points] : {std::pair("transfer", &link.transfer()), std::pair("exchange", &link.exchange())}) {
+    const absl::Status status = CheckLinkModel(DecodePoints(*points));
+    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat(field, ".", name, status.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLinks(const v1::ClusterSpec& cluster) {
+  for (int i = 0; i < cluster.links_size(); ++i) {
+    RETURN_IF_ERROR(CheckLink(absl::StrCat("links[", i, "]"), cluster.links(i)));
+  }
+  return CheckLink("default_link", cluster.default_link());
+}
+
 absl::StatusOr<LinkCost> FindLink(const v1::ClusterSpec& cluster, const std::string& a,
                                   const std::string& b) {
   const v1::LinkProfile* newest = nullptr;
@@ -153,8 +185,7 @@ absl::StatusOr<LinkCost> FindLink(const v1::ClusterSpec& cluster, const std::str
     return absl::FailedPreconditionError(
         absl::StrCat("no link between \"", a, "\" and \"", b, "\", and no default_link"));
   }
-  return LinkCost{newest->latency_seconds(), newest->bytes_per_second(),
-                  newest->all_reduce_bytes_per_second()};
+  return DecodeLink(*newest);
 }
 
 absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& constraints) {
@@ -218,11 +249,14 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
                                             const v1::ClusterSpec& cluster) {
   ASSIGN_OR_RETURN(const std::vector<ClusterDevice> devices, DevicesOf(spec, constraints, cluster));
+  RETURN_IF_ERROR(CheckLinks(cluster));
   PlanningProblem problem;
   problem.shape = spec.shape;
   problem.precision = spec.precision;
   problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
   ASSIGN_OR_RETURN(problem.constraints, DecodeConstraints(constraints));
+  problem.forced_all_reduce = spec.communication.all_reduce;
+  problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
 
   const std::string shape = ShapeKey(spec);
   const std::vector<MissingProfile> missing = Missing(devices, problem.micro_batch_sizes, shape, cluster);
@@ -239,8 +273,10 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::
   const std::vector<int> processors = SharedProcessors(cores);
   const size_t count = devices.size();
   problem.links.assign(count, std::vector<LinkCost>(count));
+  std::map<std::string, int> hosts;
   for (size_t a = 0; a < count; ++a) {
     problem.devices[a].processor = processors[a];
+    problem.devices[a].host = hosts.emplace(cores[a].host, static_cast<int>(hosts.size())).first->second;
     for (size_t b = 0; b < a; ++b) {
       ASSIGN_OR_RETURN(problem.links[a][b], FindLink(cluster, devices[a].name, devices[b].name));
       problem.links[b][a] = problem.links[a][b];

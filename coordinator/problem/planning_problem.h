@@ -47,12 +47,12 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 //
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
-// and so does who shares one with either. A pair's link is the newest one that names both, in either order,
-// or else default_link.
+// and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both, in
+// either order, or else default_link; one without points takes latency and bytes at its rates.
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.
-//   InvalidArgument      a schedule of the constraints is none.
+//   InvalidArgument      a schedule of the constraints is none; a link's points make no sense: "links[3].transfer[1]...".
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
                                             const v1::ClusterSpec& cluster);
 

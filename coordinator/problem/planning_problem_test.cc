@@ -78,9 +78,12 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->devices[0].processor == 0);
   CHECK(problem->devices[1].processor == 1);
   CHECK(problem->devices[2].processor == 1);
-  CHECK(problem->links[0][1].bytes_per_second == 1e10);
-  CHECK(problem->links[1][0].all_reduce_bytes_per_second == 5e9);
-  CHECK(problem->links[0][2].bytes_per_second == 1e9);
+  CHECK(problem->links[0][1] == LinkCost{LinkModel::Line(1e-6, 1e10), LinkModel::Line(1e-6, 5e9)});
+  CHECK(problem->links[1][0] == problem->links[0][1]);
+  CHECK(problem->links[0][2] == LinkCost{LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)});
+  for (const DeviceCost& device : problem->devices) CHECK(device.host == 0);
+  CHECK(!problem->forced_all_reduce.has_value());
+  CHECK(problem->wire_bytes_per_element == 4);
   CHECK(problem->constraints.schedules.size() == 2);
 }
 
@@ -98,7 +101,48 @@ TEST_CASE("the newest measurement counts, size by size") {
   REQUIRE(problem.ok());
   CHECK(problem->devices[0].times[0].layer.forward_seconds == Approx(0.02));
   CHECK(problem->devices[0].times[1].layer.forward_seconds == Approx(0.02));
-  CHECK(problem->links[0][1].bytes_per_second == 2e10);
+  CHECK(problem->links[0][1].transfer == LinkModel::Line(1e-6, 2e10));
+}
+
+TEST_CASE("a link's points are its model, and are refused by name where they make no sense") {
+  v1::ClusterSpec cluster = Cluster();
+  const auto add = [](google::protobuf::RepeatedPtrField<v1::LinkPoint>& points, double bytes, double seconds) {
+    v1::LinkPoint& point = *points.Add();
+    point.set_bytes(bytes);
+    point.set_seconds(seconds);
+  };
+  add(*cluster.mutable_links(0)->mutable_transfer(), 8, 1e-6);
+  add(*cluster.mutable_links(0)->mutable_transfer(), 4096, 3e-6);
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.ok());
+  CHECK(problem->links[0][1].transfer == LinkModel{{{8, 1e-6}, {4096, 3e-6}}});
+  CHECK(problem->links[0][1].exchange == LinkModel::Line(1e-6, 5e9));
+
+  add(*cluster.mutable_links(0)->mutable_transfer(), 4096, 4e-6);
+  const absl::Status twice = MakeProblem(Spec(), {}, cluster).status();
+  CHECK(absl::IsInvalidArgument(twice));
+  CHECK(twice.message() == "links[0].transfer[2].bytes: 4096 after 4096; must ascend");
+  cluster.mutable_links(0)->clear_transfer();
+  add(*cluster.mutable_default_link()->mutable_exchange(), 8, 2);
+  add(*cluster.mutable_default_link()->mutable_exchange(), 16, 1);
+  CHECK(MakeProblem(Spec(), {}, cluster).status().message() ==
+        "default_link.exchange[1].seconds: 1 after 2; must not fall");
+}
+
+TEST_CASE("hosts and what the job forces of its sums are the problem's") {
+  v1::ClusterSpec cluster = Cluster();
+  cluster.mutable_nodes(1)->set_host("tower");
+  cluster.mutable_nodes(2)->clear_host();
+  TrainingSpec spec = Spec();
+  spec.communication.all_reduce = CollectiveAlgorithm::kTree;
+  spec.communication.gradient_wire = Precision::kBf16;
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(spec, {}, cluster);
+  REQUIRE(problem.ok());
+  CHECK(problem->devices[0].host != problem->devices[1].host);
+  CHECK(problem->devices[1].host != problem->devices[2].host);
+  CHECK(problem->devices[0].host != problem->devices[2].host);
+  CHECK(problem->forced_all_reduce == CollectiveAlgorithm::kTree);
+  CHECK(problem->wire_bytes_per_element == 2);
 }
 
 TEST_CASE("constraints choose devices, sizes and schedules") {

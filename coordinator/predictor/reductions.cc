@@ -1,0 +1,172 @@
+#include "coordinator/predictor/reductions.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/collective/choose_all_reduce.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+
+Reductions::Reductions(const PlanningProblem& problem) : problem_(problem) {
+  FindHosts();
+  FindClasses();
+}
+
+void Reductions::FindHosts() {
+  std::map<int, std::vector<int>> by_host;
+  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+    if (problem_.devices[d].host >= 0) by_host[problem_.devices[d].host].push_back(d);
+  }
+  hosts_.assign(problem_.devices.size(), -1);
+  const auto add = [&](const std::vector<int>& devices) {
+    for (const int d : devices) hosts_[d] = static_cast<int>(devices_on_.size());
+    devices_on_.push_back(static_cast<int>(devices.size()));
+  };
+  for (const auto& [host, devices] : by_host) {
+    if (Shows(devices)) add(devices);
+  }
+  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+    if (hosts_[d] < 0) add({d});
+  }
+}
+
+bool Reductions::Shows(const std::vector<int>& host) const {
+  if (host.size() < 2) return false;
+  if (problem_.forced_all_reduce == CollectiveAlgorithm::kHierarchical) return true;
+  for (const int a : host) {
+    for (int other = 0; other < static_cast<int>(problem_.devices.size()); ++other) {
+      if (std::find(host.begin(), host.end(), other) != host.end()) continue;
+      for (const int b : host) {
+        if (a != b && problem_.links[a][b] == problem_.links[a][other]) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool Reductions::Interchangeable(int a, int b) const {
+  const std::vector<std::vector<LinkCost>>& links = problem_.links;
+  if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
+  if (!(links[a][b] == links[b][a])) return false;
+  for (int d = 0; d < static_cast<int>(links.size()); ++d) {
+    if (d == a || d == b) continue;
+    if (!(links[a][d] == links[b][d]) || !(links[d][a] == links[d][b])) return false;
+  }
+  return true;
+}
+
+void Reductions::FindClasses() {
+  std::vector<int> first_of_class;
+  for (int d = 0; d < static_cast<int>(problem_.devices.size()); ++d) {
+    size_t number = 0;
+    while (number < first_of_class.size() && !Interchangeable(first_of_class[number], d)) ++number;
+    if (number == first_of_class.size()) first_of_class.push_back(d);
+    classes_.push_back(static_cast<int>(number));
+  }
+}
+
+// Sets with as many devices of each class have the same links in this order.
+std::vector<int> Reductions::Canonical(const std::vector<int>& devices) const {
+  std::vector<int> sorted = devices;
+  std::sort(sorted.begin(), sorted.end(), [&](int a, int b) {
+    return classes_[a] != classes_[b] ? classes_[a] < classes_[b] : a < b;
+  });
+  return sorted;
+}
+
+CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
+  CollectiveProblem problem;
+  problem.members = static_cast<int>(devices.size());
+  problem.wire_bytes_per_element = problem_.wire_bytes_per_element;
+  for (const int a : devices) {
+    problem.host_of_member.push_back(hosts_[a]);
+    for (const int b : devices) problem.links.push_back(a == b ? nullptr : &problem_.links[a][b]);
+  }
+  return problem;
+}
+
+int Reductions::GroupOf(const std::vector<int>& devices) {
+  std::vector<int> key;
+  key.reserve(devices.size());
+  for (const int d : devices) key.push_back(classes_[d]);
+  std::sort(key.begin(), key.end());
+  const auto [entry, inserted] = group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
+  if (inserted) {
+    Group& group = groups_.emplace_back();
+    group.problem = ProblemOf(Canonical(devices));
+    group.ways_in = group.problem.members;
+    for (const Boundary& boundary : BoundariesOf(group.problem)) {
+      group.ways_in += 1 + *std::max_element(boundary.begin(), boundary.end());
+    }
+  }
+  return entry->second;
+}
+
+double Reductions::Seconds(int group, int64_t elements) {
+  const auto [entry, inserted] = groups_[group].seconds_by_elements.try_emplace(elements, 0);
+  if (inserted) {
+    CollectiveProblem& problem = groups_[group].problem;
+    problem.elements = elements;
+    chosen_members_ += problem.members;
+    entry->second = ChooseAllReduce(problem, problem_.forced_all_reduce).predicted_seconds;
+  }
+  return entry->second;
+}
+
+CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements,
+                                    std::optional<CollectiveAlgorithm> algorithm) const {
+  const std::vector<int> canonical = Canonical(devices);
+  CollectiveProblem problem = ProblemOf(canonical);
+  problem.elements = elements;
+  CollectiveChoice choice = ChooseAllReduce(problem, algorithm);
+  // From places in the canonical order to places in `devices`.
+  std::vector<int> places;
+  for (const int d : canonical) {
+    places.push_back(static_cast<int>(std::find(devices.begin(), devices.end(), d) - devices.begin()));
+  }
+  GroupShape& shape = choice.shape;
+  if (shape.order.empty()) {
+    shape.order = places;
+  } else {
+    for (int& member : shape.order) member = places[member];
+  }
+  if (std::is_sorted(shape.order.begin(), shape.order.end())) shape.order.clear();
+  if (!shape.shares.empty()) {
+    std::vector<double> shares(places.size());
+    for (size_t i = 0; i < places.size(); ++i) shares[places[i]] = shape.shares[i];
+    shape.shares = std::move(shares);
+  }
+  return choice;
+}
+
+absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
+  std::map<std::string, int> device_by_name;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) device_by_name.emplace(problem.devices[d].name, d);
+  std::vector<int> devices;
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    const auto device = device_by_name.find(plan.units[u].device);
+    if (device == device_by_name.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("units[", u, "].device: \"", plan.units[u].device, "\" is not a device of the problem"));
+    }
+    devices.push_back(device->second);
+  }
+  const Reductions choosing(problem);
+  std::vector<ReductionChoice> reductions;
+  std::set<std::pair<std::vector<int>, int64_t>> seen;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    for (const GradientSlice& slice : SlicesOf(plan, u, problem.shape.model)) {
+      if (slice.holders.size() < 2 || !seen.emplace(slice.holders, slice.elements).second) continue;
+      std::vector<int> holders;
+      for (const int unit : slice.holders) holders.push_back(devices[unit]);
+      reductions.push_back({slice.holders, slice.elements, choosing.Choose(holders, slice.elements)});
+    }
+  }
+  return reductions;
+}
+
+}  // namespace medley

@@ -1,0 +1,171 @@
+#include "coordinator/predictor/reductions.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/collective/collective_time.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+namespace {
+
+LinkCost Link(double latency_seconds, double rate) {
+  return {LinkModel::Line(latency_seconds, rate), LinkModel::Line(latency_seconds, rate)};
+}
+
+// `devices` devices, links by what `link` says of two of them.
+template <typename LinkOf>
+PlanningProblem Problem(int devices, const LinkOf& link) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 4, .hidden = 64, .heads = 2, .feed_forward = 256, .vocabulary = 1000, .context = 64};
+  problem.shape.sequence = 64;
+  problem.shape.global_batch_sequences = 8;
+  problem.micro_batch_sizes = {1};
+  problem.links.assign(devices, std::vector<LinkCost>(devices));
+  for (int a = 0; a < devices; ++a) {
+    problem.devices.push_back({.name = absl::StrCat("d", a), .processor = a});
+    for (int b = 0; b < devices; ++b) {
+      if (a != b) problem.links[a][b] = link(std::min(a, b), std::max(a, b));
+    }
+  }
+  return problem;
+}
+
+// Devices of a few kinds, alike within a kind, and on now and then hosts of two.
+PlanningProblem RandomLinks(std::mt19937_64& random) {
+  const auto real = [&] { return std::uniform_real_distribution<double>(0.1, 1)(random); };
+  std::vector<int> kinds(3 + random() % 4);
+  for (int& kind : kinds) kind = static_cast<int>(random() % 3);
+  std::vector<std::vector<LinkCost>> between(3, std::vector<LinkCost>(3));
+  for (auto& row : between) {
+    for (LinkCost& link : row) link = Link(1e-4 * real(), 1e9 * real());
+  }
+  const bool hosts = random() % 2 == 0;
+  const LinkCost inside = Link(1e-6, 1e10);
+  PlanningProblem problem = Problem(static_cast<int>(kinds.size()), [&](int a, int b) {
+    return hosts && a / 2 == b / 2 ? inside : between[std::min(kinds[a], kinds[b])][std::max(kinds[a], kinds[b])];
+  });
+  for (size_t d = 0; d < kinds.size() && hosts; ++d) problem.devices[d].host = static_cast<int>(d) / 2;
+  return problem;
+}
+
+std::vector<int> RandomDevices(const PlanningProblem& problem, std::mt19937_64& random) {
+  std::vector<int> devices;
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) devices.push_back(d);
+  std::shuffle(devices.begin(), devices.end(), random);
+  devices.resize(2 + random() % (devices.size() - 1));
+  return devices;
+}
+
+TEST_CASE("what a sum takes depends on the set of devices, and is what its choice takes in any order") {
+  int alike = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const PlanningProblem problem = RandomLinks(random);
+    Reductions reductions(problem);
+    for (int i = 0; i < 10; ++i) {
+      const std::vector<int> devices = RandomDevices(problem, random);
+      const int64_t elements = 1 + static_cast<int64_t>(random() % 3'000'000);
+      const double seconds = reductions.Seconds(reductions.GroupOf(devices), elements);
+      std::vector<int> sorted = devices;
+      std::sort(sorted.begin(), sorted.end());
+      CHECK(reductions.GroupOf(sorted) == reductions.GroupOf(devices));
+      const CollectiveChoice choice = reductions.Choose(devices, elements);
+      CHECK(choice.predicted_seconds == seconds);
+      // The choice, as it is in the order of `devices`.
+      CollectiveProblem asked{.members = static_cast<int>(devices.size()), .elements = elements};
+      for (const int a : devices) {
+        for (const int b : devices) asked.links.push_back(&problem.links[a][b]);
+        if (problem.devices[0].host >= 0) asked.host_of_member.push_back(problem.devices[a].host);
+      }
+      // Messages that contend for a boundary take turns in the order of the members, so the times differ a little.
+      CHECK(AllReduceSeconds(asked, choice) == Approx(seconds).epsilon(0.4));
+      // Another set of devices alike.
+      std::vector<int> other = devices;
+      for (int& d : other) {
+        for (int e = 0; e < static_cast<int>(problem.devices.size()); ++e) {
+          if (reductions.ClassOf(e) != reductions.ClassOf(d) || std::count(other.begin(), other.end(), e) > 0) continue;
+          d = e;
+          ++alike;
+          break;
+        }
+      }
+      CHECK(reductions.GroupOf(other) == reductions.GroupOf(devices));
+      CHECK(reductions.Choose(other, elements).predicted_seconds == seconds);
+    }
+  }
+  CHECK(alike > 50);
+}
+
+TEST_CASE("two sites of two devices sum inside first, if the links show it") {
+  PlanningProblem problem =
+      Problem(4, [](int a, int b) { return a / 2 == b / 2 ? Link(1e-5, 1e10) : Link(1e-3, 1e7); });
+  const CollectiveChoice choice = Reductions(problem).Choose({2, 0, 1, 3}, 1'000'000);
+  CHECK(choice.algorithm == CollectiveAlgorithm::kHierarchical);
+  REQUIRE(!choice.shape.levels.empty());
+  CHECK(choice.shape.levels[0] == std::vector<int>{2, 2});
+  REQUIRE(choice.shape.order.size() == 4);
+  // Places 0 and 3 are one site.
+  const std::vector<int> first = {choice.shape.order[0], choice.shape.order[1]};
+  CHECK(std::count(first.begin(), first.end(), 0) == std::count(first.begin(), first.end(), 3));
+  problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+  const CollectiveChoice forced = Reductions(problem).Choose({2, 0, 1, 3}, 1'000'000);
+  CHECK(forced.algorithm == CollectiveAlgorithm::kRing);
+  CHECK(forced.predicted_seconds > choice.predicted_seconds);
+}
+
+TEST_CASE("a host counts where the links show it, or a hierarchy is forced") {
+  PlanningProblem problem = Problem(4, [](int, int) { return Link(1e-5, 1e9); });
+  for (int d = 0; d < 4; ++d) problem.devices[d].host = d / 2;
+  Reductions hidden(problem);
+  CHECK(hidden.ClassOf(0) == hidden.ClassOf(3));
+  problem.forced_all_reduce = CollectiveAlgorithm::kHierarchical;
+  Reductions forced(problem);
+  CHECK(forced.ClassOf(0) == forced.ClassOf(1));
+  CHECK(forced.ClassOf(0) != forced.ClassOf(3));
+  CHECK(forced.Choose({0, 2, 1, 3}, 1000).shape.levels == std::vector<std::vector<int>>{{2, 2}});
+}
+
+TEST_CASE("gradients in bf16 take half the time where bytes count") {
+  PlanningProblem problem = Problem(3, [](int, int) { return Link(0, 1e9); });
+  Reductions f32(problem);
+  const double whole = f32.Seconds(f32.GroupOf({0, 1, 2}), 30'000'000);
+  problem.wire_bytes_per_element = 2;
+  Reductions bf16(problem);
+  CHECK(bf16.Seconds(bf16.GroupOf({0, 1, 2}), 30'000'000) == Approx(whole / 2).epsilon(0.01));
+}
+
+TEST_CASE("every slice that several units hold has its reduction, once") {
+  const PlanningProblem problem = Problem(5, [](int a, int b) { return Link(1e-5 * (a + 1), 1e9 / (b + 1)); });
+  Plan plan{.micro_batch_sequences = 1};
+  plan.units = {{"d4", {0, 3}}, {"d1", {3, 6}}, {"d0", {0, 2}}, {"d2", {2, 6}}, {"d3", {0, 6}}};
+  plan.routes = {{{0, 1}, 3}, {{2, 3}, 3}, {{4}, 2}};
+  const auto reductions = ReductionsOf(problem, plan);
+  REQUIRE(reductions.ok());
+  size_t found = 0;
+  for (int u = 0; u < 5; ++u) {
+    for (const GradientSlice& slice : SlicesOf(plan, u, problem.shape.model)) {
+      if (slice.holders.size() < 2) continue;
+      const auto same = [&](const ReductionChoice& reduction) {
+        return reduction.holders == slice.holders && reduction.elements == slice.elements;
+      };
+      CHECK(std::count_if(reductions->begin(), reductions->end(), same) == 1);
+      ++found;
+    }
+  }
+  CHECK(found >= reductions->size());
+  CHECK(reductions->size() >= 3);
+  for (const ReductionChoice& reduction : *reductions) CHECK(reduction.choice.predicted_seconds > 0);
+
+  plan.units[1].device = "elsewhere";
+  const absl::Status unknown = ReductionsOf(problem, plan).status();
+  CHECK(absl::IsInvalidArgument(unknown));
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("units[1].device: \"elsewhere\""));
+}
+
+}  // namespace
+}  // namespace medley
