@@ -19,6 +19,7 @@ absl::Status Train(const TrainingSpec& spec, int64_t done_steps, ModelShard& sha
       if (reports.validation) reports.validation(step, *loss);
     }
     if (!spec.checkpoint_directory.empty() && (last || step % spec.checkpoint_every_steps == 0)) {
+      executor.activity()->Enter(absl::StrCat("checkpoint of step ", step));
       const absl::StatusOr<SavedCheckpoint> saved = SaveCheckpoint(spec, step, shard, executor, owned_segments);
       if (!saved.ok()) return Annotate(saved.status(), absl::StrFormat("checkpoint of step %d", step));
       if (reports.checkpoint) reports.checkpoint(step, saved->directory);

@@ -1,18 +1,17 @@
 #include "runtime/exec/unit_executor.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "comm/collective/all_reduce_scalars.h"
-#include "comm/collective/ring_all_reduce.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
-
-using Boundary = ModelShard::Boundary;
 
 std::vector<int> AllUnits(const Plan& plan) {
   std::vector<int> units(plan.units.size());
@@ -38,36 +37,54 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
       evaluate_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kEvaluate)),
       owned_segments_(OwnedSegments(options_.plan, options_.unit, options_.spec.shape.model)),
       all_units_(AllUnits(options_.plan)),
+      exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
+      gradients_ready_(train_program_.slices.size()),
       scalars_(SegmentCount(options_.spec.shape.model) + 1) {
-  const SlotCounts& slots = train_program_.slots;
-  const std::pair<Boundary, int> counts[] = {{Boundary::kInput, slots.input},
-                                             {Boundary::kOutput, slots.output},
-                                             {Boundary::kInputGradient, slots.input_gradient},
-                                             {Boundary::kOutputGradient, slots.output_gradient}};
-  for (const auto& [boundary, count] : counts) {
-    for (int slot = 0; slot < count; ++slot) {
-      mirrors_[static_cast<int>(boundary)].emplace_back(shard_.queue(), shard_.BoundaryOf(boundary, slot));
-    }
-  }
-  for (const GradientSlice& slice : train_program_.slices) {
-    gradient_mirrors_.emplace_back(shard_.queue(), shard_.arena().Segments(ParameterArena::Part::kGradient,
-                                                                           slice.first_segment, slice.end_segment));
+  if (options_.warn) {
+    watch_ = std::make_unique<StallWatch>(
+        *board_, transport_,
+        StallWatch::Options{.patience = options_.stall_warning, .ask = options_.ask, .report = options_.warn});
   }
 }
 
 absl::Time UnitExecutor::Deadline() const { return absl::Now() + options_.stall_timeout + 10 * longest_step_; }
 
 StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
+  if (const absl::Status opened = exchange_.Open(Deadline()); !opened.ok()) {
+    return {.status = Annotate(opened, "agreeing with the other units on how memory is sent")};
+  }
   std::fill(scalars_.begin(), scalars_.end(), 0.0);
   return RunStreams(
       program, [&](const Instruction& instruction) {
-        return Annotate(Run(instruction, purpose, data_step), Where(instruction));
+        return Annotate(RunWatched(instruction, purpose, data_step), Where(instruction));
       },
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
 }
 
+std::vector<int> UnitExecutor::PeersOf(const Instruction& instruction) const {
+  std::vector<int> peers;
+  if (instruction.peer >= 0) peers.push_back(instruction.peer);
+  if (instruction.kind == InstructionKind::kReduceGradients) peers = train_program_.slices[instruction.slice].holders;
+  if (instruction.kind == InstructionKind::kReduceScalars) peers = all_units_;
+  std::erase(peers, options_.unit);
+  return peers;
+}
+
+absl::Status UnitExecutor::RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+  const Activity activity{instruction, PeersOf(instruction), absl::Now()};
+  board_->Begin(instruction, activity.peers);
+  absl::Status status = Run(instruction, purpose, data_step);
+  if (absl::IsDeadlineExceeded(status)) {
+    status = absl::DeadlineExceededError(
+        absl::StrCat(status.message(), ". ", StallReport(*board_, activity, transport_, options_.ask)));
+  }
+  board_->End(instruction.stream);
+  return status;
+}
+
 absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
   step_ = step;
+  board_->Enter(absl::StrCat("step ", step));
   StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
   if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
   const TrainingShape& shape = options_.spec.shape;
@@ -87,6 +104,7 @@ absl::StatusOr<double> UnitExecutor::Evaluate() {
   const TrainingShape& shape = options_.spec.shape;
   double sum = 0;
   for (int batch = 0; batch < options_.spec.validation_batches; ++batch) {
+    board_->Enter(absl::StrCat("validation batch ", batch, " after step ", step_));
     const StepRun run = RunProgram(evaluate_program_, Purpose::kEvaluate, batch);
     if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("validation batch %d", batch));
     sum += scalars_.back();
@@ -108,9 +126,9 @@ absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, 
     case InstructionKind::kSendActivation:
     case InstructionKind::kReceiveGradient:
     case InstructionKind::kSendGradient:
-      return Transfer(instruction);
+      return exchange_.Transfer(instruction, Deadline());
     case InstructionKind::kReduceGradients:
-      return Reduce(instruction.slice);
+      return exchange_.Reduce(instruction.slice, gradients_ready_[instruction.slice], Deadline());
     case InstructionKind::kNormGradients:
       return CollectNorms();
     case InstructionKind::kReduceScalars:
@@ -125,10 +143,8 @@ absl::Status UnitExecutor::Finish() { return shard_.queue().Wait(shard_.queue().
 
 absl::Status UnitExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
-  if (instruction.input_slot >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kInput, instruction.input_slot).ToDevice());
   RETURN_IF_ERROR(shard_.Forward(
       {.stash = instruction.stash_slot, .input = instruction.input_slot, .output = instruction.output_slot}, purpose));
-  if (instruction.output_slot >= 0) RETURN_IF_ERROR(MirrorOf(Boundary::kOutput, instruction.output_slot).FromDevice());
   return Finish();
 }
 
@@ -137,22 +153,15 @@ absl::Status UnitExecutor::Backward(const Instruction& instruction) {
   const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
   const int slots = train_program_.slots.input_gradient, input_gradient = slots > 0 ? index % slots : -1;
   const int output_gradient = instruction.output_slot;
-  const BlockRange unit = shard_.options().blocks, piece = instruction.blocks;
-  if (output_gradient >= 0 && piece.end == unit.end) {
-    RETURN_IF_ERROR(MirrorOf(Boundary::kOutputGradient, output_gradient).ToDevice());
-  }
+  const BlockRange piece = instruction.blocks;
   RETURN_IF_ERROR(shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
                                    .output_gradient = output_gradient, .input_gradient = input_gradient}, piece));
-  if (input_gradient >= 0 && piece.first == unit.first) {
-    RETURN_IF_ERROR(MirrorOf(Boundary::kInputGradient, input_gradient).FromDevice());
+  // Before the next piece is submitted, so that nobody waits for that one.
+  const Fence done = shard_.queue().Record();
+  for (size_t i = 0; i < train_program_.slices.size(); ++i) {
+    if (piece.contains(train_program_.slices[i].completed_by)) gradients_ready_[i] = done;
   }
-  // Before the next piece is submitted, so that the copy does not wait for it.
-  const Position& at = train_program_.position;
-  const bool is_last = instruction.micro_batch == at.first_micro_batch + at.micro_batches - 1;
-  for (size_t s = 0; is_last && s < train_program_.slices.size(); ++s) {
-    if (piece.contains(train_program_.slices[s].completed_by)) RETURN_IF_ERROR(gradient_mirrors_[s].FromDevice());
-  }
-  return Finish();
+  return shard_.queue().Wait(done);
 }
 
 absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
@@ -172,37 +181,7 @@ absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   return absl::OkStatus();
 }
 
-absl::Status UnitExecutor::Transfer(const Instruction& instruction) {
-  const bool receives = instruction.kind == InstructionKind::kReceiveActivation ||
-                        instruction.kind == InstructionKind::kReceiveGradient;
-  const bool activation = instruction.kind == InstructionKind::kReceiveActivation ||
-                          instruction.kind == InstructionKind::kSendActivation;
-  HostMirror& mirror = activation ? receives ? MirrorOf(Boundary::kInput, instruction.input_slot)
-                                             : MirrorOf(Boundary::kOutput, instruction.output_slot)
-                       : receives ? MirrorOf(Boundary::kOutputGradient, instruction.output_slot)
-                                  : MirrorOf(Boundary::kInputGradient, instruction.input_slot);
-  const absl::Span<std::byte> bytes = mirror.bytes();
-  const MessageTag tag{.kind = activation ? MessageTag::Kind::kActivation : MessageTag::Kind::kGradient,
-                       .sequence = static_cast<uint32_t>(instruction.micro_batch)};
-  if (receives) {
-    ASSIGN_OR_RETURN(const auto transfer, transport_.Receive(instruction.peer, tag, bytes));
-    return transfer->Wait(Deadline());
-  }
-  ASSIGN_OR_RETURN(const auto transfer, transport_.Send(instruction.peer, tag, bytes));
-  return transfer->Wait(Deadline());
-}
-
-// On the collective stream, beside the compute stream: only that one submits to the device's queue, in Backward and
-// CollectNorms.
-absl::Status UnitExecutor::Reduce(int slice) {
-  const GradientSlice& reduced = train_program_.slices[slice];
-  const absl::Span<std::byte> bytes = gradient_mirrors_[slice].bytes();
-  const absl::Span<float> values(reinterpret_cast<float*>(bytes.data()), reduced.elements);
-  return RingAllReduce(transport_, reduced.holders, static_cast<uint16_t>(reduced.first_segment), values, Deadline());
-}
-
 absl::Status UnitExecutor::CollectNorms() {
-  for (HostMirror& mirror : gradient_mirrors_) RETURN_IF_ERROR(mirror.ToDevice());
   for (const int segment : owned_segments_) {
     ASSIGN_OR_RETURN(scalars_[segment], shard_.SquaredGradientNorm(segment));
   }

@@ -1,0 +1,74 @@
+#include "runtime/exec/stall_watch.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "runtime/base/bytes.h"
+
+namespace medley {
+namespace {
+
+std::string CameFrom(const Transport& transport, int unit) {
+  uint64_t bytes = 0, messages = 0;
+  for (const PeerTraffic& traffic : transport.Traffic()) {
+    if (traffic.peer != unit) continue;
+    bytes += traffic.bytes_received;
+    messages += traffic.messages_received;
+  }
+  return absl::StrFormat("from unit %d came %s in %u messages", unit, FormatBytes({static_cast<int64_t>(bytes)}), messages);
+}
+
+}  // namespace
+
+std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
+                        const AskUnit& ask) {
+  const absl::Time now = absl::Now();
+  std::string text = absl::StrCat("unit ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
+  for (const int unit : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, unit));
+  if (!ask) return text;
+  for (const int unit : stalled.peers) {
+    const absl::StatusOr<std::string> answer = ask(unit);
+    absl::StrAppend(&text, "; unit ", unit,
+                    answer.ok() ? absl::StrCat(" says: ", *answer)
+                                : absl::StrCat(" does not answer: ", answer.status().message()));
+  }
+  return text;
+}
+
+StallWatch::StallWatch(const ActivityBoard& board, const Transport& transport, Options options)
+    : board_(board), transport_(transport), options_(std::move(options)), thread_([this] { Run(); }) {}
+
+StallWatch::~StallWatch() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void StallWatch::Run() {
+  std::map<Stream, std::pair<absl::Time, absl::Duration>> next;  // of the wait that began then: when to report again
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      if (changed_.WaitUntil(mutex_, absl::Now() + options_.patience / 4, [this] { return stopping_; })) return;
+    }
+    for (const Activity& activity : board_.Running()) {
+      if (activity.peers.empty()) continue;  // it waits for nobody
+      auto& [since, limit] = next[activity.instruction.stream];
+      if (since != activity.since) {
+        since = activity.since;
+        limit = options_.patience;
+      }
+      if (absl::Now() - since < limit) continue;
+      limit *= 2;
+      options_.report(StallReport(board_, activity, transport_, options_.ask));
+    }
+  }
+}
+
+}  // namespace medley

@@ -1,0 +1,101 @@
+#include "runtime/exec/unit_exchange.h"
+
+#include <utility>
+
+#include "comm/collective/run_collective.h"
+#include "comm/staging/exchange_terms.h"
+#include "comm/staging/measure_copies.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/collective/all_reduce_schedule.h"
+
+namespace medley {
+namespace {
+
+using Boundary = ModelShard::Boundary;
+
+DeviceMemoryStrategy StrategyOf(DeviceMemoryChoice choice) {
+  switch (choice) {
+    case DeviceMemoryChoice::kMeasured: return DeviceMemoryStrategy::kAutomatic;
+    case DeviceMemoryChoice::kDirect: return DeviceMemoryStrategy::kDirect;
+    case DeviceMemoryChoice::kStaged: return DeviceMemoryStrategy::kStaged;
+    case DeviceMemoryChoice::kWhole: return DeviceMemoryStrategy::kWhole;
+  }
+  return DeviceMemoryStrategy::kAutomatic;
+}
+
+CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<ReductionChoice>& reductions) {
+  CollectiveChoice choice;  // an even ring
+  for (const ReductionChoice& reduction : reductions) {
+    if (reduction.elements == slice.elements && reduction.holders == slice.holders) choice = reduction.choice;
+  }
+  return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements, choice).value();
+}
+
+bool IsTransfer(const Instruction& instruction) { return instruction.peer >= 0; }
+
+}  // namespace
+
+UnitExchange::UnitExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
+                           const CommunicationSettings& settings, ModelShard& shard, Transport& transport)
+    : program_(program), settings_(settings), shard_(shard), transport_(transport) {
+  for (const GradientSlice& slice : program.slices) schedules_.push_back(ScheduleOf(slice, reductions));
+}
+
+absl::Status UnitExchange::Open(absl::Time deadline) {
+  if (open_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), transport_));
+  ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, StrategyOf(settings_.device_memory)));
+  ASSIGN_OR_RETURN(const std::vector<StagingTerms> terms,
+                   ExchangeTerms(transport_, TermsOf(handling, memory.copies), deadline));
+  for (const Instruction& instruction : program_.instructions) {
+    std::unique_ptr<DeviceStream>& stream = streams_[static_cast<int>(instruction.stream)];
+    if (!IsTransfer(instruction) || stream != nullptr) continue;
+    ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
+  }
+  if (!memory.host_reaches && !program_.slices.empty()) {
+    ASSIGN_OR_RETURN(gradient_lane_, shard_.queue().OpenCopyLane());
+  }
+  for (const GradientSlice& slice : program_.slices) {
+    const Slice gradients =
+        shard_.arena().Segments(ParameterArena::Part::kGradient, slice.first_segment, slice.end_segment);
+    ASSIGN_OR_RETURN(PinnedMirror mirror, PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), gradients));
+    gradients_.push_back(std::move(mirror));
+  }
+  open_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status UnitExchange::Transfer(const Instruction& instruction, absl::Time deadline) {
+  const bool receives = instruction.kind == InstructionKind::kReceiveActivation ||
+                        instruction.kind == InstructionKind::kReceiveGradient;
+  const bool activation = instruction.kind == InstructionKind::kReceiveActivation ||
+                          instruction.kind == InstructionKind::kSendActivation;
+  const bool input = activation == receives;  // at the first of the unit's blocks, not the last
+  const Boundary boundary = input ? (activation ? Boundary::kInput : Boundary::kInputGradient)
+                                  : (activation ? Boundary::kOutput : Boundary::kOutputGradient);
+  const Slice slice = shard_.BoundaryOf(boundary, input ? instruction.input_slot : instruction.output_slot);
+  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches. The device has done
+  // what it has to do with the slice: its instructions end when their work has.
+  const DeviceMessage message{
+      .peer = instruction.peer,
+      .tag = {.kind = activation ? MessageTag::Kind::kActivation : MessageTag::Kind::kGradient,
+              .sequence = static_cast<uint32_t>(instruction.micro_batch) % kMaximumSequences},
+      .span = {slice.buffer, slice.offset_bytes, slice.elements * static_cast<int64_t>(sizeof(float))}};
+  DeviceStream& stream = *streams_[static_cast<int>(instruction.stream)];
+  return receives ? stream.Receive(message, deadline) : stream.Send(message, deadline);
+}
+
+absl::Status UnitExchange::Reduce(int slice, Fence ready, absl::Time deadline) {
+  const GradientSlice& reduced = program_.slices[slice];
+  PinnedMirror& mirror = gradients_[slice];
+  RETURN_IF_ERROR(mirror.FromDevice(ready));
+  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
+  const WireType wire = settings_.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
+  // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each other.
+  const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
+  RETURN_IF_ERROR(
+      RunCollective(transport_, schedules_[slice], reduced.holders, channel, values, wire, deadline));
+  return mirror.ToDevice();
+}
+
+}  // namespace medley

@@ -1,0 +1,55 @@
+#pragma once
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/staging/device_stream.h"
+#include "comm/staging/pinned_mirror.h"
+#include "comm/transport/transport.h"
+#include "runtime/collective/collective_schedule.h"
+#include "runtime/collective/wire_type.h"
+#include "runtime/job/reduction_choice.h"
+#include "runtime/job/training_spec.h"
+#include "runtime/model/model_shard.h"
+#include "runtime/program/program.h"
+
+namespace medley {
+
+// What a unit exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of gradients.
+// Device memory goes the way that comm/staging finds for it, beside the device's computing.
+//
+// Each stream of the program has its own line of messages: Transfer and Reduce may be called from as many threads as the
+// program has streams, one for each.
+class UnitExchange {
+ public:
+  // `reductions` have been checked against the plan; slices without one: an even ring. All outlive the exchange.
+  UnitExchange(const StepProgram& program, std::vector<ReductionChoice> reductions, const CommunicationSettings& settings,
+               ModelShard& shard, Transport& transport);
+
+  // Measures this unit's memory where that matters, and learns how the others handle theirs. All units call it before
+  // anything else; only the first call does something. Errors: of the transport; InvalidArgument: the job asks for a way
+  // that this unit's memory does not have.
+  absl::Status Open(absl::Time deadline);
+
+  // A send or a receive; blocks until the buffer may be used again, or holds the message.
+  absl::Status Transfer(const Instruction& instruction, absl::Time deadline);
+
+  // The gradients that the device has when it reaches `ready`, of the training program's slice, become their sums over its
+  // holders; blocks until they are on the device.
+  absl::Status Reduce(int slice, Fence ready, absl::Time deadline);
+
+ private:
+  const StepProgram& program_;
+  const CommunicationSettings settings_;
+  ModelShard& shard_;
+  Transport& transport_;
+  bool open_ = false;
+  std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
+  std::unique_ptr<CopyLane> gradient_lane_;                      // null where the host reaches the device's memory
+  std::vector<PinnedMirror> gradients_;                          // parallel to the program's slices
+  std::vector<CollectiveSchedule> schedules_;                    // likewise
+};
+
+}  // namespace medley
