@@ -1,6 +1,7 @@
 #include "agent/rpc/agent_service.h"
 
 #include "absl/time/clock.h"
+#include "agent/rpc/prepare_check.h"
 #include "runtime/codec/validate.h"
 #include "runtime/rpc/grpc_status.h"
 
@@ -18,18 +19,11 @@ absl::Time DeadlineOf(const grpc::ServerContext& context) {
   return std::min(asked, latest);
 }
 
-absl::Status CheckOneTask(const v1::PrepareRequest& request) {
-  if (request.has_train() + request.has_profile() + request.has_probe() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
-}
-
 }  // namespace
 
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
-  absl::Status valid = ValidateMessage(*request);
-  if (valid.ok()) valid = CheckOneTask(*request);
-  if (!valid.ok()) return ToGrpc(valid);
+  if (const absl::Status valid = CheckPrepare(*request); !valid.ok()) return ToGrpc(valid);
   absl::StatusOr<v1::PrepareResponse> prepared = supervisor_.Prepare(*request, DeadlineOf(*context));
   if (!prepared.ok()) return ToGrpc(prepared.status());
   *response = *std::move(prepared);

@@ -171,6 +171,7 @@ TEST_CASE("what a worker says of its end comes through; a crash comes with its s
   CHECK(crashed.status.ok());
   CHECK(crashed.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
   CHECK_THAT(crashed.finished().message(), Catch::Contains("signal 6"));
+  CHECK(crashed.finished().died());
 }
 
 TEST_CASE("a task runs once, and not before it is prepared") {

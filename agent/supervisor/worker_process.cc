@@ -129,6 +129,7 @@ void WorkerProcess::ReadChannel() {
     v1::Finished* last = reply.mutable_event()->mutable_finished();
     last->set_code(static_cast<uint32_t>(absl::StatusCode::kUnavailable));
     last->set_message(end);
+    last->set_died(true);
     Push(std::move(reply));
   }
   MutexLock lock(mutex_);

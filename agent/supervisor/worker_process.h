@@ -32,9 +32,9 @@ class WorkerProcess {
 
   absl::Status Send(const v1::WorkerCommand& command) { return channel_->Send(command); }
 
-  // The next reply; log lines come as events. The last one is always `finished` (or `failed` while preparing): if the child
-  // dies without a word, one with Unavailable, how it ended, and its last lines. DeadlineExceeded: nothing new; Unavailable:
-  // everything has been read.
+  // The next reply; log lines come as events. The last one is always `finished` (or `failed` while
+  // preparing): if the child dies without a word, one with Unavailable, `died`, how it ended, and its last
+  // lines. DeadlineExceeded: nothing new; Unavailable: everything has been read.
   absl::StatusOr<v1::WorkerReply> Next(absl::Time deadline);
 
   // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait.

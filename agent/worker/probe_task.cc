@@ -1,7 +1,14 @@
+#include <ucp/api/ucp.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "agent/worker/communication.h"
 #include "agent/worker/task.h"
+#include "comm/probe/link_prober.h"
 #include "comm/probe/measure_link.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/version.h"
 
 namespace medley {
 namespace {
@@ -9,34 +16,67 @@ namespace {
 constexpr absl::Duration kConnectTime = absl::Seconds(20);
 constexpr absl::Duration kMeasureTime = absl::Seconds(30);
 
+// This end, for people: "node7 over eth0, UCX 1.13.1, Medley 0.1".
+std::string DescribeEnd(const WorkerSite& site) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  return absl::StrCat(host, site.network_devices.empty() ? "" : " over ", site.network_devices, ", UCX ",
+                      ucp_get_version_string(), ", Medley ", kMedleyVersion);
+}
+
+void EncodeModel(const LinkModel& model, google::protobuf::RepeatedPtrField<v1::LinkPoint>& points) {
+  for (const LinkPoint& point : model.points) {
+    v1::LinkPoint& encoded = *points.Add();
+    encoded.set_bytes(point.bytes);
+    encoded.set_seconds(point.seconds);
+  }
+}
+
+// What the transport says of its way to `peer`; empty if it does not.
+std::string PathTo(const Transport& transport, int peer) {
+  for (const PeerTraffic& traffic : transport.Traffic()) {
+    if (traffic.peer == peer && !traffic.path.empty()) return traffic.path;
+  }
+  return "";
+}
+
 class ProbeWorkerTask final : public WorkerTask {
  public:
-  ProbeWorkerTask(Device device, std::unique_ptr<UcxTransport> transport, int rank)
-      : device_(std::move(device)), transport_(std::move(transport)), rank_(rank) {}
+  ProbeWorkerTask(Device device, std::unique_ptr<Communicator> communicator, int rank, std::string end)
+      : device_(std::move(device)), communicator_(std::move(communicator)), rank_(rank), end_(std::move(end)) {}
 
-  std::string data_plane_address() const override { return transport_->address(); }
+  std::string data_plane_address() const override { return communicator_->address(); }
   Bytes allocated() const override { return {0}; }
 
   absl::Status Run(const std::vector<std::string>& addresses,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
-    RETURN_IF_ERROR(transport_->Connect(addresses, absl::Now() + kConnectTime));
+    RETURN_IF_ERROR(communicator_->Connect(addresses, absl::Now() + kConnectTime));
+    Transport& transport = communicator_->transport();
     ASSIGN_OR_RETURN(const LinkMeasurement link,
-                     MeasureLink(*transport_, 1 - rank_, rank_ == 0 ? ProbeRole::kLeader : ProbeRole::kFollower,
+                     MeasureLink(transport, 1 - rank_, rank_ == 0 ? ProbeRole::kLeader : ProbeRole::kFollower,
                                  absl::Now() + kMeasureTime));
+    ASSIGN_OR_RETURN(const std::string other_end,
+                     ExchangeText(transport, 1 - rank_, end_, absl::Now() + kMeasureTime));
     v1::WorkerEvent event;
-    event.mutable_link()->set_latency_seconds(link.latency_seconds);
-    event.mutable_link()->set_bytes_per_second(link.bandwidth_bytes_per_second);
-    event.mutable_link()->set_all_reduce_bytes_per_second(link.all_reduce_bytes_per_second);
-    event.mutable_link()->set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    v1::LinkProfile& profile = *event.mutable_link();
+    profile.set_latency_seconds(link.latency_seconds);
+    profile.set_bytes_per_second(link.bandwidth_bytes_per_second);
+    profile.set_all_reduce_bytes_per_second(link.all_reduce_bytes_per_second);
+    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    EncodeModel(link.cost.transfer, *profile.mutable_transfer());
+    EncodeModel(link.cost.exchange, *profile.mutable_exchange());
+    profile.set_transport(PathTo(transport, 1 - rank_));
+    profile.set_provenance(rank_ == 0 ? absl::StrCat(end_, " - ", other_end) : absl::StrCat(other_end, " - ", end_));
     report(event);
-    (void)transport_->Close(absl::Now() + absl::Seconds(1));
+    (void)communicator_->Close(absl::Now() + absl::Seconds(1));
     return absl::OkStatus();
   }
 
  private:
   Device device_;  // open, so that the probe runs on the device's own cores
-  std::unique_ptr<UcxTransport> transport_;
+  std::unique_ptr<Communicator> communicator_;
   const int rank_;
+  const std::string end_;  // for people
 };
 
 }  // namespace
@@ -44,10 +84,8 @@ class ProbeWorkerTask final : public WorkerTask {
 absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request, const WorkerSite& site) {
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
   const int rank = static_cast<int>(request.probe().rank());
-  ASSIGN_OR_RETURN(std::unique_ptr<UcxTransport> transport,
-                   UcxTransport::Create({.epoch = request.epoch(), .rank = rank, .size = 2, .links = site.links,
-                                         .network_devices = site.network_devices}));
-  return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(transport), rank);
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, MakeCommunicator(request, site, rank, /*size=*/2));
+  return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(communicator), rank, DescribeEnd(site));
 }
 
 }  // namespace medley

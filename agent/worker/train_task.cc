@@ -5,12 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "agent/worker/communication.h"
 #include "agent/worker/task.h"
+#include "agent/worker/traffic.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/plan_codec.h"
+#include "runtime/codec/reduction_codec.h"
 #include "runtime/exec/file_window_source.h"
 #include "runtime/exec/shard_checkpoint.h"
 #include "runtime/exec/trainer.h"
@@ -23,6 +26,7 @@ namespace {
 
 constexpr absl::Duration kConnectTime = absl::Seconds(30);
 constexpr absl::Duration kCloseTime = absl::Seconds(2);
+constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 
 // Units that hold neither end of the model see no tokens.
 class NoWindows final : public WindowSource {
@@ -35,6 +39,7 @@ class NoWindows final : public WindowSource {
 struct TrainingSetup {
   TrainingSpec spec;
   Plan plan;
+  std::vector<ReductionChoice> reductions;
   int unit = 0;
   int64_t done_steps = 0;
 };
@@ -54,7 +59,7 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
   return event;
 }
 
-v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes peak_memory) {
+v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes peak_memory, const Transport& transport) {
   v1::WorkerEvent event;
   v1::MeasuredStep& measured = *event.mutable_measured();
   measured.set_step(static_cast<uint32_t>(step));
@@ -64,6 +69,7 @@ v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes pe
     measured.add_start_seconds(time.start_seconds);
     measured.add_end_seconds(time.end_seconds);
   }
+  AddTraffic(transport, measured);
   return event;
 }
 
@@ -75,28 +81,44 @@ class TrainTask final : public WorkerTask {
     ASSIGN_OR_RETURN(task->device_, OpenDevice(site.device));
     RETURN_IF_ERROR(task->LoadModel(request.train().resume_from()));
     RETURN_IF_ERROR(task->OpenData());
-    ASSIGN_OR_RETURN(task->transport_, UcxTransport::Create({.epoch = request.epoch(),
-                                                             .rank = task->setup_.unit,
-                                                             .size = static_cast<int>(task->setup_.plan.units.size()),
-                                                             .links = site.links,
-                                                             .network_devices = site.network_devices}));
+    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.unit,
+                                                           static_cast<int>(task->setup_.plan.units.size())));
     return task;
   }
 
-  std::string data_plane_address() const override { return transport_->address(); }
+  std::string data_plane_address() const override { return communicator_->address(); }
   Bytes allocated() const override { return device_.queue->allocated(); }
 
   absl::Status Run(const std::vector<std::string>& addresses,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
-    RETURN_IF_ERROR(Annotate(transport_->Connect(addresses, absl::Now() + kConnectTime), "connecting to the other units"));
-    UnitExecutor executor({.spec = setup_.spec, .plan = setup_.plan, .unit = setup_.unit}, *shard_, *transport_, *windows_);
-    RETURN_IF_ERROR(Train(setup_.spec, setup_.done_steps, *shard_, executor,
-                          OwnedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model), Reports(report)));
-    (void)transport_->Close(absl::Now() + kCloseTime);  // everything that matters was acknowledged by the last sum
-    return absl::OkStatus();
+    const absl::Status status = TrainConnected(addresses, report);
+    if (status.ok()) {
+      (void)communicator_->Close(absl::Now() + kCloseTime);  // all that matters was acknowledged by the last sum
+    } else {
+      communicator_->GiveUp(std::string(status.message()), absl::Now() + kCloseTime);
+    }
+    return status;
   }
 
  private:
+  UnitExecutor::Options ExecutorOptions() {
+    return {.spec = setup_.spec, .plan = setup_.plan, .unit = setup_.unit, .reductions = setup_.reductions,
+            .ask = [this](int unit) { return communicator_->Ask(unit, "activity", absl::Now() + kAnswerTime); },
+            .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); }};
+  }
+
+  absl::Status TrainConnected(const std::vector<std::string>& addresses,
+                              const std::function<void(const v1::WorkerEvent&)>& report) {
+    UnitExecutor executor(ExecutorOptions(), *shard_, communicator_->transport(), *windows_);
+    communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
+      return activity->Describe(absl::Now());  // it outlives the executor
+    });
+    RETURN_IF_ERROR(
+        Annotate(communicator_->Connect(addresses, absl::Now() + kConnectTime), "connecting to the other units"));
+    return Train(setup_.spec, setup_.done_steps, *shard_, executor,
+                 OwnedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model), Reports(report));
+  }
+
   absl::Status ReadRequest(const v1::PrepareRequest& request) {
     const v1::TrainTask& train = request.train();
     std::optional<ModelConfig> config;
@@ -116,6 +138,7 @@ class TrainTask final : public WorkerTask {
     if (setup_.unit >= static_cast<int>(setup_.plan.units.size())) {
       return absl::InvalidArgumentError(absl::StrCat("unit: ", setup_.unit, " of ", setup_.plan.units.size()));
     }
+    ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
     return absl::OkStatus();
   }
 
@@ -155,7 +178,7 @@ class TrainTask final : public WorkerTask {
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
       if (speaks) report(StepEvent(setup_, step, outcome));
       if (!IsTraced(step, setup_.done_steps)) return;
-      report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace()));
+      report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(), communicator_->transport()));
     };
     reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
     if (!speaks) return reports;
@@ -178,7 +201,7 @@ class TrainTask final : public WorkerTask {
   Device device_;
   std::unique_ptr<ModelShard> shard_;
   std::unique_ptr<WindowSource> windows_;
-  std::unique_ptr<UcxTransport> transport_;
+  std::unique_ptr<Communicator> communicator_;
 };
 
 }  // namespace

@@ -113,6 +113,27 @@ absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std
   return impl_->Call(&Stub::ListKernels, request, std::max(10 * impl_->timeout, absl::Minutes(5)));
 }
 
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
+  v1::ListLinksRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  return impl_->Call(&Stub::ListLinks, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(
+    const std::vector<std::string>& devices) {
+  v1::MeasureLinksRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  return impl_->Call(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
+}
+
+absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(
+    const std::vector<std::string>& devices, uint64_t bytes) {
+  v1::ExplainAllReduceRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  request.set_bytes(bytes);
+  return impl_->Call(&Stub::ExplainAllReduce, request, impl_->timeout);
+}
+
 absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id) {
   return impl_->OfJob(&Stub::GetPlan, job_id);
 }

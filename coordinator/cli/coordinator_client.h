@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -38,6 +39,12 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // Of all live nodes if `node` is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
+  // Between `devices`, or all that there are if it is empty.
+  absl::StatusOr<v1::ListLinksResponse> ListLinks(const std::vector<std::string>& devices);
+  // The same, measured anew. May take an hour: seconds a link.
+  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
+  absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const std::vector<std::string>& devices,
+                                                            uint64_t bytes);
   absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id);
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id);
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const std::string& job_id);

@@ -16,6 +16,7 @@
 #include "coordinator/cli/child_process.h"
 #include "coordinator/cli/commands.h"
 #include "coordinator/cli/input_file.h"
+#include "coordinator/cli/links_command.h"
 #include "coordinator/cli/local_cluster.h"
 #include "coordinator/cli/watch.h"
 #include "runtime/base/status_macros.h"
@@ -181,6 +182,7 @@ int Main(int argc, char** argv) {
   AddSpecCommands(app, arguments, action);
   AddJobCommands(app, arguments, action);
   AddOtherCommands(app, arguments, action);
+  AddLinksCommand(app, arguments.connection, action);
   AddAlignCommand(app, arguments.connection.output, action);
   try {
     app.parse(argc, argv);

@@ -16,6 +16,20 @@ std::string FormatStepSeconds(double seconds) {
   return absl::StrFormat("%.2f s", seconds);
 }
 
+std::string FormatLatency(double seconds) {
+  if (!(seconds > 0)) return "-";
+  if (seconds < 9.995e-7) return absl::StrFormat("%.2f us", seconds * 1e6);
+  if (seconds < 9.995e-4) return absl::StrFormat("%.3g us", seconds * 1e6);
+  return FormatStepSeconds(seconds);
+}
+
+std::string FormatBandwidth(double bytes_per_second) {
+  if (!(bytes_per_second > 0) || !std::isfinite(bytes_per_second)) return "-";
+  if (bytes_per_second >= 9.995e8) return absl::StrFormat("%.1f GB/s", bytes_per_second * 1e-9);
+  if (bytes_per_second >= 9.995e5) return absl::StrFormat("%.3g MB/s", bytes_per_second * 1e-6);
+  return absl::StrFormat("%.3g kB/s", bytes_per_second * 1e-3);
+}
+
 std::string FormatDuration(double seconds) {
   const auto whole = static_cast<int64_t>(std::clamp(std::floor(seconds), 0.0, 1e15));
   const int64_t minutes = whole / 60, hours = minutes / 60, days = hours / 24;

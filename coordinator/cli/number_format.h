@@ -7,6 +7,13 @@ namespace medley {
 // "0.25 ms", "12.3 ms", "2.51 s". "-" for 0, which stands for unknown.
 std::string FormatStepSeconds(double seconds);
 
+// Of one message: "0.32 us", "12.3 us", "1.25 ms", "2.51 s". "-" for 0.
+std::string FormatLatency(double seconds);
+
+// "7.6 GB/s", "480 MB/s", "12 kB/s": powers of 1000, as networks are sold. "-" for what is not a positive
+// number.
+std::string FormatBandwidth(double bytes_per_second);
+
 // Rounded down: "7 s", "4 min 32 s", "3 h 05 min", "2 d 4 h".
 std::string FormatDuration(double seconds);
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/orchestrator/epoch_secret.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -13,18 +14,37 @@ namespace {
 // After the first failure the others get so long to say whether theirs was the cause.
 constexpr absl::Duration kGrace = absl::Seconds(1);
 
-// How likely a failure is the cause of the others: what a unit says of itself, then what it suffered from others.
-int Rank(const absl::Status& status) {
-  switch (status.code()) {
+}  // namespace
+
+EpochRun::EpochRun(AgentClient& agents, std::vector<EpochTask> tasks)
+    : agents_(agents), tasks_(std::move(tasks)) {}
+
+// How likely a failure is the cause of the others, the least the likeliest: an abort from outside; what a
+// unit says of itself, and what others saw of its death; what it suffered from others; that it was told to
+// end.
+int EpochRun::Rank(const Failure& failure) {
+  if (failure.task < 0) return 0;
+  if (failure.died) return 1;
+  switch (failure.status.code()) {
     case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kAborted: return 2;
+    case absl::StatusCode::kAborted:
+      return 3;
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded: return 1;
-    default: return 0;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 2;
+    default:
+      return 1;
   }
 }
 
-}  // namespace
+absl::Status EpochRun::GiveSecret() {
+  absl::StatusOr<std::string> secret = NewEpochSecret();
+  RETURN_IF_ERROR(secret.status());
+  for (EpochTask& task : tasks_) {
+    if (task.request.has_train() || task.request.has_probe()) task.request.set_epoch_secret(*secret);
+  }
+  return absl::OkStatus();
+}
 
 void EpochRun::Fail(Failure failure) {
   MutexLock lock(mutex_);
@@ -37,6 +57,7 @@ void EpochRun::Abort(const absl::Status& reason, const std::string& device) {
 }
 
 EpochEnd EpochRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeout) {
+  if (const absl::Status given = GiveSecret(); !given.ok()) return {.status = given};
   std::vector<std::string> addresses(tasks_.size());
   if (!PrepareAll(prepare_timeout, addresses)) {
     StopAll();
@@ -95,8 +116,11 @@ void EpochRun::StartAll(const std::vector<std::string>& addresses, const Callbac
     for (const std::string& address : addresses) request.add_data_plane_addresses(address);
     running_.push_back(agents_.Start(tasks_[i].agent_address, request, [this, i, &callbacks](const v1::WorkerEvent& event) {
       if (event.has_finished() && event.finished().code() != 0) {
-        Fail({.task = i, .device = tasks_[i].device,
-              .status = absl::Status(static_cast<absl::StatusCode>(event.finished().code()), event.finished().message())});
+        Fail({.task = i,
+              .device = tasks_[i].device,
+              .status = absl::Status(static_cast<absl::StatusCode>(event.finished().code()),
+                                     event.finished().message()),
+              .died = event.finished().died()});
       }
       callbacks.event(i, event);
     }));
@@ -110,8 +134,11 @@ void EpochRun::JoinAll() {
       const absl::Status status = running_[i]->Join();
       if (!status.ok()) {
         const bool gone = absl::IsUnavailable(status);
-        Fail({.task = i, .device = tasks_[i].device,
-              .status = gone ? Annotate(status, "its agent is gone") : status, .agent_unreachable = gone});
+        Fail({.task = i,
+              .device = tasks_[i].device,
+              .status = gone ? Annotate(status, "its agent is gone") : status,
+              .agent_unreachable = gone,
+              .died = gone});
       }
       MutexLock lock(mutex_);
       ++joined_;
@@ -141,11 +168,9 @@ void EpochRun::StopAll() {
 EpochEnd EpochRun::RootCause() {
   MutexLock lock(mutex_);
   if (failures_.empty()) return {};
-  // An abort from outside comes first whatever followed; else the earliest of the most telling ones.
-  const auto cause = std::min_element(failures_.begin(), failures_.end(), [](const Failure& a, const Failure& b) {
-    const int rank_a = a.task < 0 ? -1 : Rank(a.status), rank_b = b.task < 0 ? -1 : Rank(b.status);
-    return rank_a < rank_b;
-  });
+  // The earliest of the most telling ones.
+  const auto cause = std::min_element(failures_.begin(), failures_.end(),
+                                      [](const Failure& a, const Failure& b) { return Rank(a) < Rank(b); });
   std::vector<std::string> unreachable;
   for (const Failure& failure : failures_) {
     if (failure.agent_unreachable) unreachable.push_back(failure.device);

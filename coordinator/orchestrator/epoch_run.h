@@ -25,8 +25,9 @@ struct EpochEnd {
   std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
 };
 
-// Tasks that run together: all are prepared, then all are started with each other's addresses, then all end. The first
-// failure ends the others. Used for training, link probes and profiles alike.
+// Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
+// The first failure ends the others. Used for training, link probes and profiles alike. Those that have peers
+// are given a secret that is this epoch's alone.
 //
 // Run blocks and is called once; Abort from any thread.
 class EpochRun {
@@ -35,7 +36,7 @@ class EpochRun {
     std::function<void()> launched;                                         // all are prepared and started
     std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
   };
-  EpochRun(AgentClient& agents, std::vector<EpochTask> tasks) : agents_(agents), tasks_(std::move(tasks)) {}
+  EpochRun(AgentClient& agents, std::vector<EpochTask> tasks);
 
   EpochEnd Run(const Callbacks& callbacks, absl::Duration prepare_timeout);
 
@@ -48,7 +49,10 @@ class EpochRun {
     std::string device;
     absl::Status status;
     bool agent_unreachable = false;
+    bool died = false;  // its worker, as the agent says, or the agent, as is seen from here
   };
+  static int Rank(const Failure& failure);
+  absl::Status GiveSecret();
   bool PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses);
   bool AwaitPrepared(absl::Time deadline);
   void StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks);
@@ -58,7 +62,7 @@ class EpochRun {
   EpochEnd RootCause();
 
   AgentClient& agents_;
-  const std::vector<EpochTask> tasks_;
+  std::vector<EpochTask> tasks_;  // not changed once it runs
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen

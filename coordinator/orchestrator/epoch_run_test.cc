@@ -67,6 +67,73 @@ TEST_CASE("what a unit says of itself is the cause, not what its peers suffered 
   CHECK(end.unreachable_devices.empty());
 }
 
+TEST_CASE("a worker that died is the cause, not the peer that says so, whoever is heard first") {
+  const bool the_dead_first = GENERATE(true, false);
+  const int culprit = GENERATE(0, 1);
+  CAPTURE(the_dead_first, culprit);
+  FakeAgents agents;
+  std::atomic<bool> first_was_heard = false;
+  agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    const bool is_culprit = static_cast<int>(worker.request().train().unit()) == culprit;
+    while (is_culprit != the_dead_first && !first_was_heard) std::this_thread::yield();
+    if (is_culprit) return worker.Die("the worker of x was killed by signal 9 (Killed)");
+    return absl::UnavailableError("rank is gone: Connection reset");
+  });
+  EpochRun run(agents, Units(2));
+  const EpochEnd end = run.Run({.event =
+                                    [&](int, const v1::WorkerEvent& event) {
+                                      if (event.has_finished()) first_was_heard = true;
+                                    }},
+                               kPrepareTime);
+  CHECK(absl::IsUnavailable(end.status));
+  CHECK(end.device == Units(2)[culprit].device);
+  CHECK_THAT(std::string(end.status.message()), Catch::Contains("signal 9"));
+  CHECK(end.unreachable_devices.empty());
+}
+
+TEST_CASE("an agent that is gone is the cause, not the peer that misses its worker") {
+  FakeAgents agents;
+  agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().unit() == 0)
+      return absl::UnavailableError("rank 1 is gone: Connection reset");
+    worker.AwaitEnd();
+    return absl::OkStatus();
+  });
+  EpochRun run(agents, Units(2));
+  const EpochEnd end = run.Run({.event =
+                                    [&](int, const v1::WorkerEvent& event) {
+                                      if (event.has_finished())
+                                        agents.TakeDown("b:1");  // what the peer saw is seen here, too
+                                    }},
+                               kPrepareTime);
+  CHECK(end.device == "b/cpu0");
+  CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
+}
+
+TEST_CASE("the tasks of an epoch have one secret of 32 bytes, which no other epoch has") {
+  FakeAgents agents;
+  CHECK(RunUnits(agents, 3).status.ok());
+  CHECK(RunUnits(agents, 2).status.ok());
+  const std::vector<v1::PrepareRequest> tasks = agents.trainings();
+  REQUIRE(tasks.size() == 5);
+  for (const v1::PrepareRequest& task : tasks) CHECK(task.epoch_secret().size() == 32);
+  CHECK(tasks[0].epoch_secret() == tasks[1].epoch_secret());
+  CHECK(tasks[0].epoch_secret() == tasks[2].epoch_secret());
+  CHECK(tasks[3].epoch_secret() == tasks[4].epoch_secret());
+  CHECK(tasks[0].epoch_secret() != tasks[3].epoch_secret());
+}
+
+TEST_CASE("a task without peers gets no secret") {
+  FakeAgents agents;
+  std::vector<EpochTask> tasks = Units(1);
+  tasks[0].request.mutable_profile();
+  tasks[0].request.clear_train();
+  EpochRun run(agents, tasks);
+  CHECK(run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime).status.ok());
+  REQUIRE(agents.requests().size() == 1);
+  CHECK(agents.requests()[0].epoch_secret().empty());
+}
+
 TEST_CASE("an aborted peer is the least of causes") {
   FakeAgents agents;
   agents.SetTraining([](FakeWorker& worker) -> absl::Status {

@@ -30,14 +30,6 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   return event;
 }
 
-v1::WorkerEvent MadeUpLink() {
-  v1::WorkerEvent event;
-  event.mutable_link()->set_latency_seconds(1e-5);
-  event.mutable_link()->set_bytes_per_second(1e9);
-  event.mutable_link()->set_all_reduce_bytes_per_second(1e9);
-  return event;
-}
-
 }  // namespace
 
 class FakeAgents::Task final : public RunningTask, public FakeWorker {
@@ -63,6 +55,10 @@ class FakeAgents::Task final : public RunningTask, public FakeWorker {
 
   const v1::PrepareRequest& request() const override { return request_; }
   void Say(const v1::WorkerEvent& event) override { on_event_(event); }
+  absl::Status Die(const std::string& how) override {
+    died_ = true;
+    return absl::UnavailableError(how);
+  }
   void AwaitEnd() override {
     MutexLock lock(agents_.mutex_);
     agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return cancelled_ || IsDown(); });
@@ -76,6 +72,7 @@ class FakeAgents::Task final : public RunningTask, public FakeWorker {
     const absl::Status ended = agents_.Run(*this);
     last.mutable_finished()->set_code(static_cast<uint32_t>(ended.code()));
     last.mutable_finished()->set_message(std::string(ended.message()));
+    last.mutable_finished()->set_died(died_);
     {
       MutexLock lock(agents_.mutex_);
       if (IsDown()) {
@@ -95,6 +92,7 @@ class FakeAgents::Task final : public RunningTask, public FakeWorker {
   const v1::PrepareRequest request_;
   const std::function<void(const v1::WorkerEvent&)> on_event_;
   bool cancelled_ = false;  // under agents_.mutex_
+  bool died_ = false;       // of the thread alone
   absl::Status status_;     // set by the thread, read after it
   std::thread thread_;
 };
@@ -102,6 +100,11 @@ class FakeAgents::Task final : public RunningTask, public FakeWorker {
 void FakeAgents::SetTraining(Training training) {
   MutexLock lock(mutex_);
   training_ = std::move(training);
+}
+
+void FakeAgents::SetProbe(Training probe) {
+  MutexLock lock(mutex_);
+  probe_ = std::move(probe);
 }
 
 void FakeAgents::SetPreparation(Preparation preparation) {
@@ -139,6 +142,11 @@ std::vector<v1::PrepareRequest> FakeAgents::trainings() {
     if (request.has_train()) found.push_back(request);
   }
   return found;
+}
+
+std::vector<v1::PrepareRequest> FakeAgents::requests() {
+  MutexLock lock(mutex_);
+  return requests_;
 }
 
 int FakeAgents::profiles() {
@@ -209,7 +217,13 @@ absl::Status FakeAgents::Run(FakeWorker& worker) {
     return absl::OkStatus();
   }
   if (worker.request().has_probe()) {
-    worker.Say(MadeUpLink());
+    Training probe;
+    {
+      MutexLock lock(mutex_);
+      probe = probe_;
+    }
+    if (probe) return probe(worker);
+    worker.Say(LinkOf(1e-5, 1e9));
     return absl::OkStatus();
   }
   Training training;
@@ -225,6 +239,15 @@ v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds) {
   event.mutable_step()->set_step(step);
   event.mutable_step()->set_loss(loss);
   event.mutable_step()->set_step_seconds(seconds);
+  return event;
+}
+
+v1::WorkerEvent LinkOf(double latency_seconds, double bytes_per_second) {
+  v1::WorkerEvent event;
+  event.mutable_link()->set_latency_seconds(latency_seconds);
+  event.mutable_link()->set_bytes_per_second(bytes_per_second);
+  event.mutable_link()->set_all_reduce_bytes_per_second(bytes_per_second);
+  event.mutable_link()->set_transport("made up");
   return event;
 }
 

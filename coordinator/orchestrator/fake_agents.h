@@ -20,15 +20,19 @@ class FakeWorker {
   virtual void Say(const v1::WorkerEvent& event) = 0;
   // Blocks until the task is cancelled or its agent is gone.
   virtual void AwaitEnd() = 0;
+  // Ends as a worker does that is killed: its agent says how. To be returned by the script.
+  virtual absl::Status Die(const std::string& how) = 0;
 };
 
-// Agents in memory. Profiles and probes answer at once with made-up times; what training does is a script.
-// Thread-safe. Outlives the tasks it starts.
+// Agents in memory. Profiles answer at once with made-up times, and so do probes without a script; what
+// training does is a script. Thread-safe. Outlives the tasks it starts.
 class FakeAgents final : public AgentClient {
  public:
   // What a unit does from Start on; returns what its `finished` says. The default trains three steps.
   using Training = std::function<absl::Status(FakeWorker&)>;
   void SetTraining(Training training);
+  // What both ends of a probe do; what `finished` says. The default measures 10 us and 1 GB/s.
+  void SetProbe(Training probe);
   // How the preparation of a task ends; the default is OK.
   using Preparation = std::function<absl::Status(const v1::PrepareRequest&)>;
   void SetPreparation(Preparation preparation);
@@ -43,6 +47,7 @@ class FakeAgents final : public AgentClient {
   void AwaitStop(const std::string& task_id);
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
+  std::vector<v1::PrepareRequest> requests();
   int profiles();
   int probes();
   // Blocks until that many training tasks have been prepared, or ten seconds.
@@ -63,6 +68,7 @@ class FakeAgents final : public AgentClient {
   Mutex mutex_;
   ConditionVariable changed_;
   Training training_ ABSL_GUARDED_BY(mutex_);
+  Training probe_ ABSL_GUARDED_BY(mutex_);
   Preparation preparation_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
@@ -72,6 +78,7 @@ class FakeAgents final : public AgentClient {
 // Events and requests.
 v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds = 0.5);
 v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path);
+v1::WorkerEvent LinkOf(double latency_seconds, double bytes_per_second);
 absl::Status TrainThreeSteps(FakeWorker& worker);
 // Trains one step, then works until it is told to end.
 absl::Status TrainForEver(FakeWorker& worker);

@@ -1,5 +1,7 @@
 #include "coordinator/orchestrator/job_runner.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -12,6 +14,7 @@
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/plan_codec.h"
+#include "runtime/codec/reduction_codec.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
@@ -83,7 +86,7 @@ absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::str
 void JobRunner::Abort(JobEvent event, const std::string& cause) {
   MutexLock lock(mutex_);
   if (!aborted_) aborted_ = RunOutcome{.event = event, .cause = cause};
-  if (current_ != nullptr) current_->Abort(absl::CancelledError(cause));
+  for (EpochRun* run : current_) run->Abort(absl::CancelledError(cause));
 }
 
 bool JobRunner::cancelled() {
@@ -97,11 +100,11 @@ EpochEnd JobRunner::RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callb
   {
     MutexLock lock(mutex_);
     if (aborted_) return {.status = absl::CancelledError(aborted_->cause)};
-    current_ = &run;
+    current_.insert(&run);
   }
   EpochEnd end = run.Run(callbacks, prepare_timeout);
   MutexLock lock(mutex_);
-  current_ = nullptr;
+  current_.erase(&run);
   return end;
 }
 
@@ -135,6 +138,16 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
   return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster);
+}
+
+absl::Status JobRunner::RefreshLinks() {
+  LinkMeasurement links(
+      services_.store,
+      [this](std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks) {
+        return RunEpoch(std::move(tasks), callbacks, kPrepareTime);
+      },
+      [](const std::string& what) { spdlog::info("{}", what); });
+  return links.Measure(devices_, LinkMeasurement::What::kAll).status;
 }
 
 RunOutcome JobRunner::OutcomeOf(const EpochEnd& end) {
@@ -193,6 +206,7 @@ absl::StatusOr<std::vector<EpochTask>> JobRunner::TrainingTasks(const v1::Job& j
     train.set_unit(static_cast<uint32_t>(unit));
     train.set_resume_from(checkpoint);
     train.set_job_id(job_id_);
+    for (const ReductionChoice& reduction : planned.reductions) *train.add_reductions() = EncodeReduction(reduction);
   }
   return tasks;
 }

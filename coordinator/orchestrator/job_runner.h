@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class JobRunner {
   // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's.
   absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec);
 
+  // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.
+  absl::Status RefreshLinks();
+
   // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish.
   void Abort(JobEvent event, const std::string& cause);
   // Abort was called with kCancelled, first.
@@ -60,7 +64,7 @@ class JobRunner {
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
   Mutex mutex_;
-  EpochRun* current_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::set<EpochRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
   std::optional<RunOutcome> aborted_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -37,14 +37,6 @@ v1::ClusterSpec NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
   return cluster;
 }
 
-EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch) {
-  EpochTask task{.device = FullName(device), .agent_address = device.agent_address};
-  task.request.set_task_id(task_id);
-  task.request.set_epoch(epoch);
-  task.request.set_device(device.device.description.name);
-  return task;
-}
-
 // "a/cpu0 on host rack1, Intel(R) Xeon(R) Processor, oneDNN 2.6.3, Medley 0.2"
 std::string ProvenanceLine(const v1::Provenance& with) {
   std::vector<std::string> parts = {
@@ -58,10 +50,6 @@ std::string ProvenanceLine(const v1::Provenance& with) {
 }
 
 }  // namespace
-
-std::string FullName(const ClusterDeviceLocation& device) {
-  return absl::StrCat(device.node, "/", device.device.description.name);
-}
 
 EpochEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
                               const std::vector<int>& sizes) {
@@ -82,28 +70,6 @@ EpochEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDe
   profile->mutable_measured_with()->set_device(FullName(device));
   profile->set_provenance(ProvenanceLine(profile->measured_with()));
   return Failed(store_.PutProfile(*profile));
-}
-
-EpochEnd Measurement::ProbeLink(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
-  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
-  if (!epoch.ok()) return Failed(epoch.status());
-  std::vector<EpochTask> tasks;
-  for (const ClusterDeviceLocation* device : {&a, &b}) {
-    EpochTask& task = tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *epoch, "/", tasks.size()), *epoch));
-    task.request.mutable_probe()->set_rank(static_cast<uint32_t>(tasks.size()) - 1);
-  }
-  Mutex mutex;
-  std::optional<v1::LinkProfile> link;
-  EpochEnd end = run_(tasks, {.event = [&](int task, const v1::WorkerEvent& event) {
-                        MutexLock lock(mutex);
-                        if (event.has_link() && task == 0) link = event.link();
-                      }});
-  if (!end.status.ok()) return end;
-  if (!link) return Failed(absl::InternalError(absl::StrCat(FullName(a), " ended without a measurement of its link")));
-  link->set_a(FullName(a));
-  link->set_b(FullName(b));
-  link->set_transport(a.host == b.host ? "shared memory" : "tcp");
-  return Failed(store_.PutLink(*link));
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
@@ -139,15 +105,9 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
 }
 
 Measurement::Result Measurement::MeasureLinks(const MeasurementRequest& request) {
-  for (size_t i = 0; i < request.devices.size(); ++i) {
-    for (size_t j = i + 1; j < request.devices.size(); ++j) {
-      const ClusterDeviceLocation &a = request.devices[i], &b = request.devices[j];
-      if (store_.FindLink(FullName(a), FullName(b)).ok()) continue;
-      progress_(absl::StrCat("measuring the link ", FullName(a), " - ", FullName(b)));
-      const EpochEnd end = ProbeLink(a, b);
-      if (!end.status.ok()) return {end, {}};
-    }
-  }
+  LinkMeasurement links(store_, run_, progress_);
+  EpochEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
+  if (!end.status.ok()) return {std::move(end), {}};
   absl::StatusOr<v1::ClusterSpec> cluster = Collect(request);
   if (!cluster.ok()) return {Failed(cluster.status()), {}};
   return {{}, *std::move(cluster)};
@@ -157,7 +117,8 @@ absl::StatusOr<v1::ClusterSpec> Measurement::Collect(const MeasurementRequest& r
   v1::ClusterSpec cluster = NodesOf(request.devices);
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
-  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> links, store_.ListLinks());
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  const std::vector<v1::LinkProfile> links = LinkTable(measured).Among(request.devices);
   cluster.mutable_links()->Add(links.begin(), links.end());
   return cluster;
 }

@@ -7,6 +7,8 @@
 #include "absl/status/statusor.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/link_measurement.h"
+#include "coordinator/orchestrator/link_table.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
@@ -21,15 +23,16 @@ struct MeasurementRequest {
   std::vector<ClusterDeviceLocation> devices;
 };
 
-// Makes sure that the profiles of all device kinds and the links of all pairs that `request` needs are in the store, measuring
-// what is missing, one thing at a time so that nothing disturbs anything; then returns them as a cluster.
+// Makes sure that the profiles of all device kinds and the links of all kinds that `request` needs are in the
+// store, measuring what is missing, so that nothing disturbs anything: devices one after another, links as
+// link_measurement.h says. Then returns them as a cluster, with a link for every pair.
 //
-// Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one epoch of tasks and lets it be
-// aborted from outside.
-// Errors: those of the tasks, naming the device; the store's; ResourceExhausted if every device is too small.
+// Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one epoch of tasks
+// and lets it be aborted from outside; it is called from several threads at a time. Errors: those of the
+// tasks, naming the device; the store's; ResourceExhausted if every device is too small.
 class Measurement {
  public:
-  using RunEpoch = std::function<EpochEnd(std::vector<EpochTask>, const EpochRun::Callbacks&)>;
+  using RunEpoch = LinkMeasurement::RunEpoch;
   Measurement(Store& store, RunEpoch run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
@@ -42,15 +45,11 @@ class Measurement {
  private:
   EpochEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
   Result MeasureLinks(const MeasurementRequest& request);
-  EpochEnd ProbeLink(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
   absl::StatusOr<v1::ClusterSpec> Collect(const MeasurementRequest& request);
 
   Store& store_;
   const RunEpoch run_;
   const std::function<void(const std::string&)> progress_;
 };
-
-// "node/device"
-std::string FullName(const ClusterDeviceLocation& device);
 
 }  // namespace medley

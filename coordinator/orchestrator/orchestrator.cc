@@ -23,6 +23,8 @@ constexpr absl::Duration kKernelsTime = absl::Minutes(2);
 
 std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
 
+constexpr const char* kStopping = "the coordinator is stopping";
+
 constexpr const char* kAnd = "; ";
 constexpr const char* kWaitsFor = "waits for ";
 
@@ -326,11 +328,29 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec) {
     RETURN_IF_ERROR(cluster_.Occupy(devices, name));
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
-  const absl::StatusOr<PlannedJob> planned = runner.PlanOnly(spec);
-  MutexLock lock(mutex_);
-  cluster_.Release(name);
+  absl::StatusOr<PlannedJob> planned;
+  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); });
   if (!planned.ok()) return planned.status();
   return planned->report;
+}
+
+void Orchestrator::StopCalls() {
+  MutexLock lock(mutex_);
+  calls_stopped_ = true;
+  for (JobRunner* runner : serving_) runner->Abort(JobEvent::kLost, kStopping);
+}
+
+void Orchestrator::Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work) {
+  {
+    MutexLock lock(mutex_);
+    if (calls_stopped_) runner.Abort(JobEvent::kLost, kStopping);
+    serving_.insert(&runner);
+  }
+  work();
+  MutexLock lock(mutex_);
+  serving_.erase(&runner);
+  cluster_.Release(name);
+  changed_.NotifyAll();
 }
 
 absl::StatusOr<absl::Duration> Orchestrator::Register(const v1::RegisterRequest& request) {
@@ -379,8 +399,8 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   }
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
-  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> links, store_.ListLinks());
-  cluster.mutable_links()->Add(links.begin(), links.end());
+  ASSIGN_OR_RETURN(const v1::ListLinksResponse links, Links({}));
+  *cluster.mutable_links() = links.links();
   return cluster;
 }
 

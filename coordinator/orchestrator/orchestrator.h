@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -45,6 +46,11 @@ class Orchestrator {
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
+  absl::StatusOr<v1::ListLinksResponse> Links(const std::vector<std::string>& devices);
+  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
+  absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
+  // Ends the dry runs and measurements that calls are waiting for, and those to come, with Cancelled.
+  void StopCalls();
   JobJournal& journal() { return journal_; }
 
  private:
@@ -70,6 +76,15 @@ class Orchestrator {
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> ForbiddenDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> LiveDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of `devices`, or of all live ones if it is empty.
+  absl::StatusOr<std::vector<ClusterDeviceLocation>> LocateOrAll(const std::vector<std::string>& devices)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Does what a call waits for, on devices occupied under `name`, which are free again afterwards.
+  void Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work);
+  absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ListLinksResponse> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -84,7 +99,9 @@ class Orchestrator {
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
   // Nodes whose agent did not answer; not used until they are heard of again.
   std::set<std::string> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
-  int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
+  std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
+  bool calls_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread loop_;
 };

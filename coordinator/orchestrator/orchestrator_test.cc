@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 
@@ -140,21 +142,41 @@ TEST_CASE("every unit is told all addresses, its own unit, and an epoch that no 
   CHECK(tasks[0].task_id() != tasks[1].task_id());
 }
 
+TEST_CASE("all units are told the same ways to sum what they hold in common, those that their job forces") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  v1::JobSpec spec = PinnedJob("tree", {"a/cpu0", "a/cpu1"});
+  spec.mutable_communication()->set_all_reduce(v1::ALL_REDUCE_ALGORITHM_TREE);
+  site.Await(site.Submit(spec), v1::JOB_STATE_DONE);
+  const std::vector<v1::PrepareRequest> tasks = site.agents.trainings();
+  REQUIRE(tasks.size() == 2);
+  const v1::TrainTask &first = tasks[0].train(), &second = tasks[1].train();
+  REQUIRE(first.reductions_size() > 0);
+  REQUIRE(first.reductions_size() == second.reductions_size());
+  for (int i = 0; i < first.reductions_size(); ++i) {
+    const v1::Reduction& reduction = first.reductions(i);
+    CHECK(reduction.SerializeAsString() == second.reductions(i).SerializeAsString());
+    CHECK(std::vector<uint32_t>(reduction.holders().begin(), reduction.holders().end()) ==
+          std::vector<uint32_t>{0, 1});
+    CHECK(reduction.algorithm() == v1::ALL_REDUCE_ALGORITHM_TREE);
+  }
+}
+
 TEST_CASE("device kinds and links are measured once and never again") {
   Site site;
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
   site.Await(site.Submit(FakeJob("first")), v1::JOB_STATE_DONE);
   CHECK(site.agents.profiles() == 1);     // three devices of one kind
-  CHECK(site.agents.probes() == 2 * 3);   // three pairs, two ends each
+  CHECK(site.agents.probes() == 2 * 2);   // inside a, and from a to b; two ends each
   site.Await(site.Submit(FakeJob("second")), v1::JOB_STATE_DONE);
   CHECK(site.agents.profiles() == 1);
-  CHECK(site.agents.probes() == 2 * 3);
+  CHECK(site.agents.probes() == 2 * 2);
   v1::JobSpec wider = FakeJob("wider");
   wider.mutable_model()->mutable_gpt2()->set_hidden(16);
   site.Await(site.Submit(wider), v1::JOB_STATE_DONE);
   CHECK(site.agents.profiles() == 2);
-  CHECK(site.agents.probes() == 2 * 3);
+  CHECK(site.agents.probes() == 2 * 2);
 }
 
 TEST_CASE("a worker that dies brings its job back from the last checkpoint, once") {
@@ -450,6 +472,77 @@ TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   CHECK(cluster->nodes_size() == 1);
   CHECK(cluster->profiles_size() == 1);
   CHECK(cluster->links_size() == 1);
+}
+
+TEST_CASE("links are listed as far as they are known, for all devices or for some") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.Register(FakeNode("b", 1));
+  absl::StatusOr<v1::ListLinksResponse> links = site.orchestrator->Links({});
+  REQUIRE(links.ok());
+  CHECK(std::vector<std::string>(links->devices().begin(), links->devices().end()) ==
+        std::vector<std::string>{"a/cpu0", "a/cpu1", "b/cpu0"});
+  CHECK(links->links_size() == 0);
+  links = site.orchestrator->MeasureLinks({"b/cpu0", "a/cpu1"});
+  REQUIRE(links.ok());
+  REQUIRE(links->links_size() == 1);
+  CHECK(links->links(0).a() == "b/cpu0");
+  CHECK(site.agents.probes() == 2);
+  CHECK(site.AllDevicesAreFree());
+  links = site.orchestrator->Links({});
+  REQUIRE(links.ok());
+  CHECK(links->links_size() == 2);  // both of a's devices to b: alike
+  links = site.orchestrator->MeasureLinks({});
+  REQUIRE(links.ok());
+  CHECK(links->links_size() == 3);
+  CHECK(site.agents.probes() == 2 + 2 * 2);
+
+  const absl::Status unknown = site.orchestrator->Links({"a/cpu0", "c/cpu0"}).status();
+  CHECK(absl::IsNotFound(unknown));
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("c/cpu0") && Catch::Contains("b/cpu0"));
+  for (const std::vector<std::string>& wrong :
+       std::vector<std::vector<std::string>>{{"a/cpu0"}, {"a/cpu0", "a/cpu0"}}) {
+    CHECK(absl::IsInvalidArgument(site.orchestrator->MeasureLinks(wrong).status()));
+  }
+}
+
+TEST_CASE("links are measured between free devices alone") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(PinnedJob("busy", {"a/cpu1"}));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  const absl::Status busy = site.orchestrator->MeasureLinks({}).status();
+  CHECK(absl::IsFailedPrecondition(busy));
+  CHECK_THAT(std::string(busy.message()), Catch::Contains("a/cpu1 is in use") && !Catch::Contains("a/cpu0"));
+  CHECK(site.agents.probes() == 0);
+  REQUIRE(site.orchestrator->Cancel(id).ok());
+  site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(site.orchestrator->MeasureLinks({}).ok());
+}
+
+TEST_CASE("an epoch's secret is in no answer and not in the store") {
+  Site site;
+  site.Register(FakeNode("a", 2));
+  site.agents.SetTraining([](FakeWorker&) { return absl::InternalError("broken"); });
+  const std::string id = site.Submit(PinnedJob("tiny", {"a/cpu0", "a/cpu1"}));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_FAILED);
+  std::string said = job.SerializeAsString() + site.orchestrator->ExportCluster()->SerializeAsString();
+  for (const std::string& line : site.Log(id)) said += line;
+  site.orchestrator.reset();
+  site.store.reset();
+  for (const char* file : {"/medley.db", "/medley.db-wal"}) {
+    std::ifstream in(site.directory.path() + file, std::ios::binary);
+    said.append(std::istreambuf_iterator<char>(in), {});
+  }
+  CHECK(said.find("tiny") != std::string::npos);
+  int secrets = 0;
+  for (const v1::PrepareRequest& request : site.agents.requests()) {
+    if (request.epoch_secret().empty()) continue;
+    ++secrets;
+    CHECK(said.find(request.epoch_secret().substr(0, 12)) == std::string::npos);
+  }
+  CHECK(secrets == 2 + 2);  // a probe's, the job's
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
   for (const auto& [u, m] : step) {
     v1::TraceLane& lane = *trace.add_lanes();
     lane.set_device(planned_.plan.units[u].device);
+    for (const v1::PeerTraffic& traffic : m.traffic()) {
+      if (traffic.peer() < programs_.size()) *lane.add_traffic() = traffic;
+    }
     const double offset = m.started_at_seconds() - origin;
     for (int i = 0; i < m.start_seconds_size(); ++i) {
       const Instruction& instruction = programs_[u].instructions[i];

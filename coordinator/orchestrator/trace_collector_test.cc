@@ -64,6 +64,24 @@ TEST_CASE("a trace comes with the last unit, every instruction's prediction besi
   }
 }
 
+TEST_CASE("a lane has what its unit sent and received; a peer that the plan does not have is dropped") {
+  const PlannedJob planned = Planned();
+  TraceCollector traces("job-1", planned, kShape);
+  v1::MeasuredStep measured = Measured(planned, 0, 4, 1);
+  v1::PeerTraffic& traffic = *measured.add_traffic();
+  traffic.set_peer(1);
+  traffic.set_operation("activation");
+  traffic.set_bytes_sent(4096);
+  *measured.add_traffic() = traffic;
+  measured.mutable_traffic(1)->set_peer(2);
+  CHECK_FALSE(traces.Add(0, measured));
+  const std::optional<v1::Trace> trace = traces.Add(1, Measured(planned, 1, 4, 1));
+  REQUIRE(trace);
+  REQUIRE(trace->lanes(0).traffic_size() == 1);
+  CHECK(trace->lanes(0).traffic(0).SerializeAsString() == traffic.SerializeAsString());
+  CHECK(trace->lanes(1).traffic_size() == 0);
+}
+
 TEST_CASE("times that do not fit the program are dropped, and older unfinished steps are forgotten") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);

@@ -109,6 +109,26 @@ grpc::Status CoordinatorService::ListKernels(grpc::ServerContext*, const v1::Lis
   return Answer(*request, *response, [&] { return orchestrator_.Kernels(request->node()); });
 }
 
+grpc::Status CoordinatorService::ListLinks(grpc::ServerContext*, const v1::ListLinksRequest* request,
+                                           v1::ListLinksResponse* response) {
+  return Answer(*request, *response, [&] {
+    return orchestrator_.Links({request->devices().begin(), request->devices().end()});
+  });
+}
+
+grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest* request,
+                                              v1::ListLinksResponse* response) {
+  return Answer(*request, *response, [&] {
+    return orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()});
+  });
+}
+
+grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
+                                                  const v1::ExplainAllReduceRequest* request,
+                                                  v1::AllReduceExplanation* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.ExplainAllReduce(*request); });
+}
+
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::PlanReport> {

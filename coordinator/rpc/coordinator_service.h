@@ -12,8 +12,11 @@ class CoordinatorService final : public v1::Coordinator::Service {
  public:
   CoordinatorService(Orchestrator& orchestrator, Store& store) : orchestrator_(orchestrator), store_(store) {}
 
-  // Ends the streams that are open, so that the server can shut down.
-  void Stop() { stopping_ = true; }
+  // Ends the streams and the long calls that are open, so that the server can shut down.
+  void Stop() {
+    stopping_ = true;
+    orchestrator_.StopCalls();
+  }
 
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
@@ -23,6 +26,11 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*, v1::PlanReport*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*, v1::ListKernelsResponse*) override;
+  grpc::Status ListLinks(grpc::ServerContext*, const v1::ListLinksRequest*, v1::ListLinksResponse*) override;
+  grpc::Status MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest*,
+                            v1::ListLinksResponse*) override;
+  grpc::Status ExplainAllReduce(grpc::ServerContext*, const v1::ExplainAllReduceRequest*,
+                                v1::AllReduceExplanation*) override;
   grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest*, v1::PlanReport*) override;
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest*, v1::Trace*) override;
   grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*, v1::ListStepsResponse*) override;

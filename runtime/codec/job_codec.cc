@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/codec/algorithm_codec.h"
 #include "runtime/codec/model_codec.h"
 #include "runtime/codec/number_text.h"
 #include "runtime/codec/plan_codec.h"
@@ -147,6 +148,29 @@ void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, T
   result.checkpoint_keep = static_cast<int>(OrDefault<uint32_t>(spec.keep(), 2));
 }
 
+DeviceMemoryChoice DecodeDeviceMemory(v1::DeviceMemoryStrategy strategy) {
+  switch (strategy) {
+    case v1::DEVICE_MEMORY_STRATEGY_DIRECT:
+      return DeviceMemoryChoice::kDirect;
+    case v1::DEVICE_MEMORY_STRATEGY_STAGED:
+      return DeviceMemoryChoice::kStaged;
+    case v1::DEVICE_MEMORY_STRATEGY_WHOLE:
+      return DeviceMemoryChoice::kWhole;
+    default:
+      return DeviceMemoryChoice::kMeasured;
+  }
+}
+
+absl::StatusOr<CommunicationSettings> DecodeCommunication(const v1::CommunicationSpec& spec) {
+  CommunicationSettings settings;
+  if (spec.all_reduce() != v1::ALL_REDUCE_ALGORITHM_UNSPECIFIED) {
+    ASSIGN_OR_RETURN(settings.all_reduce, DecodeAllReduceAlgorithm(spec.all_reduce()));
+  }
+  if (spec.gradient_wire() == v1::PRECISION_BF16) settings.gradient_wire = Precision::kBf16;
+  settings.device_memory = DecodeDeviceMemory(spec.device_memory());
+  return settings;
+}
+
 // A checkpoint of numbers that were never computed would look like any other.
 absl::Status CheckRehearsal(const v1::JobSpec& spec) {
   if (!spec.allow_emulated() || spec.checkpoint().directory().empty()) return absl::OkStatus();
@@ -174,6 +198,7 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   ASSIGN_OR_RETURN(result.optimizer, DecodeOptimizer(spec.optimizer(), spec.steps()));
   result.precision = spec.precision() == v1::PRECISION_BF16 ? Precision::kBf16 : Precision::kF32;
   result.seed = spec.seed();
+  ASSIGN_OR_RETURN(result.communication, DecodeCommunication(spec.communication()));
   result.allow_emulated = spec.allow_emulated();
   RETURN_IF_ERROR(CheckRehearsal(spec));
   FillCheckpoint(spec.checkpoint(), job_id, result);

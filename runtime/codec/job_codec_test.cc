@@ -49,6 +49,27 @@ TEST_CASE("what is left out is filled in as the proto says") {
   CHECK(spec->validate_every_steps == 0);
   CHECK(spec->validation_batches == 1);
   CHECK(spec->max_restarts == 3);
+  CHECK_FALSE(spec->communication.all_reduce.has_value());
+  CHECK(spec->communication.gradient_wire == Precision::kF32);
+  CHECK(spec->communication.device_memory == DeviceMemoryChoice::kMeasured);
+}
+
+TEST_CASE("how devices talk can be forced, one thing without the others") {
+  v1::JobSpec spec = SmallJob();
+  spec.mutable_communication()->set_all_reduce(v1::ALL_REDUCE_ALGORITHM_TREE);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.all_reduce == CollectiveAlgorithm::kTree);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.gradient_wire == Precision::kF32);
+  spec.mutable_communication()->clear_all_reduce();
+  spec.mutable_communication()->set_gradient_wire(v1::PRECISION_BF16);
+  CHECK_FALSE(DecodeJobSpec(spec, "", std::nullopt)->communication.all_reduce.has_value());
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.gradient_wire == Precision::kBf16);
+  spec.mutable_communication()->set_device_memory(v1::DEVICE_MEMORY_STRATEGY_WHOLE);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.device_memory == DeviceMemoryChoice::kWhole);
+  spec.mutable_communication()->set_all_reduce(static_cast<v1::AllReduceAlgorithm>(77));
+  const absl::Status status = DecodeJobSpec(spec, "", std::nullopt).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("communication.all_reduce") &&
+                                                Catch::Contains("77") && Catch::Contains("halving_doubling"));
 }
 
 TEST_CASE("what is given is taken") {
@@ -196,6 +217,7 @@ TEST_CASE("any valid message is decoded or refused, and what is decoded holds to
   if (random() % 2 == 0) *spec.mutable_batch() = noise.batch();
   if (random() % 2 == 0) *spec.mutable_data() = noise.data();
   if (random() % 2 == 0) *spec.mutable_model() = noise.model();
+  if (random() % 2 == 0) *spec.mutable_communication() = noise.communication();
   const absl::StatusOr<TrainingSpec> decoded = DecodeJobSpec(spec, "a", std::nullopt);
   if (!decoded.ok()) {
     CHECK_FALSE(decoded.status().message().empty());

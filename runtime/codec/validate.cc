@@ -10,6 +10,7 @@
 #include "proto/medley/v1/rules.pb.h"
 #include "runtime/codec/enum_names.h"
 #include "runtime/codec/number_text.h"
+#include "runtime/codec/utf8.h"
 
 namespace medley {
 namespace {
@@ -43,6 +44,9 @@ std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::
   const uint32_t maximum = field.is_repeated() ? kDefaultMaximumSize : MaximumSize(rule);
   if (value.size() > maximum)
     return absl::StrCat("has ", value.size(), " bytes; at most ", maximum, " are allowed");
+  if (field.type() == FieldDescriptor::TYPE_STRING && !IsUtf8(value)) {
+    return absl::StrCat("\"", absl::CHexEscape(value.substr(0, 80)), "\" is not UTF-8");
+  }
   if (value.empty()) {
     if (!rule.required()) return std::nullopt;
     return field.is_repeated() ? "an element is empty" : "is required, but empty";

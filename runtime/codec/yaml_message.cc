@@ -14,6 +14,7 @@
 #include "runtime/codec/nearest_name.h"
 #include "runtime/codec/validate.h"
 #include "runtime/codec/yaml_scalar.h"
+#include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/yaml.h"
 
 namespace medley {
@@ -165,15 +166,45 @@ absl::Status Reader::ReadScalar(const YAML::Node& node, const std::string& path,
   return problem ? ErrorAt(path, *problem) : absl::OkStatus();
 }
 
+// Whether anything comes, without keeping it.
+class Anything final : public YAML::EventHandler {
+ public:
+  bool came() const { return came_; }
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { came_ = true; }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override { came_ = true; }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    came_ = true;
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    came_ = true;
+  }
+  void OnMapEnd() override {}
+
+ private:
+  bool came_ = false;
+};
+
+// (YAML::LoadAll does not come to an end on some texts, since a document may leave tokens behind for ever.)
+bool HasSecondDocument(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Anything first, second;
+  return parser.HandleNextDocument(first) && parser.HandleNextDocument(second) && second.came();
+}
+
 }  // namespace
 
 absl::Status ReadYaml(const std::string& text, const std::string& file_name, Message* out) {
   out->Clear();
   Reader reader(file_name);
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) return reader.ErrorAt("", "has more than one document (\"---\")");
-    if (!documents.empty()) RETURN_IF_ERROR(reader.ReadMessage(documents[0], "", *out));
+    const YAML::Node document = YAML::Load(text);
+    if (HasSecondDocument(text)) return reader.ErrorAt("", "has more than one document (\"---\")");
+    if (!document.IsNull()) RETURN_IF_ERROR(reader.ReadMessage(document, "", *out));
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : absl::StrCat(error.mark.line + 1, ": ");
     return absl::InvalidArgumentError(absl::StrCat(file_name, ":", line, "no YAML: ", error.msg));

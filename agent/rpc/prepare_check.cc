@@ -1,0 +1,27 @@
+#include "agent/rpc/prepare_check.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/validate.h"
+
+namespace medley {
+namespace {
+
+// Fewer could be guessed.
+constexpr size_t kLeastSecretBytes = 16;
+
+}  // namespace
+
+absl::Status CheckPrepare(const v1::PrepareRequest& request) {
+  RETURN_IF_ERROR(ValidateMessage(request));
+  if (request.has_train() + request.has_profile() + request.has_probe() != 1) {
+    return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
+  }
+  const bool has_peers = request.has_probe() || request.train().plan().units_size() > 1;
+  if (!has_peers || request.epoch_secret().size() >= kLeastSecretBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("epoch_secret: has ", request.epoch_secret().size(),
+                                                 " bytes; a task with peers needs at least ",
+                                                 kLeastSecretBytes));
+}
+
+}  // namespace medley

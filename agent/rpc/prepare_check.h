@@ -1,0 +1,11 @@
+#pragma once
+#include "absl/status/status.h"
+#include "proto/medley/v1/agent.pb.h"
+
+namespace medley {
+
+// Whether an agent may take a task on: the rules of the message, and what must hold between its fields. Never
+// says more of the epoch's secret than its length. InvalidArgument: the field, its value and what is allowed.
+absl::Status CheckPrepare(const v1::PrepareRequest& request);
+
+}  // namespace medley

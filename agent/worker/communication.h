@@ -1,0 +1,16 @@
+#pragma once
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "agent/worker/task.h"
+#include "comm/communicator/communicator.h"
+#include "proto/medley/v1/agent.pb.h"
+
+namespace medley {
+
+// What a task with peers talks to them with, as rank `rank` of `size`: over the network interfaces nearest to its device, of
+// those that the site allows. Errors: of Communicator::Create.
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request, const WorkerSite& site,
+                                                               int rank, int size);
+
+}  // namespace medley

@@ -1,0 +1,44 @@
+#include "agent/worker/traffic.h"
+
+namespace medley {
+namespace {
+
+const char* NameOf(MessageTag::Kind kind) {
+  switch (kind) {
+    case MessageTag::Kind::kActivation:
+      return "activation";
+    case MessageTag::Kind::kGradient:
+      return "gradient";
+    case MessageTag::Kind::kReduce:
+      return "reduce";
+    case MessageTag::Kind::kScalars:
+      return "scalars";
+    case MessageTag::Kind::kProbe:
+      return "probe";
+    case MessageTag::Kind::kReshard:
+      return "reshard";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void AddTraffic(const Transport& transport, v1::MeasuredStep& measured) {
+  for (const PeerTraffic& traffic : transport.Traffic()) {
+    v1::PeerTraffic& added = *measured.add_traffic();
+    added.set_peer(static_cast<uint32_t>(traffic.peer));
+    added.set_operation(NameOf(traffic.kind));
+    added.set_bytes_sent(traffic.bytes_sent);
+    added.set_bytes_received(traffic.bytes_received);
+    added.set_messages_sent(traffic.messages_sent);
+    added.set_messages_received(traffic.messages_received);
+    added.set_wait_seconds(traffic.wait_seconds);
+    added.set_strategy(traffic.path);
+  }
+  const uint64_t dropped = transport.DroppedMessages();
+  if (dropped == 0) return;
+  if (measured.traffic_size() == 0) measured.add_traffic()->set_peer(static_cast<uint32_t>(transport.rank()));
+  measured.mutable_traffic(0)->set_dropped_messages(dropped);
+}
+
+}  // namespace medley

@@ -1,0 +1,170 @@
+#include "coordinator/cli/link_view.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/number_format.h"
+#include "coordinator/cli/text_table.h"
+#include "runtime/base/bytes.h"
+#include "runtime/codec/enum_names.h"
+#include "runtime/codec/link_codec.h"
+
+namespace medley {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+// More do not fit on a terminal.
+constexpr int kMostInMatrix = 12;
+constexpr int64_t kCurveSizes[] = {8,       1 << 10, 4 << 10,  16 << 10, 64 << 10, 256 << 10,
+                                   1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+
+std::string FormatSize(uint64_t bytes) { return FormatBytes({static_cast<int64_t>(bytes)}); }
+
+std::string AgeOf(const v1::LinkProfile& link, double now) {
+  if (!(link.measured_at_seconds() > 0)) return "-";
+  return absl::StrCat(FormatDuration(now - link.measured_at_seconds()), " ago");
+}
+
+// By both ends, in the order of their names.
+using ByEnds = std::map<std::pair<std::string, std::string>, const v1::LinkProfile*>;
+
+ByEnds IndexOf(const v1::ListLinksResponse& links) {
+  ByEnds index;
+  for (const v1::LinkProfile& link : links.links()) index[std::minmax(link.a(), link.b())] = &link;
+  return index;
+}
+
+std::string FormatMatrix(const v1::ListLinksResponse& links, const ByEnds& index) {
+  Rows rows = {{""}};
+  for (const std::string& device : links.devices()) rows[0].push_back(Printable(device));
+  for (int row = 0; row < links.devices_size(); ++row) {
+    rows.push_back({Printable(links.devices(row))});
+    for (int column = 0; column < links.devices_size(); ++column) {
+      const auto found = index.find(std::minmax(links.devices(row), links.devices(column)));
+      if (row == column) {
+        rows.back().push_back("");
+      } else if (found == index.end()) {
+        rows.back().push_back("?");
+      } else {
+        rows.back().push_back(row < column ? FormatLatency(found->second->latency_seconds())
+                                           : FormatBandwidth(found->second->bytes_per_second()));
+      }
+    }
+  }
+  return absl::StrCat(FormatTable(rows), "latency above the diagonal, bandwidth below it\n");
+}
+
+std::string MeasuredBetween(const v1::LinkProfile& link) {
+  return link.measured_between().empty() ? absl::StrCat(link.a(), " - ", link.b()) : link.measured_between();
+}
+
+// One line for each measurement, however many pairs it stands for.
+std::string FormatMeasurements(const v1::ListLinksResponse& links, double now) {
+  std::map<std::string, int> pairs;
+  for (const v1::LinkProfile& link : links.links()) ++pairs[MeasuredBetween(link)];
+  Rows rows = {{"MEASURED BETWEEN", "PAIRS", "LATENCY", "BANDWIDTH", "OVER", "AGE", "WITH"}};
+  std::set<std::string> seen;
+  for (const v1::LinkProfile& link : links.links()) {
+    const std::string between = MeasuredBetween(link);
+    if (!seen.insert(between).second) continue;
+    rows.push_back({Printable(between), absl::StrCat(pairs[between]), FormatLatency(link.latency_seconds()),
+                    FormatBandwidth(link.bytes_per_second()), Printable(link.transport()), AgeOf(link, now),
+                    Printable(link.provenance())});
+  }
+  return rows.size() == 1 ? "" : FormatTable(rows);
+}
+
+std::string AlgorithmName(v1::AllReduceAlgorithm algorithm) {
+  const auto* value = v1::AllReduceAlgorithm_descriptor()->FindValueByNumber(algorithm);
+  return value == nullptr ? absl::StrCat("algorithm ", static_cast<int>(algorithm)) : NameOf(*value);
+}
+
+}  // namespace
+
+std::string FormatLinks(const v1::ListLinksResponse& links, double now_unix_seconds) {
+  const ByEnds index = IndexOf(links);
+  const int64_t count = links.devices_size();
+  if (count < 2) return "fewer than two devices: there are no links\n";
+  std::vector<std::string> parts;
+  if (count <= kMostInMatrix) parts.push_back(FormatMatrix(links, index));
+  if (links.links_size() > 0) parts.push_back(FormatMeasurements(links, now_unix_seconds));
+  if (const int64_t unknown = count * (count - 1) / 2 - static_cast<int64_t>(index.size()); unknown > 0) {
+    parts.push_back(absl::StrCat(unknown, unknown == 1 ? " pair has" : " pairs have",
+                                 " not been measured; the first job that may use them does it, and so does "
+                                 "`medley links --refresh`\n"));
+  }
+  return absl::StrJoin(parts, "\n");
+}
+
+std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds) {
+  std::string text = absl::StrCat(Printable(link.a()), " - ", Printable(link.b()), "\n");
+  const absl::StatusOr<LinkCost> cost = DecodeLink(link);
+  if (!cost.ok()) return absl::StrCat(text, Printable(std::string(cost.status().message())), "\n");
+  Rows rows = {{"SIZE", "ONE WAY", "RATE", "EXCHANGE AND ADD", "RATE"}};
+  for (const int64_t size : kCurveSizes) {
+    const double bytes = static_cast<double>(size);
+    const double transfer = cost->transfer.Seconds(bytes), exchange = cost->exchange.Seconds(bytes);
+    rows.push_back({FormatSize(size), FormatLatency(transfer), FormatBandwidth(bytes / transfer),
+                    FormatLatency(exchange), FormatBandwidth(bytes / exchange)});
+  }
+  absl::StrAppend(&text, FormatTable(rows));
+  Rows facts;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty() && value != "-") facts.push_back({name, Printable(value)});
+  };
+  add("over", link.transport());
+  add("measured", AgeOf(link, now_unix_seconds));
+  add("between", link.measured_between());
+  add("with", link.provenance());
+  add("points", absl::StrCat(cost->transfer.points.size(), " one way, ", cost->exchange.points.size(),
+                             " of an exchange; straight lines between them"));
+  for (const std::vector<std::string>& fact : facts) absl::StrAppend(&text, fact[0], ": ", fact[1], "\n");
+  return text;
+}
+
+std::string FormatAllReduce(const v1::AllReduceExplanation& explanation) {
+  Rows rows = {{"", "ALGORITHM", "PREDICTED", "HOW"}};
+  for (const v1::AllReduceCandidate& candidate : explanation.candidates()) {
+    const bool possible = candidate.impossible().empty();
+    rows.push_back({candidate.algorithm() == explanation.chosen() ? "*" : "",
+                    AlgorithmName(candidate.algorithm()),
+                    possible ? FormatLatency(candidate.predicted_seconds()) : "-",
+                    Printable(possible ? candidate.shape() : candidate.impossible())});
+  }
+  return absl::StrCat("summing ", FormatSize(explanation.bytes()), " of f32 over ",
+                      explanation.devices_size(), " devices: ", AlgorithmName(explanation.chosen()), "\n",
+                      FormatTable(rows));
+}
+
+std::string FormatTraffic(const v1::Trace& trace) {
+  Rows rows = {{"DEVICE", "PEER", "OPERATION", "SENT", "RECEIVED", "MESSAGES", "WAITED", "OVER"}};
+  std::string dropped;
+  for (const v1::TraceLane& lane : trace.lanes()) {
+    for (const v1::PeerTraffic& traffic : lane.traffic()) {
+      if (traffic.dropped_messages() > 0) {
+        absl::StrAppend(&dropped, Printable(lane.device()), " dropped ", traffic.dropped_messages(),
+                        " messages of other epochs\n");
+      }
+      if (traffic.operation().empty()) continue;  // of dropped messages alone
+      const bool known = traffic.peer() < static_cast<uint32_t>(trace.lanes_size());
+      rows.push_back({Printable(lane.device()),
+                      known ? Printable(trace.lanes(static_cast<int>(traffic.peer())).device())
+                            : absl::StrCat("unit ", traffic.peer()),
+                      Printable(traffic.operation()), FormatSize(traffic.bytes_sent()),
+                      FormatSize(traffic.bytes_received()),
+                      absl::StrCat(traffic.messages_sent(), " + ", traffic.messages_received()),
+                      FormatLatency(traffic.wait_seconds()), Printable(traffic.strategy())});
+    }
+  }
+  const std::string title = absl::StrCat("since the epoch began, until step ", trace.step(), "\n");
+  if (rows.size() == 1) return absl::StrCat(title, "nothing was sent between units\n", dropped);
+  return absl::StrCat(title, FormatTable(rows), dropped);
+}
+
+}  // namespace medley

@@ -1,0 +1,142 @@
+#include "coordinator/orchestrator/link_measurement.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/link_table.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/codec/link_codec.h"
+#include "runtime/codec/validate.h"
+
+namespace medley {
+namespace {
+
+// A link that is so much faster alone than beside others was disturbed by them; less is what repeated probes
+// differ by.
+constexpr double kDisturbance = 1.15;
+
+bool IsBetweenMachines(const std::vector<ClusterDeviceLocation>& devices, const DevicePair& pair) {
+  return MachineOf(devices[pair.first]) != MachineOf(devices[pair.second]);
+}
+
+std::string NameOf(const std::vector<ClusterDeviceLocation>& devices, const DevicePair& pair) {
+  return absl::StrCat(FullName(devices[pair.first]), " - ", FullName(devices[pair.second]));
+}
+
+// A worker's figures are not believed unseen: plans are made of them.
+absl::Status CheckMeasured(const v1::LinkProfile& link) {
+  RETURN_IF_ERROR(ValidateMessage(link));
+  return DecodeLink(link).status();
+}
+
+}  // namespace
+
+EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch) {
+  EpochTask task{.device = FullName(device), .agent_address = device.agent_address};
+  task.request.set_task_id(task_id);
+  task.request.set_epoch(epoch);
+  task.request.set_device(device.device.description.name);
+  return task;
+}
+
+EpochEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devices, What what) {
+  std::vector<std::string> known;
+  if (what == What::kMissing) {
+    const absl::StatusOr<std::vector<v1::LinkProfile>> stored = store_.ListLinks();
+    if (!stored.ok()) return {.status = stored.status()};
+    known = LinkTable(*stored).kinds();
+  }
+  for (const std::vector<DevicePair>& round : ProbeRounds(devices, PairsToMeasure(devices, known))) {
+    EpochEnd end = MeasureRound(devices, round);
+    if (!end.status.ok()) return end;
+  }
+  return {};
+}
+
+EpochEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
+                                       const std::vector<DevicePair>& round) {
+  std::vector<std::string> names;
+  for (const DevicePair& pair : round) names.push_back(NameOf(devices, pair));
+  progress_(absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", ")));
+  std::vector<Probed> probed = ProbeTogether(devices, round);
+  EpochEnd end = ProbeAgainIfDisturbed(devices, round, probed);
+  for (const Probed& one : probed) {
+    if (!one.end.status.ok()) {
+      if (end.status.ok()) end = one.end;
+      continue;
+    }
+    if (const absl::Status stored = store_.PutLink(one.link); !stored.ok()) return {.status = stored};
+  }
+  return end;
+}
+
+std::vector<LinkMeasurement::Probed> LinkMeasurement::ProbeTogether(
+    const std::vector<ClusterDeviceLocation>& devices, const std::vector<DevicePair>& round) {
+  std::vector<Probed> probed(round.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < round.size(); ++i) {
+    threads.emplace_back([&, i] { probed[i] = Probe(devices[round[i].first], devices[round[i].second]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return probed;
+}
+
+EpochEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
+                                                const std::vector<DevicePair>& round,
+                                                std::vector<Probed>& probed) {
+  std::vector<size_t> network;  // those that may share a part of it
+  for (size_t i = 0; i < round.size(); ++i) {
+    if (!probed[i].end.status.ok()) return {};  // the round has failed already
+    if (IsBetweenMachines(devices, round[i])) network.push_back(i);
+  }
+  if (network.size() < 2) return {};
+  const auto speed = [&](size_t i) { return probed[i].link.bytes_per_second(); };
+  std::sort(network.begin(), network.end(), [&](size_t i, size_t j) { return speed(i) < speed(j); });
+  for (const size_t i : network) {
+    Probed alone = Probe(devices[round[i].first], devices[round[i].second]);
+    if (!alone.end.status.ok()) return alone.end;
+    const bool was_disturbed = alone.link.bytes_per_second() > kDisturbance * speed(i);
+    probed[i] = std::move(alone);
+    if (i != network.front()) continue;
+    if (!was_disturbed) return {};
+    progress_("the links measured together share a part of the network: each is measured alone");
+  }
+  return {};
+}
+
+LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
+                                               const ClusterDeviceLocation& b) {
+  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
+  if (!epoch.ok()) return {.end = {.status = epoch.status()}};
+  std::vector<EpochTask> tasks;
+  for (const ClusterDeviceLocation* device : {&a, &b}) {
+    EpochTask& task =
+        tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *epoch, "/", tasks.size()), *epoch));
+    task.request.mutable_probe()->set_rank(static_cast<uint32_t>(tasks.size()) - 1);
+  }
+  Mutex mutex;
+  std::optional<v1::LinkProfile> link;
+  EpochEnd end = run_(std::move(tasks), {.event = [&](int task, const v1::WorkerEvent& event) {
+                        MutexLock lock(mutex);
+                        if (event.has_link() && task == 0) link = event.link();
+                      }});
+  if (!end.status.ok()) return {.end = std::move(end)};
+  const std::string name = absl::StrCat(FullName(a), " - ", FullName(b));
+  if (!link)
+    return {.end = {.status =
+                        absl::InternalError(absl::StrCat(name, ": the probe ended without a measurement"))}};
+  link->set_a(FullName(a));
+  link->set_b(FullName(b));
+  link->set_kind(LinkKind(a, b));
+  if (const absl::Status sound = CheckMeasured(*link); !sound.ok()) {
+    return {.end = {.status = absl::InternalError(
+                        absl::StrCat(name, ": the probe's measurement: ", sound.message()))}};
+  }
+  return {.link = *std::move(link)};
+}
+
+}  // namespace medley

@@ -1,0 +1,55 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cluster/cluster_view.h"
+#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/link_pairs.h"
+#include "coordinator/store/store.h"
+#include "proto/medley/v1/cluster.pb.h"
+
+namespace medley {
+
+// Probes links, one of each kind (link_pairs.h), and puts them in the store.
+//
+// Links that have no machine in common are probed at the same time. Whether they disturb each other all the
+// same, somewhere in the network, is tried: the slowest of those that were probed together is probed again
+// alone, and if that is faster, so are all others of them.
+class LinkMeasurement {
+ public:
+  // Runs one epoch of tasks, blocking; from several threads at a time.
+  using RunEpoch = std::function<EpochEnd(std::vector<EpochTask>, const EpochRun::Callbacks&)>;
+  // `progress` hears what is being measured, from the thread that measures.
+  LinkMeasurement(Store& store, RunEpoch run, std::function<void(const std::string&)> progress)
+      : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
+
+  enum class What { kMissing, kAll };
+  // Blocks, for seconds a link. What was measured before an error is kept.
+  // Errors: those of the tasks, naming the device; the store's; Internal, a probe ended without a sound
+  // measurement.
+  EpochEnd Measure(const std::vector<ClusterDeviceLocation>& devices, What what);
+
+ private:
+  struct Probed {
+    EpochEnd end;
+    v1::LinkProfile link;
+  };
+  EpochEnd MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
+                        const std::vector<DevicePair>& round);
+  std::vector<Probed> ProbeTogether(const std::vector<ClusterDeviceLocation>& devices,
+                                    const std::vector<DevicePair>& round);
+  EpochEnd ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
+                                 const std::vector<DevicePair>& round, std::vector<Probed>& probed);
+  Probed Probe(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
+
+  Store& store_;
+  const RunEpoch run_;
+  const std::function<void(const std::string&)> progress_;
+};
+
+// A task on a device, without what it is to do.
+EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch);
+
+}  // namespace medley

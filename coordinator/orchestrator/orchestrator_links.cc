@@ -1,0 +1,103 @@
+// What the orchestrator does for `medley links`.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "coordinator/orchestrator/explain_all_reduce.h"
+#include "coordinator/orchestrator/link_table.h"
+#include "coordinator/orchestrator/orchestrator.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+std::vector<std::string> Orchestrator::LiveDevices() {
+  std::vector<std::string> devices;
+  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+    if (!node.alive) continue;
+    for (const ClusterDevice& device : node.description.devices) {
+      devices.push_back(absl::StrCat(node.description.name, "/", device.description.name));
+    }
+  }
+  return devices;
+}
+
+absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::LocateOrAll(
+    const std::vector<std::string>& devices) {
+  const std::vector<std::string> live = LiveDevices();
+  absl::StatusOr<std::vector<ClusterDeviceLocation>> located = Locate(devices.empty() ? live : devices);
+  if (!absl::IsNotFound(located.status())) return located;
+  return absl::NotFoundError(
+      absl::StrCat(located.status().message(), "; there are ", absl::StrJoin(live, ", ")));
+}
+
+absl::StatusOr<v1::ListLinksResponse> Orchestrator::LinksAmong(
+    const std::vector<ClusterDeviceLocation>& devices) {
+  v1::ListLinksResponse response;
+  for (const ClusterDeviceLocation& device : devices) response.add_devices(FullName(device));
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  const std::vector<v1::LinkProfile> links = LinkTable(measured).Among(devices);
+  response.mutable_links()->Add(links.begin(), links.end());
+  return response;
+}
+
+absl::StatusOr<v1::ListLinksResponse> Orchestrator::Links(const std::vector<std::string>& devices) {
+  absl::StatusOr<std::vector<ClusterDeviceLocation>> locations;
+  {
+    MutexLock lock(mutex_);
+    locations = LocateOrAll(devices);
+  }
+  RETURN_IF_ERROR(locations.status());
+  return LinksAmong(*locations);
+}
+
+absl::StatusOr<v1::AllReduceExplanation> Orchestrator::ExplainAllReduce(
+    const v1::ExplainAllReduceRequest& request) {
+  absl::StatusOr<std::vector<ClusterDeviceLocation>> locations;
+  {
+    MutexLock lock(mutex_);
+    locations = LocateOrAll({request.devices().begin(), request.devices().end()});
+  }
+  RETURN_IF_ERROR(locations.status());
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  return medley::ExplainAllReduce(*locations, request.bytes(), LinkTable(measured));
+}
+
+absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>& devices) {
+  const std::vector<std::string> usable = UsableDevices();
+  std::vector<std::string> in_use;
+  for (const ClusterDeviceLocation& device : devices) {
+    if (std::find(usable.begin(), usable.end(), FullName(device)) == usable.end())
+      in_use.push_back(FullName(device));
+  }
+  if (in_use.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "links are measured between devices that nothing else uses, and ", absl::StrJoin(in_use, ", "),
+      in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
+}
+
+absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vector<std::string>& devices) {
+  std::vector<ClusterDeviceLocation> locations;
+  std::string name;
+  {
+    MutexLock lock(mutex_);
+    ASSIGN_OR_RETURN(locations, LocateOrAll(devices));
+    std::set<std::string> names;
+    for (const ClusterDeviceLocation& device : locations) names.insert(FullName(device));
+    if (locations.size() < 2 || names.size() < locations.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("devices: ", absl::StrJoin(names, ", "), ": a link takes two different ones"));
+    }
+    RETURN_IF_ERROR(RefuseInUse(locations));
+    name = absl::StrCat("(measuring links ", ++dry_runs_, ")");
+    RETURN_IF_ERROR(cluster_.Occupy(std::vector<std::string>(names.begin(), names.end()), name));
+  }
+  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  absl::Status measured;
+  Serve(name, runner, [&] { measured = runner.RefreshLinks(); });
+  RETURN_IF_ERROR(measured);
+  return LinksAmong(locations);
+}
+
+}  // namespace medley

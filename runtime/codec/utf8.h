@@ -1,0 +1,9 @@
+#pragma once
+#include <string>
+
+namespace medley {
+
+// What a `string` field may hold.
+bool IsUtf8(const std::string& text);
+
+}  // namespace medley
