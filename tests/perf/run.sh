@@ -4,6 +4,8 @@
 #   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh links           latency and bandwidth of the transport
+#   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
+#                                     hierarchical overlap; all without
 #   tests/perf/run.sh gpu             GPT-2 and Llama on an NVIDIA GPU, bf16, against PyTorch; says so where there is none
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -11,6 +13,12 @@ name=${1:-}
 shift || true
 
 build() { bazel build --noshow_progress --ui_event_filters=-info,-stdout,-stderr "$@" >&2 2>/dev/null || bazel build "$@" >&2; }
+# The four side by side: they look for each other beside /proc/self/exe.
+copy_programs() {
+  for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
+    install -m 755 "bazel-bin/$binary" "$1/"
+  done
+}
 machine() { echo "# $(sed -n 's/^model name\t*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(date -u +%F), load $(cut -d' ' -f1 /proc/loadavg)"; }
 
 case $name in
@@ -47,9 +55,7 @@ case $name in
     directory=$(mktemp -d /tmp/medley-heterogeneity-XXXXXX)
     trap 'rm -rf "$directory"' EXIT
     mkdir "$directory/bin"
-    for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
-      install -m 755 "bazel-bin/$binary" "$directory/bin/"
-    done
+    copy_programs "$directory/bin"
     python3 tests/perf/heterogeneity.py --binaries "$directory/bin" --directory "$directory/run" "$@"
     ;;
   planner)
@@ -62,13 +68,38 @@ case $name in
     machine
     bazel-bin/comm/perf/link_benchmark "$@"
     ;;
+  comm)
+    deploy/install-packages.sh tests/perf/apt-packages.txt >&2
+    build //:medley //comm/perf:p2p_benchmark //comm/collective:all_reduce_benchmark //comm/probe:link_model_benchmark \
+      //tests/integration:collective_peer
+    machine
+    export UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-error} PYTHONDONTWRITEBYTECODE=1
+    for part in ${*:-p2p allreduce links hierarchical overlap}; do
+      case $part in
+        p2p) tests/perf/comm/point_to_point.py --benchmark bazel-bin/comm/perf/p2p_benchmark ;;
+        allreduce) tests/perf/comm/all_reduce.py --benchmark bazel-bin/comm/collective/all_reduce_benchmark ;;
+        links) tests/perf/comm/link_models.py --benchmark bazel-bin/comm/probe/link_model_benchmark ;;
+        hierarchical) tests/perf/comm/hierarchical.py --peer "$PWD/bazel-bin/tests/integration/collective_peer" ;;
+        overlap)
+          directory=$(mktemp -d /tmp/medley-overlap-XXXXXX)
+          trap 'rm -rf "$directory"' EXIT
+          copy_programs "$directory"
+          tests/perf/comm/overlap.py --binaries "$directory"
+          ;;
+        *)
+          echo "comm has no part \"$part\"; it has: p2p allreduce links hierarchical overlap" >&2
+          exit 2
+          ;;
+      esac
+    done
+    ;;
   gpu)
     build //tests/perf:step_benchmark
     machine
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
