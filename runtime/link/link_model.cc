@@ -19,6 +19,9 @@ double SlopeBeyond(const std::vector<LinkPoint>& points) {
   return (last.seconds - before.seconds) / (last.bytes - before.bytes);
 }
 
+// Smaller ones would make slopes without end.
+constexpr double kSmallestBytes = 1e-9;
+
 absl::Status CheckNumber(size_t point, const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -66,8 +69,8 @@ absl::Status CheckLinkModel(const LinkModel& model) {
     const LinkPoint& point = model.points[i];
     RETURN_IF_ERROR(CheckNumber(i, "bytes", point.bytes));
     RETURN_IF_ERROR(CheckNumber(i, "seconds", point.seconds));
-    if (point.bytes > 0 && point.bytes < 1) {
-      return absl::InvalidArgumentError(absl::StrCat("[", i, "].bytes: ", point.bytes, "; must be 0, or 1 or more"));
+    if (point.bytes > 0 && point.bytes < kSmallestBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("[", i, "].bytes: ", point.bytes, "; must be 0, or ", kSmallestBytes, " or more"));
     }
     if (i == 0) continue;
     const LinkPoint& before = model.points[i - 1];
