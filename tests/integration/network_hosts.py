@@ -15,6 +15,10 @@ _PREFIX = "medley-test"
 _DEVICE = "eth0"
 
 
+# ip and tc, where a user's path leaves them out.
+os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 class NotPermitted(Exception):
     """Why there can be no network namespaces here."""
 
