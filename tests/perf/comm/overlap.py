@@ -2,9 +2,11 @@
 """How much of the reduction of gradients is hidden behind backward passes, in a real job of two replicas on
 two cores.
 
-Of the instructions' measured times in a traced step, on each device: the time in which a reduction was under
-way, waiting for the other replica included, and of it the part in which a backward pass ran on the same
-device. Several jobs, since each traces one step; the median counts.
+Of the instructions' measured times in a traced step. A reduction is under way from when both replicas have come
+to it until both have its sum; it is hidden as long as either still runs backward, since the step could not be
+shorter without it. overlap_share_with_waiting counts on each device alone, from when that device has come to the
+reduction, so that a replica that waits for a slower one has nothing to hide that behind.
+Several jobs, since each traces one step; the median counts.
 """
 import argparse
 import json
@@ -35,18 +37,28 @@ def intersection(a, b):
     return union((max(x[0], y[0]), min(x[1], y[1])) for x in a for y in b if max(x[0], y[0]) < min(x[1], y[1]))
 
 
+def measured(trace, process, name):
+    return sorted((event["ts"] * 1e-6, (event["ts"] + event["dur"]) * 1e-6) for event in trace["traceEvents"]
+                  if event["pid"] == process and event.get("cat") == "measured" and event["name"].startswith(name))
+
+
 def hidden_and_whole(trace):
-    """Seconds of reductions behind backward passes and of all reductions, over all devices, in one traced
-    step."""
+    """Seconds of reductions, from when both replicas have come to them, of which before the last backward ended."""
+    processes = sorted({event["pid"] for event in trace["traceEvents"]})
+    # Both replicas hold everything, so that both sum the same slices in the same order.
+    by_device = [times for times in (measured(trace, process, "reduce gradients") for process in processes) if times]
+    joint = union((max(start for start, _ in same), max(end for _, end in same)) for same in zip(*by_device))
+    last = max(end for process in processes for _, end in measured(trace, process, "backward"))
+    return length([(start, min(end, last)) for start, end in joint if start < last]), length(joint)
+
+
+def hidden_and_whole_with_waiting(trace):
+    """Seconds of reductions behind backward passes of the same device and of all reductions, over all devices."""
     hidden = whole = 0.0
     for process in {event["pid"] for event in trace["traceEvents"]}:
-        def times(name):
-            return union((event["ts"] * 1e-6, (event["ts"] + event["dur"]) * 1e-6) for event in trace["traceEvents"]
-                         if event["pid"] == process and event.get("cat") == "measured" and event["name"].startswith(name))
-
-        reductions = times("reduce gradients")
+        reductions = union(measured(trace, process, "reduce gradients"))
         whole += length(reductions)
-        hidden += length(intersection(reductions, times("backward")))
+        hidden += length(intersection(reductions, union(measured(trace, process, "backward"))))
     return hidden, whole
 
 
@@ -74,7 +86,7 @@ def main():
         with cluster.Cluster(directory, lease_seconds=6) as running:
             running.start({name: [cluster.cpu_device(variant, cluster.core(index), memory="6GiB")]
                            for index, name in enumerate("ab")})
-            shares = []
+            shares, shares_with_waiting = [], []
             for number in range(flags.jobs):
                 job = running.submit({
                     "name": "overlap-%d" % number,
@@ -85,11 +97,15 @@ def main():
                 state = running.wait_for_state(job, "JOB_STATE_DONE", 600)
                 running.cli("trace", job, "--to", running.path("trace.json"))
                 with open(running.path("trace.json")) as file:
-                    hidden, whole = hidden_and_whole(json.load(file))
+                    trace = json.load(file)
+                hidden, whole = hidden_and_whole(trace)
+                waiting_hidden, waiting = hidden_and_whole_with_waiting(trace)
                 shares.append(hidden / whole)
-                print("# job %d: step %.3f s, reductions %.3f s a device, of which %.3f s behind backward passes" % (
-                    number, state["measured_step_seconds"], whole / 2, hidden / 2), flush=True)
+                shares_with_waiting.append(waiting_hidden / waiting)
+                print("# job %d: step %.3f s, reductions %.3f s, of which %.3f s before the last backward ended; a device's "
+                      "with waiting %.3f s" % (number, state["measured_step_seconds"], whole, hidden, waiting / 2), flush=True)
     print("overlap_share %.3f" % statistics.median(shares))
+    print("overlap_share_with_waiting %.3f" % statistics.median(shares_with_waiting))
 
 
 if __name__ == "__main__":
