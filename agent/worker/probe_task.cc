@@ -4,9 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "agent/worker/communication.h"
+#include "agent/worker/memory_link.h"
 #include "agent/worker/task.h"
 #include "comm/probe/link_prober.h"
 #include "comm/probe/measure_link.h"
+#include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr absl::Duration kConnectTime = absl::Seconds(20);
 constexpr absl::Duration kMeasureTime = absl::Seconds(30);
+constexpr size_t kMostProvenance = 1024;  // of LinkProfile
 
 // This end, for people: "node7 over eth0, UCX 1.13.1, Medley 0.1".
 std::string DescribeEnd(const WorkerSite& site) {
@@ -57,22 +60,34 @@ class ProbeWorkerTask final : public WorkerTask {
                                  absl::Now() + kMeasureTime));
     ASSIGN_OR_RETURN(const std::string other_end,
                      ExchangeText(transport, 1 - rank_, end_, absl::Now() + kMeasureTime));
+    ASSIGN_OR_RETURN(const MemoryLink memories, MeasureMemories(transport, link.cost.transfer));
     v1::WorkerEvent event;
     v1::LinkProfile& profile = *event.mutable_link();
     profile.set_latency_seconds(link.latency_seconds);
     profile.set_bytes_per_second(link.bandwidth_bytes_per_second);
     profile.set_all_reduce_bytes_per_second(link.all_reduce_bytes_per_second);
     profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-    EncodeModel(link.cost.transfer, *profile.mutable_transfer());
+    EncodeModel(memories.transfer, *profile.mutable_transfer());
     EncodeModel(link.cost.exchange, *profile.mutable_exchange());
     profile.set_transport(PathTo(transport, 1 - rank_));
-    profile.set_provenance(rank_ == 0 ? absl::StrCat(end_, " - ", other_end) : absl::StrCat(other_end, " - ", end_));
+    profile.set_provenance(absl::StrCat(rank_ == 0 ? end_ : other_end, " - ", rank_ == 0 ? other_end : end_,
+                                        memories.explanation.empty() ? "" : ". ", memories.explanation)
+                               .substr(0, kMostProvenance));
     report(event);
     (void)communicator_->Close(absl::Now() + absl::Seconds(1));
     return absl::OkStatus();
   }
 
  private:
+  // The link between the two devices' memories, the same at both ends.
+  absl::StatusOr<MemoryLink> MeasureMemories(Transport& transport, const LinkModel& between_hosts) {
+    ASSIGN_OR_RETURN(const EndMemory own, MeasureMemory(*device_.queue, transport));
+    ASSIGN_OR_RETURN(const std::string text,
+                     ExchangeText(transport, 1 - rank_, EncodeMemory(own), absl::Now() + kMeasureTime));
+    ASSIGN_OR_RETURN(const EndMemory other, DecodeMemory(text));
+    return rank_ == 0 ? LinkOf(own, other, between_hosts) : LinkOf(other, own, between_hosts);
+  }
+
   Device device_;  // open, so that the probe runs on the device's own cores
   std::unique_ptr<Communicator> communicator_;
   const int rank_;
