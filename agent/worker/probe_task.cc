@@ -11,6 +11,7 @@
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
+#include "runtime/codec/link_codec.h"
 
 namespace medley {
 namespace {
@@ -25,14 +26,6 @@ std::string DescribeEnd(const WorkerSite& site) {
   gethostname(host, sizeof(host) - 1);
   return absl::StrCat(host, site.network_devices.empty() ? "" : " over ", site.network_devices, ", UCX ",
                       ucp_get_version_string(), ", Medley ", kMedleyVersion);
-}
-
-void EncodeModel(const LinkModel& model, google::protobuf::RepeatedPtrField<v1::LinkPoint>& points) {
-  for (const LinkPoint& point : model.points) {
-    v1::LinkPoint& encoded = *points.Add();
-    encoded.set_bytes(point.bytes);
-    encoded.set_seconds(point.seconds);
-  }
 }
 
 // What the transport says of its way to `peer`; empty if it does not.
@@ -67,8 +60,8 @@ class ProbeWorkerTask final : public WorkerTask {
     profile.set_bytes_per_second(link.bandwidth_bytes_per_second);
     profile.set_all_reduce_bytes_per_second(link.all_reduce_bytes_per_second);
     profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-    EncodeModel(memories.transfer, *profile.mutable_transfer());
-    EncodeModel(link.cost.exchange, *profile.mutable_exchange());
+    *profile.mutable_transfer() = EncodeLinkModel(memories.transfer);
+    *profile.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
     profile.set_transport(PathTo(transport, 1 - rank_));
     profile.set_provenance(absl::StrCat(rank_ == 0 ? end_ : other_end, " - ", rank_ == 0 ? other_end : end_,
                                         memories.explanation.empty() ? "" : ". ", memories.explanation)

@@ -1,28 +1,8 @@
 #include "agent/worker/traffic.h"
 
+#include "comm/transport/message_tag.h"
+
 namespace medley {
-namespace {
-
-const char* NameOf(MessageTag::Kind kind) {
-  switch (kind) {
-    case MessageTag::Kind::kActivation:
-      return "activation";
-    case MessageTag::Kind::kGradient:
-      return "gradient";
-    case MessageTag::Kind::kReduce:
-      return "reduce";
-    case MessageTag::Kind::kScalars:
-      return "scalars";
-    case MessageTag::Kind::kProbe:
-      return "probe";
-    case MessageTag::Kind::kReshard:
-      return "reshard";
-  }
-  return "unknown";
-}
-
-}  // namespace
-
 void AddTraffic(const Transport& transport, v1::MeasuredStep& measured) {
   for (const PeerTraffic& traffic : transport.Traffic()) {
     v1::PeerTraffic& added = *measured.add_traffic();

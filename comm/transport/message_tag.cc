@@ -13,7 +13,9 @@ absl::Status OutOfRange(const char* field, int64_t value, int64_t limit) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", not in [0, ", limit, ")"));
 }
 
-const char* KindName(MessageTag::Kind kind) {
+}  // namespace
+
+const char* NameOf(MessageTag::Kind kind) {
   switch (kind) {
     case MessageTag::Kind::kActivation:
       return "activation";
@@ -31,13 +33,11 @@ const char* KindName(MessageTag::Kind kind) {
   return nullptr;
 }
 
-}  // namespace
-
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag) {
   const MessageTag& message = tag.message;
   if (tag.token >> kEpochTokenBits != 0) return OutOfRange("token", tag.token, int64_t{1} << kEpochTokenBits);
   if (tag.source < 0 || tag.source >= kMaximumRanks) return OutOfRange("source", tag.source, kMaximumRanks);
-  if (KindName(message.kind) == nullptr) {
+  if (NameOf(message.kind) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("kind is ", static_cast<int>(message.kind), ", not one of the named kinds"));
   }
@@ -56,7 +56,7 @@ absl::StatusOr<WireTag> UnpackTag(uint64_t bits) {
   tag.message.kind = static_cast<MessageTag::Kind>(bits >> kKindShift & (kKinds - 1));
   tag.message.channel = static_cast<uint16_t>(bits >> kChannelShift & (kMaximumChannels - 1));
   tag.message.sequence = static_cast<uint32_t>(bits & (kMaximumSequences - 1));
-  if (KindName(tag.message.kind) == nullptr) {
+  if (NameOf(tag.message.kind) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("kind is ", static_cast<int>(tag.message.kind), ", not one of the named kinds"));
   }
@@ -64,7 +64,7 @@ absl::StatusOr<WireTag> UnpackTag(uint64_t bits) {
 }
 
 std::string DescribeTag(const MessageTag& tag) {
-  const char* kind = KindName(tag.kind);
+  const char* kind = NameOf(tag.kind);
   return absl::StrCat(kind == nullptr ? "unknown" : kind, " channel ", tag.channel, " sequence ",
                       tag.sequence);
 }

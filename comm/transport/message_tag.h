@@ -34,6 +34,9 @@ absl::StatusOr<uint64_t> PackTag(const WireTag& tag);
 // The inverse. InvalidArgument: the kind is none of ours.
 absl::StatusOr<WireTag> UnpackTag(uint64_t bits);
 
+// "activation", "reduce", ...; null if it is none of the named kinds.
+const char* NameOf(MessageTag::Kind kind);
+
 // For messages to people: "reduce channel 3 sequence 17".
 std::string DescribeTag(const MessageTag& tag);
 

@@ -11,6 +11,7 @@
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/job_codec.h"
+#include "runtime/codec/link_codec.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/link/link_model.h"
 
@@ -143,26 +144,9 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   return cost;
 }
 
-LinkModel DecodePoints(const google::protobuf::RepeatedPtrField<v1::LinkPoint>& points) {
-  LinkModel model;
-  for (const v1::LinkPoint& point : points) model.points.push_back({point.bytes(), point.seconds()});
-  return model;
-}
-
-// A link without points is known by its three numbers.
-LinkCost DecodeLink(const v1::LinkProfile& link) {
-  return {link.transfer().empty() ? LinkModel::Line(link.latency_seconds(), link.bytes_per_second())
-                                  : DecodePoints(link.transfer()),
-          link.exchange().empty() ? LinkModel::Line(link.latency_seconds(), link.all_reduce_bytes_per_second())
-                                  : DecodePoints(link.exchange())};
-}
-
 absl::Status CheckLink(const std::string& field, const v1::LinkProfile& link) {
-  for (const auto& [name, points] : {std::pair("transfer", &link.transfer()), std::pair("exchange", &link.exchange())}) {
-    const absl::Status status = CheckLinkModel(DecodePoints(*points));
-    if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat(field, ".", name, status.message()));
-  }
-  return absl::OkStatus();
+  const absl::Status status = DecodeLink(link).status();
+  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat(field, ".", status.message()));
 }
 
 absl::Status CheckLinks(const v1::ClusterSpec& cluster) {

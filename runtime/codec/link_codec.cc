@@ -31,4 +31,14 @@ absl::StatusOr<LinkCost> DecodeLink(const v1::LinkProfile& link) {
   return cost;
 }
 
+google::protobuf::RepeatedPtrField<v1::LinkPoint> EncodeLinkModel(const LinkModel& model) {
+  google::protobuf::RepeatedPtrField<v1::LinkPoint> points;
+  for (const LinkPoint& point : model.points) {
+    v1::LinkPoint& encoded = *points.Add();
+    encoded.set_bytes(point.bytes);
+    encoded.set_seconds(point.seconds);
+  }
+  return points;
+}
+
 }  // namespace medley

@@ -10,4 +10,7 @@ namespace medley {
 // point.
 absl::StatusOr<LinkCost> DecodeLink(const v1::LinkProfile& link);
 
+// The points of a profile's transfer or exchange.
+google::protobuf::RepeatedPtrField<v1::LinkPoint> EncodeLinkModel(const LinkModel& model);
+
 }  // namespace medley
