@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/collective/run_collective.h"
+#include "comm/collective/time_all_reduce.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/collective/all_reduce_schedule.h"
@@ -130,28 +130,20 @@ absl::Status Measure(const Settings& settings, int rank, Board& board) {
                    AllReduceSchedule(settings.ranks, elements, settings.choice));
   std::vector<int> members;
   for (int i = 0; i < settings.ranks; ++i) members.push_back(i);
-  std::vector<float> values(elements, 1.0f);
-  const auto once = [&](absl::Span<float> some, const CollectiveSchedule& how) {
-    return RunCollective(*transport, how, members, 0, some, settings.wire, absl::Now() + absl::Seconds(60));
+  const auto median = [&](int iterations) {
+    return MedianSeconds(settings.bytes, iterations, settings.ranks, [&](std::vector<float>& values) {
+      const absl::Status done = RunCollective(*transport, schedule, members, 0, absl::MakeSpan(values),
+                                              settings.wire, absl::Now() + absl::Seconds(60));
+      if (done.ok()) return;
+      std::fprintf(stderr, "rank %d: %s\n", rank, done.ToString().c_str());
+      board.failed = 1;
+      std::exit(1);
+    });
   };
-  const auto begin = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(once(absl::MakeSpan(values), schedule));
-  for (const float value : values) {
-    if (value != settings.ranks) return absl::InternalError(absl::StrCat("a sum is ", value));
-  }
-  for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(once(absl::MakeSpan(values), schedule));
-  const double warm = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 4;
+  const double warm = median(/*iterations=*/5);
   if (rank == 0) board.iterations = std::clamp(static_cast<int>(settings.seconds / warm), 5, kMostIterations);
   while (board.iterations == 0 && board.failed == 0) std::this_thread::yield();
-  std::vector<double> seconds;
-  for (int i = 0; i < board.iterations; ++i) {
-    std::fill(values.begin(), values.end(), 1.0f);
-    const auto start = std::chrono::steady_clock::now();
-    RETURN_IF_ERROR(once(absl::MakeSpan(values), schedule));
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-  board.places[rank].median_seconds = seconds[seconds.size() / 2];
+  board.places[rank].median_seconds = median(board.iterations);
   return transport->Close(absl::Now() + absl::Seconds(20));
 }
 

@@ -31,7 +31,8 @@ MessageStream::MessageStream(const StreamContext& context, int rank, std::vector
     scratch |= NeedsScratch(context_.steps[step]);
   }
   flights_.resize(std::min<int64_t>(chunks, sends_ ? kSendsAhead : kReceivesAhead));
-  most_flying_ = sends_ ? flights_.size() : std::min<size_t>(flights_.size(), kFirstReceivesAhead);
+  const size_t first = sends_ ? kSendsAhead : context_.transport.SharesMemory(rank_) ? 1 : kFirstReceivesAhead;
+  most_flying_ = std::min(flights_.size(), first);
   if (!scratch) return;
   slot_bytes_ = (longest * WireBytes(context_.wire) + 63) / 64 * 64;
   scratch_.reset(
@@ -41,19 +42,6 @@ MessageStream::MessageStream(const StreamContext& context, int rank, std::vector
 
 bool MessageStream::NeedsScratch(const CollectiveStep& step) const {
   return context_.wire != WireType::kF32 || step.kind == Kind::kReceiveAndAdd;
-}
-
-absl::StatusOr<bool> MessageStream::Advance(absl::Time deadline) {
-  bool any = false;
-  for (bool more = true; more;) {
-    ASSIGN_OR_RETURN(more, Land(deadline));
-    any |= more;
-  }
-  for (bool more = true; more;) {
-    ASSIGN_OR_RETURN(more, Launch());
-    any |= more;
-  }
-  return any;
 }
 
 absl::StatusOr<bool> MessageStream::Land(absl::Time deadline) {
@@ -87,6 +75,15 @@ void MessageStream::Take(const Flight& flight) {
   } else {
     WidenBf16(own, reinterpret_cast<const uint16_t*>(flight.scratch), count);
   }
+}
+
+absl::StatusOr<bool> MessageStream::LaunchAll() {
+  bool any = false;
+  for (bool more = true; more;) {
+    ASSIGN_OR_RETURN(more, Launch());
+    any |= more;
+  }
+  return any;
 }
 
 absl::StatusOr<bool> MessageStream::Launch() {

@@ -29,9 +29,10 @@ class MessageStream {
   // `steps`: places in context.steps; all send, or all receive. `context` must outlive this.
   MessageStream(const StreamContext& context, int rank, std::vector<int> steps);
 
-  // Takes up what is done, and starts what can be started, without blocking. Whether there was anything to
-  // do.
-  absl::StatusOr<bool> Advance(absl::Time deadline);
+  // Takes up the oldest chunk, if it is done. Whether it was. Does not block.
+  absl::StatusOr<bool> Land(absl::Time deadline);
+  // Starts all chunks that can be started. Whether there were any. Does not block.
+  absl::StatusOr<bool> LaunchAll();
 
   bool Finished() const { return flying_ == 0 && next_step_ == steps_.size(); }
   // The oldest chunk is under way and not done; then OldestStep is its step, and AwaitOldest waits for it.
@@ -51,8 +52,7 @@ class MessageStream {
   };
   Flight& Oldest() { return flights_[oldest_]; }
   bool NeedsScratch(const CollectiveStep& step) const;
-  absl::StatusOr<bool> Land(absl::Time deadline);  // the oldest, if it is done
-  absl::StatusOr<bool> Launch();                   // the next chunk, if it can
+  absl::StatusOr<bool> Launch();  // the next chunk, if it can
   absl::StatusOr<std::unique_ptr<Transfer>> Post(const Flight& flight, const CollectiveStep& step);
   void Take(const Flight& flight);
   absl::Status Describe(const absl::Status& status, int step) const;

@@ -24,14 +24,16 @@ constexpr absl::Duration kFirstSleep = absl::Microseconds(100), kLongestSleep = 
 // So long without a message, and it may be that a member is gone.
 constexpr absl::Duration kSuspicious = absl::Milliseconds(50);
 
+// Sends first: where the receiver does the copying, posting a receive may take as long as its message, and the
+// peer could do its copying at the same time.
 std::vector<MessageStream> StreamsOf(const StreamContext& context, absl::Span<const int> members) {
-  std::map<std::pair<int, bool>, std::vector<int>> by_way;
+  std::map<std::pair<bool, int>, std::vector<int>> by_way;
   for (size_t i = 0; i < context.steps.size(); ++i) {
-    by_way[{context.steps[i].peer, context.steps[i].Sends()}].push_back(static_cast<int>(i));
+    by_way[{!context.steps[i].Sends(), context.steps[i].peer}].push_back(static_cast<int>(i));
   }
   std::vector<MessageStream> streams;
   streams.reserve(by_way.size());
-  for (auto& [way, steps] : by_way) streams.emplace_back(context, members[way.first], std::move(steps));
+  for (auto& [way, steps] : by_way) streams.emplace_back(context, members[way.second], std::move(steps));
   return streams;
 }
 
@@ -59,8 +61,12 @@ class CollectiveRun {
     while (true) {
       bool any = false, finished = true;
       for (MessageStream& stream : streams_) {
-        ASSIGN_OR_RETURN(const bool advanced, stream.Advance(deadline_));
-        any |= advanced;
+        ASSIGN_OR_RETURN(const bool landed, stream.Land(deadline_));
+        any |= landed;
+      }
+      for (MessageStream& stream : streams_) {
+        ASSIGN_OR_RETURN(const bool launched, stream.LaunchAll());
+        any |= launched;
         finished &= stream.Finished();
       }
       if (finished) return absl::OkStatus();

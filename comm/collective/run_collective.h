@@ -31,7 +31,8 @@ absl::Status RunCollective(Transport& transport, const CollectiveSchedule& sched
                            absl::Span<const int> members, uint16_t channel, absl::Span<float> values,
                            WireType wire, absl::Time deadline);
 
-// Receives begin with few, which stay in the caches, and become more where the peer is slow to answer.
+// Receives begin with few, which stay in the caches (one, of a peer whose memory is shared), and become more
+// where the peer is slow to answer.
 inline constexpr int kFirstReceivesAhead = 2, kReceivesAhead = 8;
 inline constexpr int kSendsAhead = 8;
 

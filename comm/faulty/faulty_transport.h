@@ -40,6 +40,7 @@ class FaultyTransport final : public Transport {
   void Abort(const std::string& reason) override;
   void MarkGone(int peer, const std::string& why) override;
   bool Reaches(MemoryType memory) const override { return inner_->Reaches(memory); }
+  bool SharesMemory(int peer) const override { return inner_->SharesMemory(peer); }
   absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes,
                                                          MemoryType memory = MemoryType::kHost) override {
     return inner_->Register(bytes, memory);

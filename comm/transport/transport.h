@@ -105,6 +105,10 @@ class Transport {
   // Whether Send and Receive take such memory as it is.
   virtual bool Reaches(MemoryType memory) const { return memory == MemoryType::kHost; }
 
+  // Whether messages from `peer`, another rank, are copied out of its memory by this process, as it looks for
+  // them: then receives posted ahead gain nothing.
+  virtual bool SharesMemory(int peer) const { return false; }
+
   // Pins `bytes` for transfers. Worth its cost for memory that is used many times. Null inside: there is
   // nothing to prepare. InvalidArgument: as for Send. ResourceExhausted: it cannot be pinned; transfers work
   // all the same.

@@ -57,7 +57,7 @@ absl::Status UcxEndpoints::Open(const UcxAddress& address, bool local) {
 }
 
 bool UcxEndpoints::HasEnded(int rank) const {
-  return peers_[rank].process.id != 0 && medley::HasEnded(peers_[rank].process);
+  return IsLocal(rank) && medley::HasEnded(peers_[rank].process);
 }
 
 void UcxEndpoints::FindPaths() {

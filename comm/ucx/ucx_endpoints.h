@@ -24,6 +24,8 @@ class UcxEndpoints {
   ucp_ep_h get(int rank) const { return peers_[rank].endpoint; }
   // OK, or Unavailable with the reason.
   const absl::Status& gone(int rank) const { return peers_[rank].gone; }
+  // Whether it was opened over shared memory.
+  bool IsLocal(int rank) const { return peers_[rank].process.id != 0; }
   // Whether the peer is a process of this host that has ended.
   bool HasEnded(int rank) const;
   // "tcp", "shared memory", ...; empty before it is open.
@@ -56,7 +58,7 @@ class UcxEndpoints {
     int rank = 0;
     ucp_ep_h endpoint = nullptr;
     ucp_err_handling_mode_t error_mode = UCP_ERR_HANDLING_MODE_NONE;
-    ProcessIdentity process;  // id 0: on another host
+    ProcessIdentity process;  // id 0: not over shared memory
     std::string path;
     absl::Status gone;
     void* pending = nullptr;  // request of a flush under way

@@ -175,6 +175,7 @@ TEST_CASE("traffic is counted by peer and kind, where it went, and how long was 
     CHECK(absl::IsDeadlineExceeded((*never)->Wait(absl::Now() + absl::Milliseconds(50))));
     const std::vector<PeerTraffic> traffic = pair->a->Traffic();
     REQUIRE(traffic.size() == 3);
+    CHECK(pair->a->SharesMemory(1) == (links == UcxLinks::kSharedMemory));
     const PeerTraffic &reduce = traffic[0], &scalars = traffic[1], &probe = traffic[2];
     CHECK((reduce.kind == MessageTag::Kind::kReduce && probe.kind == MessageTag::Kind::kProbe));
     for (const PeerTraffic& one : traffic) {

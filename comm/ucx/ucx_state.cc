@@ -166,6 +166,11 @@ bool UcxState::Reaches(MemoryType memory) const {
   return (worker_->memory_types() & UCS_BIT(UcsMemoryType(memory))) != 0;
 }
 
+bool UcxState::SharesMemory(int rank) const {
+  EngineLock lock(*engine_);
+  return endpoints_->IsLocal(rank);
+}
+
 absl::StatusOr<std::unique_ptr<Registration>> UcxState::Register(absl::Span<std::byte> bytes,
                                                                  MemoryType memory) {
   if (bytes.empty()) return std::unique_ptr<Registration>();

@@ -43,6 +43,7 @@ class UcxState {
   absl::Status Close(absl::Time deadline);
 
   bool Reaches(MemoryType memory) const;
+  bool SharesMemory(int rank) const;
   absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes, MemoryType memory);
   void Unregister(std::shared_ptr<UcxRegion> region);
 

@@ -75,6 +75,7 @@ class UcxTransport final : public Transport {
   void MarkGone(int peer, const std::string& why) override;
   // What the UCX at hand says it supports: beyond host memory only where it was built with CUDA or ROCm.
   bool Reaches(MemoryType memory) const override;
+  bool SharesMemory(int peer) const override;
   absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes,
                                                          MemoryType memory = MemoryType::kHost) override;
   // A wait shorter than about a microsecond counts as none. `path` is "shared memory", "tcp" or "rdma".

@@ -26,7 +26,7 @@ class Contest:
         self.benchmark, self.folder, self.cores, self.seconds = benchmark, folder, cores, seconds
         source = os.path.dirname(os.path.abspath(__file__))
         self.openmpi, self.gloo = os.path.join(folder, "openmpi_all_reduce"), os.path.join(folder, "gloo_all_reduce")
-        optimised = ["-O3", "-std=c++17"]
+        optimised = ["-O3", "-std=c++17", "-I", os.path.join(source, *3 * [os.pardir])]
         measure.run(["mpicxx", *optimised, source + "/openmpi_all_reduce.cc", "-o", self.openmpi])
         measure.run(["g++", *optimised, source + "/gloo_all_reduce.cc", "-o", self.gloo, "-lgloo", "-lpthread"])
 

@@ -17,7 +17,7 @@
 #include <sstream>
 #include <string>
 
-#include "time_all_reduce.h"
+#include "comm/collective/time_all_reduce.h"
 
 namespace {
 

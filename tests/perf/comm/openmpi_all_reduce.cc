@@ -2,7 +2,7 @@
 // Prints the slowest rank's median.
 #include <mpi.h>
 
-#include "time_all_reduce.h"
+#include "comm/collective/time_all_reduce.h"
 
 int main(int count, char** arguments) {
   MPI_Init(&count, &arguments);
