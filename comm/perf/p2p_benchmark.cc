@@ -4,7 +4,7 @@
 // nothing.
 //
 // It does what `ucx_perftest -t tag_lat -s 8` and `-t tag_bw -s 4194304` do, one buffer a side included, so
-// that the two can be compared. Arguments: the two cores; 0 and 1 without.
+// that the two can be compared. That buffer is of the memory that devices of the host have, on huge pages. Arguments: the two cores; 0 and 1 without.
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,11 +14,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -67,7 +69,11 @@ class End {
 
   // Bytes per second from the leader to the other.
   absl::StatusOr<double> Bandwidth() {
-    large_.resize(kLarge, std::byte{1});
+    if (memory_ == nullptr) {
+      memory_ = AllocateHostMemory(kLarge);
+      if (memory_ == nullptr) return absl::ResourceExhaustedError("the host has no 4 MiB left");
+      std::memset(memory_.get(), 1, kLarge);
+    }
     RETURN_IF_ERROR(Stream(kWindow));
     const absl::Time begin = absl::Now();
     RETURN_IF_ERROR(Stream(kMessages));
@@ -93,6 +99,7 @@ class End {
 
   absl::Status Stream(int messages) {
     deadline_ = absl::Now() + kPatience;
+    const absl::Span<std::byte> large(memory_.get(), kLarge);
     std::deque<std::unique_ptr<Transfer>> window;
     for (int i = 0; i < messages; ++i) {
       if (window.size() == kWindow) {
@@ -100,8 +107,8 @@ class End {
         window.pop_front();
       }
       ASSIGN_OR_RETURN(window.emplace_back(),
-                       leads() ? transport_->Send(peer(), kLoad, large_)
-                               : transport_->Receive(peer(), kLoad, absl::MakeSpan(large_)));
+                       leads() ? transport_->Send(peer(), kLoad, large)
+                               : transport_->Receive(peer(), kLoad, large));
     }
     for (const auto& transfer : window) RETURN_IF_ERROR(transfer->Wait(deadline_));
     std::byte done[1] = {};
@@ -111,7 +118,7 @@ class End {
   int peer() const { return 1 - transport_->rank(); }
 
   std::unique_ptr<UcxTransport> transport_;
-  std::vector<std::byte> large_;
+  HostMemory memory_;
   absl::Time deadline_;
 };
 

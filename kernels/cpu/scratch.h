@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <memory>
 
 #include "runtime/base/bytes.h"
+#include "runtime/base/host_memory.h"
 
 namespace medley {
 
@@ -16,10 +16,7 @@ class Scratch {
   Bytes size() const { return {size_bytes_}; }
 
  private:
-  struct Free {
-    void operator()(void* address) const;
-  };
-  std::unique_ptr<void, Free> block_;
+  HostMemory block_;
   int64_t size_bytes_ = 0;
 };
 

@@ -1,49 +1,26 @@
 #include "kernels/host/host_queue.h"
 
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/copy_range.h"
 
 namespace medley {
-namespace {
-
-constexpr size_t kAlignmentBytes = 64;
-constexpr size_t kHugePageBytes = size_t{2} << 20;
-
-// Null if the host has no memory left. Large blocks ask for huge pages: a matmul walks its operands by
-// column.
-std::byte* AllocateZeroed(size_t size_bytes) {
-  const size_t alignment = size_bytes >= 2 * kHugePageBytes ? kHugePageBytes : kAlignmentBytes;
-  const size_t rounded = (std::max<size_t>(size_bytes, 1) + alignment - 1) / alignment * alignment;
-  void* address = std::aligned_alloc(alignment, rounded);
-  if (address == nullptr) return nullptr;
-  if (alignment == kHugePageBytes) madvise(address, rounded, MADV_HUGEPAGE);
-  std::memset(address, 0, rounded);
-  return static_cast<std::byte*>(address);
-}
-
-}  // namespace
 
 class HostBuffer final : public Buffer {
  public:
-  HostBuffer(HostQueue& queue, std::byte* address, Bytes size)
-      : queue_(queue), address_(address), size_(size) {}
-  ~HostBuffer() override {
-    std::free(address_);
-    queue_.allocated_ -= size_.value;
-  }
+  HostBuffer(HostQueue& queue, HostMemory memory, Bytes size)
+      : queue_(queue), memory_(std::move(memory)), size_(size) {}
+  ~HostBuffer() override { queue_.allocated_ -= size_.value; }
   Bytes size() const override { return size_; }
-  std::byte* host_address() override { return address_; }
+  std::byte* host_address() override { return memory_.get(); }
 
  private:
   HostQueue& queue_;
-  std::byte* const address_;
+  const HostMemory memory_;
   const Bytes size_;
 };
 
@@ -56,15 +33,16 @@ absl::StatusOr<std::unique_ptr<Buffer>> HostQueue::Allocate(Bytes size) {
                                                      " B) requested, ", FormatBytes({used}),
                                                      " in use of a limit of ", FormatBytes(limit_)));
   }
-  std::byte* address = AllocateZeroed(static_cast<size_t>(size.value));
-  if (address == nullptr) {
+  HostMemory memory = AllocateHostMemory(size.value);
+  if (memory == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat(name_, ": the host has no ", FormatBytes(size),
                                                      " left, below the limit of ", FormatBytes(limit_),
                                                      " with ", FormatBytes({used}), " in use"));
   }
+  std::memset(memory.get(), 0, static_cast<size_t>(size.value));
   const int64_t now = allocated_ += size.value;
   if (now > peak_allocated_) peak_allocated_ = now;
-  return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(*this, address, size));
+  return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(*this, std::move(memory), size));
 }
 
 absl::Status HostQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {

@@ -1,11 +1,12 @@
 #include "kernels/skeleton/skeleton_queue.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/host_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/copy_range.h"
 
@@ -26,12 +27,6 @@ class SkeletonBuffer final : public Buffer {
   const Bytes size_;
 };
 
-namespace {
-
-constexpr int64_t kAlignmentBytes = 64;
-
-}  // namespace
-
 std::shared_ptr<std::byte[]> SkeletonQueue::MemoryOf(Buffer& buffer) {
   return static_cast<SkeletonBuffer&>(buffer).memory();
 }
@@ -46,17 +41,15 @@ absl::StatusOr<std::unique_ptr<Buffer>> SkeletonQueue::Allocate(Bytes size) {
                                                      FormatBytes({used}), " in use of a limit of ",
                                                      FormatBytes(limit_)));
   }
-  const size_t rounded =
-      (std::max<int64_t>(size.value, 1) + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-  auto* address = static_cast<std::byte*>(std::aligned_alloc(kAlignmentBytes, rounded));
-  if (address == nullptr) {
+  HostMemory memory = AllocateHostMemory(size.value);
+  if (memory == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("skeleton: the host has no ", FormatBytes(size),
                                                      " left, below the limit of ", FormatBytes(limit_),
                                                      " with ", FormatBytes({used}), " in use"));
   }
-  std::memset(address, 0, rounded);
+  std::memset(memory.get(), 0, static_cast<size_t>(size.value));
   peak_allocated_ = std::max(peak_allocated_.load(), allocated_ += size.value);
-  return std::make_unique<SkeletonBuffer>(*this, std::shared_ptr<std::byte[]>(address, std::free), size);
+  return std::make_unique<SkeletonBuffer>(*this, std::move(memory), size);
 }
 
 absl::Status SkeletonQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {
