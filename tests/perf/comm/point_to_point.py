@@ -2,12 +2,14 @@
 """Messages between two processes on two cores, over shared memory and TCP: the transport's against
 ucx_perftest's.
 
-Both are run in turn, several times, since others use the machine too and each run is short; the best of each
-counts. `p2p_*_efficiency_4MiB` is the transport's bandwidth over that of UCX's bare tag messages (`tag_bw`),
+Both are run in turn, in rounds, since others use the machine too, which also moves its cores about. In a round the
+best of each counts, and of the rounds' ratios the median. `p2p_*_efficiency_4MiB` is the transport's bandwidth over that of UCX's bare tag messages (`tag_bw`),
 `p2p_latency_ratio_8B` its latency over theirs (`tag_lat`) over shared memory.
 """
 import argparse
+import operator
 import os
+import statistics
 import subprocess
 import time
 
@@ -50,27 +52,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--benchmark", required=True, help="comm/perf's p2p_benchmark")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     flags = parser.parse_args()
     cores = measure.cores()
-    ours, bandwidth, latency = [], {"shm": [], "tcp": []}, {"shm": [], "tcp": []}
+    idle, rounds = [], {path: [] for path in ENVIRONMENTS}
     for _ in range(flags.rounds):
-        for path in ENVIRONMENTS:
-            for _ in range(4):
-                bandwidth[path].append(perftest(path, BANDWIDTH, cores)["bytes_per_second"])
-                latency[path].append(perftest(path, LATENCY, cores)["microseconds"])
-        ours.append(measure.key_values(measure.run([flags.benchmark, *cores])))
-    for path in ENVIRONMENTS:
-        rate = max(one["p2p_%s_bandwidth_4MiB_bytes_per_second" % path] for one in ours)
-        wait = min(one["p2p_%s_latency_8B_microseconds" % path] for one in ours)
-        measure.note("%s: %.2f GB/s against %.2f (%s), %.3f us against %.3f (%s)" % (
-            path, rate / 1e9, max(bandwidth[path]) / 1e9, measure.spread([rate / 1e9 for rate in bandwidth[path]]), wait,
-            min(latency[path]), measure.spread(latency[path])))
-        measure.figure("p2p_%s_efficiency_4MiB" % path, rate / max(bandwidth[path]))
-        measure.figure("p2p_latency_ratio_8B" + ("" if path == "shm" else "_tcp"), wait / min(latency[path]))
+        theirs = {path: [(perftest(path, BANDWIDTH, cores)["bytes_per_second"], perftest(path, LATENCY, cores)["microseconds"])
+                         for _ in range(4)] for path in ENVIRONMENTS}
+        ours = measure.key_values(measure.run([flags.benchmark, *cores]))
+        idle.append(ours["idle_cpu_share"])
+        for path, figures in theirs.items():
+            rates, waits = zip(*figures)
+            rounds[path].append((ours["p2p_%s_bandwidth_4MiB_bytes_per_second" % path], max(rates),
+                                 ours["p2p_%s_latency_8B_microseconds" % path], min(waits)))
+    for path, figures in rounds.items():
+        rates, their_rates, waits, their_waits = zip(*figures)
+        measure.note("%s, best of each round: %s GB/s against %s, %s us against %s" % (
+            path, measure.spread([rate / 1e9 for rate in rates]), measure.spread([rate / 1e9 for rate in their_rates]),
+            measure.spread(waits), measure.spread(their_waits)))
+        measure.figure("p2p_%s_efficiency_4MiB" % path, statistics.median(map(operator.truediv, rates, their_rates)))
+        measure.figure("p2p_latency_ratio_8B" + ("" if path == "shm" else "_tcp"),
+                       statistics.median(map(operator.truediv, waits, their_waits)))
     measure.note("idle_cpu_share: processor time of a connected process that does nothing, of one core; the worst "
                  "of %d times 2 s" % (2 * flags.rounds))
-    measure.figure("idle_cpu_share", max(one["idle_cpu_share"] for one in ours), 5)
+    measure.figure("idle_cpu_share", max(idle), 5)
 
 
 if __name__ == "__main__":
