@@ -8,9 +8,10 @@
 namespace medley {
 namespace {
 
-// How long a waiting thread polls, after anything moved, before it sleeps: about what a sleep and a wake-up
-// cost.
-constexpr absl::Duration kPolling = absl::Microseconds(30);
+// How long a waiting thread polls, after anything moved, before it sleeps. At first about what a sleep and a
+// wake-up cost. Twice as long after each sleep that such a wait would have spared: two ends that both sleep
+// answer each other so late that both would go on to sleep.
+constexpr absl::Duration kShortestPolling = absl::Microseconds(30), kLongestPolling = absl::Microseconds(500);
 // How many rounds of polling pass between looks at the clock, and between chances for others to have the
 // core. A round that finds nothing takes some 20 ns over shared memory, and a system call over TCP.
 constexpr int kRoundsPerLook = 32;
@@ -29,7 +30,7 @@ constexpr int kTidyShare = 100;  // of the time, one part in so many
 }  // namespace
 
 ProgressEngine::ProgressEngine(UcxWorker& worker, std::function<void()> tidy)
-    : worker_(worker), tidy_(std::move(tidy)), thread_([this] { Run(); }) {}
+    : worker_(worker), tidy_(std::move(tidy)), polling_for_(kShortestPolling), thread_([this] { Run(); }) {}
 
 ProgressEngine::~ProgressEngine() {
   {
@@ -100,7 +101,7 @@ absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> d
     if (!look && !wanted_.load(std::memory_order_relaxed)) continue;
     const absl::Time now = absl::Now();
     if (begin == absl::InfinitePast()) begin = now;
-    if (begin == now || std::exchange(moved, false)) end = std::min(deadline, now + kPolling);
+    if (begin == now || std::exchange(moved, false)) end = std::min(deadline, now + polling_for_);
     if (now >= end) break;
     shared = StepAside();
     if (done()) break;
@@ -122,9 +123,12 @@ bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl
   }
   if (begin == absl::InfinitePast() && !met) begin = absl::Now();
   if (!met) {
+    const absl::Time fell_asleep = absl::Now();
     ++sleepers_;
     met = changed.WaitUntil(mutex_, deadline, done);
     --sleepers_;
+    const bool longer = absl::Now() - fell_asleep < kLongestPolling;
+    polling_for_ = std::clamp(longer ? 2 * polling_for_ : polling_for_ / 2, kShortestPolling, kLongestPolling);
   }
   if (waited != nullptr && begin != absl::InfinitePast()) *waited = absl::Now() - begin;
   return met;
