@@ -10,7 +10,11 @@ namespace {
 constexpr size_t kSizes[] = {8,        512,       4 << 10, 8 << 10, 16 << 10, 32 << 10,
                              64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20,  kMostProbeBytes};
 
-constexpr double kSecondsAVisit = 0.006;
+// A visit takes so long, or longer for kBurstBytes, but then no longer than the second figure.
+constexpr double kVisitSeconds = 0.006, kLongestVisitSeconds = 0.03;
+// That a rate limit may let through before it limits.
+constexpr size_t kBurstBytes = 256 << 10;
+constexpr size_t kMostMessages = 300;  // in a visit
 constexpr double kLongSeconds = 0.06;  // a size beyond one that took so long would take a second
 constexpr double kVeryLongSeconds = 0.25;
 constexpr double kTooLongSeconds = 0.7;  // 1 Mbit/s gets as far as kBeyondBursts
@@ -26,15 +30,31 @@ bool TryLargerSize(size_t bytes, double seconds) {
 
 bool VisitOnce(double seconds) { return seconds >= kLongSeconds; }
 
-int ProbeRepetitions(double seconds) {
-  const int least = VisitOnce(seconds) && seconds < kVeryLongSeconds ? 3 : 2;
-  const double fitting = std::min(kSecondsAVisit / std::max(seconds, 1e-9), 80.0);
-  return std::max(least, static_cast<int>(fitting));
-}
-
 double ProbeMedian(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return std::max(values[values.size() / 2], 1e-9);  // a clock may tick too seldom
+}
+
+absl::Status VisitSize(MeasureSize measure, size_t bytes, std::vector<double>& seconds) {
+  std::vector<double> all;
+  double spent = 0;
+  for (int times = 1; times > 0;) {
+    ASSIGN_OR_RETURN(const std::vector<double> more, measure(bytes, times));
+    for (const double one : more) spent += 2 * one;
+    all.insert(all.end(), more.begin(), more.end());
+    const double each = 2 * ProbeMedian(more);
+    const double missing = std::max((kVisitSeconds - spent) / each,
+                                    static_cast<double>(kBurstBytes) / static_cast<double>(bytes) -
+                                        static_cast<double>(all.size()));
+    const double possible = std::min((kLongestVisitSeconds - spent) / each,
+                                     static_cast<double>(kMostMessages) - static_cast<double>(all.size()));
+    // Not many at once on the word of few.
+    times = static_cast<int>(std::min({missing, possible, 2.0 * static_cast<double>(all.size())}));
+    const size_t least = each < kVeryLongSeconds ? 4 : 3;
+    if (times <= 0 && all.size() < least) times = static_cast<int>(least - all.size());
+  }
+  seconds.insert(seconds.end(), all.begin() + static_cast<ptrdiff_t>(all.size() / 2), all.end());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<LinkPoint>> MeasureBySize(MeasureSize measure) {
@@ -44,21 +64,16 @@ absl::StatusOr<std::vector<LinkPoint>> MeasureBySize(MeasureSize measure) {
     std::vector<double> seconds;
   };
   std::vector<Size> sizes;
-  const auto visit = [&](Size& size) -> absl::Status {
-    ASSIGN_OR_RETURN(const std::vector<double> more, measure(size.bytes, ProbeRepetitions(size.whole_seconds)));
-    size.seconds.insert(size.seconds.end(), more.begin(), more.end());
-    return absl::OkStatus();
-  };
   for (const size_t bytes : kSizes) {
-    ASSIGN_OR_RETURN(const std::vector<double> first, measure(bytes, 1));
-    sizes.push_back({bytes, 2 * first[0], {}});
-    RETURN_IF_ERROR(visit(sizes.back()));
-    sizes.back().whole_seconds = 2 * ProbeMedian(sizes.back().seconds);
-    if (!TryLargerSize(bytes, sizes.back().whole_seconds)) break;
+    Size& size = sizes.emplace_back();
+    size.bytes = bytes;
+    RETURN_IF_ERROR(VisitSize(measure, bytes, size.seconds));
+    size.whole_seconds = 2 * ProbeMedian(size.seconds);
+    if (!TryLargerSize(bytes, size.whole_seconds)) break;
   }
   for (int i = 1; i < kProbeVisits; ++i) {
     for (Size& size : sizes) {
-      if (!VisitOnce(size.whole_seconds)) RETURN_IF_ERROR(visit(size));
+      if (!VisitOnce(size.whole_seconds)) RETURN_IF_ERROR(VisitSize(measure, size.bytes, size.seconds));
     }
   }
   std::vector<LinkPoint> points;

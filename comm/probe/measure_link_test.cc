@@ -144,6 +144,37 @@ TEST_CASE("the probe of a fast link is short, that of a slow one takes seconds, 
   }
 }
 
+TEST_CASE("what a rate limit lets through at first, and slow first messages, are no part of the figure") {
+  for (const double bytes_per_second : {1.25e8, 2.5e7, 1.25e6}) {
+    CAPTURE(bytes_per_second);
+    constexpr double kBucketBytes = 128 << 10, kFastSeconds = 1e-5;
+    double tokens = kBucketBytes;
+    int calls = 0;
+    const auto points = MeasureBySize([&](size_t bytes, int times) -> absl::StatusOr<std::vector<double>> {
+      std::vector<double> seconds;
+      for (int i = 0; i < times; ++i) {
+        const double size = static_cast<double>(bytes);
+        double one = kFastSeconds;
+        if (tokens < size) one += (size - tokens) / bytes_per_second;
+        tokens = std::min(kBucketBytes, std::max(0.0, tokens - size) + one * bytes_per_second);
+        seconds.push_back(++calls % 40 == 1 && bytes < 4096 ? 50 * one : one);
+      }
+      tokens = kBucketBytes;  // a pause
+      return seconds;
+    });
+    REQUIRE(points.ok());
+    for (const LinkPoint& point : *points) {
+      CAPTURE(point.bytes);
+      // What the rate allows, or less where the limit never bites.
+      if (point.bytes < 512) CHECK(point.seconds == Approx(kFastSeconds).epsilon(0.01));
+      if (point.bytes >= 256 << 10) {
+        CHECK(point.seconds > 0.5 * point.bytes / bytes_per_second);
+        CHECK(point.seconds < 1.1 * point.bytes / bytes_per_second + kFastSeconds);
+      }
+    }
+  }
+}
+
 TEST_CASE("an error ends the measuring") {
   int calls = 0;
   const auto points = MeasureBySize([&](size_t, int) -> absl::StatusOr<std::vector<double>> {

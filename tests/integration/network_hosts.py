@@ -143,10 +143,10 @@ class NetworkHosts:
                 self._limit(end)
 
     def _limit(self, end):
-        """A bucket that holds 5 ms of the rate, and at least two of the 64 KiB packets that a virtual
+        """A bucket that holds 1 ms of the rate, and at least two of the 64 KiB packets that a virtual
         interface may pass in one piece, or these would be dropped; a queue of 50 ms, as much as TCP needs to
         fill the link."""
-        burst = max(self.megabits_per_second * 1e6 / 8 * 0.005, 2 * 65536)
+        burst = max(self.megabits_per_second * 1e6 / 8 * 0.001, 2 * 65536)
         done = subprocess.run(["tc", "-n", self._switches, "qdisc", "add", "dev", end, "root", "tbf", "rate",
                                "%dkbit" % round(self.megabits_per_second * 1000), "burst", "%d" % burst, "latency", "50ms"],
                               capture_output=True, text=True, timeout=30)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How well fitted link models predict transfers and all-reduces: over TCP and shared memory on this machine,
 and over a limited link between two hosts, which are network namespaces. `link_model_error_*` is the median
-relative error."""
+relative error of five rounds that each probe anew, `link_model_error_worst_round_*` that of the worst of them."""
 import argparse
 import os
 import subprocess
@@ -27,9 +27,10 @@ def over_a_limited_link(benchmark, megabits, name):
         return
     with network, tempfile.TemporaryDirectory(prefix="medley-link-") as directory:
         ends = []
+        cores = measure.cores()
         for rank, host in enumerate(network.hosts):
             command = [benchmark, "--rank", str(rank), "--directory", directory, "--name", name, "--links", "tcp",
-                       "--network_devices", host.device]
+                       "--network_devices", host.device, "--core", str(cores[rank % len(cores)])]
             ends.append(subprocess.Popen(host.command(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                          stderr=subprocess.PIPE, text=True))
         try:
