@@ -209,12 +209,7 @@ TEST_CASE("a thousand epochs leave no descriptor behind") {
   };
   for (int epoch = 0; epoch < 4; ++epoch) live(epoch);  // what UCX opens once
   const size_t before = OpenDescriptors();
-  const absl::Time end =
-      absl::Now() + absl::Seconds(20);  // a thousand where the machine has nothing else to do
-  int epochs = 0;
-  while (epochs < 1000 && absl::Now() < end) live(epochs++);
-  WARN(epochs << " epochs");
-  CHECK(epochs >= 20);
+  for (int epoch = 0; epoch < 1000; ++epoch) live(epoch);
   CHECK(OpenDescriptors() == before);
 }
 
