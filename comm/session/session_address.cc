@@ -1,39 +1,34 @@
 #include "comm/session/session_address.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/sealed_bytes.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
-// Little-endian, like every machine that this runs on.
-constexpr uint32_t kMagic = 0x53594C4D;  // "MLYS"
-constexpr uint32_t kVersion = 1;
+constexpr SealKind kKind{"session address", /*magic=*/0x53594C4D, /*version=*/1,  // "MLYS"
+                         kMaximumSessionAddressBytes};
+
 struct Header {
-  uint32_t magic, version;
   uint64_t epoch;
   uint32_t rank, host_bytes, endpoints, reserved;
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(Header) == 24);
 struct WireEndpoint {
   uint8_t ip[16];
   uint16_t port;
   uint8_t is_v6, reserved;
 };
 static_assert(sizeof(WireEndpoint) == 20);
-using Checksum = uint64_t;
-static_assert(sizeof(Header) + kMaximumHostBytes + kMaximumEndpoints * sizeof(WireEndpoint) +
-                  sizeof(Checksum) <=
+static_assert(16 + sizeof(Header) + kMaximumHostBytes + kMaximumEndpoints * sizeof(WireEndpoint) <=
               kMaximumSessionAddressBytes);
 
-absl::Status Refuse(const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat("session address: ", why));
-}
+absl::Status Refuse(const std::string& why) { return RefuseSealed(kKind, why); }
 
 absl::StatusOr<Endpoint> Read(const WireEndpoint& wire) {
   Endpoint endpoint;
@@ -53,45 +48,34 @@ absl::StatusOr<Endpoint> Read(const WireEndpoint& wire) {
 }  // namespace
 
 std::string EncodeSessionAddress(const SessionAddress& address) {
-  const Header header{kMagic,
-                      kVersion,
-                      address.epoch,
+  const Header header{address.epoch,
                       static_cast<uint32_t>(address.rank),
                       static_cast<uint32_t>(address.host.size()),
                       static_cast<uint32_t>(address.endpoints.size()),
                       /*reserved=*/0};
-  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  bytes.append(address.host);
+  std::string body(reinterpret_cast<const char*>(&header), sizeof(header));
+  body.append(address.host);
   for (const Endpoint& endpoint : address.endpoints) {
     WireEndpoint wire = {};
     std::copy(endpoint.ip.begin(), endpoint.ip.end(), wire.ip);
     wire.port = endpoint.port;
     wire.is_v6 = endpoint.is_v6;
-    bytes.append(reinterpret_cast<const char*>(&wire), sizeof(wire));
+    body.append(reinterpret_cast<const char*>(&wire), sizeof(wire));
   }
-  const Checksum sum = XXH64(bytes.data(), bytes.size(), /*seed=*/0);
-  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
-  return bytes;
+  return Seal(kKind, body);
 }
 
 absl::StatusOr<SessionAddress> DecodeSessionAddress(const std::string& bytes) {
-  if (bytes.size() > kMaximumSessionAddressBytes) {
-    return Refuse(absl::StrCat(bytes.size(), " bytes, more than ", kMaximumSessionAddressBytes));
-  }
-  if (bytes.size() < sizeof(Header) + sizeof(Checksum))
-    return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
+  ASSIGN_OR_RETURN(std::string_view body, Unseal(kKind, bytes));
   Header header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kMagic) return Refuse("does not begin as one");
-  if (header.version != kVersion)
-    return Refuse(absl::StrCat("version is ", header.version, ", not ", kVersion));
-  const uint64_t expected = sizeof(Header) + uint64_t{header.host_bytes} +
-                            uint64_t{header.endpoints} * sizeof(WireEndpoint) + sizeof(Checksum);
-  if (bytes.size() != expected) return Refuse(absl::StrCat(bytes.size(), " bytes, not ", expected));
-  Checksum sum;
-  std::memcpy(&sum, bytes.data() + bytes.size() - sizeof(sum), sizeof(sum));
-  if (sum != XXH64(bytes.data(), bytes.size() - sizeof(sum), /*seed=*/0))
-    return Refuse("the checksum differs");
+  if (body.size() < sizeof(header)) return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
+  std::memcpy(&header, body.data(), sizeof(header));
+  body.remove_prefix(sizeof(header));
+  const uint64_t expected =
+      uint64_t{header.host_bytes} + uint64_t{header.endpoints} * sizeof(WireEndpoint);
+  if (body.size() != expected) {
+    return Refuse(absl::StrCat(body.size(), " bytes after the header, not ", expected));
+  }
   if (header.rank >= kMaximumRanks) {
     return Refuse(absl::StrCat("rank is ", header.rank, ", not in [0, ", kMaximumRanks, ")"));
   }
@@ -107,13 +91,12 @@ absl::StatusOr<SessionAddress> DecodeSessionAddress(const std::string& bytes) {
   SessionAddress address;
   address.epoch = header.epoch;
   address.rank = static_cast<int>(header.rank);
-  address.host = bytes.substr(sizeof(Header), header.host_bytes);
+  address.host = std::string(body.substr(0, header.host_bytes));
+  body.remove_prefix(header.host_bytes);
   for (uint32_t i = 0; i < header.endpoints; ++i) {
     WireEndpoint wire;
-    std::memcpy(&wire, bytes.data() + sizeof(Header) + header.host_bytes + i * sizeof(wire), sizeof(wire));
-    absl::StatusOr<Endpoint> endpoint = Read(wire);
-    if (!endpoint.ok()) return endpoint.status();
-    address.endpoints.push_back(*endpoint);
+    std::memcpy(&wire, body.data() + i * sizeof(wire), sizeof(wire));
+    ASSIGN_OR_RETURN(address.endpoints.emplace_back(), Read(wire));
   }
   return address;
 }

@@ -1,37 +1,30 @@
 #include "comm/ucx/ucx_address.h"
 
-#include <xxhash.h>
-
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/sealed_bytes.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
-// Little-endian, like every machine that this runs on.
-constexpr uint32_t kMagic = 0x55594C4D;  // "MLYU"
-constexpr uint32_t kVersion = 2;
+constexpr SealKind kKind{"UCX address", /*magic=*/0x55594C4D, /*version=*/2, kMaximumAddressBytes};  // "MLYU"
+
 struct Header {
-  uint32_t magic, version;
   uint64_t epoch;
   uint64_t process_started_ticks;
   uint32_t process, rank, host_bytes, any_bytes, network_bytes, zero;
 };
-static_assert(sizeof(Header) == 48);
-using Checksum = uint64_t;
+static_assert(sizeof(Header) == 40);
 
-absl::Status Refuse(const std::string& why) {
-  return absl::InvalidArgumentError(absl::StrCat("UCX address: ", why));
-}
+absl::Status Refuse(const std::string& why) { return RefuseSealed(kKind, why); }
 
 }  // namespace
 
 std::string EncodeAddress(const UcxAddress& address) {
-  const Header header{kMagic,
-                      kVersion,
-                      address.epoch,
+  const Header header{address.epoch,
                       address.process.started_ticks,
                       static_cast<uint32_t>(address.process.id),
                       static_cast<uint32_t>(address.rank),
@@ -39,32 +32,21 @@ std::string EncodeAddress(const UcxAddress& address) {
                       static_cast<uint32_t>(address.any.size()),
                       static_cast<uint32_t>(address.network.size()),
                       0};
-  std::string bytes(sizeof(Header), '\0');
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  bytes.append(address.host).append(address.any).append(address.network);
-  const Checksum sum = XXH64(bytes.data(), bytes.size(), /*seed=*/0);
-  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
-  return bytes;
+  std::string body(reinterpret_cast<const char*>(&header), sizeof(header));
+  body.append(address.host).append(address.any).append(address.network);
+  return Seal(kKind, body);
 }
 
 absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
-  if (bytes.size() > kMaximumAddressBytes) {
-    return Refuse(absl::StrCat(bytes.size(), " bytes, more than ", kMaximumAddressBytes));
-  }
-  if (bytes.size() < sizeof(Header) + sizeof(Checksum))
-    return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
+  ASSIGN_OR_RETURN(std::string_view body, Unseal(kKind, bytes));
   Header header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  if (header.magic != kMagic) return Refuse("does not begin as one");
-  if (header.version != kVersion)
-    return Refuse(absl::StrCat("version is ", header.version, ", not ", kVersion));
-  const uint64_t expected = sizeof(Header) + uint64_t{header.host_bytes} + header.any_bytes +
-                            header.network_bytes + sizeof(Checksum);
-  if (bytes.size() != expected) return Refuse(absl::StrCat(bytes.size(), " bytes, not ", expected));
-  Checksum sum;
-  std::memcpy(&sum, bytes.data() + bytes.size() - sizeof(sum), sizeof(sum));
-  if (sum != XXH64(bytes.data(), bytes.size() - sizeof(sum), /*seed=*/0))
-    return Refuse("the checksum differs");
+  if (body.size() < sizeof(header)) return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
+  std::memcpy(&header, body.data(), sizeof(header));
+  body.remove_prefix(sizeof(header));
+  const uint64_t expected = uint64_t{header.host_bytes} + header.any_bytes + header.network_bytes;
+  if (body.size() != expected) {
+    return Refuse(absl::StrCat(body.size(), " bytes after the header, not ", expected));
+  }
   if (header.rank >= kMaximumRanks) {
     return Refuse(absl::StrCat("rank is ", header.rank, ", not in [0, ", kMaximumRanks, ")"));
   }
@@ -75,10 +57,10 @@ absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
   address.epoch = header.epoch;
   address.rank = static_cast<int>(header.rank);
   address.process = {static_cast<int32_t>(header.process), header.process_started_ticks};
-  size_t at = sizeof(Header);
   const auto take = [&](size_t length) {
-    at += length;
-    return bytes.substr(at - length, length);
+    const std::string taken(body.substr(0, length));
+    body.remove_prefix(length);
+    return taken;
   };
   address.host = take(header.host_bytes);
   address.any = take(header.any_bytes);

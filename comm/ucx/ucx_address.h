@@ -17,7 +17,7 @@ struct UcxAddress {
   std::string network;  // packed UCX address of its network devices alone; may be empty
 };
 
-// As bytes for the wire: a version, lengths, the fields and a checksum of all of it.
+// As bytes for the wire, sealed (sealed_bytes.h): lengths and the fields.
 std::string EncodeAddress(const UcxAddress& address);
 
 // The inverse. UCX reads packed addresses on trust, so nothing that was cut, altered or made up by mistake
