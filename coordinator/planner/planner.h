@@ -13,8 +13,8 @@ namespace medley {
 struct SearchLimits {
   // Plans simulated at most; the best found so far is returned when they are used up.
   int64_t max_simulations = 200'000;
-  // Instructions simulated at most: what simulations cost. Cheaper evaluations count in proportion.
-  int64_t max_simulated_instructions = 25'000'000;
+  // Instructions simulated at most: what simulations cost. All else that takes time counts in proportion.
+  int64_t max_simulated_instructions = 30'000'000;
   // Ways to form routes of devices that are looked at at most. 8 devices that are all unlike have about 840,000; beyond the
   // limit the fastest devices in obvious forms (and what is near them) are what is compared.
   int64_t max_device_lists = 1'000'000;

@@ -75,7 +75,8 @@ void Measure(const std::string& name, const PlanningProblem& problem) {
 int main(int count, char** arguments) {
   const std::string wanted = count > 1 ? arguments[1] : "";
   for (const auto& [devices, kinds, layers] :
-       {std::tuple(3, 3, 12), std::tuple(6, 3, 12), std::tuple(8, 3, 24), std::tuple(8, 8, 24), std::tuple(16, 4, 24)}) {
+       {std::tuple(3, 3, 12), std::tuple(6, 3, 12), std::tuple(8, 3, 24), std::tuple(8, 8, 24), std::tuple(12, 2, 12),
+        std::tuple(16, 4, 24)}) {
     const std::string name = absl::StrCat("devices_", devices, "_kinds_", kinds, "_layers_", layers);
     if (name.rfind(wanted, 0) == 0) medley::Measure(name, medley::Cluster(devices, kinds, layers));
   }

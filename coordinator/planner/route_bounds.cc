@@ -49,6 +49,7 @@ const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, bool
 
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip,
                                              bool first) const {
+  ++looked_at_;
   const std::vector<int>& classes = lists_[list].classes;
   const int device_class = classes.front();
   const DeviceCost& cost = tables_.Cost(device_class);

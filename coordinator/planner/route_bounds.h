@@ -38,6 +38,9 @@ class RouteBounds {
   // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
   std::vector<Split> Splits(const Work& work, double below, size_t limit);
 
+  // Stages looked at so far, in all: what bounding cost.
+  int64_t looked_at() const { return looked_at_; }
+
  private:
   struct List {
     std::vector<int> classes;
@@ -63,6 +66,7 @@ class RouteBounds {
   double BoundOf(const Work& work, const std::vector<int>& ends) const;
 
   SearchTables& tables_;
+  mutable int64_t looked_at_ = 0;
   std::vector<List> lists_ = {{}};  // 0: the empty list
   std::unordered_map<int64_t, std::vector<Rest>> rests_;
   std::unordered_map<int64_t, std::vector<double>> bounds_;

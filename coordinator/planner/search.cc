@@ -22,8 +22,11 @@ constexpr size_t kMostCounts = 50'000;
 constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
-constexpr int64_t kEvaluationInstructions = 10;
-// Simulated instructions that choosing a reduction is worth, for each member.
+// What cheaper evaluations count as, in simulated instructions: of a set of lists, of a distribution of micro-batches, of a
+// split, of an order of the routes; and how many stages that bounds look at count as one.
+constexpr int64_t kListsInstructions = 3, kCountsInstructions = 5, kSplitInstructions = 10, kNumberingInstructions = 40;
+constexpr int64_t kStagesAnInstruction = 40;
+// Of choosing a reduction, for each member.
 constexpr int64_t kChoiceInstructions = 50;
 
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
@@ -219,6 +222,7 @@ std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
 
 // With each micro-batch size and schedule, if it may be better than the best plan.
 void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found) {
+  evaluated_ += kListsInstructions;
   Arrangement arrangement = Arrange(lists);
   const bool pipelines = arrangement.units > static_cast<int>(lists.size());
   const std::vector<Schedule>& schedules = problem_.constraints.schedules;
@@ -361,7 +365,9 @@ struct Search::Choosing {
 
 bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulations) {
   arrangement_limit_ = best_.simulated_plans + simulations;
+  if (OutOfBudget()) return false;
   const std::vector<std::vector<int>> all = CountsBelow(arrangement, Below(arrangement.units));
+  evaluated_ += kCountsInstructions * static_cast<int64_t>(all.size());
   bool complete = all.size() < kMostCounts;
   for (const std::vector<int>& counts : all) {
     if (!SearchCounts(arrangement, counts)) complete = false;
@@ -435,7 +441,7 @@ void Search::ChooseSplits(Choosing& choosing, size_t next) {
       break;
     }
     choosing.choice[r].ends = split.ends;
-    evaluated_ += kEvaluationInstructions;
+    evaluated_ += kSplitInstructions;
     // Routes without a processor in common do not feel each other before the reductions.
     if (!arrangement.shares_processor && arrangement.lists.size() > 1) AddLastBackwards(choosing, r);
     if (choosing.reduced_seconds + arrangement.scalars_seconds + choosing.update_seconds <
@@ -494,7 +500,7 @@ void Search::TryNumberings(Choosing& choosing) {
 void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
   const Arrangement& arrangement = choosing.arrangement;
   const std::vector<RouteChoice>& choice = choosing.choice;
-  evaluated_ += kEvaluationInstructions;
+  evaluated_ += kNumberingInstructions;
   if (!arrangement.shares_processor && choice.size() > 1) {
     std::vector<UnitEnd> units;
     for (const int r : order) {
@@ -562,10 +568,19 @@ double Search::Below(int units) const {
   return best_.step_seconds * (fewer_units ? 1 + kRounding : 1 - kRounding);
 }
 
+int64_t Search::SpentInstructions() const {
+  return simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() +
+         bounds_.looked_at() / kStagesAnInstruction;
+}
+
+// What is not enumerated is not searched, so the search keeps a part of what may be spent.
+bool Search::EnoughLists() const {
+  return device_lists_ >= limits_.max_device_lists || SpentInstructions() >= limits_.max_simulated_instructions * 3 / 4;
+}
+
 bool Search::OutOfBudget() const {
   return best_.simulated_plans >= limits_.max_simulations || best_.simulated_plans >= arrangement_limit_ ||
-         simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() >=
-             limits_.max_simulated_instructions;
+         SpentInstructions() >= limits_.max_simulated_instructions;
 }
 
 }  // namespace medley

@@ -86,7 +86,8 @@ class Search {
   // A plan with so many units must be predicted below this to be taken.
   double Below(int units) const;
   bool OutOfBudget() const;
-  bool EnoughLists() const { return device_lists_ >= limits_.max_device_lists; }
+  bool EnoughLists() const;
+  int64_t SpentInstructions() const;
   double LayersSharedPerfectlySeconds() const;
 
   const PlanningProblem& problem_;

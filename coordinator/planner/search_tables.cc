@@ -47,10 +47,12 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     : problem_(problem),
       reductions_(reductions),
       reduction_floor_(problem),
-      blocks_(problem.shape.model.blocks()) {
+      blocks_(problem.shape.model.blocks()),
+      segments_(SegmentCount(problem.shape.model)) {
   const ModelConfig& config = problem.shape.model;
   FindClasses();
   TabulateMessages();
+  TabulateSegments();
   tied_ = SegmentElements(config, kTiedSegment);
   untied_before_.push_back(0);
   for (int block = 0; block < blocks_; ++block) {
@@ -111,6 +113,22 @@ bool SearchTables::Interchangeable(int a, int b) const {
     if (devices[d].processor == devices[a].processor || devices[d].processor == devices[b].processor) return false;
   }
   return true;
+}
+
+void SearchTables::TabulateSegments() {
+  const ModelConfig& config = problem_.shape.model;
+  buckets_.resize((segments_ + 1) * (segments_ + 1));
+  for (int first = 0; first < segments_; ++first) {
+    for (int end = first + 1; end <= segments_; ++end) {
+      for (const auto& [first_segment, end_segment] : CutIntoBuckets(config, first, end)) {
+        Bucket& bucket = buckets_[first * (segments_ + 1) + end].emplace_back(Bucket{first_segment});
+        for (int s = first_segment; s < end_segment; ++s) bucket.parameters += SegmentElements(config, s);
+      }
+    }
+  }
+  for (int segment = segments_ - 1; segment >= 0; --segment) {
+    if (SegmentElements(config, segment) > 0) filled_segments_.push_back(segment);
+  }
 }
 
 void SearchTables::FindClasses() {

@@ -44,6 +44,17 @@ class SearchTables {
   // As gradients travel.
   double WireBytes(int64_t parameters) const { return problem_.wire_bytes_per_element * static_cast<double>(parameters); }
 
+  // The slices that CutIntoBuckets makes of segments [first_segment, end_segment), in their order.
+  struct Bucket {
+    int first_segment = 0;
+    int64_t parameters = 0;
+  };
+  const std::vector<Bucket>& Buckets(int first_segment, int end_segment) const {
+    return buckets_[first_segment * (segments_ + 1) + end_segment];
+  }
+  // Those with parameters, from the last to the first.
+  const std::vector<int>& FilledSegments() const { return filled_segments_; }
+
   // A stage by what its buffers depend on.
   struct Stage {
     int size = 0;
@@ -61,14 +72,17 @@ class SearchTables {
  private:
   void FindClasses();
   void TabulateMessages();
+  void TabulateSegments();
   std::vector<double> ReducedAfter(int device_class, int size) const;
   bool Interchangeable(int a, int b) const;
 
   const PlanningProblem& problem_;
   Reductions& reductions_;
   const ReductionFloor reduction_floor_;
-  const int blocks_;
+  const int blocks_, segments_;
   int64_t tied_ = 0;
+  std::vector<std::vector<Bucket>> buckets_;  // [first segment * (segments_ + 1) + end segment]
+  std::vector<int> filled_segments_;
   std::vector<std::vector<int>> classes_;
   std::vector<int64_t> untied_before_;
   // [device class][size][blocks before]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/model/parameters.h"
 #include "runtime/program/program.h"
@@ -12,16 +13,18 @@ namespace {
 // There are many sets of more devices, and to choose how one sums takes long.
 constexpr size_t kMostExact = 8;
 
-std::vector<int> HoldersOfBlock(const std::vector<UnitEnd>& units, int block) {
-  std::vector<int> holders;
+using Holders = absl::InlinedVector<int, 16>;
+
+Holders HoldersOfBlock(const std::vector<UnitEnd>& units, int block) {
+  Holders holders;
   for (int u = 0; u < static_cast<int>(units.size()); ++u) {
     if (units[u].blocks.contains(block)) holders.push_back(u);
   }
   return holders;
 }
 
-std::vector<int> HoldersOfTied(const std::vector<UnitEnd>& units, int blocks) {
-  std::vector<int> holders;
+Holders HoldersOfTied(const std::vector<UnitEnd>& units, int blocks) {
+  Holders holders;
   for (int u = 0; u < static_cast<int>(units.size()); ++u) {
     if (units[u].blocks.first == 0 || units[u].blocks.end == blocks) holders.push_back(u);
   }
@@ -43,15 +46,13 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
     return unit.last_backward_seconds -
            tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
   };
-  const auto reduce = [&](const std::vector<int>& holders, int first_segment, int end_segment) {
+  const auto reduce = [&](const Holders& holders, int first_segment, int end_segment) {
     if (holders.empty()) return;
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
     std::vector<int> group_devices;
     for (const int u : holders) group_devices.push_back(units[u].device);
     const int group = holders.size() < 2 ? -1 : tables.reductions().GroupOf(group_devices);
-    for (const auto& [first, end] : CutIntoBuckets(config, first_segment, end_segment)) {
-      int64_t parameters = 0;
-      for (int segment = first; segment < end; ++segment) parameters += SegmentElements(config, segment);
+    for (const auto& [first, parameters] : tables.Buckets(first_segment, end_segment)) {
       norm_seconds[holders.front()] += static_cast<double>(parameters) * owner.norm_seconds_per_parameter;
       if (holders.size() < 2) continue;
       double start = 0;
@@ -63,11 +64,10 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
     }
   };
   // From the last segment to the first; segments with the same holders are one run.
-  std::vector<int> holders;
+  Holders holders;
   int end_segment = 0, first_segment = 0;
-  for (int segment = SegmentCount(config) - 1; segment >= 0; --segment) {
-    if (SegmentElements(config, segment) == 0) continue;
-    std::vector<int> next =
+  for (const int segment : tables.FilledSegments()) {
+    Holders next =
         segment == kTiedSegment ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, segment - 1);
     if (next != holders) {
       reduce(holders, first_segment, end_segment);
