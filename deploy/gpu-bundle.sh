@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Collects Medley's programs, the conformance test of the GPU and the step benchmark, stripped, with the shared libraries they
-# need, into one folder that runs on a machine without our packages: copy it there and call bundle/bin/medley, or
+# Collects Medley's programs, the conformance test of the GPU and the step and staging benchmarks, stripped, with the shared
+# libraries they need, into one folder that runs on a machine without our packages: copy it there and call bundle/bin/medley, or
 # bundle/run-gpu-checks for everything that wants a GPU. CUDA's own libraries and the driver are not copied; they belong to
 # that machine.
 #   deploy/gpu-bundle.sh [FOLDER]      default: .medley/bundle; beside it FOLDER.tar.gz
@@ -10,11 +10,13 @@ bundle=${1:-$root/.medley/bundle}
 mkdir -p "$bundle"
 bundle=$(cd "$bundle" && pwd)
 cd "$root"
-bazel build --noshow_progress //:medley //tests/conformance:ops_conformance_test_cuda //tests/perf:step_benchmark //comm/staging:staging_benchmark
 programs=(
   coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
-  tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark
+  tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark comm/staging/staging_benchmark
 )
+targets=()
+for program in "${programs[@]}"; do targets+=("//${program%/*}:${program##*/}"); done
+bazel build --noshow_progress "${targets[@]}"
 rm -rf "$bundle"
 mkdir -p "$bundle/bin" "$bundle/lib/ucx" "$bundle/libexec"
 for program in "${programs[@]}"; do
@@ -59,8 +61,9 @@ install -m 644 tests/perf/torch_gpu_step.py "$bundle/"
 
 cat > "$bundle/run-gpu-checks" <<'CHECKS'
 #!/usr/bin/env bash
-# Whether the kernels are right on this machine's GPU, then how fast a step is against PyTorch.
-#   run-gpu-checks [conformance | benchmark]      default: both
+# Whether the kernels are right on this machine's GPU, then how fast a step is against PyTorch, and how fast its memory is
+# reached from another process beside what its copy engine gives.
+#   run-gpu-checks [conformance | benchmark | staging]      default: all
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 for folder in $(python3 -c 'import site; print(*site.getsitepackages())' 2>/dev/null); do
@@ -71,6 +74,9 @@ done
 status=0
 [ "${1:-conformance}" != conformance ] || "$here/bin/ops_conformance_test_cuda" || status=1
 [ "${1:-benchmark}" != benchmark ] || "$here/gpu.sh" "$here/bin/step_benchmark" || status=1
+if [ "${1:-staging}" = staging ]; then
+  for link in shared_memory tcp; do "$here/bin/staging_benchmark" --device cuda --link "$link" || status=1; done
+fi
 exit $status
 CHECKS
 chmod 755 "$bundle/run-gpu-checks"
