@@ -12,6 +12,7 @@
 #include "comm/collective/members.h"
 #include "comm/collective/message_stream.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/collective/chunk_size.h"
 
 namespace medley {
 namespace {
@@ -119,7 +120,12 @@ absl::Status RunCollective(Transport& transport, const CollectiveSchedule& sched
   }
   const std::vector<CollectiveStep>& steps = schedule.steps[place];
   if (steps.empty()) return absl::OkStatus();
-  StepProgress progress(steps);
+  std::vector<int> chunks_wanted;
+  for (const int rank : members) {
+    const bool memory = rank != transport.rank() && transport.SharesMemory(rank);
+    chunks_wanted.push_back(memory ? kChunksInMemory : kChunksAMessage);
+  }
+  StepProgress progress(steps, chunks_wanted);
   const StreamContext context{transport, steps, progress, channel, wire, values};
   return CollectiveRun(context, members, deadline).Run();
 }

@@ -8,10 +8,11 @@
 
 namespace medley {
 
-StepProgress::StepProgress(absl::Span<const CollectiveStep> steps) {
+StepProgress::StepProgress(absl::Span<const CollectiveStep> steps, absl::Span<const int> chunks_wanted) {
   std::vector<std::vector<int>> dependencies = StepDependencies(steps);
   for (size_t i = 0; i < steps.size(); ++i) {
-    steps_.push_back({steps[i].range, ChunksOf(steps[i].range.size()), 0, std::move(dependencies[i])});
+    const int64_t chunks = ChunksOf(steps[i].range.size(), chunks_wanted[steps[i].peer]);
+    steps_.push_back({steps[i].range, chunks, 0, std::move(dependencies[i])});
   }
 }
 

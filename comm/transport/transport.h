@@ -106,7 +106,7 @@ class Transport {
   virtual bool Reaches(MemoryType memory) const { return memory == MemoryType::kHost; }
 
   // Whether messages from `peer`, another rank, are copied out of its memory by this process, as it looks for
-  // them: then receives posted ahead gain nothing.
+  // them: then receives posted ahead gain nothing. The same at both ends.
   virtual bool SharesMemory(int peer) const { return false; }
 
   // Pins `bytes` for transfers. Worth its cost for memory that is used many times. Null inside: there is
