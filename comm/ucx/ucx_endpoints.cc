@@ -68,7 +68,13 @@ void UcxEndpoints::FindPaths() {
 
 void UcxEndpoints::OnPeerError(void* argument, ucp_ep_h, ucs_status_t status) {
   Peer& peer = *static_cast<Peer*>(argument);
-  peer.all->CountAsGone(peer, ucs_status_string(status));  // the endpoint is closed later: not in a callback
+  std::string why = ucs_status_string(status);
+  {
+    MutexLock lock(peer.all->expected_mutex_);
+    const auto expected = peer.all->expected_.find(peer.rank);
+    if (expected != peer.all->expected_.end()) why = expected->second;
+  }
+  peer.all->CountAsGone(peer, why);  // the endpoint is closed later: not in a callback
 }
 
 void UcxEndpoints::CountAsGone(Peer& peer, const std::string& why) {
@@ -76,6 +82,11 @@ void UcxEndpoints::CountAsGone(Peer& peer, const std::string& why) {
   peer.gone = absl::UnavailableError(absl::StrCat("rank ", peer.rank, " is gone: ", why));
   lost_(peer.rank);
   changed_.NotifyAll();
+}
+
+void UcxEndpoints::Expect(int rank, const std::string& why) {
+  MutexLock lock(expected_mutex_);
+  expected_.try_emplace(rank, why);
 }
 
 void UcxEndpoints::Lose(int rank, const std::string& why) {

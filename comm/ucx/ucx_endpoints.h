@@ -2,6 +2,7 @@
 #include <ucp/api/ucp.h>
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ class UcxEndpoints {
   // Unavailable: a peer is gone. Others: as UCX says of the last flush.
   absl::Status FlushError() const;
 
+  // Should UCX find the peer gone before Lose is called, this is why, and not what UCX says of its connection. The first
+  // reason stays. Needs no mutex held, and waits for nobody's calls of UCX.
+  void Expect(int rank, const std::string& why);
   // The peer counts as gone; the first reason stays. A network connection is cut: what UCX holds for it comes
   // back by callbacks. Over shared memory UCX 1.13 has no such thing.
   void Lose(int rank, const std::string& why);
@@ -73,6 +77,8 @@ class UcxEndpoints {
   ConditionVariable& changed_;
   std::function<void(int rank)> lost_;
   std::vector<Peer> peers_;  // by rank
+  Mutex expected_mutex_;     // taken last
+  std::map<int, std::string> expected_ ABSL_GUARDED_BY(expected_mutex_);
 };
 
 }  // namespace medley

@@ -40,6 +40,8 @@ class UcxState {
 
   void Abort(const std::string& reason);
   void MarkGone(int rank, const std::string& why);
+  // Without the engine's mutex.
+  void Expect(int rank, const std::string& why) { endpoints_->Expect(rank, why); }
   absl::Status Close(absl::Time deadline);
 
   bool Reaches(MemoryType memory) const;

@@ -122,6 +122,8 @@ void UcxTransport::MarkGone(int peer, const std::string& why) {
 
 bool UcxTransport::Reaches(MemoryType memory) const { return state_->Reaches(memory); }
 
+void UcxTransport::Expect(int peer, const std::string& why) { state_->Expect(peer, why); }
+
 bool UcxTransport::SharesMemory(int peer) const { return state_->SharesMemory(peer); }
 
 absl::StatusOr<std::unique_ptr<Registration>> UcxTransport::Register(absl::Span<std::byte> bytes,

@@ -73,6 +73,9 @@ class UcxTransport final : public Transport {
                                                     MemoryType memory = MemoryType::kHost) override;
   void Abort(const std::string& reason) override;
   void MarkGone(int peer, const std::string& why) override;
+  // MarkGone is about to follow: should UCX find the peer gone before, `why` is the reason all the same. Never blocks for
+  // what others do with the transport. `peer` must be another rank.
+  void Expect(int peer, const std::string& why);
   // What the UCX at hand says it supports: beyond host memory only where it was built with CUDA or ROCm.
   bool Reaches(MemoryType memory) const override;
   bool SharesMemory(int peer) const override;
