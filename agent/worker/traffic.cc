@@ -3,6 +3,7 @@
 #include "comm/transport/message_tag.h"
 
 namespace medley {
+
 void AddTraffic(const Transport& transport, v1::MeasuredStep& measured) {
   for (const PeerTraffic& traffic : transport.Traffic()) {
     v1::PeerTraffic& added = *measured.add_traffic();

@@ -31,7 +31,8 @@ MessageStream::MessageStream(const StreamContext& context, int rank, std::vector
     scratch |= NeedsScratch(context_.steps[step]);
   }
   flights_.resize(std::min<int64_t>(chunks, sends_ ? kSendsAhead : kReceivesAhead));
-  const size_t first = sends_ ? kSendsAhead : context_.transport.SharesMemory(rank_) ? 1 : kFirstReceivesAhead;
+  const bool shares_memory = context_.shares_memory[context_.steps[steps_[0]].peer];
+  const size_t first = sends_ ? kSendsAhead : shares_memory ? 1 : kFirstReceivesAhead;
   most_flying_ = std::min(flights_.size(), first);
   if (!scratch) return;
   slot_bytes_ = (longest * WireBytes(context_.wire) + 63) / 64 * 64;

@@ -20,6 +20,7 @@ struct StreamContext {
   uint16_t channel = 0;
   WireType wire = WireType::kF32;
   absl::Span<float> values;
+  const std::vector<bool>& shares_memory;  // by place: Transport::SharesMemory
 };
 
 // The messages between this member and another, one way, in their order: some chunks of them are under way,

@@ -12,7 +12,6 @@
 #include "comm/collective/members.h"
 #include "comm/collective/message_stream.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/collective/chunk_size.h"
 
 namespace medley {
 namespace {
@@ -120,13 +119,12 @@ absl::Status RunCollective(Transport& transport, const CollectiveSchedule& sched
   }
   const std::vector<CollectiveStep>& steps = schedule.steps[place];
   if (steps.empty()) return absl::OkStatus();
-  std::vector<int> chunks_wanted;
+  std::vector<bool> shares_memory;
   for (const int rank : members) {
-    const bool memory = rank != transport.rank() && transport.SharesMemory(rank);
-    chunks_wanted.push_back(memory ? kChunksInMemory : kChunksAMessage);
+    shares_memory.push_back(rank != transport.rank() && transport.SharesMemory(rank));
   }
-  StepProgress progress(steps, chunks_wanted);
-  const StreamContext context{transport, steps, progress, channel, wire, values};
+  StepProgress progress(steps, shares_memory);
+  const StreamContext context{transport, steps, progress, channel, wire, values, shares_memory};
   return CollectiveRun(context, members, deadline).Run();
 }
 

@@ -8,11 +8,11 @@
 
 namespace medley {
 
-StepProgress::StepProgress(absl::Span<const CollectiveStep> steps, absl::Span<const int> chunks_wanted) {
+StepProgress::StepProgress(absl::Span<const CollectiveStep> steps, const std::vector<bool>& shares_memory) {
   std::vector<std::vector<int>> dependencies = StepDependencies(steps);
   for (size_t i = 0; i < steps.size(); ++i) {
-    const int64_t chunks = ChunksOf(steps[i].range.size(), chunks_wanted[steps[i].peer]);
-    steps_.push_back({steps[i].range, chunks, 0, std::move(dependencies[i])});
+    const int wanted = shares_memory[steps[i].peer] ? kChunksInMemory : kChunksAMessage;
+    steps_.push_back({steps[i].range, ChunksOf(steps[i].range.size(), wanted), 0, std::move(dependencies[i])});
   }
 }
 

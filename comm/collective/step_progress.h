@@ -9,8 +9,8 @@ namespace medley {
 // How far each step of one member is, in chunks, and what may therefore go on. Pure.
 class StepProgress {
  public:
-  // `chunks_wanted`: of a message, as ChunksOf has it, by the place of the other member.
-  StepProgress(absl::Span<const CollectiveStep> steps, absl::Span<const int> chunks_wanted);
+  // `shares_memory`: by place, whether messages with that member are cut into kChunksInMemory.
+  StepProgress(absl::Span<const CollectiveStep> steps, const std::vector<bool>& shares_memory);
 
   int64_t Chunks(int step) const { return steps_[step].chunks; }
   ElementRange Chunk(int step, int64_t chunk) const;

@@ -11,7 +11,7 @@
 // filled anew before each; no barrier between them. Ends the process where a sum is wrong. Compile it with -O3
 // everywhere: ranks that share a core wait for each other's filling.
 [[gnu::noinline]] inline double MedianSeconds(size_t bytes, int iterations, int ranks,
-                            const std::function<void(std::vector<float>&)>& all_reduce) {
+                                              const std::function<void(std::vector<float>&)>& all_reduce) {
   std::vector<float> values(bytes / sizeof(float));
   std::vector<double> seconds;
   for (int i = -4; i < iterations; ++i) {

@@ -4,7 +4,8 @@
 // nothing.
 //
 // It does what `ucx_perftest -t tag_lat -s 8` and `-t tag_bw -s 4194304` do, one buffer a side included, so
-// that the two can be compared. That buffer is of the memory that devices of the host have, on huge pages. Arguments: the two cores; 0 and 1 without.
+// that the two can be compared. That buffer is of the memory that devices of the host have, on huge pages.
+// Arguments: the two cores; 0 and 1 without.
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -25,7 +25,7 @@ struct WireEndpoint {
   uint8_t is_v6, reserved;
 };
 static_assert(sizeof(WireEndpoint) == 20);
-static_assert(16 + sizeof(Header) + kMaximumHostBytes + kMaximumEndpoints * sizeof(WireEndpoint) <=
+static_assert(kSealBytes + sizeof(Header) + kMaximumHostBytes + kMaximumEndpoints * sizeof(WireEndpoint) <=
               kMaximumSessionAddressBytes);
 
 absl::Status Refuse(const std::string& why) { return RefuseSealed(kKind, why); }

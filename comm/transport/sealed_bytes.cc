@@ -14,12 +14,12 @@ struct Front {
   uint32_t magic, version;
 };
 
-absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+static_assert(sizeof(Front) + sizeof(Checksum) == kSealBytes);
 
 }  // namespace
 
-absl::Status RefuseSealed(const SealKind& kind, std::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(View(kind.name), ": ", View(why)));
+absl::Status RefuseSealed(const SealKind& kind, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat(kind.name, ": ", why));
 }
 
 std::string Seal(const SealKind& kind, std::string_view body) {
@@ -35,7 +35,7 @@ absl::StatusOr<std::string_view> Unseal(const SealKind& kind, std::string_view b
   if (bytes.size() > kind.most_bytes) {
     return RefuseSealed(kind, absl::StrCat(bytes.size(), " bytes, more than ", kind.most_bytes));
   }
-  if (bytes.size() < sizeof(Front) + sizeof(Checksum)) {
+  if (bytes.size() < kSealBytes) {
     return RefuseSealed(kind, absl::StrCat("cut to ", bytes.size(), " bytes"));
   }
   Front front;
@@ -49,7 +49,7 @@ absl::StatusOr<std::string_view> Unseal(const SealKind& kind, std::string_view b
   if (sum != XXH64(bytes.data(), bytes.size() - sizeof(sum), /*seed=*/0)) {
     return RefuseSealed(kind, "the checksum differs");
   }
-  return bytes.substr(sizeof(front), bytes.size() - sizeof(front) - sizeof(sum));
+  return bytes.substr(sizeof(front), bytes.size() - kSealBytes);
 }
 
 }  // namespace medley

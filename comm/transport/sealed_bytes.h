@@ -11,10 +11,12 @@ namespace medley {
 // Little-endian, like every machine that this runs on. The checksum finds what was cut or altered by mistake; it
 // is no signature.
 struct SealKind {
-  std::string_view name;  // in errors: "session address"
+  const char* name;  // in errors: "session address"
   uint32_t magic = 0, version = 0;
   size_t most_bytes = 0;  // of all of it
 };
+
+inline constexpr size_t kSealBytes = 16;  // that a seal adds to its body
 
 std::string Seal(const SealKind& kind, std::string_view body);
 
@@ -23,6 +25,6 @@ std::string Seal(const SealKind& kind, std::string_view body);
 absl::StatusOr<std::string_view> Unseal(const SealKind& kind, std::string_view bytes);
 
 // "session address: <why>", InvalidArgument; for what is wrong with a body.
-absl::Status RefuseSealed(const SealKind& kind, std::string_view why);
+absl::Status RefuseSealed(const SealKind& kind, const std::string& why);
 
 }  // namespace medley
