@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -53,11 +53,11 @@ absl::Status MessageChannel::Receive(google::protobuf::MessageLite& message, abs
   while (true) {
     const int64_t left_ms = deadline == absl::InfiniteFuture()
                                 ? 60'000
-                                : std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline - absl::Now()) + 1, 0, 60'000);
+                                : std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline - Now()) + 1, 0, 60'000);
     pollfd wait{.fd = descriptor_, .events = POLLIN, .revents = 0};
     const int ready = poll(&wait, 1, static_cast<int>(left_ms));
     if (ready > 0) break;
-    if (absl::Now() >= deadline) return absl::DeadlineExceededError("no message arrived");
+    if (Now() >= deadline) return absl::DeadlineExceededError("no message arrived");
   }
   unsigned char head[4];
   RETURN_IF_ERROR(ReadFully(reinterpret_cast<char*>(head), 4));

@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "proto/medley/v1/agent.pb.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -41,7 +41,7 @@ TEST_CASE("a receive ends at its deadline, and when the other end is gone") {
   Pair pair;
   MessageChannel right(pair.ends[1]);
   v1::WorkerEvent event;
-  CHECK(right.Receive(event, absl::Now() + absl::Milliseconds(20)).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(right.Receive(event, Now() + absl::Milliseconds(20)).code() == absl::StatusCode::kDeadlineExceeded);
   close(pair.ends[0]);
   CHECK(right.Receive(event, absl::InfiniteFuture()).code() == absl::StatusCode::kUnavailable);
   CHECK(right.Send(event).code() == absl::StatusCode::kUnavailable);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/model/model_shard.h"
 
@@ -51,10 +51,10 @@ class TimedShard {
   ModelShard& shard() { return *shard_; }
 
   absl::StatusOr<double> Seconds(const std::function<absl::Status()>& submit) {
-    const absl::Time start = absl::Now();
+    const absl::Time start = Now();
     RETURN_IF_ERROR(submit());
     RETURN_IF_ERROR(device_->queue->Wait(device_->queue->Record()));
-    return absl::ToDoubleSeconds(absl::Now() - start);
+    return absl::ToDoubleSeconds(Now() - start);
   }
 
   absl::StatusOr<MeasuredPass> TimeOnce() {

@@ -1,7 +1,7 @@
 #include "agent/rpc/agent_service.h"
 
-#include "absl/time/clock.h"
 #include "agent/rpc/prepare_check.h"
+#include "runtime/base/clock.h"
 #include "runtime/codec/validate.h"
 #include "runtime/rpc/grpc_status.h"
 
@@ -14,8 +14,8 @@ constexpr absl::Duration kDefaultTime = absl::Minutes(5);
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
 absl::Time DeadlineOf(const grpc::ServerContext& context) {
-  const absl::Time latest = absl::Now() + kDefaultTime;
-  const absl::Time asked = absl::FromChrono(context.deadline());
+  const absl::Time latest = Now() + kDefaultTime;
+  const absl::Time asked = FromSystemClock(context.deadline());
   return std::min(asked, latest);
 }
 

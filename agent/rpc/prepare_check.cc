@@ -18,8 +18,8 @@ absl::Status CheckPrepare(const v1::PrepareRequest& request) {
     return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
   }
   const bool has_peers = request.has_probe() || request.train().plan().units_size() > 1;
-  if (!has_peers || request.epoch_secret().size() >= kLeastSecretBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("epoch_secret: has ", request.epoch_secret().size(),
+  if (!has_peers || request.attempt_secret().size() >= kLeastSecretBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attempt_secret: has ", request.attempt_secret().size(),
                                                  " bytes; a task with peers needs at least ",
                                                  kLeastSecretBytes));
 }

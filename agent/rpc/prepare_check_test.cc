@@ -8,10 +8,10 @@ namespace {
 v1::PrepareRequest Probe(const std::string& secret) {
   v1::PrepareRequest request;
   request.set_task_id("probe/1/0");
-  request.set_epoch(1);
+  request.set_attempt(1);
   request.set_device("cpu0");
   request.mutable_probe();
-  request.set_epoch_secret(secret);
+  request.set_attempt_secret(secret);
   return request;
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("a task with peers needs a secret of 16 bytes, and its refusal does no
     CAPTURE(size);
     const absl::Status status = CheckPrepare(Probe(std::string(size, 'q')));
     CHECK(absl::IsInvalidArgument(status));
-    CHECK_THAT(std::string(status.message()), Catch::StartsWith("epoch_secret: has ") &&
+    CHECK_THAT(std::string(status.message()), Catch::StartsWith("attempt_secret: has ") &&
                                                   !Catch::Contains(size > 0 ? "qqqqq" : "no such text"));
   }
 }
@@ -55,7 +55,7 @@ TEST_CASE("one unit alone has no peers; two do") {
   CHECK(alone.ok());
   v1::PrepareRequest two = Training(2);
   CHECK(absl::IsInvalidArgument(CheckPrepare(two)));
-  two.set_epoch_secret(std::string(32, 's'));
+  two.set_attempt_secret(std::string(32, 's'));
   CHECK(CheckPrepare(two).ok());
 }
 

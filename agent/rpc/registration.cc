@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 #include "runtime/rpc/grpc_status.h"
 
 namespace medley {
@@ -26,7 +26,7 @@ uint64_t RandomIncarnation() {
 }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
-  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  context.set_deadline(ToSystemClock(Now() + timeout));
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ Registration::~Registration() {
 
 void Registration::Sleep(absl::Duration time) {
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, absl::Now() + time, [&] { return stopping_; });
+  changed_.WaitUntil(mutex_, Now() + time, [&] { return stopping_; });
 }
 
 void Registration::Loop() {
@@ -63,14 +63,14 @@ void Registration::Loop() {
     }
     if (!registered) {
       registered = Register();
-      renewed = absl::Now();
+      renewed = Now();
       Sleep(registered ? lease_ / 3 : kRetryEvery);
       continue;
     }
-    const absl::Time asked = absl::Now();
+    const absl::Time asked = Now();
     const Outcome outcome = Renew();
     if (outcome == Outcome::kRenewed) renewed = asked;
-    if (outcome == Outcome::kUnknown || absl::Now() - renewed > lease_) {
+    if (outcome == Outcome::kUnknown || Now() - renewed > lease_) {
       spdlog::warn("the lease of {} is lost; all its work is stopped", node_.name());
       on_lost_();
       registered = false;

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -25,7 +25,7 @@ KernelReports::Options NodeWith(const std::vector<std::string>& variants) {
   return options;
 }
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 TEST_CASE("each device is asked in a worker of its own, once") {
   KernelReports reports(NodeWith({"answer", "answer too"}));
@@ -59,7 +59,7 @@ TEST_CASE("why a device could not be asked stands in its place; the others answe
 
 TEST_CASE("a device that does not answer by the deadline says so") {
   KernelReports reports(NodeWith({"hang"}));
-  const v1::NodeKernels report = reports.Get(absl::Now() + absl::Milliseconds(50));
+  const v1::NodeKernels report = reports.Get(Now() + absl::Milliseconds(50));
   REQUIRE(report.devices_size() == 1);
   CHECK_THAT(report.devices(0).failure(), Catch::Contains("laptop/device to hang"));
 }

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -25,14 +25,14 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
   if (present != task_by_device_.end()) {
     replaced = present->second;
     if (replaced->id == request.task_id()) return Admission{.task = replaced, .is_repeat = true};
-    if (replaced->epoch > request.epoch()) {
-      return absl::FailedPreconditionError(absl::StrFormat("device %s runs epoch %d, which is newer than %d",
-                                                           device.name(), replaced->epoch, request.epoch()));
+    if (replaced->attempt > request.attempt()) {
+      return absl::FailedPreconditionError(absl::StrFormat("device %s runs attempt %d, which is newer than %d",
+                                                           device.name(), replaced->attempt, request.attempt()));
     }
   }
   auto task = std::make_shared<Task>();
   task->id = request.task_id();
-  task->epoch = request.epoch();
+  task->attempt = request.attempt();
   ASSIGN_OR_RETURN(task->worker, WorkerProcess::Start({.program = options_.worker_program,
                                                        .name = absl::StrCat(options_.node_name, "/", device.name())}));
   if (replaced != nullptr) replaced->worker->Kill();
@@ -96,7 +96,7 @@ absl::Status Supervisor::Run(const std::string& task_id, const std::vector<std::
   (void)task->worker->Send(command);
   absl::Status result = absl::CancelledError(absl::StrCat("task ", task_id, " was stopped"));
   while (keep_going()) {
-    const absl::StatusOr<v1::WorkerReply> reply = task->worker->Next(absl::Now() + kLookAroundEvery);
+    const absl::StatusOr<v1::WorkerReply> reply = task->worker->Next(Now() + kLookAroundEvery);
     if (absl::IsDeadlineExceeded(reply.status())) continue;
     if (!reply.ok()) {
       result = reply.status();

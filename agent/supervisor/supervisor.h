@@ -16,7 +16,7 @@
 
 namespace medley {
 
-// The tasks of a node's devices, each in a worker of its own: at most one a device, the newest epoch wins.
+// The tasks of a node's devices, each in a worker of its own: at most one a device, the newest attempt wins.
 // Thread-safe; Prepare and Run block.
 class Supervisor {
  public:
@@ -45,7 +45,7 @@ class Supervisor {
  private:
   struct Task {
     std::string id;
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     std::unique_ptr<WorkerProcess> worker;
     std::optional<absl::StatusOr<v1::PrepareResponse>> prepared;  // the answer, once there is one
     bool started = false;

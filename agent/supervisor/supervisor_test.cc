@@ -8,7 +8,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -28,16 +28,16 @@ Supervisor::Options TwoDevices() {
   return options;
 }
 
-v1::PrepareRequest Task(const std::string& id, uint64_t epoch = 1, const std::string& device = "cpu0") {
+v1::PrepareRequest Task(const std::string& id, uint64_t attempt = 1, const std::string& device = "cpu0") {
   v1::PrepareRequest request;
   request.set_task_id(id);
-  request.set_epoch(epoch);
+  request.set_attempt(attempt);
   request.set_device(device);
   request.mutable_probe();
   return request;
 }
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 struct Reported {
   absl::Status status;
@@ -112,7 +112,7 @@ TEST_CASE("a program that is not there is Unavailable and says so") {
 TEST_CASE("a worker that hangs while preparing is stopped at the deadline") {
   Supervisor supervisor(TwoDevices());
   const absl::Status status =
-      supervisor.Prepare(Task("hang in prepare/1"), absl::Now() + absl::Milliseconds(50)).status();
+      supervisor.Prepare(Task("hang in prepare/1"), Now() + absl::Milliseconds(50)).status();
   CHECK(absl::IsDeadlineExceeded(status));
   CHECK(absl::IsNotFound(RunTask(supervisor, "hang in prepare/1").status));
   CHECK(supervisor.Prepare(Task("train/2"), Soon()).ok());
@@ -131,7 +131,7 @@ TEST_CASE("a repeat of Prepare answers as the first did, before and after it is 
   CHECK(RunTask(supervisor, "train/1").status.ok());
 }
 
-TEST_CASE("a newer epoch takes the device from an older one, whose run ends; an older one is refused") {
+TEST_CASE("a newer attempt takes the device from an older one, whose run ends; an older one is refused") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("hang/1", 5), Soon()).ok());
   Reported older;

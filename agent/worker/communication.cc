@@ -20,7 +20,7 @@ std::string NearestDevices(const WorkerSite& site) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request, const WorkerSite& site,
                                                                int rank, int size) {
-  Communicator::Options options{.epoch = request.epoch(), .rank = rank, .size = size, .secret = request.epoch_secret(),
+  Communicator::Options options{.attempt = request.attempt(), .rank = rank, .size = size, .secret = request.attempt_secret(),
                                 .links = site.links, .network_devices = site.network_devices};
   if (site.links != UcxTransport::Links::kSharedMemory && size > 1) options.network_devices = NearestDevices(site);
   return Communicator::Create(options);

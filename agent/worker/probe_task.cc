@@ -9,6 +9,7 @@
 #include "comm/probe/link_prober.h"
 #include "comm/probe/measure_link.h"
 #include "comm/staging/measure_copies.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/codec/link_codec.h"
@@ -46,13 +47,13 @@ class ProbeWorkerTask final : public WorkerTask {
 
   absl::Status Run(const std::vector<std::string>& addresses,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
-    RETURN_IF_ERROR(communicator_->Connect(addresses, absl::Now() + kConnectTime));
+    RETURN_IF_ERROR(communicator_->Connect(addresses, Now() + kConnectTime));
     Transport& transport = communicator_->transport();
     ASSIGN_OR_RETURN(const LinkMeasurement link,
                      MeasureLink(transport, 1 - rank_, rank_ == 0 ? ProbeRole::kLeader : ProbeRole::kFollower,
-                                 absl::Now() + kMeasureTime));
+                                 Now() + kMeasureTime));
     ASSIGN_OR_RETURN(const std::string other_end,
-                     ExchangeText(transport, 1 - rank_, end_, absl::Now() + kMeasureTime));
+                     ExchangeText(transport, 1 - rank_, end_, Now() + kMeasureTime));
     ASSIGN_OR_RETURN(const MemoryLink memories, MeasureMemories(transport, link.cost.transfer));
     v1::WorkerEvent event;
     v1::LinkProfile& profile = *event.mutable_link();
@@ -67,7 +68,7 @@ class ProbeWorkerTask final : public WorkerTask {
                                         memories.explanation.empty() ? "" : ". ", memories.explanation)
                                .substr(0, kMostProvenance));
     report(event);
-    (void)communicator_->Close(absl::Now() + absl::Seconds(1));
+    (void)communicator_->Close(Now() + absl::Seconds(1));
     return absl::OkStatus();
   }
 
@@ -76,7 +77,7 @@ class ProbeWorkerTask final : public WorkerTask {
   absl::StatusOr<MemoryLink> MeasureMemories(Transport& transport, const LinkModel& between_hosts) {
     ASSIGN_OR_RETURN(const EndMemory own, MeasureMemory(*device_.queue, transport));
     ASSIGN_OR_RETURN(const std::string text,
-                     ExchangeText(transport, 1 - rank_, EncodeMemory(own), absl::Now() + kMeasureTime));
+                     ExchangeText(transport, 1 - rank_, EncodeMemory(own), Now() + kMeasureTime));
     ASSIGN_OR_RETURN(const EndMemory other, DecodeMemory(text));
     return rank_ == 0 ? LinkOf(own, other, between_hosts) : LinkOf(other, own, between_hosts);
   }

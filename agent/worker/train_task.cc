@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "agent/worker/communication.h"
 #include "agent/worker/task.h"
 #include "agent/worker/traffic.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/manifest.h"
@@ -93,9 +93,9 @@ class TrainTask final : public WorkerTask {
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
     const absl::Status status = TrainConnected(addresses, report);
     if (status.ok()) {
-      (void)communicator_->Close(absl::Now() + kCloseTime);  // all that matters was acknowledged by the last sum
+      (void)communicator_->Close(Now() + kCloseTime);  // all that matters was acknowledged by the last sum
     } else {
-      communicator_->GiveUp(std::string(status.message()), absl::Now() + kCloseTime);
+      communicator_->GiveUp(std::string(status.message()), Now() + kCloseTime);
     }
     return status;
   }
@@ -103,7 +103,7 @@ class TrainTask final : public WorkerTask {
  private:
   UnitExecutor::Options ExecutorOptions() {
     return {.spec = setup_.spec, .plan = setup_.plan, .unit = setup_.unit, .reductions = setup_.reductions,
-            .ask = [this](int unit) { return communicator_->Ask(unit, "activity", absl::Now() + kAnswerTime); },
+            .ask = [this](int unit) { return communicator_->Ask(unit, "activity", Now() + kAnswerTime); },
             .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); }};
   }
 
@@ -111,10 +111,10 @@ class TrainTask final : public WorkerTask {
                               const std::function<void(const v1::WorkerEvent&)>& report) {
     UnitExecutor executor(ExecutorOptions(), *shard_, communicator_->transport(), *windows_);
     communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
-      return activity->Describe(absl::Now());  // it outlives the executor
+      return activity->Describe(Now());  // it outlives the executor
     });
     RETURN_IF_ERROR(
-        Annotate(communicator_->Connect(addresses, absl::Now() + kConnectTime), "connecting to the other units"));
+        Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other units"));
     return Train(setup_.spec, setup_.done_steps, *shard_, executor,
                  OwnedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model), Reports(report));
   }

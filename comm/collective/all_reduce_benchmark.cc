@@ -22,6 +22,7 @@
 #include "comm/collective/run_collective.h"
 #include "comm/collective/time_all_reduce.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/collective/all_reduce_schedule.h"
 
@@ -103,7 +104,7 @@ void Pin(int rank) {
 
 absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const Settings& settings, int rank, Board& board) {
   UcxTransport::Options options;
-  options.epoch = 1;
+  options.attempt = 1;
   options.rank = rank;
   options.size = settings.ranks;
   options.links = settings.links;
@@ -118,7 +119,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> Connect(const Settings& settings, 
     while (board.places[peer].address_size == 0 && board.failed == 0) std::this_thread::yield();
     addresses.emplace_back(board.places[peer].address, board.places[peer].address_size);
   }
-  RETURN_IF_ERROR(transport->Connect(addresses, absl::Now() + absl::Seconds(20)));
+  RETURN_IF_ERROR(transport->Connect(addresses, Now() + absl::Seconds(20)));
   return transport;
 }
 
@@ -133,7 +134,7 @@ absl::Status Measure(const Settings& settings, int rank, Board& board) {
   const auto median = [&](int iterations) {
     return MedianSeconds(settings.bytes, iterations, settings.ranks, [&](std::vector<float>& values) {
       const absl::Status done = RunCollective(*transport, schedule, members, 0, absl::MakeSpan(values),
-                                              settings.wire, absl::Now() + absl::Seconds(60));
+                                              settings.wire, Now() + absl::Seconds(60));
       if (done.ok()) return;
       std::fprintf(stderr, "rank %d: %s\n", rank, done.ToString().c_str());
       board.failed = 1;
@@ -144,7 +145,7 @@ absl::Status Measure(const Settings& settings, int rank, Board& board) {
   if (rank == 0) board.iterations = std::clamp(static_cast<int>(settings.seconds / warm), 5, kMostIterations);
   while (board.iterations == 0 && board.failed == 0) std::this_thread::yield();
   board.places[rank].median_seconds = median(board.iterations);
-  return transport->Close(absl::Now() + absl::Seconds(20));
+  return transport->Close(Now() + absl::Seconds(20));
 }
 
 int Main(int count, char** arguments) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/conformance/test_cluster.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -33,7 +34,7 @@ TEST_CASE("AllReduceScalars adds in rank order, to the bit, for any subset of ra
     }
     const auto statuses = (*cluster)->OnEveryRank([&](Transport& transport) {
       return AllReduceScalars(transport, members, absl::MakeSpan(values[transport.rank()]),
-                              absl::Now() + absl::Seconds(20));
+                              Now() + absl::Seconds(20));
     });
     for (int rank = 0; rank < ranks; ++rank) {
       INFO(statuses[rank].ToString());

@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "comm/collective/run_collective.h"
+#include "runtime/base/clock.h"
 #include "runtime/collective/run_serially.h"
 
 namespace medley {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(60); }
+absl::Time Soon() { return Now() + absl::Seconds(60); }
 
 std::unique_ptr<TestCluster> OpenCluster(const TransportUnderTest& kind, int size) {
   auto cluster = kind.open(size);

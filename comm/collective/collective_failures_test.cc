@@ -7,6 +7,7 @@
 #include "comm/collective/ring_all_reduce.h"
 #include "comm/collective/run_collective.h"
 #include "comm/loopback/loopback_fabric.h"
+#include "runtime/base/clock.h"
 #include "runtime/collective/all_reduce_schedule.h"
 #include "runtime/collective/chunk_size.h"
 
@@ -76,7 +77,7 @@ TEST_CASE("at the deadline the peer, the step and the bytes are named") {
   for (const CollectiveAlgorithm algorithm : kAlgorithms) {
     std::vector<float> values(6, 1.0f);
     const std::vector<int> members = {0, 1, 2};
-    const CollectiveCall call{members, 0, WireType::kF32, absl::Now() + absl::Milliseconds(20)};
+    const CollectiveCall call{members, 0, WireType::kF32, Now() + absl::Milliseconds(20)};
     const absl::Status late = AllReduce(*transport, call, {algorithm, {}, 0}, absl::MakeSpan(values));
     CAPTURE(NameOf(algorithm), late.ToString());
     CHECK(absl::IsDeadlineExceeded(late));
@@ -95,7 +96,7 @@ TEST_CASE("a message that came in part is counted in the report") {
   const auto sent = other->Send(1, tag, {reinterpret_cast<const std::byte*>(chunk.data()), chunk.size() * 4});
   REQUIRE(sent.ok());
   const absl::Status late =
-      RingAllReduce(*transport, {0, 1}, 0, absl::MakeSpan(values), absl::Now() + absl::Milliseconds(20));
+      RingAllReduce(*transport, {0, 1}, 0, absl::MakeSpan(values), Now() + absl::Milliseconds(20));
   INFO(late.ToString());
   CHECK(absl::IsDeadlineExceeded(late));
   CHECK_THAT(std::string(late.message()),
@@ -112,7 +113,7 @@ TEST_CASE("a member that is gone fails all others by its name, also those that e
     CollectiveChoice choice{algorithm, {}, 0};
     if (algorithm == CollectiveAlgorithm::kHierarchical) choice.shape.levels = {{2, 4}};
     const std::vector<int> members = UpTo(kRanks);
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = Now();
     const auto statuses = cluster->OnEveryRank([&](Transport& rank) {
       if (rank.rank() == kGone) return absl::OkStatus();
       rank.MarkGone(kGone, "cut off");
@@ -120,7 +121,7 @@ TEST_CASE("a member that is gone fails all others by its name, also those that e
       const CollectiveCall call{members, 3, WireType::kF32, Soon()};
       return AllReduce(rank, call, choice, absl::MakeSpan(values));
     });
-    CHECK(absl::Now() - begin < absl::Seconds(5));
+    CHECK(Now() - begin < absl::Seconds(5));
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == kGone) continue;
       INFO(rank << ": " << statuses[rank].ToString());

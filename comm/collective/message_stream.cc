@@ -7,6 +7,7 @@
 #include "comm/collective/gone_watch.h"
 #include "comm/collective/run_collective.h"
 #include "comm/collective/wire_math.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -132,9 +133,9 @@ absl::StatusOr<std::unique_ptr<Transfer>> MessageStream::Post(const Flight& flig
 }
 
 absl::Status MessageStream::AwaitOldest(absl::Time until, absl::Time deadline) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   const absl::Status status = Oldest().transfer->Wait(std::min(until, deadline));
-  const absl::Time end = absl::Now();
+  const absl::Time end = Now();
   if (end - begin > kSlow) most_flying_ = std::min(flights_.size(), 2 * most_flying_);
   if (absl::IsDeadlineExceeded(status) && end < deadline) return absl::OkStatus();
   return status.ok() ? status : Describe(status, OldestStep());

@@ -11,6 +11,7 @@
 #include "comm/collective/gone_watch.h"
 #include "comm/collective/members.h"
 #include "comm/collective/message_stream.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -81,7 +82,7 @@ class CollectiveRun {
 
  private:
   absl::Status Idle() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = Now();
     if (++looks_ < kLooks && now < deadline_) {
       std::this_thread::yield();
       return absl::OkStatus();

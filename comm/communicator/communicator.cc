@@ -9,7 +9,7 @@ namespace medley {
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options& options) {
   std::unique_ptr<Communicator> made(new Communicator(options));
-  ASSIGN_OR_RETURN(made->transport_, UcxTransport::Create({.epoch = options.epoch,
+  ASSIGN_OR_RETURN(made->transport_, UcxTransport::Create({.attempt = options.attempt,
                                                            .rank = options.rank,
                                                            .size = options.size,
                                                            .links = options.links,
@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
   made->departures_ = std::make_unique<Departures>(
       [raw = made.get()](const Departures::Departure& departure) { raw->Tell(departure); });
   ASSIGN_OR_RETURN(const std::string devices, SessionDevices(options.network_devices));
-  ASSIGN_OR_RETURN(made->session_, Session::Listen({.epoch = options.epoch,
+  ASSIGN_OR_RETURN(made->session_, Session::Listen({.attempt = options.attempt,
                                                     .rank = options.rank,
                                                     .size = options.size,
                                                     .secret = options.secret,

@@ -15,7 +15,7 @@
 
 namespace medley {
 
-// What a worker talks to the other workers of its epoch with: a Session, by which they recognise and watch
+// What a worker talks to the other workers of its attempt with: a Session, by which they recognise and watch
 // each other, and a UcxTransport for the data. UCX connects only to addresses that a proven member has given,
 // and a peer that is found gone fails the transfers with it, over whatever link.
 //
@@ -24,10 +24,10 @@ namespace medley {
 class Communicator {
  public:
   struct Options {
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     int rank = 0;
     int size = 1;  // [1, 4096]
-    // Of the epoch, at least 16 bytes; may be empty where there are no peers. Never logged.
+    // Of the attempt, at least 16 bytes; may be empty where there are no peers. Never logged.
     std::string secret;
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;
     // As UcxTransport's; of an RDMA device, the session takes the interface beside it.
@@ -48,9 +48,9 @@ class Communicator {
   const std::string& address() const { return session_->address(); }
 
   // Connects to all ranks. To be called once; after an error, destroy it, which tells the others.
-  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or epoch; names the
+  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
-  //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the epoch;
+  //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
   //                       names it.
   //   FailedPrecondition  links are shared memory, and a rank is on another host; or it was called before.
   //   Unavailable         a rank cannot be reached or went; names it.

@@ -5,19 +5,19 @@
 #include <cstdlib>
 
 #include "absl/strings/numbers.h"
-#include "absl/time/clock.h"
 #include "comm/communicator/communicator.h"
 #include "comm/session/test_child.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 using Links = UcxTransport::Links;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 Communicator::Options OptionsOf(int rank, int links) {
-  return {.epoch = 5,
+  return {.attempt = 5,
           .rank = rank,
           .size = 2,
           .secret = "sixteen bytes or more",
@@ -71,7 +71,7 @@ TEST_CASE("what needs a process that was killed or stopped fails within 5 s, by 
     auto receive = transport.Receive(1, {}, absl::MakeSpan(second));
     auto send = transport.Send(1, {}, large);
     REQUIRE((receive.ok() && send.ok()));
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = Now();
     two.child->Signal(signal);
     for (const auto* transfer : {&*receive, &*send}) {
       const absl::Status status = (*transfer)->Wait(Soon());
@@ -79,7 +79,7 @@ TEST_CASE("what needs a process that was killed or stopped fails within 5 s, by 
       CHECK(absl::IsUnavailable(status));
       CHECK_THAT(std::string(status.message()), Catch::Contains("rank 1"));
     }
-    CHECK(absl::Now() - begin < absl::Seconds(5));
+    CHECK(Now() - begin < absl::Seconds(5));
     for (const bool sends : {true, false}) {
       auto later = sends ? transport.Send(1, {}, large) : transport.Receive(1, {}, absl::MakeSpan(second));
       REQUIRE(later.ok());
@@ -87,9 +87,9 @@ TEST_CASE("what needs a process that was killed or stopped fails within 5 s, by 
     }
   }
   CHECK(first == std::vector<std::byte>(100, std::byte{7}));
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   (void)two.own->Close(begin + absl::Seconds(1));
-  CHECK(absl::Now() - begin < absl::Seconds(3));
+  CHECK(Now() - begin < absl::Seconds(3));
 }
 
 }  // namespace

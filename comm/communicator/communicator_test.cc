@@ -3,17 +3,17 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 using Links = UcxTransport::Links;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 Communicator::Options OptionsOf(int rank, int size, Links links) {
-  return {.epoch = 5,
+  return {.attempt = 5,
           .rank = rank,
           .size = size,
           .secret = "sixteen bytes or more",
@@ -99,7 +99,7 @@ TEST_CASE("every two ranks exchange messages, questions and answers") {
 }
 
 TEST_CASE("a rank without peers needs no secret and no address") {
-  auto alone = Create({.epoch = 5});
+  auto alone = Create({.attempt = 5});
   CHECK(alone->address().empty());
   CHECK(alone->Connect({alone->address()}, Soon()).ok());
   CHECK(alone->Close(Soon()).ok());
@@ -174,7 +174,7 @@ TEST_CASE("a member with the wrong secret is refused, and UCX never sees its add
   const std::vector<std::string> addresses = {right->address(), wrong->address()};
   const auto statuses = OnEveryRank(2, [&](int rank) {
     return rank == 1 ? wrong->Connect(addresses, Soon())
-                     : right->Connect(addresses, absl::Now() + absl::Milliseconds(500));
+                     : right->Connect(addresses, Now() + absl::Milliseconds(500));
   });
   CHECK(absl::IsPermissionDenied(statuses[1]));
   CHECK_THAT(std::string(statuses[1].message()), Catch::Contains("rank 0"));
@@ -183,14 +183,14 @@ TEST_CASE("a member with the wrong secret is refused, and UCX never sees its add
   CHECK(right->refused() >= 1);
 }
 
-TEST_CASE("a member of an old epoch is refused") {
+TEST_CASE("a member of an old attempt is refused") {
   auto now = Create(OptionsOf(0, 2, Links::kTcp));
   Communicator::Options options = OptionsOf(1, 2, Links::kTcp);
-  options.epoch = 4;
+  options.attempt = 4;
   auto old = Create(options);
   const absl::Status status = old->Connect({now->address(), old->address()}, Soon());
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 0: the address is of rank 0 in epoch 5"));
+  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 0: the address is of rank 0 in attempt 5"));
 }
 
 TEST_CASE("options that cannot be are refused by name") {

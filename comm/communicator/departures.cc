@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
@@ -21,7 +21,7 @@ Departures::~Departures() {
 
 void Departures::Add(Departure departure, absl::Duration delay) {
   MutexLock lock(mutex_);
-  due_.push_back({absl::Now() + delay, std::move(departure)});
+  due_.push_back({Now() + delay, std::move(departure)});
   changed_.NotifyAll();
 }
 
@@ -30,7 +30,7 @@ void Departures::Run() {
   while (!stopping_) {
     const auto first =
         std::min_element(due_.begin(), due_.end(), [](const Due& a, const Due& b) { return a.at < b.at; });
-    if (first != due_.end() && first->at <= absl::Now()) {
+    if (first != due_.end() && first->at <= Now()) {
       const Departure departure = std::move(first->departure);
       due_.erase(first);
       mutex_.Unlock();

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -11,11 +11,11 @@ TEST_CASE("departures are told in the order in which they are due, none early, n
   Mutex mutex;
   ConditionVariable changed;
   std::vector<int> told;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   {
     Departures departures([&](const Departures::Departure& departure) {
       MutexLock lock(mutex);
-      CHECK(absl::Now() - begin >= absl::Milliseconds(100 * departure.rank));
+      CHECK(Now() - begin >= absl::Milliseconds(100 * departure.rank));
       CHECK(departure.left == (departure.rank == 2));
       CHECK(departure.why == "why " + std::to_string(departure.rank));
       told.push_back(departure.rank);
@@ -26,7 +26,7 @@ TEST_CASE("departures are told in the order in which they are due, none early, n
     departures.Add({2, true, "why 2"}, absl::Milliseconds(200));
     departures.Add({0, false, "why 0"}, absl::ZeroDuration());
     MutexLock lock(mutex);
-    CHECK(changed.WaitUntil(mutex, absl::Now() + absl::Seconds(20), [&] { return told.size() == 3; }));
+    CHECK(changed.WaitUntil(mutex, Now() + absl::Seconds(20), [&] { return told.size() == 3; }));
   }
   CHECK(told == std::vector<int>{0, 2, 3});
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/conformance/test_cluster.h"
+#include "runtime/base/clock.h"
 
 // What the tests of the contract share.
 namespace medley {
@@ -14,8 +15,8 @@ namespace medley {
 using Message = std::vector<std::byte>;
 inline constexpr MessageTag kTag{MessageTag::Kind::kActivation, 3, 9};
 
-inline absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
-inline absl::Time At(absl::Duration duration) { return absl::Now() + duration; }
+inline absl::Time Soon() { return Now() + absl::Seconds(20); }
+inline absl::Time At(absl::Duration duration) { return Now() + duration; }
 
 inline Message RandomMessage(size_t size, uint64_t seed) {
   std::mt19937_64 random(seed);

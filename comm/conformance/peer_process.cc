@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "comm/probe/measure_link.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -24,7 +25,7 @@ constexpr absl::Duration kPatience = absl::Seconds(20);
 absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectOver(int descriptor, UcxTransport::Links links,
                                                           int rank) {
   UcxTransport::Options options;
-  options.epoch = static_cast<uint64_t>(1) << 40;
+  options.attempt = static_cast<uint64_t>(1) << 40;
   options.rank = rank;
   options.size = 2;
   options.links = links;
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> ConnectOver(int descriptor, UcxTra
   other.resize(static_cast<size_t>(length));
   std::vector<std::string> addresses(2);
   addresses[1 - rank] = other;
-  RETURN_IF_ERROR(transport->Connect(addresses, absl::Now() + kPatience));
+  RETURN_IF_ERROR(transport->Connect(addresses, Now() + kPatience));
   return transport;
 }
 
@@ -49,12 +50,12 @@ absl::Status Echo(UcxTransport& transport) {
     const MessageTag announce{MessageTag::Kind::kProbe, 0, 0}, content{MessageTag::Kind::kProbe, 0, 1};
     ASSIGN_OR_RETURN(auto coming,
                      transport.Receive(0, announce, {reinterpret_cast<std::byte*>(&size), sizeof(size)}));
-    RETURN_IF_ERROR(coming->Wait(absl::Now() + kPatience));
+    RETURN_IF_ERROR(coming->Wait(Now() + kPatience));
     std::vector<std::byte> bytes(size);
     ASSIGN_OR_RETURN(auto receive, transport.Receive(0, content, absl::MakeSpan(bytes)));
-    RETURN_IF_ERROR(receive->Wait(absl::Now() + kPatience));
+    RETURN_IF_ERROR(receive->Wait(Now() + kPatience));
     ASSIGN_OR_RETURN(auto back, transport.Send(0, content, bytes));
-    RETURN_IF_ERROR(back->Wait(absl::Now() + kPatience));
+    RETURN_IF_ERROR(back->Wait(Now() + kPatience));
     if (size == 0) return absl::OkStatus();
   }
 }
@@ -64,7 +65,7 @@ absl::Status RunTask(UcxTransport& transport, PeerProcess::Task task) {
     case PeerProcess::Task::kEcho:
       return Echo(transport);
     case PeerProcess::Task::kFollow:
-      return MeasureLink(transport, 0, ProbeRole::kFollower, absl::Now() + kPatience).status();
+      return MeasureLink(transport, 0, ProbeRole::kFollower, Now() + kPatience).status();
     case PeerProcess::Task::kStall:
       while (true) pause();
   }
@@ -125,7 +126,7 @@ int PeerProcess::RunPeer(const std::vector<std::string>& arguments) {
     ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
                      ConnectOver(STDIN_FILENO, static_cast<UcxTransport::Links>(links), /*rank=*/1));
     RETURN_IF_ERROR(RunTask(*transport, static_cast<Task>(task)));
-    return transport->Close(absl::Now() + kPatience);
+    return transport->Close(Now() + kPatience);
   };
   const absl::Status status = run();
   if (!status.ok()) std::fprintf(stderr, "ucx_peer: %s\n", status.ToString().c_str());

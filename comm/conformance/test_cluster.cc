@@ -6,6 +6,7 @@
 #include "comm/faulty/faulty_transport.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -46,7 +47,7 @@ class UcxCluster final : public TestCluster {
     std::vector<std::string> addresses;
     for (int rank = 0; rank < size; ++rank) {
       UcxTransport::Options options;
-      options.epoch = 7;
+      options.attempt = 7;
       options.rank = rank;
       options.size = size;
       options.links = links;
@@ -55,7 +56,7 @@ class UcxCluster final : public TestCluster {
       addresses.push_back(ranks.back()->address());
     }
     for (const std::unique_ptr<UcxTransport>& rank : ranks) {
-      RETURN_IF_ERROR(rank->Connect(addresses, absl::Now() + absl::Seconds(20)));
+      RETURN_IF_ERROR(rank->Connect(addresses, Now() + absl::Seconds(20)));
     }
     for (std::unique_ptr<UcxTransport>& rank : ranks) {
       cluster->ranks_.push_back(faulty ? WithFaults(std::move(rank)) : std::move(rank));

@@ -8,7 +8,7 @@
 
 namespace medley {
 
-// All ranks of an epoch in this process, connected; for tests.
+// All ranks of an attempt in this process, connected; for tests.
 class TestCluster {
  public:
   virtual ~TestCluster() = default;

@@ -5,6 +5,7 @@
 
 #include "comm/conformance/peer_process.h"
 #include "comm/probe/measure_link.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 using Links = UcxTransport::Links;
 using Task = PeerProcess::Task;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 std::unique_ptr<PeerProcess> Start(Links links, Task task) {
   auto peer = PeerProcess::Start(links, task);
@@ -59,11 +60,11 @@ TEST_CASE("another process gives back every message, and both close in order") {
 TEST_CASE("a link to another process is measured in half a second") {
   const Links links = GENERATE(Links::kTcp, Links::kSharedMemory);
   const auto peer = Start(links, Task::kFollow);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   const auto measured = MeasureLink(peer->transport(), 1, ProbeRole::kLeader, Soon());
   INFO(measured.status().ToString());
   REQUIRE(measured.ok());
-  CHECK(absl::Now() - begin < absl::Seconds(5));  // half a second on an idle machine
+  CHECK(Now() - begin < absl::Seconds(5));  // half a second on an idle machine
   CHECK(measured->latency_seconds > 0);
   CHECK(measured->bandwidth_bytes_per_second > 1e6);
   CHECK(peer->transport().Close(Soon()).ok());
@@ -93,17 +94,17 @@ TEST_CASE("a killed peer fails what is under way over TCP, by name") {
 TEST_CASE("a killed peer over shared memory ends at the deadline, and nothing waits for it after") {
   const auto peer = Start(Links::kSharedMemory, Task::kStall);
   std::vector<std::byte> in(8), out(32 << 20);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   {
     auto receive = peer->transport().Receive(1, {}, absl::MakeSpan(in));
     auto send = peer->transport().Send(1, {}, out);
     REQUIRE((receive.ok() && send.ok()));
     peer->Kill();
-    CHECK(absl::IsDeadlineExceeded((*receive)->Wait(absl::Now() + absl::Milliseconds(50))));
-    CHECK(absl::IsDeadlineExceeded((*send)->Wait(absl::Now() + absl::Milliseconds(50))));
+    CHECK(absl::IsDeadlineExceeded((*receive)->Wait(Now() + absl::Milliseconds(50))));
+    CHECK(absl::IsDeadlineExceeded((*send)->Wait(Now() + absl::Milliseconds(50))));
   }
-  CHECK(absl::IsCancelled(peer->transport().Close(absl::Now() + absl::Milliseconds(50))));
-  CHECK(absl::Now() - begin < absl::Seconds(5));
+  CHECK(absl::IsCancelled(peer->transport().Close(Now() + absl::Milliseconds(50))));
+  CHECK(Now() - begin < absl::Seconds(5));
 }
 
 }  // namespace

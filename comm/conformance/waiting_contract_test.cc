@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/conformance/contract_test.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -12,11 +13,11 @@ TEST_CASE("a receive that is late says so by name, and goes on") {
   CLUSTER_OF(2);
   Message got(5);
   const auto receive = Started(cluster->rank(1).Receive(0, kTag, absl::MakeSpan(got)));
-  const absl::Time before = absl::Now();
+  const absl::Time before = Now();
   const absl::Status late = receive->Wait(At(absl::Milliseconds(30)));
   CHECK(absl::IsDeadlineExceeded(late));
-  CHECK(absl::Now() - before >= absl::Milliseconds(29));
-  CHECK(absl::Now() - before < absl::Seconds(5));
+  CHECK(Now() - before >= absl::Milliseconds(29));
+  CHECK(Now() - before < absl::Seconds(5));
   const std::string text(late.message());
   CHECK_THAT(text, Catch::Contains("5 bytes") && Catch::Contains("rank 0") && Catch::Contains("sequence 9"));
   const Message message = RandomMessage(5, 3);
@@ -41,12 +42,12 @@ TEST_CASE("the message of a cancelled receive goes to the next receive") {
 
 TEST_CASE("a large send that nobody receives can be destroyed, and its bytes freed") {
   CLUSTER_OF(2);
-  const absl::Time before = absl::Now();
+  const absl::Time before = Now();
   {
     const Message message = RandomMessage(4 << 20, 3);
     const auto send = Started(cluster->rank(0).Send(1, kTag, message));
   }
-  CHECK(absl::Now() - before < absl::Seconds(5));
+  CHECK(Now() - before < absl::Seconds(5));
 }
 
 TEST_CASE("abort fails what is under way and what comes after, and nobody else's") {
@@ -77,7 +78,7 @@ TEST_CASE("Done is false before the message and true after, by asking alone, and
   const Message message = RandomMessage(got.size(), 3);
   const auto send = Started(cluster->rank(0).Send(1, kTag, message));
   const absl::Time limit = Soon();
-  while (!(receive->Done() && send->Done()) && absl::Now() < limit) std::this_thread::yield();
+  while (!(receive->Done() && send->Done()) && Now() < limit) std::this_thread::yield();
   CHECK_OK(receive->Wait(absl::InfinitePast()));
   CHECK_OK(send->Wait(absl::InfinitePast()));
   CHECK(got == message);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
@@ -25,10 +26,10 @@ absl::Status DelayedTransfer::Wait(absl::Time deadline) {
   {
     MutexLock lock(schedule_.mutex_);
     if (!begun()) {
-      const absl::Time begin = absl::Now();
+      const absl::Time begin = Now();
       const bool in_time = changed_.WaitUntil(schedule_.mutex_, deadline, [this] { return begun(); });
       schedule_.wait_seconds_[{operation_.peer, operation_.tag.kind}] +=
-          absl::ToDoubleSeconds(absl::Now() - begin);
+          absl::ToDoubleSeconds(Now() - begin);
       if (!in_time) {
         const bool send = operation_.direction == FaultPlan::Direction::kSend;
         return absl::DeadlineExceededError(absl::StrCat(
@@ -65,7 +66,7 @@ void FaultSchedule::Add(DelayedTransfer& transfer) {
   const DelayedTransfer::Operation& operation = transfer.operation_;
   MutexLock lock(mutex_);
   const FaultPlan::Verdict verdict =
-      plan_.Next(operation.direction, operation.peer, operation.bytes, absl::Now());
+      plan_.Next(operation.direction, operation.peer, operation.bytes, Now());
   if (verdict.kind == FaultPlan::Verdict::Kind::kVanish && !vanished_) {
     vanished_ = true;
     inner_.Abort("this rank has vanished");
@@ -111,7 +112,7 @@ void FaultSchedule::Run() {
       MutexLock lock(mutex_);
       while (!stopping_ && (told || !vanished_)) {
         const absl::Time next = queue_.empty() ? absl::InfiniteFuture() : queue_.begin()->first.first;
-        if (next <= absl::Now()) {
+        if (next <= Now()) {
           DelayedTransfer& transfer = *queue_.begin()->second;
           Forget(transfer);
           Begin(transfer);

@@ -7,6 +7,7 @@
 
 #include "comm/faulty/fault_plan.h"
 #include "comm/loopback/loopback_fabric.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -16,8 +17,8 @@ using Kind = FaultPlan::Verdict::Kind;
 constexpr auto kSend = FaultPlan::Direction::kSend;
 constexpr auto kReceive = FaultPlan::Direction::kReceive;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
-absl::Time Shortly() { return absl::Now() + absl::Milliseconds(30); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
+absl::Time Shortly() { return Now() + absl::Milliseconds(30); }
 
 MessageTag Tag(uint32_t sequence) { return {MessageTag::Kind::kActivation, 0, sequence}; }
 
@@ -47,7 +48,7 @@ TEST_CASE("a plan repeats for its seed, differs for another, and is the same wha
   FaultPlan plan(options, 3), same(options, 3);
   options.seed = seed + 1;
   FaultPlan other(options, 3);
-  const absl::Time now = absl::Now();
+  const absl::Time now = Now();
   int different = 0;
   for (int i = 0; i < 50; ++i) {
     same.Next(kReceive, 2, 10, now);
@@ -64,7 +65,7 @@ TEST_CASE("a slow link has room for one message after the other, in one directio
   FaultOptions options;
   options.by_peer[1].bytes_per_second = 1000;
   FaultPlan plan(options, 0);
-  const absl::Time now = absl::Now();
+  const absl::Time now = Now();
   CHECK(plan.Next(kSend, 1, 500, now).due == now + absl::Milliseconds(500));
   CHECK(plan.Next(kSend, 1, 250, now).due == now + absl::Milliseconds(750));
   CHECK(plan.Next(kReceive, 1, 500, now).due == absl::InfinitePast());
@@ -78,7 +79,7 @@ TEST_CASE("stalls count by link, vanishing counts them all") {
   options.every_link.stall_after_operations = 2;
   options.vanish_at_operation = 6;
   FaultPlan plan(options, 0);
-  const absl::Time now = absl::Now();
+  const absl::Time now = Now();
   CHECK(plan.Next(kSend, 1, 1, now).kind == Kind::kStart);
   CHECK(plan.Next(kReceive, 1, 1, now).kind == Kind::kStart);
   CHECK(plan.Next(kSend, 1, 1, now).kind == Kind::kStall);
@@ -116,12 +117,12 @@ TEST_CASE("a slow link takes the time that it should") {
   options.every_link.bytes_per_second = 1e6;
   Pair pair(options);
   std::vector<std::byte> out(20000), in(20000);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   const auto first = Started(pair.zero.Send(1, Tag(1), out)),
              second = Started(pair.zero.Send(1, Tag(2), out));
   const auto receive = Started(pair.one->Receive(0, Tag(2), absl::MakeSpan(in)));
   CHECK(receive->Wait(Soon()).ok());
-  CHECK(absl::Now() - begin >= absl::Milliseconds(39));
+  CHECK(Now() - begin >= absl::Milliseconds(39));
 }
 
 TEST_CASE("a stalled link ends at the deadline by name, and for good when the peer is marked as gone") {

@@ -8,7 +8,7 @@ namespace medley {
 
 class Mailboxes;
 
-// All ranks of an epoch inside one process, for tests and for plans of a single worker. A send copies its
+// All ranks of an attempt inside one process, for tests and for plans of a single worker. A send copies its
 // bytes and is done at once; a receive waits for the message. Holds Transport's contract, conformance suite
 // included. Reaches kHost only, and has nothing to register.
 //

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
@@ -21,9 +22,9 @@ bool LoopbackTransfer::Done() {
 absl::Status LoopbackTransfer::Wait(absl::Time deadline) {
   MutexLock lock(mailboxes_.mutex_);
   if (done_) return status_;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   const bool done = changed_.WaitUntil(mailboxes_.mutex_, deadline, [this] { return done_; });
-  mailboxes_.TrafficOf(key_).wait_seconds += absl::ToDoubleSeconds(absl::Now() - begin);
+  mailboxes_.TrafficOf(key_).wait_seconds += absl::ToDoubleSeconds(Now() - begin);
   if (done) return status_;
   return absl::DeadlineExceededError(absl::StrCat("receive of ", bytes_.size(), " bytes from rank ",
                                                   key_.peer, " (", DescribeTag(key_.tag),

@@ -6,6 +6,7 @@
 
 #include "comm/conformance/peer_process.h"
 #include "comm/probe/measure_link.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -16,7 +17,7 @@ constexpr int kRuns = 3;
 absl::StatusOr<LinkMeasurement> Measure(UcxTransport::Links links) {
   ASSIGN_OR_RETURN(const std::unique_ptr<PeerProcess> peer,
                    PeerProcess::Start(links, PeerProcess::Task::kFollow));
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  const absl::Time deadline = Now() + absl::Seconds(20);
   ASSIGN_OR_RETURN(const LinkMeasurement measured,
                    MeasureLink(peer->transport(), 1, ProbeRole::kLeader, deadline));
   RETURN_IF_ERROR(peer->transport().Close(deadline));

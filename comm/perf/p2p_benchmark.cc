@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/host_memory.h"
 #include "runtime/base/status_macros.h"
 
@@ -42,7 +43,7 @@ class End {
     ASSIGN_OR_RETURN(
         end.transport_,
         UcxTransport::Create(
-            {.epoch = 1, .rank = rank, .size = 2, .links = links, .secret = "a secret for a benchmark"}));
+            {.attempt = 1, .rank = rank, .size = 2, .links = links, .secret = "a secret for a benchmark"}));
     const std::string& own = end.transport_->address();
     std::string other(64 << 10, '\0');
     if (send(descriptor, own.data(), own.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(own.size())) {
@@ -53,19 +54,19 @@ class End {
     other.resize(static_cast<size_t>(length));
     std::vector<std::string> addresses(2);
     addresses[1 - rank] = other;
-    RETURN_IF_ERROR(end.transport_->Connect(addresses, absl::Now() + kPatience));
+    RETURN_IF_ERROR(end.transport_->Connect(addresses, Now() + kPatience));
     return end;
   }
 
   bool leads() const { return transport_->rank() == 0; }
-  absl::Status Close() { return transport_->Close(absl::Now() + kPatience); }
+  absl::Status Close() { return transport_->Close(Now() + kPatience); }
 
   // Seconds of half a round trip.
   absl::StatusOr<double> Latency() {
     RETURN_IF_ERROR(PingPong(kWarmUpRounds));
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = Now();
     RETURN_IF_ERROR(PingPong(kRounds));
-    return absl::ToDoubleSeconds(absl::Now() - begin) / (2 * kRounds);
+    return absl::ToDoubleSeconds(Now() - begin) / (2 * kRounds);
   }
 
   // Bytes per second from the leader to the other.
@@ -76,9 +77,9 @@ class End {
       std::memset(memory_.get(), 1, kLarge);
     }
     RETURN_IF_ERROR(Stream(kWindow));
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = Now();
     RETURN_IF_ERROR(Stream(kMessages));
-    return kMessages * static_cast<double>(kLarge) / absl::ToDoubleSeconds(absl::Now() - begin);
+    return kMessages * static_cast<double>(kLarge) / absl::ToDoubleSeconds(Now() - begin);
   }
 
  private:
@@ -89,7 +90,7 @@ class End {
   }
 
   absl::Status PingPong(int rounds) {
-    deadline_ = absl::Now() + kPatience;
+    deadline_ = Now() + kPatience;
     std::byte small[8] = {};
     for (int round = 0; round < rounds; ++round) {
       RETURN_IF_ERROR(Exchange(leads(), kPing, absl::MakeSpan(small)));
@@ -99,7 +100,7 @@ class End {
   }
 
   absl::Status Stream(int messages) {
-    deadline_ = absl::Now() + kPatience;
+    deadline_ = Now() + kPatience;
     const absl::Span<std::byte> large(memory_.get(), kLarge);
     std::deque<std::unique_ptr<Transfer>> window;
     for (int i = 0; i < messages; ++i) {

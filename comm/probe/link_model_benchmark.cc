@@ -28,6 +28,7 @@
 #include "comm/probe/measure_link.h"
 #include "comm/probe/measure_by_size.h"
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -47,7 +48,7 @@ struct End {
   int core = -1;  // to run on; -1: any
 };
 
-absl::Time Deadline() { return absl::Now() + absl::Seconds(120); }
+absl::Time Deadline() { return Now() + absl::Seconds(120); }
 
 // Both ends' addresses, through files that appear whole.
 absl::StatusOr<std::vector<std::string>> ExchangeAddresses(const End& end, const std::string& own) {
@@ -59,7 +60,7 @@ absl::StatusOr<std::vector<std::string>> ExchangeAddresses(const End& end, const
   std::ofstream(unfinished, std::ios::binary) << own;
   std::filesystem::rename(unfinished, path(end.rank));
   for (const absl::Time deadline = Deadline(); !std::filesystem::exists(path(1 - end.rank));) {
-    if (absl::Now() > deadline) return absl::DeadlineExceededError("the other end has not come");
+    if (Now() > deadline) return absl::DeadlineExceededError("the other end has not come");
     absl::SleepFor(absl::Milliseconds(10));
   }
   std::stringstream other;
@@ -98,9 +99,9 @@ struct Round {
 
 absl::StatusOr<Round> LeadRound(UcxTransport& transport, const End& end, std::mt19937_64& random) {
   Round round;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   ASSIGN_OR_RETURN(const LinkMeasurement link, MeasureLink(transport, 1, ProbeRole::kLeader, Deadline()));
-  round.probe_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  round.probe_seconds = absl::ToDoubleSeconds(Now() - begin);
   for (const auto& [name, model] : {std::pair("transfer", link.cost.transfer), std::pair("exchange", link.cost.exchange)}) {
     for (const LinkPoint& point : model.points) {
       std::fprintf(stderr, "%s %s model: %.0f bytes %.3g s\n", end.name.c_str(), name, point.bytes, point.seconds);
@@ -167,12 +168,12 @@ absl::Status Follow(UcxTransport& transport) {
 
 absl::Status RunEnd(const End& end) {
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
-                   UcxTransport::Create({.epoch = 1, .rank = end.rank, .size = 2, .links = end.links,
+                   UcxTransport::Create({.attempt = 1, .rank = end.rank, .size = 2, .links = end.links,
                                          .network_devices = end.network_devices}));
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(end, transport->address()));
   RETURN_IF_ERROR(transport->Connect(addresses, Deadline()));
   RETURN_IF_ERROR(end.rank == 0 ? Lead(*transport, end) : Follow(*transport));
-  return transport->Close(absl::Now() + absl::Seconds(10));
+  return transport->Close(Now() + absl::Seconds(10));
 }
 
 int Run(const End& end) {

@@ -6,11 +6,12 @@
 
 #include "comm/conformance/test_cluster.h"
 #include "comm/probe/measure_by_size.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 // `pair[rank]` is the peer of `rank`; the higher one leads.
 std::vector<absl::StatusOr<LinkMeasurement>> MeasurePairs(TestCluster& cluster, const std::vector<int>& pair) {
@@ -43,9 +44,9 @@ TEST_CASE("both ends of a link get the same plausible figures, while another pai
   CAPTURE(transports[kind].name);
   auto cluster = transports[kind].open(5);
   REQUIRE(cluster.ok());
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   const auto got = MeasurePairs(**cluster, {3, 4, 2, 0, 1});
-  CHECK(absl::Now() - begin < absl::Seconds(10));  // a second and a half on an idle machine
+  CHECK(Now() - begin < absl::Seconds(10));  // a second and a half on an idle machine
   for (const auto& [a, b] : {std::pair(0, 3), std::pair(1, 4)}) {
     INFO(got[a].status().ToString() << " " << got[b].status().ToString());
     REQUIRE((got[a].ok() && got[b].ok()));
@@ -71,7 +72,7 @@ TEST_CASE("a peer that does not answer ends the probe at the deadline") {
   auto cluster = AllTransports()[0].open(2);
   REQUIRE(cluster.ok());
   const auto measured =
-      MeasureLink((*cluster)->rank(0), 1, ProbeRole::kLeader, absl::Now() + absl::Milliseconds(20));
+      MeasureLink((*cluster)->rank(0), 1, ProbeRole::kLeader, Now() + absl::Milliseconds(20));
   CHECK(absl::IsDeadlineExceeded(measured.status()));
 }
 

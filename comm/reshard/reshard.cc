@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -192,8 +193,8 @@ absl::Status Reshard::Wait(absl::Time deadline) {
     if (done) return absl::OkStatus();
     // The first that is not done has started: nothing before it holds scratch or is still to be passed on.
     Step& step = *steps_[first_open_];
-    const absl::Status status = step.transfer->Wait(std::min(deadline, absl::Now() + kGlance));
-    if (absl::IsDeadlineExceeded(status) && absl::Now() >= deadline) {
+    const absl::Status status = step.transfer->Wait(std::min(deadline, Now() + kGlance));
+    if (absl::IsDeadlineExceeded(status) && Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(Describe(step), ": not done at the deadline; ",
                                                       done_bytes_, " of ", all_bytes_,
                                                       " bytes are: ", status.message()));

@@ -11,6 +11,7 @@
 #include "comm/faulty/faulty_transport.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "comm/reshard/random_problem.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -18,7 +19,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 Bytes RandomTensor(const ReshardProblem& problem, uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -77,7 +78,7 @@ absl::Status Play(Transport& transport, const std::vector<Job>& jobs) {
       ASSIGN_OR_RETURN(const bool done, part->Progress());
       all_done = all_done && done;
     }
-    if (absl::Now() > deadline) return parts[0]->Wait(deadline);
+    if (Now() > deadline) return parts[0]->Wait(deadline);
     std::this_thread::yield();
   }
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -182,7 +183,7 @@ TEST_CASE("who waits in vain learns for which message and from whom, and may wai
   Bytes target(80);
   auto receiver = Reshard::Start(*one, job.plan, job.options, {}, absl::MakeSpan(target));
   REQUIRE(receiver.ok());
-  const absl::Status late = (*receiver)->Wait(absl::Now() + absl::Milliseconds(20));
+  const absl::Status late = (*receiver)->Wait(Now() + absl::Milliseconds(20));
   CAPTURE(late.ToString());
   CHECK(absl::IsDeadlineExceeded(late));
   CHECK_THAT(std::string(late.message()), Catch::Contains("message 0 of 1, rank 0 to rank 1") &&
@@ -217,11 +218,11 @@ TEST_CASE("a rank that vanishes in the middle ends everybody's part", "[property
   }
   std::vector<absl::Status> statuses(kRanks);
   std::vector<std::thread> threads;
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       statuses[rank] = PlayOneByOne(*transports[rank], {job});
-      // Who fails says so, as the epoch's end would.
+      // Who fails says so, as the attempt's end would.
       if (!statuses[rank].ok()) transports[rank]->Abort("failed");
       for (int other = 0; other < kRanks && !statuses[rank].ok(); ++other) {
         if (other != rank) transports[other]->MarkGone(rank, "it failed");
@@ -230,7 +231,7 @@ TEST_CASE("a rank that vanishes in the middle ends everybody's part", "[property
   }
   for (std::thread& thread : threads) thread.join();
   transports[victim].reset();  // while the others are there for it to tell
-  CHECK(absl::Now() - begin < absl::Seconds(10));
+  CHECK(Now() - begin < absl::Seconds(10));
   CHECK(absl::IsCancelled(statuses[victim]));
   int told = 0;
   for (int rank = 0; rank < kRanks; ++rank) {

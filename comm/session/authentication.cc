@@ -30,7 +30,7 @@ void Append(std::string& bytes, const T& value) {
 }
 
 void Append(std::string& bytes, const Introduction& said) {
-  Append(bytes, said.epoch);
+  Append(bytes, said.attempt);
   Append(bytes, said.from);
   Append(bytes, said.to);
   Append(bytes, said.nonce);

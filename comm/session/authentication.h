@@ -23,7 +23,7 @@ bool EqualInConstantTime(const Digest& a, const Digest& b);
 
 // One side of a connection, as it describes itself before it has proved anything.
 struct Introduction {
-  uint64_t epoch = 0;
+  uint64_t attempt = 0;
   uint32_t from = 0, to = 0;  // ranks
   Nonce nonce = {};           // fresh: this side's challenge
   Digest payload = {};        // SHA-256 of what it will hand over once both have proved themselves

@@ -13,7 +13,7 @@ constexpr uint32_t kMagic = 0x484C4D01;  // another version of this protocol has
 constexpr size_t kHeaderBytes = sizeof(uint32_t) + sizeof(Frame::Type);
 struct WireHello {
   uint32_t magic, from, to, reserved;
-  uint64_t epoch;
+  uint64_t attempt;
   Nonce nonce;
   Digest payload, address;
 };
@@ -82,7 +82,7 @@ absl::StatusOr<std::optional<Frame>> FrameDecoder::Next(Trust trust) {
 
 std::string EncodeHello(const Introduction& said) {
   const WireHello wire{kMagic,     said.from,  said.to,      /*reserved=*/0,
-                       said.epoch, said.nonce, said.payload, said.address};
+                       said.attempt, said.nonce, said.payload, said.address};
   return std::string(reinterpret_cast<const char*>(&wire), sizeof(wire));
 }
 
@@ -92,12 +92,12 @@ absl::StatusOr<Introduction> DecodeHello(std::string_view body) {
   std::memcpy(&wire, body.data(), sizeof(wire));
   if (wire.magic != kMagic) return Malformed("a hello of another protocol, or of another version of it");
   if (wire.reserved != 0) return Malformed("a hello sets a reserved field");
-  return Introduction{wire.epoch, wire.from, wire.to, wire.nonce, wire.payload, wire.address};
+  return Introduction{wire.attempt, wire.from, wire.to, wire.nonce, wire.payload, wire.address};
 }
 
 std::string EncodeRefusal(const Refusal& refusal) {
   std::string body(1, static_cast<char>(refusal.reason));
-  body.append(reinterpret_cast<const char*>(&refusal.epoch), sizeof(refusal.epoch));
+  body.append(reinterpret_cast<const char*>(&refusal.attempt), sizeof(refusal.attempt));
   return body;
 }
 
@@ -105,7 +105,7 @@ absl::StatusOr<Refusal> DecodeRefusal(std::string_view body) {
   if (body.size() != kRefusalBytes) return Malformed(absl::StrCat("a refusal has ", body.size(), " bytes"));
   if (body[0] < 1 || body[0] > 4) return Malformed("a refusal for an unknown reason");
   Refusal refusal{static_cast<RefusalReason>(body[0])};
-  std::memcpy(&refusal.epoch, body.data() + 1, sizeof(refusal.epoch));
+  std::memcpy(&refusal.attempt, body.data() + 1, sizeof(refusal.attempt));
   return refusal;
 }
 

@@ -51,14 +51,14 @@ std::string EncodeHello(const Introduction& introduction);
 absl::StatusOr<Introduction> DecodeHello(std::string_view body);
 
 enum class RefusalReason : uint8_t {
-  kEpoch = 1,      // runs another epoch
+  kAttempt = 1,      // runs another attempt
   kRank = 2,       // is not the rank that was sought, or has none that would connect
   kProof = 3,      // does not believe the proof
   kConnected = 4,  // is, or was, connected to that rank
 };
 struct Refusal {
   RefusalReason reason = RefusalReason::kProof;
-  uint64_t epoch = 0;  // of the one who refuses; of kEpoch only
+  uint64_t attempt = 0;  // of the one who refuses; of kAttempt only
 };
 std::string EncodeRefusal(const Refusal& refusal);
 absl::StatusOr<Refusal> DecodeRefusal(std::string_view body);

@@ -8,7 +8,7 @@
 namespace medley {
 
 Handshake::Handshake(const Self& self, Role role, const Nonce& nonce) : self_(&self), role_(role) {
-  ours_.epoch = self.epoch;
+  ours_.attempt = self.attempt;
   ours_.from = static_cast<uint32_t>(self.rank);
   ours_.nonce = nonce;
   ours_.payload = Sha256(self.payload);
@@ -70,10 +70,10 @@ absl::Status Handshake::Read(const Frame& frame) {
 absl::Status Handshake::ReadHello(const Introduction& hello) {
   theirs_ = hello;
   if (role_ == Role::kAcceptor) {
-    if (hello.epoch != self_->epoch) {
-      return Refuse({RefusalReason::kEpoch, self_->epoch},
+    if (hello.attempt != self_->attempt) {
+      return Refuse({RefusalReason::kAttempt, self_->attempt},
                     absl::PermissionDeniedError(
-                        absl::StrCat("a member of epoch ", hello.epoch, ", not ", self_->epoch)));
+                        absl::StrCat("a member of attempt ", hello.attempt, ", not ", self_->attempt)));
     }
     const bool may_connect = hello.from < static_cast<uint32_t>(self_->size) && hello.from > ours_.from;
     if (hello.to != ours_.from || !may_connect) {
@@ -84,7 +84,7 @@ absl::Status Handshake::ReadHello(const Introduction& hello) {
     ours_.to = hello.from;
     Say(Frame::Type::kHello, EncodeHello(ours_));
   } else {
-    if (hello.epoch != self_->epoch) return Refused({RefusalReason::kEpoch, hello.epoch});
+    if (hello.attempt != self_->attempt) return Refused({RefusalReason::kAttempt, hello.attempt});
     if (hello.from != ours_.to || hello.to != ours_.from || hello.address != expected_address_) {
       return Refused({RefusalReason::kRank});
     }
@@ -98,7 +98,7 @@ absl::Status Handshake::ReadProof(const Digest& proof) {
   const Role other = role_ == Role::kConnector ? Role::kAcceptor : Role::kConnector;
   if (!EqualInConstantTime(proof, ProofOf(other))) {
     const absl::Status why = absl::PermissionDeniedError(
-        absl::StrCat("rank ", peer_, " could not prove that it belongs to epoch ", self_->epoch));
+        absl::StrCat("rank ", peer_, " could not prove that it belongs to attempt ", self_->attempt));
     return role_ == Role::kAcceptor ? Refuse({RefusalReason::kProof}, why) : why;
   }
   trust_ = FrameDecoder::Trust::kMember;
@@ -126,14 +126,14 @@ absl::Status Handshake::Refuse(Refusal refusal, absl::Status why) {
 
 absl::Status Handshake::Refused(const Refusal& refusal) const {
   switch (refusal.reason) {
-    case RefusalReason::kEpoch:
+    case RefusalReason::kAttempt:
       return absl::PermissionDeniedError(
-          absl::StrCat("rank ", peer_, " refused: it runs epoch ", refusal.epoch, ", not ", self_->epoch));
+          absl::StrCat("rank ", peer_, " refused: it runs attempt ", refusal.attempt, ", not ", self_->attempt));
     case RefusalReason::kRank:
       return absl::NotFoundError(absl::StrCat("somebody else than rank ", peer_, " answered"));
     case RefusalReason::kProof:
       return absl::PermissionDeniedError(
-          absl::StrCat("rank ", peer_, " refused: it has another secret for epoch ", self_->epoch));
+          absl::StrCat("rank ", peer_, " refused: it has another secret for attempt ", self_->attempt));
     case RefusalReason::kConnected:
       return absl::AlreadyExistsError(
           absl::StrCat("rank ", peer_, " refused: it was connected to this rank before"));

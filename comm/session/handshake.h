@@ -11,7 +11,7 @@
 
 namespace medley {
 
-// How the two ends of a fresh connection prove to each other that they belong to one epoch. Pure: bytes in,
+// How the two ends of a fresh connection prove to each other that they belong to one attempt. Pure: bytes in,
 // bytes out.
 //
 //   connector                         acceptor
@@ -24,7 +24,7 @@ class Handshake {
  public:
   // This rank. Must outlive its handshakes.
   struct Self {
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     int rank = 0;
     int size = 1;
     std::string secret;
@@ -47,7 +47,7 @@ class Handshake {
   Verdict verdict() const { return verdict_; }
 
   // Of kFailed, for the connector's user:
-  //   PermissionDenied  one of the two did not prove itself, or is of another epoch.
+  //   PermissionDenied  one of the two did not prove itself, or is of another attempt.
   //   NotFound          this is not the one that was sought, but another rank, or another incarnation of it.
   //   AlreadyExists     the other has, or had, a connection to this rank.
   //   InvalidArgument   the other does not speak this protocol.

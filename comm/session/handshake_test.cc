@@ -10,10 +10,10 @@ namespace {
 using Verdict = Handshake::Verdict;
 
 Handshake::Self SelfOf(int rank) {
-  return {.epoch = 5,
+  return {.attempt = 5,
           .rank = rank,
           .size = 4,
-          .secret = "a secret of the epoch",
+          .secret = "a secret of the attempt",
           .payload = "payload of " + std::to_string(rank),
           .address = Sha256("address of " + std::to_string(rank))};
 }
@@ -104,11 +104,11 @@ TEST_CASE("whoever differs is refused") {
   using absl::StatusCode;
   static const Case kCases[] = {
       {"secret", [](Pair& p) { p.high.secret.back() ^= 1; }, StatusCode::kPermissionDenied,
-       StatusCode::kPermissionDenied, "rank 1 refused: it has another secret for epoch 5"},
+       StatusCode::kPermissionDenied, "rank 1 refused: it has another secret for attempt 5"},
       {"longer secret", [](Pair& p) { p.high.secret += 'x'; }, StatusCode::kPermissionDenied,
-       StatusCode::kPermissionDenied, "rank 1 refused: it has another secret for epoch 5"},
-      {"epoch", [](Pair& p) { p.low.epoch = 7; }, StatusCode::kPermissionDenied,
-       StatusCode::kPermissionDenied, "rank 1 refused: it runs epoch 7, not 5"},
+       StatusCode::kPermissionDenied, "rank 1 refused: it has another secret for attempt 5"},
+      {"attempt", [](Pair& p) { p.low.attempt = 7; }, StatusCode::kPermissionDenied,
+       StatusCode::kPermissionDenied, "rank 1 refused: it runs attempt 7, not 5"},
       {"rank", [](Pair& p) { p.low.rank = 0; }, StatusCode::kNotFound, StatusCode::kNotFound,
        "somebody else than rank 1 answered"},
       {"swapped ranks", [](Pair& p) { std::swap(p.low.rank, p.high.rank); }, StatusCode::kNotFound,

@@ -11,13 +11,13 @@
 
 namespace medley {
 
-// The members of one epoch, who know each other: one authenticated TCP connection between every two of them,
-// which carries no training data. It proves that a peer belongs to the epoch before anything is exchanged
+// The members of one attempt, who know each other: one authenticated TCP connection between every two of them,
+// which carries no training data. It proves that a peer belongs to the attempt before anything is exchanged
 // with it, notices within seconds that a peer is gone (killed, cut off, host lost), and carries short
 // questions between workers.
 //
 // In two steps like UcxTransport: Listen, tell address() to all, Connect with those of all. The connection of
-// two ranks is opened by the higher one. Both challenge each other (HMAC-SHA256 of fresh nonces, epoch, ranks
+// two ranks is opened by the higher one. Both challenge each other (HMAC-SHA256 of fresh nonces, attempt, ranks
 // and both payloads and addresses under the secret); who fails is disconnected, counted, and told only that
 // it was refused.
 //
@@ -25,10 +25,10 @@ namespace medley {
 class Session {
  public:
   struct Options {
-    uint64_t epoch = 0;
+    uint64_t attempt = 0;
     int rank = 0;
     int size = 1;  // [1, 4096]
-    // Of the epoch, at least 16 bytes; may be empty where there are no peers. Never logged.
+    // Of the attempt, at least 16 bytes; may be empty where there are no peers. Never logged.
     std::string secret;
     std::string payload;  // handed to every member that has proved itself; at most 64 KiB
     // Names as in "eth0,ib0": listens on their addresses alone. Empty: all, loopback too.
@@ -48,9 +48,9 @@ class Session {
   virtual const std::string& address() const = 0;
 
   // Connects to all ranks. To be called once; after an error, destroy the session, which tells the others.
-  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or epoch; names the
+  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
-  //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the epoch;
+  //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
   //                       names it.
   //   Unavailable         a rank cannot be reached or went; names it.
   //   DeadlineExceeded    ranks have not connected; names them.
@@ -84,7 +84,7 @@ class Session {
   virtual void Close(absl::Time deadline, const std::string& failure) = 0;
   void Close(absl::Time deadline) { Close(deadline, ""); }
 
-  // Connections that this rank turned away: of another epoch or rank, malformed, without the secret, or too
+  // Connections that this rank turned away: of another attempt or rank, malformed, without the secret, or too
   // slow.
   virtual uint64_t refused() const = 0;
 };

@@ -15,7 +15,7 @@ constexpr SealKind kKind{"session address", /*magic=*/0x53594C4D, /*version=*/1,
                          kMaximumSessionAddressBytes};
 
 struct Header {
-  uint64_t epoch;
+  uint64_t attempt;
   uint32_t rank, host_bytes, endpoints, reserved;
 };
 static_assert(sizeof(Header) == 24);
@@ -48,7 +48,7 @@ absl::StatusOr<Endpoint> Read(const WireEndpoint& wire) {
 }  // namespace
 
 std::string EncodeSessionAddress(const SessionAddress& address) {
-  const Header header{address.epoch,
+  const Header header{address.attempt,
                       static_cast<uint32_t>(address.rank),
                       static_cast<uint32_t>(address.host.size()),
                       static_cast<uint32_t>(address.endpoints.size()),
@@ -89,7 +89,7 @@ absl::StatusOr<SessionAddress> DecodeSessionAddress(const std::string& bytes) {
   if (header.reserved != 0) return Refuse("a reserved field is set");
 
   SessionAddress address;
-  address.epoch = header.epoch;
+  address.attempt = header.attempt;
   address.rank = static_cast<int>(header.rank);
   address.host = std::string(body.substr(0, header.host_bytes));
   body.remove_prefix(header.host_bytes);

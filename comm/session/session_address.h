@@ -10,7 +10,7 @@ namespace medley {
 
 // What a rank tells the others so that they can reach its session.
 struct SessionAddress {
-  uint64_t epoch = 0;
+  uint64_t attempt = 0;
   int rank = 0;
   std::string host;                 // HostIdentity() of its process; at most 512 bytes
   std::vector<Endpoint> endpoints;  // at least one, at most kMaximumEndpoints; no wildcards

@@ -37,7 +37,7 @@ TEST_CASE("an address survives the wire") {
   const absl::StatusOr<SessionAddress> back = DecodeSessionAddress(bytes);
   INFO(back.status().ToString());
   REQUIRE(back.ok());
-  CHECK(back->epoch == address.epoch);
+  CHECK(back->attempt == address.attempt);
   CHECK(back->rank == address.rank);
   CHECK(back->host == address.host);
   CHECK(back->endpoints == address.endpoints);

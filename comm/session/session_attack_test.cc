@@ -54,7 +54,7 @@ std::string Noise(std::mt19937_64& random, size_t size) {
 }
 
 Handshake::Self StrangerAs(int rank) {
-  return {.epoch = 5, .rank = rank, .size = 2, .secret = "what an attacker thinks it is", .payload = "evil"};
+  return {.attempt = 5, .rank = rank, .size = 2, .secret = "what an attacker thinks it is", .payload = "evil"};
 }
 
 void ConnectAllTheSame(TestSessions& sessions) {
@@ -110,23 +110,23 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a member with the wrong secret, or of another epoch, is denied by rank; the right one connects later") {
+    "a member with the wrong secret, or of another attempt, is denied by rank; the right one connects later") {
   const bool is_old = GENERATE(false, true);
   auto sessions = TestSessions::Listen(2);
   Session::Options options = TestOptions(1, 2);
   if (is_old) {
-    options.epoch = 4;
+    options.attempt = 4;
   } else {
     options.secret = "another secret, as long";
   }
   auto wrong = *Session::Listen(options);
   SessionAddress seen_by_it = *DecodeSessionAddress(sessions.addresses[0]);
-  seen_by_it.epoch = options.epoch;
+  seen_by_it.attempt = options.attempt;
   const absl::Status denied = wrong->Connect({EncodeSessionAddress(seen_by_it), ""}, Soon());
   CAPTURE(denied.ToString());
   CHECK(absl::IsPermissionDenied(denied));
   CHECK_THAT(std::string(denied.message()),
-             Catch::Contains(is_old ? "rank 0 refused: it runs epoch 5, not 4"
+             Catch::Contains(is_old ? "rank 0 refused: it runs attempt 5, not 4"
                                     : "rank 0 refused: it has another secret"));
   CHECK(sessions.ranks[0]->refused() == seen_by_it.endpoints.size());  // it tried them all
   ConnectAllTheSame(sessions);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "comm/session/test_sessions.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -20,25 +21,25 @@ double ProcessorSeconds() {
 }
 
 int Run(int size, absl::Duration span) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   auto sessions = TestSessions::Listen(size);
   for (const absl::Status& status : sessions.Connect()) {
     if (status.ok()) continue;
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return 1;
   }
-  const double connect_milliseconds = absl::ToDoubleMilliseconds(absl::Now() - begin);
+  const double connect_milliseconds = absl::ToDoubleMilliseconds(Now() - begin);
   absl::SleepFor(absl::Seconds(1));
   const double before = ProcessorSeconds();
-  const absl::Time idle_begin = absl::Now();
+  const absl::Time idle_begin = Now();
   absl::SleepFor(span);
-  const double used = (ProcessorSeconds() - before) / absl::ToDoubleSeconds(absl::Now() - idle_begin) / size;
+  const double used = (ProcessorSeconds() - before) / absl::ToDoubleSeconds(Now() - idle_begin) / size;
   std::vector<double> microseconds;
   sessions.ranks[1]->OnQuestion([](int, const std::string& question) { return question; });
   for (int i = 0; i < 1000; ++i) {
-    const absl::Time asked = absl::Now();
+    const absl::Time asked = Now();
     if (!sessions.ranks[0]->Ask(1, "?", Soon()).ok()) return 1;
-    microseconds.push_back(absl::ToDoubleMicroseconds(absl::Now() - asked));
+    microseconds.push_back(absl::ToDoubleMicroseconds(Now() - asked));
   }
   std::sort(microseconds.begin(), microseconds.end());
   std::printf(

@@ -19,7 +19,7 @@ namespace medley {
 SessionLoop::SessionLoop(const Session::Options& options, const std::string& address,
                          std::vector<Descriptor> listeners)
     : options_(options), listeners_(std::move(listeners)), members_(options.size), last_wire_(kFirstWire) {
-  self_.epoch = options.epoch;
+  self_.attempt = options.attempt;
   self_.rank = options.rank;
   self_.size = options.size;
   self_.secret = options.secret;

@@ -4,6 +4,7 @@
 
 #include "comm/session/test_child.h"
 #include "comm/session/test_sessions.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -39,10 +40,10 @@ struct TwoProcesses {
 
 TEST_CASE("a process that is killed is gone at once") {
   TwoProcesses two(absl::Seconds(4));
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   two.child->Signal(SIGKILL);
   const GoneLog::Entry gone = two.gone.Await(1);
-  CHECK(absl::Now() - begin < absl::Seconds(3));
+  CHECK(Now() - begin < absl::Seconds(3));
   CHECK_FALSE(gone.left);
   CHECK_THAT(gone.why, Catch::Contains("connection"));
 }
@@ -53,10 +54,10 @@ TEST_CASE("a process that computes for long is not silent, one that is stopped i
   // happen.
   absl::SleepFor(absl::Milliseconds(2500));
   CHECK(two.gone.Count() == 0);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   two.child->Signal(SIGSTOP);
   const GoneLog::Entry gone = two.gone.Await(1);
-  CHECK(absl::Now() - begin > absl::Milliseconds(900));
+  CHECK(Now() - begin > absl::Milliseconds(900));
   CHECK_FALSE(gone.left);
   CHECK_THAT(gone.why, Catch::StartsWith("silent for "));
 }
@@ -64,9 +65,9 @@ TEST_CASE("a process that computes for long is not silent, one that is stopped i
 TEST_CASE("closing does not wait beyond its deadline for a process that is stopped") {
   TwoProcesses two(absl::Seconds(4));
   two.child->Signal(SIGSTOP);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   two.session->Close(begin + absl::Milliseconds(200));
-  CHECK(absl::Now() - begin < absl::Seconds(2));
+  CHECK(Now() - begin < absl::Seconds(2));
 }
 
 }  // namespace

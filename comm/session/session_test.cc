@@ -5,6 +5,7 @@
 
 #include "comm/session/session_address.h"
 #include "comm/session/test_sessions.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -48,10 +49,10 @@ TEST_CASE("addresses that cannot be are refused by rank") {
   };
   CHECK(refused({sessions.addresses[0]}) == "1 addresses for 2 ranks");
   CHECK_THAT(refused({"", "nonsense"}), Catch::StartsWith("rank 1: "));
-  CHECK_THAT(refused({"", sessions.addresses[0]}), Catch::Contains("is of rank 0 in epoch 5, not of rank 1"));
+  CHECK_THAT(refused({"", sessions.addresses[0]}), Catch::Contains("is of rank 0 in attempt 5, not of rank 1"));
   SessionAddress late = *DecodeSessionAddress(sessions.addresses[1]);
-  late.epoch = 4;
-  CHECK_THAT(refused({"", EncodeSessionAddress(late)}), Catch::Contains("is of rank 1 in epoch 4"));
+  late.attempt = 4;
+  CHECK_THAT(refused({"", EncodeSessionAddress(late)}), Catch::Contains("is of rank 1 in attempt 4"));
 }
 
 TEST_CASE("any number of ranks connect and know each other's payloads") {
@@ -118,7 +119,7 @@ TEST_CASE("a question to a peer that is slow ends at the deadline, to one that g
     return std::string("late");
   });
   REQUIRE_ALL_OK(sessions.Connect());
-  const absl::Status slow = sessions.ranks[0]->Ask(1, "?", absl::Now() + absl::Milliseconds(20)).status();
+  const absl::Status slow = sessions.ranks[0]->Ask(1, "?", Now() + absl::Milliseconds(20)).status();
   CHECK(absl::IsDeadlineExceeded(slow));
   CHECK_THAT(std::string(slow.message()), Catch::Contains("rank 1"));
   absl::Status gone;
@@ -139,9 +140,9 @@ TEST_CASE("a question to a peer that is slow ends at the deadline, to one that g
 TEST_CASE("who says goodbye has left, who does not is gone, and each is told once") {
   auto sessions = TestSessions::Listen(4);
   REQUIRE_ALL_OK(sessions.Connect());
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   sessions.ranks[3]->Close(Soon());
-  CHECK(absl::Now() - begin < absl::Seconds(5));  // nobody has to time out
+  CHECK(Now() - begin < absl::Seconds(5));  // nobody has to time out
   sessions.ranks[2].reset();
   for (int rank = 0; rank < 2; ++rank) {
     const auto left = sessions.gone[rank]->Await(3), gone = sessions.gone[rank]->Await(2);
@@ -158,7 +159,7 @@ TEST_CASE("who says goodbye has left, who does not is gone, and each is told onc
   std::thread other([&] { sessions.ranks[1]->Close(Soon()); });
   sessions.ranks[0]->Close(Soon());
   other.join();
-  CHECK(absl::Now() - begin < absl::Seconds(10));
+  CHECK(Now() - begin < absl::Seconds(10));
   sessions.ranks[0]->Close(Soon());
   for (int rank = 0; rank < 2; ++rank) CHECK(sessions.gone[rank]->Count() <= 3);
 }
@@ -179,9 +180,9 @@ TEST_CASE("a rank that never connects is named at the deadline") {
   auto sessions = TestSessions::Listen(3);
   std::vector<absl::Status> statuses(2);
   std::thread other([&] {
-    statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, absl::Now() + absl::Milliseconds(500));
+    statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(500));
   });
-  statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, absl::Now() + absl::Milliseconds(500));
+  statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Milliseconds(500));
   other.join();
   for (const absl::Status& status : statuses) {
     CAPTURE(status.ToString());
@@ -193,20 +194,20 @@ TEST_CASE("a rank that never connects is named at the deadline") {
 TEST_CASE("a rank that is not there any more is unavailable long before the deadline") {
   auto sessions = TestSessions::Listen(2);
   sessions.ranks[0].reset();
-  const absl::Time begin = absl::Now();
-  const absl::Status status = sessions.ranks[1]->Connect(sessions.addresses, absl::Now() + absl::Minutes(1));
+  const absl::Time begin = Now();
+  const absl::Status status = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Minutes(1));
   CHECK(absl::IsUnavailable(status));
   CHECK_THAT(std::string(status.message()),
              Catch::Contains("rank 0 cannot be reached: connection refused at 127.0.0.1:"));
-  CHECK(absl::Now() - begin < absl::Seconds(20));
+  CHECK(Now() - begin < absl::Seconds(20));
 }
 
 TEST_CASE("a rank that gives up while others connect is named by them") {
   auto sessions = TestSessions::Listen(3);
   std::vector<absl::Status> statuses(2);
   std::thread first(
-      [&] { statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, absl::Now() + absl::Minutes(1)); });
-  CHECK_FALSE(sessions.ranks[1]->Connect(sessions.addresses, absl::Now() + absl::Milliseconds(300)).ok());
+      [&] { statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Minutes(1)); });
+  CHECK_FALSE(sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(300)).ok());
   sessions.ranks[1].reset();
   first.join();
   CHECK(absl::IsUnavailable(statuses[0]));

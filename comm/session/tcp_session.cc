@@ -47,7 +47,7 @@ absl::Status Check(const Session::Options& options) {
 class TcpSession final : public Session {
  public:
   TcpSession(const Options& options, std::string host, std::string address, std::unique_ptr<SessionLoop> loop)
-      : epoch_(options.epoch),
+      : attempt_(options.attempt),
         rank_(options.rank),
         size_(options.size),
         host_(std::move(host)),
@@ -66,10 +66,10 @@ class TcpSession final : public Session {
       if (rank == rank_) continue;
       absl::StatusOr<SessionAddress> address = DecodeSessionAddress(addresses_by_rank[rank]);
       if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", rank));
-      if (address->rank != rank || address->epoch != epoch_) {
+      if (address->rank != rank || address->attempt != attempt_) {
         return absl::InvalidArgumentError(absl::StrCat("rank ", rank, ": the address is of rank ",
-                                                       address->rank, " in epoch ", address->epoch,
-                                                       ", not of rank ", rank, " in epoch ", epoch_));
+                                                       address->rank, " in attempt ", address->attempt,
+                                                       ", not of rank ", rank, " in attempt ", attempt_));
       }
       peers[rank] = {EndpointsToTry(*address, host_), Sha256(addresses_by_rank[rank])};
     }
@@ -98,7 +98,7 @@ class TcpSession final : public Session {
   uint64_t refused() const override { return loop_->refused(); }
 
  private:
-  const uint64_t epoch_;
+  const uint64_t attempt_;
   const int rank_, size_;
   const std::string host_, address_;
   const std::unique_ptr<SessionLoop> loop_;
@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Listen(const Options& options)
     return std::unique_ptr<Session>(std::make_unique<TcpSession>(options, "", "", std::move(loop)));
   }
   ASSIGN_OR_RETURN(const std::vector<InterfaceAddress> interfaces, ReadInterfaces());
-  SessionAddress address{options.epoch, options.rank, HostIdentity()};
+  SessionAddress address{options.attempt, options.rank, HostIdentity()};
   ASSIGN_OR_RETURN(address.endpoints, SelectEndpoints(interfaces, options.network_devices));
   std::vector<Descriptor> listeners;
   absl::Status failed;

@@ -8,23 +8,24 @@
 
 #include "absl/time/clock.h"
 #include "comm/session/session.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
 
-inline absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+inline absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 // For what nothing tells of: looks again and again, for 20 s.
 inline bool Eventually(const std::function<bool()>& holds) {
-  for (const absl::Time end = Soon(); absl::Now() < end; absl::SleepFor(absl::Milliseconds(1))) {
+  for (const absl::Time end = Soon(); Now() < end; absl::SleepFor(absl::Milliseconds(1))) {
     if (holds()) return true;
   }
   return false;
 }
 
-// Options of rank `rank` of `size` in epoch 5, on loopback.
+// Options of rank `rank` of `size` in attempt 5, on loopback.
 inline Session::Options TestOptions(int rank, int size) {
-  return {.epoch = 5,
+  return {.attempt = 5,
           .rank = rank,
           .size = size,
           .secret = "sixteen bytes or more",

@@ -6,6 +6,7 @@
 
 #include "comm/conformance/test_cluster.h"
 #include "comm/staging/device_stream.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -62,7 +63,7 @@ HostBytes Content(const Plan& plan) {
 }
 
 MessageTag Tag() { return {.kind = MessageTag::Kind::kActivation, .sequence = 5}; }
-absl::Time Deadline() { return absl::Now() + absl::Seconds(60); }
+absl::Time Deadline() { return Now() + absl::Seconds(60); }
 
 absl::Status SendAll(DeviceQueue& queue, DeviceStream& stream, const std::vector<Plan>& plans) {
   for (const Plan& plan : plans) {

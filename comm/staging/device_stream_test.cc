@@ -10,6 +10,7 @@
 #include "kernels/emulated/emulated_queue.h"
 #include "kernels/host/host_queue.h"
 #include "kernels/skeleton/skeleton_queue.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -56,7 +57,7 @@ TEST_CASE("both ways at once, by streams of their own") {
              receives = DeviceStream::Open(queue, transport, terms);
         if (absl::Status status = queue.Upload(mine, **out, {0}); !status.ok()) return status;
         const Fence ready = queue.Record();
-        const absl::Time deadline = absl::Now() + absl::Seconds(30);
+        const absl::Time deadline = Now() + absl::Seconds(30);
         absl::Status sent;
         std::thread sender([&] {
           sent = (*sends)->Send({peer, {}, {out->get(), 0, kBytes}, ready}, deadline);
@@ -86,7 +87,7 @@ TEST_CASE(
     auto stream = DeviceStream::Open(queue, (*cluster)->rank(0), {2, TermsOf(Handling::kStaged, kCosts)});
     REQUIRE(stream.ok());
     const absl::Status late =
-        (*stream)->Receive({1, {}, {buffer->get(), 0, 4 << 20}, {}}, absl::Now() + absl::Milliseconds(30));
+        (*stream)->Receive({1, {}, {buffer->get(), 0, 4 << 20}, {}}, Now() + absl::Milliseconds(30));
     CAPTURE(late);
     CHECK(absl::IsDeadlineExceeded(late));
     CHECK_THAT(std::string(late.message()), Catch::Contains("staged receive from rank 1: chunk 1 of 8"));
@@ -106,7 +107,7 @@ TEST_CASE("a peer that goes while it sends is named, with how far it got") {
   REQUIRE((*(*cluster)->rank(1).Send(0, {}, bytes))->Wait(absl::InfiniteFuture()).ok());
   (*cluster)->Crash(1);
   const absl::Status gone =
-      (*stream)->Receive({1, {}, {buffer->get(), 0, 4 << 20}, {}}, absl::Now() + absl::Seconds(30));
+      (*stream)->Receive({1, {}, {buffer->get(), 0, 4 << 20}, {}}, Now() + absl::Seconds(30));
   CAPTURE(gone);
   CHECK(absl::IsUnavailable(gone));
   CHECK_THAT(std::string(gone.message()), Catch::Contains("rank 1") && Catch::Contains("chunk 2 of 8"));
@@ -119,7 +120,7 @@ TEST_CASE("what is no message is refused, and nothing is sent") {
   auto buffer = queue.Allocate({100});
   Transport& transport = (*cluster)->rank(0);
   CHECK(absl::IsInvalidArgument(DeviceStream::Open(queue, transport, {}).status()));
-  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  const absl::Time deadline = Now() + absl::Seconds(10);
   for (const Handling own : {Handling::kHost, Handling::kDirect, Handling::kStaged, Handling::kWhole}) {
     CAPTURE(NameOf(own));
     auto stream = DeviceStream::Open(queue, transport, {TermsOf(own, kCosts), {}});
@@ -146,7 +147,7 @@ TEST_CASE("every rank learns the terms of all") {
     const std::vector<StagingTerms> terms = {
         {}, TermsOf(Handling::kStaged, kCosts), TermsOf(Handling::kDirect, kCosts)};
     const std::vector<absl::Status> statuses = (*cluster)->OnEveryRank([&](Transport& transport) {
-      const auto all = ExchangeTerms(transport, terms[transport.rank()], absl::Now() + absl::Seconds(20));
+      const auto all = ExchangeTerms(transport, terms[transport.rank()], Now() + absl::Seconds(20));
       if (!all.ok()) return all.status();
       return *all == terms ? absl::OkStatus() : absl::InternalError("others");
     });

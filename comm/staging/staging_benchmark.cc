@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "absl/time/clock.h"
 #include "comm/conformance/test_cluster.h"
 #include "comm/staging/device_stream.h"
 #include "comm/staging/measure_copies.h"
 #include "comm/staging/strategy.h"
 #include "kernels/backends.h"
 #include "kernels/host/host_queue.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/device_name.h"
 
@@ -54,7 +54,7 @@ struct Rank {
 
 // Sends or receives once; an answer of a byte says that the receiver has all.
 absl::Status RunOnce(const Rank& rank, bool sends, int64_t bytes, DeviceStream& stream) {
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const absl::Time deadline = Now() + absl::Seconds(60);
   const int peer = 1 - rank.transport.rank();
   const DeviceMessage message{.peer = peer, .tag = {}, .span = {&rank.buffer, 0, bytes}};
   std::byte answer{};
@@ -72,7 +72,7 @@ absl::Status RunOnce(const Rank& rank, bool sends, int64_t bytes, DeviceStream& 
 // Copies alone, over a lane, in chunks as a staged message has them.
 absl::StatusOr<double> CopySeconds(const Rank& rank, CopyLane& lane, PinnedMemory& memory,
                                    const Settings& settings, int64_t chunk, bool to_host) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = Now();
   for (int64_t done = 0; done < settings.bytes; done += chunk) {
     const int64_t size = std::min(chunk, settings.bytes - done);
     const absl::Span<std::byte> bytes =
@@ -81,7 +81,7 @@ absl::StatusOr<double> CopySeconds(const Rank& rank, CopyLane& lane, PinnedMemor
                             : lane.Upload(bytes, rank.buffer, {done}));
   }
   RETURN_IF_ERROR(lane.Wait(lane.Record()));
-  return absl::ToDoubleSeconds(absl::Now() - start);
+  return absl::ToDoubleSeconds(Now() - start);
 }
 
 absl::StatusOr<Device> OpenDevice(const std::string& name) {
@@ -139,9 +139,9 @@ absl::Status Run(const Settings& settings) {
         absl::Status far_status;
         std::thread far(
             [&] { far_status = RunOnce(far_rank, !way.from_device, settings.bytes, *far_stream); });
-        const absl::Time start = absl::Now();
+        const absl::Time start = Now();
         const absl::Status near_status = RunOnce(near, way.from_device, settings.bytes, *near_stream);
-        const double took = absl::ToDoubleSeconds(absl::Now() - start);
+        const double took = absl::ToDoubleSeconds(Now() - start);
         far.join();
         RETURN_IF_ERROR(Annotate(near_status, way.name));
         RETURN_IF_ERROR(Annotate(far_status, way.name));

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kSourceShift = 28, kKindShift = 25, kChannelShift = 14;
 constexpr uint32_t kKinds = 1 << 3;
-static_assert(kTokenShift + kEpochTokenBits == 64);
+static_assert(kTokenShift + kAttemptTokenBits == 64);
 
 absl::Status OutOfRange(const char* field, int64_t value, int64_t limit) {
   return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ", not in [0, ", limit, ")"));
@@ -35,7 +35,7 @@ const char* NameOf(MessageTag::Kind kind) {
 
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag) {
   const MessageTag& message = tag.message;
-  if (tag.token >> kEpochTokenBits != 0) return OutOfRange("token", tag.token, int64_t{1} << kEpochTokenBits);
+  if (tag.token >> kAttemptTokenBits != 0) return OutOfRange("token", tag.token, int64_t{1} << kAttemptTokenBits);
   if (tag.source < 0 || tag.source >= kMaximumRanks) return OutOfRange("source", tag.source, kMaximumRanks);
   if (NameOf(message.kind) == nullptr) {
     return absl::InvalidArgumentError(

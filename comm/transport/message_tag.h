@@ -3,14 +3,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "comm/transport/epoch_token.h"
+#include "comm/transport/attempt_token.h"
 #include "comm/transport/transport.h"
 
 namespace medley {
 
 // The 64 bits by which a message finds its receive. From the top:
 //
-//   bits 63..40  EpochToken of the receiver: without it a message is none of this epoch's
+//   bits 63..40  AttemptToken of the receiver: without it a message is none of this attempt's
 //   bits 39..28  rank of the sender
 //   bits 27..25  MessageTag::Kind
 //   bits 24..14  MessageTag::channel

@@ -7,7 +7,7 @@
 namespace medley {
 namespace {
 
-constexpr uint32_t kLargestToken = (1 << kEpochTokenBits) - 1;
+constexpr uint32_t kLargestToken = (1 << kAttemptTokenBits) - 1;
 
 WireTag RandomTag(std::mt19937_64& random) {
   WireTag tag;

@@ -71,7 +71,7 @@ struct PeerTraffic {
   std::string path;         // "tcp", "shared memory", "loopback"
 };
 
-// Point-to-point messages between the ranks of one epoch: 0 .. size()-1.
+// Point-to-point messages between the ranks of one attempt: 0 .. size()-1.
 // Threading: every method from any thread. Nothing blocks but Wait.
 class Transport {
  public:
@@ -119,7 +119,7 @@ class Transport {
 
   // By peer and kind, of what has happened so far; kinds and peers without a message are left out.
   virtual std::vector<PeerTraffic> Traffic() const { return {}; }
-  // Messages that came from other epochs or from nobody known, and were dropped.
+  // Messages that came from other attempts or from nobody known, and were dropped.
   virtual uint64_t DroppedMessages() const { return 0; }
 };
 

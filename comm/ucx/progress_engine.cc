@@ -1,4 +1,5 @@
 #include "comm/ucx/progress_engine.h"
+#include "runtime/base/clock.h"
 
 #include <poll.h>
 
@@ -64,9 +65,9 @@ bool ProgressEngine::Progress(int rounds) {
 
 bool ProgressEngine::StepAside() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   mutex_.Unlock();
-  const absl::Time before = absl::Now();
+  const absl::Time before = Now();
   std::this_thread::yield();
-  const bool others = absl::Now() - before > kLonelyYield;
+  const bool others = Now() - before > kLonelyYield;
   mutex_.Lock();
   return others;
 }
@@ -83,8 +84,8 @@ void ProgressEngine::Look() {
 }
 
 void ProgressEngine::TakeIn(absl::Duration limit) {
-  const absl::Time end = absl::Now() + limit;
-  while (Progress(/*rounds=*/64) && absl::Now() < end) {
+  const absl::Time end = Now() + limit;
+  while (Progress(/*rounds=*/64) && Now() < end) {
   }
 }
 
@@ -99,7 +100,7 @@ absl::Time ProgressEngine::Poll(absl::Time deadline, absl::FunctionRef<bool()> d
     if (done()) break;
     const bool look = shared || round % kRoundsPerLook == 0;
     if (!look && !wanted_.load(std::memory_order_relaxed)) continue;
-    const absl::Time now = absl::Now();
+    const absl::Time now = Now();
     if (begin == absl::InfinitePast()) begin = now;
     if (begin == now || std::exchange(moved, false)) end = std::min(deadline, now + polling_for_);
     if (now >= end) break;
@@ -121,16 +122,16 @@ bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl
     // Those that sleep have left the polling to this thread.
     if (!met || sleepers_ > 0) WakeThread();
   }
-  if (begin == absl::InfinitePast() && !met) begin = absl::Now();
+  if (begin == absl::InfinitePast() && !met) begin = Now();
   if (!met) {
-    const absl::Time fell_asleep = absl::Now();
+    const absl::Time fell_asleep = Now();
     ++sleepers_;
     met = changed.WaitUntil(mutex_, deadline, done);
     --sleepers_;
-    const bool longer = absl::Now() - fell_asleep < kLongestPolling;
+    const bool longer = Now() - fell_asleep < kLongestPolling;
     polling_for_ = std::clamp(longer ? 2 * polling_for_ : polling_for_ / 2, kShortestPolling, kLongestPolling);
   }
-  if (waited != nullptr && begin != absl::InfinitePast()) *waited = absl::Now() - begin;
+  if (waited != nullptr && begin != absl::InfinitePast()) *waited = Now() - begin;
   return met;
 }
 
@@ -140,7 +141,7 @@ absl::Duration ProgressEngine::Tidy(absl::Time now) {
     return next_tidy_ - now;  // else a clock set back
   untidy_ = false;
   tidy_();
-  const absl::Time end = absl::Now();
+  const absl::Time end = Now();
   next_tidy_ = end + std::clamp((end - now) * kTidyShare, kTidyPeriod, absl::Seconds(5));
   return absl::InfiniteDuration();
 }
@@ -165,7 +166,7 @@ void ProgressEngine::Run() {
                            [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return stopping_; });
       continue;
     }
-    const absl::Time now = absl::Now();
+    const absl::Time now = Now();
     const absl::Duration tidy_in = Tidy(now);
     if (!asked_ && (polling_ || polls_ != polls_seen)) {
       polls_seen = polls_;
@@ -185,7 +186,7 @@ void ProgressEngine::Run() {
                           : static_cast<int>(absl::ToInt64Milliseconds(tidy_in)) + 1);
     } else if (++refusals > kRefusalsBeforePause) {
       const absl::Duration pause = std::min(kPause * (refusals / kRefusalsBeforePause), kLongestPause);
-      take_over_.WaitUntil(mutex_, absl::Now() + pause, wanted);
+      take_over_.WaitUntil(mutex_, Now() + pause, wanted);
     } else {
       StepAside();
     }

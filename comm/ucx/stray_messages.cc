@@ -20,7 +20,7 @@ void Swallow(ucp_worker_h worker, ucp_tag_message_h message) {
 uint64_t DropStrayMessages(ucp_worker_h worker, uint32_t token) {
   uint64_t dropped = 0;
   // A token that is not ours differs in at least one bit, and UCX finds messages by bits.
-  for (int bit = kTokenShift; bit < kTokenShift + kEpochTokenBits; ++bit) {
+  for (int bit = kTokenShift; bit < kTokenShift + kAttemptTokenBits; ++bit) {
     const ucp_tag_t mask = uint64_t{1} << bit;
     const ucp_tag_t other = ~(static_cast<uint64_t>(token) << kTokenShift) & mask;
     ucp_tag_recv_info_t info;

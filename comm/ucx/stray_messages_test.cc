@@ -4,20 +4,21 @@
 
 #include "comm/ucx/test_pair.h"
 #include "comm/ucx/ucx_address.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Rank 1 of another epoch (or with another secret), connected to `target` whose address is passed off as that
-// epoch's: what a worker that was left behind would send.
-std::unique_ptr<UcxTransport> Stranger(const UcxTransport& target, UcxLinks links, uint64_t epoch,
+// Rank 1 of another attempt (or with another secret), connected to `target` whose address is passed off as that
+// attempt's: what a worker that was left behind would send.
+std::unique_ptr<UcxTransport> Stranger(const UcxTransport& target, UcxLinks links, uint64_t attempt,
                                        const std::string& secret) {
-  auto made = UcxTransport::Create({.epoch = epoch, .rank = 1, .size = 2, .links = links, .secret = secret});
+  auto made = UcxTransport::Create({.attempt = attempt, .rank = 1, .size = 2, .links = links, .secret = secret});
   REQUIRE(made.ok());
   UcxAddress address = *DecodeAddress(target.address());
-  address.epoch = epoch;
+  address.attempt = attempt;
   const absl::Status connected = (*made)->Connect({EncodeAddress(address), ""}, Soon());
   INFO(connected.ToString());
   REQUIRE(connected.ok());
@@ -26,7 +27,7 @@ std::unique_ptr<UcxTransport> Stranger(const UcxTransport& target, UcxLinks link
 
 bool AwaitDropped(const UcxTransport& transport, uint64_t count) {
   const absl::Time end = Soon();
-  while (transport.DroppedMessages() < count && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+  while (transport.DroppedMessages() < count && Now() < end) absl::SleepFor(absl::Milliseconds(1));
   return transport.DroppedMessages() == count;
 }
 
@@ -39,13 +40,13 @@ size_t ResidentBytes() {
 
 constexpr MessageTag kTag{MessageTag::Kind::kGradient, 3, 4};
 
-TEST_CASE("messages of another epoch or secret are dropped and counted, and the right ones come through") {
+TEST_CASE("messages of another attempt or secret are dropped and counted, and the right ones come through") {
   for (const UcxLinks links : {UcxLinks::kTcp, UcxLinks::kSharedMemory}) {
-    for (const auto& [epoch, secret] : {std::pair<uint64_t, std::string>{4, "right"}, {5, "wrong"}}) {
-      CAPTURE(static_cast<int>(links), epoch, secret);
+    for (const auto& [attempt, secret] : {std::pair<uint64_t, std::string>{4, "right"}, {5, "wrong"}}) {
+      CAPTURE(static_cast<int>(links), attempt, secret);
       auto pair = ConnectedPair(links, "right");
       REQUIRE(pair.ok());
-      const auto stranger = Stranger(*pair->a, links, epoch, secret);
+      const auto stranger = Stranger(*pair->a, links, attempt, secret);
       uint64_t expected = 0;
       // Short ones, in pieces, and by rendezvous, which a sender waits for.
       for (const size_t size : {size_t{0}, size_t{8}, size_t{3000}, size_t{100'000}, size_t{4} << 20}) {

@@ -4,18 +4,19 @@
 #include <vector>
 
 #include "comm/ucx/ucx_transport.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
-inline absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+inline absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 struct UcxPair {
   std::unique_ptr<UcxTransport> a, b;
 };
 
-// Ranks 0 and 1 of an epoch, in this process.
+// Ranks 0 and 1 of an attempt, in this process.
 inline absl::StatusOr<UcxPair> ConnectedPair(UcxLinks links, const std::string& secret = "") {
-  UcxTransport::Options options{.epoch = 5, .rank = 0, .size = 2, .links = links, .secret = secret};
+  UcxTransport::Options options{.attempt = 5, .rank = 0, .size = 2, .links = links, .secret = secret};
   absl::StatusOr<std::unique_ptr<UcxTransport>> a = UcxTransport::Create(options);
   if (!a.ok()) return a.status();
   options.rank = 1;

@@ -13,7 +13,7 @@ namespace {
 constexpr SealKind kKind{"UCX address", /*magic=*/0x55594C4D, /*version=*/2, kMaximumAddressBytes};  // "MLYU"
 
 struct Header {
-  uint64_t epoch;
+  uint64_t attempt;
   uint64_t process_started_ticks;
   uint32_t process, rank, host_bytes, any_bytes, network_bytes, zero;
 };
@@ -24,7 +24,7 @@ absl::Status Refuse(const std::string& why) { return RefuseSealed(kKind, why); }
 }  // namespace
 
 std::string EncodeAddress(const UcxAddress& address) {
-  const Header header{address.epoch,
+  const Header header{address.attempt,
                       address.process.started_ticks,
                       static_cast<uint32_t>(address.process.id),
                       static_cast<uint32_t>(address.rank),
@@ -54,7 +54,7 @@ absl::StatusOr<UcxAddress> DecodeAddress(const std::string& bytes) {
   if (header.any_bytes == 0) return Refuse("no worker address");
 
   UcxAddress address;
-  address.epoch = header.epoch;
+  address.attempt = header.attempt;
   address.rank = static_cast<int>(header.rank);
   address.process = {static_cast<int32_t>(header.process), header.process_started_ticks};
   const auto take = [&](size_t length) {

@@ -9,7 +9,7 @@ namespace medley {
 
 // What a rank tells the others so that they can reach its UCX worker.
 struct UcxAddress {
-  uint64_t epoch = 0;
+  uint64_t attempt = 0;
   int rank = 0;
   ProcessIdentity process;
   std::string host;     // HostIdentity() of its process

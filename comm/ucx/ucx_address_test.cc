@@ -27,7 +27,7 @@ TEST_CASE("an address survives the wire") {
   const UcxAddress address = RandomAddress(random);
   const absl::StatusOr<UcxAddress> back = DecodeAddress(EncodeAddress(address));
   REQUIRE(back.ok());
-  CHECK(back->epoch == address.epoch);
+  CHECK(back->attempt == address.attempt);
   CHECK(back->rank == address.rank);
   CHECK(back->process == address.process);
   CHECK(back->host == address.host);

@@ -7,6 +7,7 @@
 
 #include "comm/conformance/peer_process.h"
 #include "comm/ucx/test_pair.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -30,7 +31,7 @@ TEST_CASE(
     const auto peer = StalledPeer(links);
     UcxTransport& own = peer->transport();
     Bytes in(8), large(32 << 20), small(4000);
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = Now();
     {
       std::vector<std::unique_ptr<Transfer>> transfers;
       transfers.push_back(*own.Receive(1, kTag, absl::MakeSpan(in)));
@@ -52,23 +53,23 @@ TEST_CASE(
     const absl::Status closed = own.Close(Soon());
     CAPTURE(closed.ToString());
     CHECK(closed.ok());
-    CHECK(absl::Now() - begin < absl::Seconds(5));
+    CHECK(Now() - begin < absl::Seconds(5));
   }
 }
 
 TEST_CASE("closing ends at its deadline where a killed peer was not marked, large sends included") {
   const auto peer = StalledPeer(UcxLinks::kSharedMemory);
   Bytes large(32 << 20), small(4000);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = Now();
   {
     std::vector<std::unique_ptr<Transfer>> transfers;
     transfers.push_back(*peer->transport().Send(1, kTag, large));
     for (int i = 0; i < 500; ++i) transfers.push_back(*peer->transport().Send(1, kTag, small));
     peer->Kill();
-    CHECK(absl::IsDeadlineExceeded(peer->transport().Close(absl::Now() + absl::Milliseconds(200))));
+    CHECK(absl::IsDeadlineExceeded(peer->transport().Close(Now() + absl::Milliseconds(200))));
     CHECK(absl::IsCancelled(transfers.front()->Wait(Soon())));
   }
-  CHECK(absl::Now() - begin < absl::Seconds(5));
+  CHECK(Now() - begin < absl::Seconds(5));
 }
 
 TEST_CASE(
@@ -103,7 +104,7 @@ TEST_CASE("Done drives a transfer to its end") {
     auto receive = pair->a->Receive(1, kTag, absl::MakeSpan(got));
     CHECK_FALSE((*receive)->Done());
     auto send = pair->b->Send(0, kTag, bytes);
-    for (const absl::Time end = Soon(); absl::Now() < end && !(*receive)->Done();) {
+    for (const absl::Time end = Soon(); Now() < end && !(*receive)->Done();) {
     }
     REQUIRE((*receive)->Done());
     CHECK((*receive)->Wait(absl::InfinitePast()).ok());
@@ -172,7 +173,7 @@ TEST_CASE("traffic is counted by peer and kind, where it went, and how long was 
     CHECK((*pair->a->Receive(1, {MessageTag::Kind::kReduce, 0, 0}, absl::MakeSpan(much)))->Wait(Soon()).ok());
     CHECK((*back)->Wait(Soon()).ok());
     auto never = pair->a->Receive(1, {MessageTag::Kind::kScalars, 0, 0}, absl::MakeSpan(got));
-    CHECK(absl::IsDeadlineExceeded((*never)->Wait(absl::Now() + absl::Milliseconds(50))));
+    CHECK(absl::IsDeadlineExceeded((*never)->Wait(Now() + absl::Milliseconds(50))));
     const std::vector<PeerTraffic> traffic = pair->a->Traffic();
     REQUIRE(traffic.size() == 3);
     CHECK(pair->a->SharesMemory(1) == (links == UcxLinks::kSharedMemory));
@@ -193,9 +194,9 @@ size_t OpenDescriptors() {
                        std::filesystem::directory_iterator());
 }
 
-TEST_CASE("a thousand epochs leave no descriptor behind") {
-  const auto live = [](int epoch) {
-    auto pair = ConnectedPair(kBoth[epoch % 2]);
+TEST_CASE("a thousand attempts leave no descriptor behind") {
+  const auto live = [](int attempt) {
+    auto pair = ConnectedPair(kBoth[attempt % 2]);
     REQUIRE(pair.ok());
     const Bytes bytes(20'000, std::byte{5});
     Bytes got(bytes.size());
@@ -207,9 +208,9 @@ TEST_CASE("a thousand epochs leave no descriptor behind") {
     CHECK(pair->a->Close(Soon()).ok());
     CHECK(pair->b->Close(Soon()).ok());
   };
-  for (int epoch = 0; epoch < 4; ++epoch) live(epoch);  // what UCX opens once
+  for (int attempt = 0; attempt < 4; ++attempt) live(attempt);  // what UCX opens once
   const size_t before = OpenDescriptors();
-  for (int epoch = 0; epoch < 1000; ++epoch) live(epoch);
+  for (int attempt = 0; attempt < 1000; ++attempt) live(attempt);
   CHECK(OpenDescriptors() == before);
 }
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "comm/transport/epoch_token.h"
+#include "comm/transport/attempt_token.h"
 #include "comm/ucx/stray_messages.h"
 #include "comm/ucx/ucx_status.h"
 #include "runtime/base/status_macros.h"
@@ -29,7 +29,7 @@ class UcxRegistration final : public Registration {
 UcxState::UcxState(const Options& options, std::unique_ptr<UcxWorker> worker)
     : options_(options), traffic_(options.size), worker_(std::move(worker)) {
   for (int rank = 0; rank < options.size; ++rank) {
-    tokens_.push_back(EpochToken(options.secret, options.epoch, rank));
+    tokens_.push_back(AttemptToken(options.secret, options.attempt, rank));
   }
   endpoints_ =
       std::make_unique<UcxEndpoints>(worker_->get(), options.size, changed_,
@@ -45,7 +45,7 @@ UcxState::~UcxState() {
   regions_.Clear();
   if (orphans_.empty() && !endpoints_->Stuck()) return;
   // UCX 1.13 has no way to take a large send over shared memory back, and stops the process where a worker is
-  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an epoch at
+  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an attempt at
   // most.
   struct Remains {
     std::unique_ptr<UcxWorker> worker;

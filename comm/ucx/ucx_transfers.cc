@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/ucx/ucx_state.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -141,14 +142,14 @@ bool UcxState::Done(UcxOperation& operation) {
 
 bool UcxState::AwaitReturn(UcxOperation& operation) {
   // An aborted transport owes nothing to its peers, so nothing is lost by not waiting.
-  const absl::Time end = absl::Now() + (over_.ok() ? options_.cancel_grace : absl::ZeroDuration());
+  const absl::Time end = Now() + (over_.ok() ? options_.cancel_grace : absl::ZeroDuration());
   const auto returned = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return !operation.held.load(std::memory_order_relaxed) || engine_->halted();
   };
   const bool maybe_dead = !endpoints_->gone(operation.peer).ok() || !over_.ok();
   while (!returned()) {
     if (maybe_dead && endpoints_->HasEnded(operation.peer)) return true;
-    const absl::Time now = absl::Now();
+    const absl::Time now = Now();
     if (now >= end) return false;
     engine_->Await(operation.changed, maybe_dead ? std::min(end, now + kLookForEnd) : end, returned);
   }

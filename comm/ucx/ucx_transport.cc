@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
   if (options.links == Links::kSharedMemory) wanted.network_devices.clear();
   ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create(wanted));
   UcxAddress address;
-  address.epoch = options.epoch;
+  address.attempt = options.attempt;
   address.rank = options.rank;
   address.process = OwnProcess();
   address.host = HostIdentity();
@@ -68,10 +68,10 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
     if (peer == rank()) continue;
     absl::StatusOr<UcxAddress> address = DecodeAddress(addresses_by_rank[peer]);
     if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", peer));
-    if (address->rank != peer || address->epoch != options_.epoch) {
+    if (address->rank != peer || address->attempt != options_.attempt) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", peer, ": the address is of rank ",
-                                                     address->rank, " in epoch ", address->epoch,
-                                                     ", not of rank ", peer, " in epoch ", options_.epoch));
+                                                     address->rank, " in attempt ", address->attempt,
+                                                     ", not of rank ", peer, " in attempt ", options_.attempt));
     }
     addresses.push_back(*std::move(address));
   }

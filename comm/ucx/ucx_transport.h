@@ -26,20 +26,20 @@ struct UcxOperation;
 // A rank that closes, is destroyed, or has marked this one as gone counts as gone for its network peers,
 // which still get what it sent before.
 //
-// Messages that do not carry this rank's token of the epoch (EpochToken) are dropped within about a second.
+// Messages that do not carry this rank's token of the attempt (AttemptToken) are dropped within about a second.
 //
 // Thread-safe; one thread of its own, asleep when nothing moves.
 class UcxTransport final : public Transport {
  public:
   using Links = UcxLinks;
   struct Options {
-    uint64_t epoch = 0;  // the same on all ranks; addresses and messages of others are refused
+    uint64_t attempt = 0;  // the same on all ranks; addresses and messages of others are refused
     int rank = 0;
     int size = 1;                     // [1, 4096]
     Links links = Links::kAutomatic;  // the same on all ranks
     // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
     std::string network_devices;
-    // Of the epoch, the same on all ranks; never logged. Messages of those who do not know it are dropped.
+    // Of the attempt, the same on all ranks; never logged. Messages of those who do not know it are dropped.
     std::string secret;
     // How long a destroyed Transfer waits for a peer that is at work on its bytes, before the transport gives
     // up.
@@ -57,7 +57,7 @@ class UcxTransport final : public Transport {
 
   // Connects to all ranks, whose addresses are `addresses_by_rank`; this rank's own is ignored. The peers
   // need only have been created. After an error, destroy the transport.
-  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or epoch; names the
+  //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank. Nothing has happened then, and Connect may be called again.
   //   FailedPrecondition  kSharedMemory, and a rank is on another host; or it is connected already.
   //   Cancelled           it was aborted or closed.

@@ -8,16 +8,17 @@
 #include <vector>
 
 #include "comm/ucx/ucx_address.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 using Links = UcxTransport::Links;
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 std::unique_ptr<UcxTransport> Create(int rank, int size, Links links) {
-  auto made = UcxTransport::Create({.epoch = 5, .rank = rank, .size = size, .links = links});
+  auto made = UcxTransport::Create({.attempt = 5, .rank = rank, .size = size, .links = links});
   INFO(made.status().ToString());
   REQUIRE(made.ok());
   return *std::move(made);
@@ -46,7 +47,7 @@ TEST_CASE("options that cannot be are refused by name") {
   CHECK_THAT(std::string(no_device.status().message()), Catch::Contains("nowhere7"));
 }
 
-TEST_CASE("addresses of another rank, epoch or shape are refused by rank, and the transport survives") {
+TEST_CASE("addresses of another rank, attempt or shape are refused by rank, and the transport survives") {
   const auto a = Create(0, 2, Links::kAutomatic), b = Create(1, 2, Links::kAutomatic);
   const auto refused = [&](const std::vector<std::string>& addresses) {
     const absl::Status status = a->Connect(addresses, Soon());
@@ -55,10 +56,10 @@ TEST_CASE("addresses of another rank, epoch or shape are refused by rank, and th
   };
   CHECK(refused({a->address()}) == "1 addresses for 2 ranks");
   CHECK_THAT(refused({"", "nonsense"}), Catch::StartsWith("rank 1: "));
-  CHECK_THAT(refused({"", a->address()}), Catch::Contains("is of rank 0 in epoch 5, not of rank 1"));
-  auto late = UcxTransport::Create({.epoch = 4, .rank = 1, .size = 2});
+  CHECK_THAT(refused({"", a->address()}), Catch::Contains("is of rank 0 in attempt 5, not of rank 1"));
+  auto late = UcxTransport::Create({.attempt = 4, .rank = 1, .size = 2});
   REQUIRE(late.ok());
-  CHECK_THAT(refused({"", (*late)->address()}), Catch::Contains("is of rank 1 in epoch 4"));
+  CHECK_THAT(refused({"", (*late)->address()}), Catch::Contains("is of rank 1 in attempt 4"));
   CHECK(a->Connect({"", b->address()}, Soon()).ok());
   CHECK(absl::IsFailedPrecondition(a->Connect({"", b->address()}, Soon())));
 }
@@ -124,7 +125,7 @@ TEST_CASE("closing says at the deadline who did not take all") {
   const Pair pair = Connected(links);
   std::vector<std::byte> bytes(8 << 20);
   auto send = pair.a->Send(1, {}, bytes);
-  const absl::Status status = pair.a->Close(absl::Now() + absl::Milliseconds(30));
+  const absl::Status status = pair.a->Close(Now() + absl::Milliseconds(30));
   CHECK(absl::IsDeadlineExceeded(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("rank 1"));
   CHECK(absl::IsCancelled((*send)->Wait(Soon())));
@@ -136,7 +137,7 @@ TEST_CASE("waiting takes hardly any processor time") {
   std::vector<std::byte> got(1);
   auto receive = pair.a->Receive(1, {}, absl::MakeSpan(got));
   const std::clock_t before = std::clock();  // of all threads
-  CHECK(absl::IsDeadlineExceeded((*receive)->Wait(absl::Now() + absl::Milliseconds(400))));
+  CHECK(absl::IsDeadlineExceeded((*receive)->Wait(Now() + absl::Milliseconds(400))));
   CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.04);
 }
 

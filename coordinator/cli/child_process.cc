@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -114,7 +115,7 @@ void ChildProcess::Terminate() {
 }
 
 void ChildProcess::Wait(absl::Time deadline) {
-  while (!Ended() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
+  while (!Ended() && Now() < deadline) absl::SleepFor(absl::Milliseconds(10));
   if (Ended()) return;
   kill(pid_, SIGKILL);
   while (!Ended()) absl::SleepFor(absl::Milliseconds(5));

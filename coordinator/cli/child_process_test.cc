@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -30,7 +30,7 @@ ChildProcess StartShell(const Folder& folder, const std::string& script) {
 TEST_CASE("a child's exit code and last words are known") {
   const Folder folder;
   ChildProcess child = StartShell(folder, "echo one; echo two; echo three >&2; exit 3");
-  child.Wait(absl::Now() + absl::Seconds(30));
+  child.Wait(Now() + absl::Seconds(30));
   CHECK(child.Ended() == "exited with 3");
   CHECK(child.LastWords(2) == "two\nthree");
 }
@@ -40,7 +40,7 @@ TEST_CASE("a child is asked to end") {
   ChildProcess child = StartShell(folder, "exec sleep 1000");
   CHECK_FALSE(child.Ended());
   child.Terminate();
-  child.Wait(absl::Now() + absl::Seconds(30));
+  child.Wait(Now() + absl::Seconds(30));
   CHECK(child.Ended() == "was killed by signal 15");
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("what cannot be started says so") {
   absl::StatusOr<ChildProcess> child = ChildProcess::Start(
       {.name = "x", .program = "/nowhere/x", .arguments = {}, .log_file = folder.File("log")});
   REQUIRE(child.ok());
-  child->Wait(absl::Now() + absl::Seconds(30));
+  child->Wait(Now() + absl::Seconds(30));
   CHECK(child->Ended() == "exited with 127");
   CHECK(absl::IsUnavailable(
       ChildProcess::Start({.name = "x", .program = "/bin/sh", .arguments = {}, .log_file = "/nowhere/log"})

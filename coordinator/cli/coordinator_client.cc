@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 
@@ -50,7 +51,7 @@ struct CoordinatorClient::Impl {
                                                                               const Request&, Response*),
                                 const Request& request, absl::Duration limit) const {
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
+    context.set_deadline(ToSystemClock(Now() + limit));
     Response response;
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     if (!status.ok()) return FromGrpc(status);
@@ -158,7 +159,7 @@ absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_
                                       const std::function<void(const v1::JobUpdate&)>& on_update) {
   CallHandle::State& state = *handle.state_;
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Hours(1)));
+  context.set_deadline(ToSystemClock(Now() + absl::Hours(1)));
   {
     MutexLock lock(state.mutex);
     if (state.cancelled) return absl::CancelledError("cancelled");

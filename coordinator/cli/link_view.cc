@@ -149,7 +149,7 @@ std::string FormatTraffic(const v1::Trace& trace) {
     for (const v1::PeerTraffic& traffic : lane.traffic()) {
       if (traffic.dropped_messages() > 0) {
         absl::StrAppend(&dropped, Printable(lane.device()), " dropped ", traffic.dropped_messages(),
-                        " messages of other epochs\n");
+                        " messages of other attempts\n");
       }
       if (traffic.operation().empty()) continue;  // of dropped messages alone
       const bool known = traffic.peer() < static_cast<uint32_t>(trace.lanes_size());
@@ -162,7 +162,7 @@ std::string FormatTraffic(const v1::Trace& trace) {
                       FormatLatency(traffic.wait_seconds()), Printable(traffic.strategy())});
     }
   }
-  const std::string title = absl::StrCat("since the epoch began, until step ", trace.step(), "\n");
+  const std::string title = absl::StrCat("since the attempt began, until step ", trace.step(), "\n");
   if (rows.size() == 1) return absl::StrCat(title, "nothing was sent between units\n", dropped);
   return absl::StrCat(title, FormatTable(rows), dropped);
 }

@@ -104,7 +104,7 @@ TEST_CASE("what is taken of the ways to sum is marked, and what cannot be says w
 TEST_CASE("traffic is told by device, peer and operation; dropped messages once") {
   v1::Trace trace;
   trace.set_step(25);
-  CHECK(FormatTraffic(trace) == "since the epoch began, until step 25\nnothing was sent between units\n");
+  CHECK(FormatTraffic(trace) == "since the attempt began, until step 25\nnothing was sent between units\n");
   v1::TraceLane& lane = *trace.add_lanes();
   lane.set_device("a/cpu0");
   trace.add_lanes()->set_device("b/cpu0\x1b[2J");
@@ -118,10 +118,10 @@ TEST_CASE("traffic is told by device, peer and operation; dropped messages once"
   traffic.set_strategy("tcp");
   traffic.set_dropped_messages(3);
   CHECK(FormatTraffic(trace) ==
-        "since the epoch began, until step 25\n"
+        "since the attempt began, until step 25\n"
         "DEVICE  PEER           OPERATION      SENT  RECEIVED  MESSAGES    WAITED  OVER\n"
         "a/cpu0  b/cpu0\\x1b[2J  activation  2.0 KiB       0 B     8 + 9  500.0 ms  tcp\n"
-        "a/cpu0 dropped 3 messages of other epochs\n");
+        "a/cpu0 dropped 3 messages of other attempts\n");
 }
 
 }  // namespace

@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "coordinator/cli/child_process.h"
 #include "coordinator/cli/coordinator_client.h"
 #include "coordinator/cli/local_config.h"
 #include "coordinator/cli/views.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/yaml_message.h"
 
@@ -37,7 +37,7 @@ class LocalCluster {
       : config_(std::move(config)), directory_(std::move(directory)) {}
 
   ~LocalCluster() {
-    const absl::Time deadline = absl::Now() + kStopLimit;
+    const absl::Time deadline = Now() + kStopLimit;
     while (!children_.empty()) {
       // The coordinator came first and goes last, so that it hears of what the agents give up.
       const bool agents = children_.size() > 1;
@@ -84,11 +84,11 @@ class LocalCluster {
     std::error_code ignored;
     std::filesystem::remove(address_file, ignored);
     RETURN_IF_ERROR(Start("medley-coordinator", "medley-coordinator", config_.coordinator()));
-    const absl::Time deadline = absl::Now() + kStartLimit;
+    const absl::Time deadline = Now() + kStartLimit;
     while (!stopped_) {
       std::ifstream file(address_file);
       if (std::getline(file, address_) && !address_.empty()) return absl::OkStatus();
-      if (absl::Now() > deadline)
+      if (Now() > deadline)
         return absl::UnavailableError("medley-coordinator does not listen after a minute");
       RETURN_IF_ERROR(Pause(absl::Milliseconds(50)));
     }
@@ -98,7 +98,7 @@ class LocalCluster {
   // Until all agents' leases are held.
   absl::Status AwaitNodes() {
     CoordinatorClient client(address_, absl::Seconds(5));
-    const absl::Time deadline = absl::Now() + kStartLimit;
+    const absl::Time deadline = Now() + kStartLimit;
     while (!stopped_) {
       std::set<std::string> missing;
       for (const v1::AgentConfig& agent : config_.agents()) missing.insert(agent.name());
@@ -112,7 +112,7 @@ class LocalCluster {
           return absl::OkStatus();
         }
       }
-      if (absl::Now() > deadline) {
+      if (Now() > deadline) {
         return absl::UnavailableError(
             absl::StrCat("did not register within a minute: ", absl::StrJoin(missing, ", "),
                          "; their logs lie in ", directory_));

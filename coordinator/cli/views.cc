@@ -177,7 +177,7 @@ std::string FormatNodes(const v1::ListNodesResponse& nodes) {
 
 std::string FormatSteps(const v1::ListStepsResponse& steps) {
   Rows rows = {
-      {"STEP", "LOSS", "GRADIENT NORM", "LEARNING RATE", "SECONDS", "TOKENS/S", "EPOCH", "VALIDATION"}};
+      {"STEP", "LOSS", "GRADIENT NORM", "LEARNING RATE", "SECONDS", "TOKENS/S", "ATTEMPT", "VALIDATION"}};
   int next = 0;
   for (const v1::StepMetrics& step : steps.steps()) {
     while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
@@ -187,7 +187,7 @@ std::string FormatSteps(const v1::ListStepsResponse& steps) {
          step.emulated() ? "-" : absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
          absl::StrFormat("%.4f", step.step_seconds()),
          step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
-         absl::StrCat(step.epoch()),
+         absl::StrCat(step.attempt()),
          validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
   }
   return FormatTable(rows);

@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/views.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -122,7 +123,7 @@ absl::StatusOr<v1::Job> WatchJob(CoordinatorClient& client, const std::string& j
   while (true) {
     const absl::Status status =
         client.Watch(job_id, printer.progress().newest_step(), handle, [&](const auto& update) {
-          last_heard = absl::Now();
+          last_heard = Now();
           printer.Show(update);
         });
     if (interrupter.interrupted()) {
@@ -130,7 +131,7 @@ absl::StatusOr<v1::Job> WatchJob(CoordinatorClient& client, const std::string& j
                                                job_id, ", medley cancel ", job_id, ")"));
     }
     if (HasEnded(printer.progress().job().state())) return printer.progress().job();
-    if (!status.ok() && (!IsWorthAnotherTry(status) || absl::Now() - last_heard > kPatience)) return status;
+    if (!status.ok() && (!IsWorthAnotherTry(status) || Now() - last_heard > kPatience)) return status;
     absl::SleepFor(kBetweenTries);
   }
 }

@@ -61,7 +61,7 @@ struct ClusterOptions {
 // Pure: time is an argument. Not thread-safe.
 //
 // A device belongs to a job from Occupy until Release, whatever becomes of its node meanwhile: who ends a
-// job, or an epoch of it, releases.
+// job, or an attempt of it, releases.
 class ClusterView {
  public:
   explicit ClusterView(const ClusterOptions& options = {}) : options_(options), leases_(options.lease) {}

@@ -23,13 +23,13 @@ TEST_CASE("a life survives the way into a job and back, for every state of the w
 
     const JobLife life{*state, 4, 9, "because"};
     v1::Job job;
-    job.set_epoch(7);
+    job.set_attempt(7);
     job.mutable_spec()->set_max_restarts(9);
     SetLife(life, job);
     const absl::StatusOr<JobLife> back = LifeOf(job);
     REQUIRE(back.ok());
     CHECK(*back == life);
-    CHECK(job.epoch() == 7);
+    CHECK(job.attempt() == 7);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -130,7 +130,7 @@ std::vector<std::string> FakeAgents::stopped() {
 
 void FakeAgents::AwaitStop(const std::string& task_id) {
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, absl::Now() + absl::Seconds(20), [&] {
+  changed_.WaitUntil(mutex_, Now() + absl::Seconds(20), [&] {
     return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end();
   });
 }
@@ -161,7 +161,7 @@ int FakeAgents::probes() {
 
 bool FakeAgents::AwaitTrainings(size_t count) {
   MutexLock lock(mutex_);
-  return changed_.WaitUntil(mutex_, absl::Now() + absl::Seconds(10), [&] {
+  return changed_.WaitUntil(mutex_, Now() + absl::Seconds(10), [&] {
     return static_cast<size_t>(std::count_if(requests_.begin(), requests_.end(),
                                              [](const auto& r) { return r.has_train(); })) >= count;
   });

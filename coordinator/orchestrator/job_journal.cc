@@ -13,7 +13,7 @@ namespace medley {
 namespace {
 
 constexpr size_t kWarmUpSteps = 2;      // not counted in measured_step_seconds
-constexpr size_t kMostStepTimes = 4096;  // of the epoch's first steps; the median of so many does not move
+constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
@@ -53,9 +53,9 @@ void JobJournal::Add(const v1::Job& job) {
 absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id, const std::function<void(v1::Job&)>& change) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
-  const uint32_t epoch = entry->job.epoch();
+  const uint32_t attempt = entry->job.attempt();
   change(entry->job);
-  if (entry->job.epoch() != epoch) entry->step_seconds.clear();
+  if (entry->job.attempt() != attempt) entry->step_seconds.clear();
   Write(job_id, *entry);
   Changed(*entry);
   return entry->job;

@@ -48,7 +48,7 @@ class JobJournal {
     v1::Job job;
     uint64_t version = 1;
     bool dirty = false;  // differs from the store
-    std::vector<double> step_seconds;  // of the current epoch
+    std::vector<double> step_seconds;  // of the current attempt
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::ValidationMetrics> validations;
     std::vector<v1::LogLine> logs;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "coordinator/store/store_under_test.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -75,7 +76,7 @@ TEST_CASE("the end of a job is on disk with all that it reported") {
   CHECK_FALSE(desk.store->ListLogs(desk.id, 10)->empty());
 }
 
-TEST_CASE("the measured step time is the median of the epoch's steps without the first two") {
+TEST_CASE("the measured step time is the median of the attempt's steps without the first two") {
   Desk desk;
   desk.journal.AddStep(desk.id, Timed(1, 90));
   desk.journal.AddStep(desk.id, Timed(2, 80));
@@ -84,7 +85,7 @@ TEST_CASE("the measured step time is the median of the epoch's steps without the
   desk.journal.AddStep(desk.id, Timed(4, 70));
   desk.journal.AddStep(desk.id, Timed(5, 2));
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 3);
-  REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_epoch(2); }).ok());
+  REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
   for (uint32_t step = 3; step <= 5; ++step) desk.journal.AddStep(desk.id, Timed(step, 7));
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 7);
 }
@@ -93,7 +94,7 @@ TEST_CASE("who waits for a change is woken by it, and not before its deadline ot
   Desk desk;
   const uint64_t now = desk.journal.AwaitChange(desk.id, 0, absl::InfiniteFuture());
   CHECK(now > 0);
-  CHECK(desk.journal.AwaitChange(desk.id, now, absl::Now()) == now);
+  CHECK(desk.journal.AwaitChange(desk.id, now, Now()) == now);
   std::thread changer([&] { (void)desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, ""); });
   CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()) > now);
   CHECK(desk.journal.Get(desk.id)->state() == v1::JOB_STATE_PROFILING);

@@ -86,7 +86,7 @@ absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::str
 void JobRunner::Abort(JobEvent event, const std::string& cause) {
   MutexLock lock(mutex_);
   if (!aborted_) aborted_ = RunOutcome{.event = event, .cause = cause};
-  for (EpochRun* run : current_) run->Abort(absl::CancelledError(cause));
+  for (AttemptRun* run : current_) run->Abort(absl::CancelledError(cause));
 }
 
 bool JobRunner::cancelled() {
@@ -94,15 +94,15 @@ bool JobRunner::cancelled() {
   return aborted_ && aborted_->event == JobEvent::kCancelled;
 }
 
-EpochEnd JobRunner::RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks,
+AttemptEnd JobRunner::RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks,
                              absl::Duration prepare_timeout) {
-  EpochRun run(services_.agents, std::move(tasks));
+  AttemptRun run(services_.agents, std::move(tasks));
   {
     MutexLock lock(mutex_);
     if (aborted_) return {.status = absl::CancelledError(aborted_->cause)};
     current_.insert(&run);
   }
-  EpochEnd end = run.Run(callbacks, prepare_timeout);
+  AttemptEnd end = run.Run(callbacks, prepare_timeout);
   MutexLock lock(mutex_);
   current_.erase(&run);
   return end;
@@ -111,8 +111,8 @@ EpochEnd JobRunner::RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callb
 Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSpec& training) {
   Measurement measurement(
       services_.store,
-      [this](std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks) {
-        return RunEpoch(std::move(tasks), callbacks, kPrepareTime);
+      [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
+        return RunAttempt(std::move(tasks), callbacks, kPrepareTime);
       },
       [this](const std::string& what) {
         services_.journal.Log(job_id_, "coordinator", what);
@@ -143,14 +143,14 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
 absl::Status JobRunner::RefreshLinks() {
   LinkMeasurement links(
       services_.store,
-      [this](std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks) {
-        return RunEpoch(std::move(tasks), callbacks, kPrepareTime);
+      [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
+        return RunAttempt(std::move(tasks), callbacks, kPrepareTime);
       },
       [](const std::string& what) { spdlog::info("{}", what); });
   return links.Measure(devices_, LinkMeasurement::What::kAll).status;
 }
 
-RunOutcome JobRunner::OutcomeOf(const EpochEnd& end) {
+RunOutcome JobRunner::OutcomeOf(const AttemptEnd& end) {
   MutexLock lock(mutex_);
   if (aborted_) return {.event = aborted_->event, .cause = aborted_->cause, .end = end};
   if (end.status.ok()) return {};
@@ -181,24 +181,24 @@ RunOutcome JobRunner::Run() {
   if (planned->report.emulated()) {
     services_.journal.Log(job_id_, "coordinator",
                           absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
-                                       " take time and compute nothing; losses of this epoch mean nothing"));
+                                       " take time and compute nothing; losses of this attempt mean nothing"));
   }
   return Train(*training, *planned);
 }
 
-absl::StatusOr<std::vector<EpochTask>> JobRunner::TrainingTasks(const v1::Job& job, const TrainingSpec& training,
-                                                                const PlannedJob& planned, uint64_t epoch) {
+absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job, const TrainingSpec& training,
+                                                                const PlannedJob& planned, uint64_t attempt) {
   ASSIGN_OR_RETURN(const std::string checkpoint, CheckpointToResume(training, job, services_.journal));
   if (!checkpoint.empty()) services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", checkpoint));
-  std::vector<EpochTask> tasks;
+  std::vector<AttemptTask> tasks;
   for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
     const std::string& name = planned.plan.units[unit].device;
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
     if (device == devices_.end()) return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
-    EpochTask& task = tasks.emplace_back(EpochTask{.device = name, .agent_address = device->agent_address});
-    task.request.set_task_id(absl::StrCat(job_id_, "/", epoch, "/", unit));
-    task.request.set_epoch(epoch);
+    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
+    task.request.set_task_id(absl::StrCat(job_id_, "/", attempt, "/", unit));
+    task.request.set_attempt(attempt);
     task.request.set_device(device->device.description.name);
     v1::TrainTask& train = *task.request.mutable_train();
     *train.mutable_spec() = job.spec();
@@ -212,24 +212,24 @@ absl::StatusOr<std::vector<EpochTask>> JobRunner::TrainingTasks(const v1::Job& j
 }
 
 RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned) {
-  const absl::StatusOr<uint64_t> epoch = services_.store.NextEpoch();
-  if (!epoch.ok()) return OutcomeOf({.status = epoch.status()});
+  const absl::StatusOr<uint64_t> attempt = services_.store.NextAttempt();
+  if (!attempt.ok()) return OutcomeOf({.status = attempt.status()});
   const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
     *j.mutable_plan() = planned.report;
-    j.set_epoch(j.epoch() + 1);
+    j.set_attempt(j.attempt() + 1);
     j.set_parameters(static_cast<uint64_t>(ModelElements(training.shape.model)));
     j.clear_measured_step_seconds();
   });
   if (!job.ok()) return OutcomeOf({.status = job.status()});
-  absl::StatusOr<std::vector<EpochTask>> tasks = TrainingTasks(*job, training, planned, *epoch);
+  absl::StatusOr<std::vector<AttemptTask>> tasks = TrainingTasks(*job, training, planned, *attempt);
   if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
 
   Mutex trace_mutex;
   TraceCollector traces(job_id_, planned, training.shape);
-  return OutcomeOf(RunEpoch(*std::move(tasks), {
+  return OutcomeOf(RunAttempt(*std::move(tasks), {
       .launched = [&] { (void)services_.journal.Apply(job_id_, JobEvent::kLaunched, ""); },
       .event = [&](int unit, const v1::WorkerEvent& event) {
-        if (!event.has_measured()) return OnEvent(planned, job->epoch(), unit, event);
+        if (!event.has_measured()) return OnEvent(planned, job->attempt(), unit, event);
         MutexLock lock(trace_mutex);
         if (const std::optional<v1::Trace> trace = traces.Add(unit, event.measured())) {
           (void)services_.store.PutTrace(*trace);
@@ -237,11 +237,11 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
       }}, kPrepareTime));
 }
 
-void JobRunner::OnEvent(const PlannedJob& planned, uint32_t epoch, int unit, const v1::WorkerEvent& event) {
+void JobRunner::OnEvent(const PlannedJob& planned, uint32_t attempt, int unit, const v1::WorkerEvent& event) {
   switch (event.event_case()) {
     case v1::WorkerEvent::kStep: {
       v1::StepMetrics step = event.step();
-      step.set_epoch(epoch);
+      step.set_attempt(attempt);
       step.set_emulated(planned.report.emulated());
       return services_.journal.AddStep(job_id_, step);
     }

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/orchestrator/agent_client.h"
-#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/measurement.h"
 #include "coordinator/problem/planned_job.h"
@@ -20,7 +20,7 @@ namespace medley {
 struct RunOutcome {
   JobEvent event = JobEvent::kFinished;  // kFinished, kLost, kRefused, kCancelled or kWaitForDevices (no plan fits)
   std::string cause;
-  EpochEnd end;                          // of what failed
+  AttemptEnd end;                          // of what failed
 };
 
 // Takes one job, on devices that were granted to it, from measuring through planning and launching to its end.
@@ -51,20 +51,20 @@ class JobRunner {
   const std::vector<ClusterDeviceLocation>& devices() const { return devices_; }
 
  private:
-  EpochEnd RunEpoch(std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks, absl::Duration prepare_timeout);
+  AttemptEnd RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks, absl::Duration prepare_timeout);
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
-  absl::StatusOr<std::vector<EpochTask>> TrainingTasks(const v1::Job& job, const TrainingSpec& training,
-                                                       const PlannedJob& planned, uint64_t epoch);
+  absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const TrainingSpec& training,
+                                                       const PlannedJob& planned, uint64_t attempt);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned);
-  void OnEvent(const PlannedJob& planned, uint32_t epoch, int unit, const v1::WorkerEvent& event);
-  RunOutcome OutcomeOf(const EpochEnd& end);
+  void OnEvent(const PlannedJob& planned, uint32_t attempt, int unit, const v1::WorkerEvent& event);
+  RunOutcome OutcomeOf(const AttemptEnd& end);
   absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 
   const Services services_;
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
   Mutex mutex_;
-  std::set<EpochRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
+  std::set<AttemptRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
   std::optional<RunOutcome> aborted_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -35,15 +35,15 @@ absl::Status CheckMeasured(const v1::LinkProfile& link) {
 
 }  // namespace
 
-EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch) {
-  EpochTask task{.device = FullName(device), .agent_address = device.agent_address};
+AttemptTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t attempt) {
+  AttemptTask task{.device = FullName(device), .agent_address = device.agent_address};
   task.request.set_task_id(task_id);
-  task.request.set_epoch(epoch);
+  task.request.set_attempt(attempt);
   task.request.set_device(device.device.description.name);
   return task;
 }
 
-EpochEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devices, What what) {
+AttemptEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devices, What what) {
   std::vector<std::string> known;
   if (what == What::kMissing) {
     const absl::StatusOr<std::vector<v1::LinkProfile>> stored = store_.ListLinks();
@@ -51,19 +51,19 @@ EpochEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devi
     known = LinkTable(*stored).kinds();
   }
   for (const std::vector<DevicePair>& round : ProbeRounds(devices, PairsToMeasure(devices, known))) {
-    EpochEnd end = MeasureRound(devices, round);
+    AttemptEnd end = MeasureRound(devices, round);
     if (!end.status.ok()) return end;
   }
   return {};
 }
 
-EpochEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
+AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
                                        const std::vector<DevicePair>& round) {
   std::vector<std::string> names;
   for (const DevicePair& pair : round) names.push_back(NameOf(devices, pair));
   progress_(absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", ")));
   std::vector<Probed> probed = ProbeTogether(devices, round);
-  EpochEnd end = ProbeAgainIfDisturbed(devices, round, probed);
+  AttemptEnd end = ProbeAgainIfDisturbed(devices, round, probed);
   for (const Probed& one : probed) {
     if (!one.end.status.ok()) {
       if (end.status.ok()) end = one.end;
@@ -85,7 +85,7 @@ std::vector<LinkMeasurement::Probed> LinkMeasurement::ProbeTogether(
   return probed;
 }
 
-EpochEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
+AttemptEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
                                                 const std::vector<DevicePair>& round,
                                                 std::vector<Probed>& probed) {
   std::vector<size_t> network;  // those that may share a part of it
@@ -110,17 +110,17 @@ EpochEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDeviceL
 
 LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
                                                const ClusterDeviceLocation& b) {
-  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
-  if (!epoch.ok()) return {.end = {.status = epoch.status()}};
-  std::vector<EpochTask> tasks;
+  const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
+  if (!attempt.ok()) return {.end = {.status = attempt.status()}};
+  std::vector<AttemptTask> tasks;
   for (const ClusterDeviceLocation* device : {&a, &b}) {
-    EpochTask& task =
-        tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *epoch, "/", tasks.size()), *epoch));
+    AttemptTask& task =
+        tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *attempt, "/", tasks.size()), *attempt));
     task.request.mutable_probe()->set_rank(static_cast<uint32_t>(tasks.size()) - 1);
   }
   Mutex mutex;
   std::optional<v1::LinkProfile> link;
-  EpochEnd end = run_(std::move(tasks), {.event = [&](int task, const v1::WorkerEvent& event) {
+  AttemptEnd end = run_(std::move(tasks), {.event = [&](int task, const v1::WorkerEvent& event) {
                         MutexLock lock(mutex);
                         if (event.has_link() && task == 0) link = event.link();
                       }});

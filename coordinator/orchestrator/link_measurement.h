@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cluster/cluster_view.h"
-#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/link_pairs.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/cluster.pb.h"
@@ -19,37 +19,37 @@ namespace medley {
 // alone, and if that is faster, so are all others of them.
 class LinkMeasurement {
  public:
-  // Runs one epoch of tasks, blocking; from several threads at a time.
-  using RunEpoch = std::function<EpochEnd(std::vector<EpochTask>, const EpochRun::Callbacks&)>;
+  // Runs one attempt of tasks, blocking; from several threads at a time.
+  using RunAttempt = std::function<AttemptEnd(std::vector<AttemptTask>, const AttemptRun::Callbacks&)>;
   // `progress` hears what is being measured, from the thread that measures.
-  LinkMeasurement(Store& store, RunEpoch run, std::function<void(const std::string&)> progress)
+  LinkMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
   enum class What { kMissing, kAll };
   // Blocks, for seconds a link. What was measured before an error is kept.
   // Errors: those of the tasks, naming the device; the store's; Internal, a probe ended without a sound
   // measurement.
-  EpochEnd Measure(const std::vector<ClusterDeviceLocation>& devices, What what);
+  AttemptEnd Measure(const std::vector<ClusterDeviceLocation>& devices, What what);
 
  private:
   struct Probed {
-    EpochEnd end;
+    AttemptEnd end;
     v1::LinkProfile link;
   };
-  EpochEnd MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
+  AttemptEnd MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
                         const std::vector<DevicePair>& round);
   std::vector<Probed> ProbeTogether(const std::vector<ClusterDeviceLocation>& devices,
                                     const std::vector<DevicePair>& round);
-  EpochEnd ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
+  AttemptEnd ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
                                  const std::vector<DevicePair>& round, std::vector<Probed>& probed);
   Probed Probe(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
 
   Store& store_;
-  const RunEpoch run_;
+  const RunAttempt run_;
   const std::function<void(const std::string&)> progress_;
 };
 
 // A task on a device, without what it is to do.
-EpochTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t epoch);
+AttemptTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_id, uint64_t attempt);
 
 }  // namespace medley

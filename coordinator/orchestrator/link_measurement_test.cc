@@ -5,10 +5,10 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/store/store_under_test.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -32,12 +32,12 @@ struct Site {
   FakeAgents agents;
   std::vector<std::string> said;
 
-  EpochEnd Measure(const std::vector<ClusterDeviceLocation>& devices,
+  AttemptEnd Measure(const std::vector<ClusterDeviceLocation>& devices,
                    LinkMeasurement::What what = LinkMeasurement::What::kMissing) {
     LinkMeasurement measurement(
         *store,
-        [this](std::vector<EpochTask> tasks, const EpochRun::Callbacks& callbacks) {
-          EpochRun run(agents, std::move(tasks));
+        [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
+          AttemptRun run(agents, std::move(tasks));
           return run.Run(callbacks, absl::Seconds(30));
         },
         [this](const std::string& what_is_measured) { said.push_back(what_is_measured); });
@@ -91,18 +91,18 @@ TEST_CASE("links without a machine in common are measured at the same time") {
   Site site;
   Mutex mutex;
   ConditionVariable changed;
-  std::map<uint64_t, int> epochs;
+  std::map<uint64_t, int> attempts;
   site.agents.SetProbe([&](FakeWorker& worker) -> absl::Status {
     MutexLock lock(mutex);
-    ++epochs[worker.request().epoch()];
+    ++attempts[worker.request().attempt()];
     changed.NotifyAll();
-    if (!changed.WaitUntil(mutex, absl::Now() + absl::Seconds(20), [&] { return epochs.size() >= 2; })) {
+    if (!changed.WaitUntil(mutex, Now() + absl::Seconds(20), [&] { return attempts.size() >= 2; })) {
       return absl::DeadlineExceededError("the other link was not measured meanwhile");
     }
     worker.Say(LinkOf(1e-5, 1e9));
     return absl::OkStatus();
   });
-  const EpochEnd end = site.Measure(DevicesOn({"a", "a", "b", "b"}));
+  const AttemptEnd end = site.Measure(DevicesOn({"a", "a", "b", "b"}));
   INFO(end.status.ToString());
   CHECK(end.status.ok());
   REQUIRE(site.said.size() == 2);
@@ -158,7 +158,7 @@ TEST_CASE("a probe that fails names its device, and what was measured beside it 
     worker.Say(LinkOf(1e-5, 1e9));
     return absl::OkStatus();
   });
-  const EpochEnd end = site.Measure(devices);
+  const AttemptEnd end = site.Measure(devices);
   CHECK(absl::IsResourceExhausted(end.status));
   CHECK_THAT(std::string(end.status.message()), Catch::Contains("b/gpu4"));
   CHECK(site.Speed(devices[0], devices[1]) == 1e9);
@@ -178,7 +178,7 @@ TEST_CASE("a measurement that is none is refused, and nothing is kept of it") {
     if (wrong != 2) worker.Say(event);
     return absl::OkStatus();
   });
-  const EpochEnd end = site.Measure(DevicesOn({"a", "b"}));
+  const AttemptEnd end = site.Measure(DevicesOn({"a", "b"}));
   CHECK(absl::IsInternal(end.status));
   CHECK_THAT(std::string(end.status.message()), Catch::Contains("a/gpu1 - b/gpu2"));
   CHECK(site.store->ListLinks()->empty());

@@ -15,7 +15,7 @@
 namespace medley {
 namespace {
 
-EpochEnd Failed(const absl::Status& status) { return {.status = status}; }
+AttemptEnd Failed(const absl::Status& status) { return {.status = status}; }
 
 // The devices as nodes, without measurements.
 v1::ClusterSpec NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
@@ -51,16 +51,16 @@ std::string ProvenanceLine(const v1::Provenance& with) {
 
 }  // namespace
 
-EpochEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
                               const std::vector<int>& sizes) {
-  const absl::StatusOr<uint64_t> epoch = store_.NextEpoch();
-  if (!epoch.ok()) return Failed(epoch.status());
-  EpochTask task = TaskOn(device, absl::StrCat("profile/", *epoch), *epoch);
+  const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
+  if (!attempt.ok()) return Failed(attempt.status());
+  AttemptTask task = TaskOn(device, absl::StrCat("profile/", *attempt), *attempt);
   *task.request.mutable_profile()->mutable_spec() = request.spec;
   for (const int size : sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
   Mutex mutex;
   std::optional<v1::DeviceProfile> profile;
-  EpochEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
+  AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
                         MutexLock lock(mutex);
                         if (event.has_profile()) profile = event.profile();
                       }});
@@ -82,13 +82,13 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
   if (!missing.ok()) return {Failed(missing.status()), {}};
   std::set<std::string> too_small;  // device kinds
-  EpochEnd too_small_end;
+  AttemptEnd too_small_end;
   for (const MissingProfile& what : *missing) {
     progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
     const auto device = std::find_if(request.devices.begin(), request.devices.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
     if (device == request.devices.end()) return {Failed(absl::InternalError("a profile of an unknown device")), {}};
-    const EpochEnd end = Profile(request, *device, what.micro_batch_sizes);
+    const AttemptEnd end = Profile(request, *device, what.micro_batch_sizes);
     // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others.
     if (absl::IsResourceExhausted(end.status)) {
       progress_(absl::StrCat(what.device, " is left out: ", end.status.message()));
@@ -106,7 +106,7 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
 
 Measurement::Result Measurement::MeasureLinks(const MeasurementRequest& request) {
   LinkMeasurement links(store_, run_, progress_);
-  EpochEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
+  AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
   absl::StatusOr<v1::ClusterSpec> cluster = Collect(request);
   if (!cluster.ok()) return {Failed(cluster.status()), {}};

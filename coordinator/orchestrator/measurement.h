@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/cluster/cluster_view.h"
-#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/link_measurement.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/store/store.h"
@@ -27,28 +27,28 @@ struct MeasurementRequest {
 // store, measuring what is missing, so that nothing disturbs anything: devices one after another, links as
 // link_measurement.h says. Then returns them as a cluster, with a link for every pair.
 //
-// Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one epoch of tasks
+// Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one attempt of tasks
 // and lets it be aborted from outside; it is called from several threads at a time. Errors: those of the
 // tasks, naming the device; the store's; ResourceExhausted if every device is too small.
 class Measurement {
  public:
-  using RunEpoch = LinkMeasurement::RunEpoch;
-  Measurement(Store& store, RunEpoch run, std::function<void(const std::string&)> progress)
+  using RunAttempt = LinkMeasurement::RunAttempt;
+  Measurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
   struct Result {
-    EpochEnd end;             // OK: `cluster` is complete
+    AttemptEnd end;             // OK: `cluster` is complete
     v1::ClusterSpec cluster;  // without the devices that are too small for any part of the job
   };
   Result Complete(const MeasurementRequest& request);
 
  private:
-  EpochEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
+  AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
   Result MeasureLinks(const MeasurementRequest& request);
   absl::StatusOr<v1::ClusterSpec> Collect(const MeasurementRequest& request);
 
   Store& store_;
-  const RunEpoch run_;
+  const RunAttempt run_;
   const std::function<void(const std::string&)> progress_;
 };
 

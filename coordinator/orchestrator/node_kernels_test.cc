@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "absl/time/clock.h"
 #include "coordinator/orchestrator/fake_agents.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -19,7 +19,7 @@ std::vector<v1::Node> ThreeNodes() {
   return nodes;
 }
 
-absl::Time Soon() { return absl::Now() + absl::Seconds(20); }
+absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 TEST_CASE("kernels are asked of the one node that is named") {
   FakeAgents agents;

@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "coordinator/cluster/node_codec.h"
 #include "coordinator/jobs/job_life_codec.h"
 #include "coordinator/jobs/job_queue.h"
 #include "coordinator/orchestrator/node_kernels.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -74,15 +74,15 @@ Orchestrator::~Orchestrator() {
 }
 
 void Orchestrator::Loop() {
-  absl::Time flushed = absl::Now();
+  absl::Time flushed = Now();
   while (true) {
     Tick();
-    if (absl::Now() - flushed >= JobJournal::kFlushEvery) {
+    if (Now() - flushed >= JobJournal::kFlushEvery) {
       journal_.Flush();
-      flushed = absl::Now();
+      flushed = Now();
     }
     MutexLock lock(mutex_);
-    changed_.WaitUntil(mutex_, absl::Now() + kTick, [&] { return stopping_; });
+    changed_.WaitUntil(mutex_, Now() + kTick, [&] { return stopping_; });
     if (stopping_) return;
   }
 }
@@ -111,7 +111,7 @@ std::vector<std::thread> Orchestrator::TakeEndedThreads() {
   return threads;
 }
 
-void Orchestrator::ExpireLeases() { HandleLost(cluster_.Expire(absl::Now())); }
+void Orchestrator::ExpireLeases() { HandleLost(cluster_.Expire(Now())); }
 
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes) {
   for (const LostNode& node : nodes) {
@@ -134,7 +134,7 @@ std::vector<std::string> Orchestrator::UsableDevices() {
 std::vector<std::string> Orchestrator::ForbiddenDevices(const v1::JobSpec& spec) {
   std::vector<std::string> forbidden;
   if (spec.allow_emulated()) return forbidden;
-  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+  for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
     for (const ClusterDevice& device : node.description.devices) {
       if (device.emulated) forbidden.push_back(absl::StrCat(node.description.name, "/", device.description.name));
     }
@@ -235,7 +235,7 @@ bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<ClusterDevi
   if (job.restarts() > 0) return true;
   std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
   if (devices.empty()) {
-    for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+    for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
       if (!node.alive) continue;
       for (const ClusterDevice& device : node.description.devices) {
         devices.insert(absl::StrCat(node.description.name, "/", device.description.name));
@@ -356,7 +356,7 @@ void Orchestrator::Serve(const std::string& name, JobRunner& runner, const std::
 absl::StatusOr<absl::Duration> Orchestrator::Register(const v1::RegisterRequest& request) {
   ASSIGN_OR_RETURN(const NodeDescription node, DecodeNode(request.node(), request.incarnation()));
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, absl::Now()));
+  ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, Now()));
   HandleLost(lost);
   suspect_nodes_.erase(node.name);
   spdlog::info("node {} at {} with {} device(s)", node.name, node.agent_address, node.devices.size());
@@ -366,7 +366,7 @@ absl::StatusOr<absl::Duration> Orchestrator::Register(const v1::RegisterRequest&
 
 absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& request) {
   MutexLock lock(mutex_);
-  RETURN_IF_ERROR(cluster_.Renew(request.node(), request.incarnation(), absl::Now()));
+  RETURN_IF_ERROR(cluster_.Renew(request.node(), request.incarnation(), Now()));
   suspect_nodes_.erase(request.node());
   return cluster_.lease();
 }
@@ -374,7 +374,7 @@ absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& reque
 std::vector<v1::Node> Orchestrator::Nodes() {
   MutexLock lock(mutex_);
   std::vector<v1::Node> nodes;
-  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) nodes.push_back(EncodeNode(node));
+  for (const NodeSnapshot& node : cluster_.Nodes(Now())) nodes.push_back(EncodeNode(node));
   return nodes;
 }
 
@@ -389,7 +389,7 @@ absl::StatusOr<std::vector<v1::DeviceProfile>> Orchestrator::Profiles() {
 }
 
 absl::StatusOr<v1::ListKernelsResponse> Orchestrator::Kernels(const std::string& node) {
-  return ListKernels(Nodes(), node, agents_, absl::Now() + kKernelsTime);
+  return ListKernels(Nodes(), node, agents_, Now() + kKernelsTime);
 }
 
 absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {

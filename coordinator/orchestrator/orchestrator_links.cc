@@ -4,17 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "coordinator/orchestrator/explain_all_reduce.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 
 std::vector<std::string> Orchestrator::LiveDevices() {
   std::vector<std::string> devices;
-  for (const NodeSnapshot& node : cluster_.Nodes(absl::Now())) {
+  for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
     if (!node.alive) continue;
     for (const ClusterDevice& device : node.description.devices) {
       devices.push_back(absl::StrCat(node.description.name, "/", device.description.name));

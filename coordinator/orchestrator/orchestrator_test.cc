@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/store/store_under_test.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -53,14 +54,14 @@ struct Site {
 
   template <typename Wanted>
   v1::Job AwaitJob(const std::string& id, Wanted wanted, absl::Duration patience = kPatience) {
-    const absl::Time deadline = absl::Now() + patience;
+    const absl::Time deadline = Now() + patience;
     uint64_t seen = 0;
     v1::Job job;
     do {
       job = *orchestrator->journal().Get(id);
       if (wanted(job)) return job;
       seen = orchestrator->journal().AwaitChange(id, seen, deadline);
-    } while (absl::Now() < deadline);
+    } while (Now() < deadline);
     throw NotInTime(absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
   }
   v1::Job Await(const std::string& id, v1::JobState state) {
@@ -103,7 +104,7 @@ TEST_CASE("a job goes through its life once, and what it did is on disk") {
   const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
   CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running", "done"});
   CHECK(job.restarts() == 0);
-  CHECK(job.epoch() == 1);
+  CHECK(job.attempt() == 1);
   CHECK(job.parameters() > 0);
   CHECK(job.plan().plan().units_size() > 0);
   CHECK(job.started_at_seconds() >= job.submitted_at_seconds());
@@ -122,7 +123,7 @@ TEST_CASE("a job waits for the first device to come") {
   site.Await(id, v1::JOB_STATE_DONE);
 }
 
-TEST_CASE("every unit is told all addresses, its own unit, and an epoch that no launch had before") {
+TEST_CASE("every unit is told all addresses, its own unit, and an attempt that no launch had before") {
   Site site;
   site.Register(FakeNode("a", 2));
   const std::string first = site.Submit(PinnedJob("one", {"a/cpu0", "a/cpu1"}));
@@ -137,8 +138,8 @@ TEST_CASE("every unit is told all addresses, its own unit, and an epoch that no 
   CHECK(tasks[1].train().unit() == 1);
   CHECK(tasks[1].device() == "cpu1");
   CHECK(tasks[0].train().job_id() == first);
-  CHECK(tasks[0].epoch() == tasks[1].epoch());
-  CHECK(tasks[2].epoch() > tasks[0].epoch());
+  CHECK(tasks[0].attempt() == tasks[1].attempt());
+  CHECK(tasks[2].attempt() > tasks[0].attempt());
   CHECK(tasks[0].task_id() != tasks[1].task_id());
 }
 
@@ -194,7 +195,7 @@ TEST_CASE("a worker that dies brings its job back from the last checkpoint, once
   const std::string id = site.Submit(spec);
   const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
   CHECK(job.restarts() == 1);
-  CHECK(job.epoch() == 2);
+  CHECK(job.attempt() == 2);
   CHECK(job.checkpoint_step() == 1);
   CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running", "recovering",
                                                     "profiling", "planning", "launching", "running", "done"});
@@ -521,7 +522,7 @@ TEST_CASE("links are measured between free devices alone") {
   CHECK(site.orchestrator->MeasureLinks({}).ok());
 }
 
-TEST_CASE("an epoch's secret is in no answer and not in the store") {
+TEST_CASE("an attempt's secret is in no answer and not in the store") {
   Site site;
   site.Register(FakeNode("a", 2));
   site.agents.SetTraining([](FakeWorker&) { return absl::InternalError("broken"); });
@@ -538,9 +539,9 @@ TEST_CASE("an epoch's secret is in no answer and not in the store") {
   CHECK(said.find("tiny") != std::string::npos);
   int secrets = 0;
   for (const v1::PrepareRequest& request : site.agents.requests()) {
-    if (request.epoch_secret().empty()) continue;
+    if (request.attempt_secret().empty()) continue;
     ++secrets;
-    CHECK(said.find(request.epoch_secret().substr(0, 12)) == std::string::npos);
+    CHECK(said.find(request.attempt_secret().substr(0, 12)) == std::string::npos);
   }
   CHECK(secrets == 2 + 2);  // a probe's, the job's
 }

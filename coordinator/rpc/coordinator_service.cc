@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "coordinator/jobs/job_life_codec.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/validate.h"
 #include "runtime/rpc/grpc_status.h"
@@ -66,7 +66,7 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
   uint32_t after_step = request->after_step(), after_validation = request->after_step();
   uint64_t seen = 0;
   while (!context->IsCancelled() && !stopping_) {
-    const uint64_t version = journal.AwaitChange(request->job_id(), seen, absl::Now() + kLookAroundEvery);
+    const uint64_t version = journal.AwaitChange(request->job_id(), seen, Now() + kLookAroundEvery);
     if (version == seen && seen != 0) continue;
     seen = version;
     const absl::StatusOr<v1::Job> job = journal.Get(request->job_id());

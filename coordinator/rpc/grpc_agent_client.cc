@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/rpc/grpc_status.h"
 
@@ -61,7 +61,7 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
 absl::StatusOr<v1::PrepareResponse> GrpcAgentClient::Prepare(const std::string& agent_address,
                                                              const v1::PrepareRequest& request, absl::Time deadline) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(deadline));
+  context.set_deadline(ToSystemClock(deadline));
   v1::PrepareResponse response;
   RETURN_IF_ERROR(FromGrpc(StubOf(agent_address)->Prepare(&context, request, &response)));
   return response;
@@ -75,7 +75,7 @@ std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_add
 absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::string& agent_address,
                                                                  absl::Time deadline) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(deadline));
+  context.set_deadline(ToSystemClock(deadline));
   v1::NodeKernels response;
   RETURN_IF_ERROR(FromGrpc(StubOf(agent_address)->DescribeKernels(&context, v1::DescribeKernelsRequest(), &response)));
   return response;
@@ -83,7 +83,7 @@ absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::stri
 
 void GrpcAgentClient::Stop(const std::string& agent_address, const std::string& task_id) {
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+  context.set_deadline(ToSystemClock(Now() + absl::Seconds(1)));
   v1::StopRequest request;
   request.set_task_id(task_id);
   v1::StopResponse response;

@@ -18,7 +18,7 @@ namespace {
 
 // What a store has confirmed: of one write.
 struct Confirmed {
-  enum Kind : uint32_t { kJob, kStep, kLog, kState, kEpoch } kind;
+  enum Kind : uint32_t { kJob, kStep, kLog, kState, kAttempt } kind;
   uint32_t job = 0;  // number
   uint32_t value = 0;
 };
@@ -57,15 +57,15 @@ std::string IdOf(uint32_t job) { return "j-" + std::to_string(job); }
       case 2: {
         auto changed = (*store)->GetJob(IdOf(job));
         if (!changed.ok()) _exit(1);
-        changed->set_epoch(i);
+        changed->set_attempt(i);
         if (!(*store)->UpdateJob(*changed).ok()) _exit(1);
         confirm({Confirmed::kState, job, i});
         break;
       }
       default: {
-        const auto epoch = (*store)->NextEpoch();
-        if (!epoch.ok()) _exit(1);
-        confirm({Confirmed::kEpoch, 0, static_cast<uint32_t>(*epoch)});
+        const auto attempt = (*store)->NextAttempt();
+        if (!attempt.ok()) _exit(1);
+        confirm({Confirmed::kAttempt, 0, static_cast<uint32_t>(*attempt)});
       }
     }
   }
@@ -97,7 +97,7 @@ std::vector<Confirmed> KilledAfter(size_t count, const std::string& directory, u
 
 TEST_CASE("what was confirmed is there after the process was killed, whenever that was", "[property]") {
   const TemporaryDirectory directory;
-  uint32_t last_epoch = 0;
+  uint32_t last_attempt = 0;
   std::set<uint32_t> jobs;
   for (uint64_t seed = 0; seed < 15; ++seed) {
     CAPTURE(seed);
@@ -109,9 +109,9 @@ TEST_CASE("what was confirmed is there after the process was killed, whenever th
         case Confirmed::kStep: steps[confirmed.job] = confirmed.value; break;
         case Confirmed::kState: states[confirmed.job] = confirmed.value; break;
         case Confirmed::kLog: lines[confirmed.job].push_back(std::to_string(confirmed.value)); break;
-        case Confirmed::kEpoch:
-          CHECK(confirmed.value > last_epoch);
-          last_epoch = confirmed.value;
+        case Confirmed::kAttempt:
+          CHECK(confirmed.value > last_attempt);
+          last_attempt = confirmed.value;
       }
     }
     // The write under way when the process was killed may be there as well: hence "at least".
@@ -123,7 +123,7 @@ TEST_CASE("what was confirmed is there after the process was killed, whenever th
       CHECK(found->size() >= last);
       for (uint32_t i = 0; i < found->size(); ++i) CHECK((*found)[i].step() == i + 1);
     }
-    for (const auto& [job, epoch] : states) CHECK(store->GetJob(IdOf(job))->epoch() >= epoch);
+    for (const auto& [job, attempt] : states) CHECK(store->GetJob(IdOf(job))->attempt() >= attempt);
     for (const auto& [job, texts] : lines) {
       const auto found = store->ListLogs(IdOf(job), 10'000);
       REQUIRE(found.ok());
@@ -131,10 +131,10 @@ TEST_CASE("what was confirmed is there after the process was killed, whenever th
       CHECK(found->size() <= texts.size() + 1);
       for (size_t i = 0; i < texts.size(); ++i) CHECK((*found)[i].text() == texts[i]);
     }
-    const auto epoch = store->NextEpoch();
-    REQUIRE(epoch.ok());
-    CHECK(*epoch > last_epoch);
-    last_epoch = static_cast<uint32_t>(*epoch);
+    const auto attempt = store->NextAttempt();
+    REQUIRE(attempt.ok());
+    CHECK(*attempt > last_attempt);
+    last_attempt = static_cast<uint32_t>(*attempt);
   }
 }
 
@@ -156,16 +156,16 @@ TEST_CASE("threads write at the same time and nothing is lost") {
   const auto store = OpenStore(directory);
   constexpr int kThreads = 4, kRounds = 40;
   std::vector<std::thread> threads;
-  std::vector<std::vector<uint64_t>> epochs(kThreads);
+  std::vector<std::vector<uint64_t>> attempts(kThreads);
   std::vector<std::string> errors(kThreads);
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       const auto job = store->InsertJob(SpecNamed("j"), "request " + std::to_string(thread / 2), 0);
       for (uint32_t i = 1; i <= kRounds; ++i) {
-        const auto epoch = store->NextEpoch();
+        const auto attempt = store->NextAttempt();
         const absl::Status status = store->AppendSteps(job->id(), {Step(i, thread)});
-        if (!epoch.ok() || !status.ok()) errors[thread] = status.ToString();
-        epochs[thread].push_back(epoch.value_or(0));
+        if (!attempt.ok() || !status.ok()) errors[thread] = status.ToString();
+        attempts[thread].push_back(attempt.value_or(0));
         if (!store->ListSteps(job->id(), 0).ok()) errors[thread] = "cannot read";
       }
     });
@@ -174,8 +174,8 @@ TEST_CASE("threads write at the same time and nothing is lost") {
   std::set<uint64_t> distinct;
   for (int thread = 0; thread < kThreads; ++thread) {
     CHECK(errors[thread].empty());
-    CHECK(std::is_sorted(epochs[thread].begin(), epochs[thread].end()));
-    distinct.insert(epochs[thread].begin(), epochs[thread].end());
+    CHECK(std::is_sorted(attempts[thread].begin(), attempts[thread].end()));
+    distinct.insert(attempts[thread].begin(), attempts[thread].end());
   }
   CHECK(distinct.size() == kThreads * kRounds);
   CHECK(*distinct.rbegin() == kThreads * kRounds);

@@ -105,12 +105,12 @@ absl::StatusOr<std::vector<v1::Job>> Store::UnfinishedJobs() {
                         database_->Query("SELECT message FROM jobs WHERE ended = 0 ORDER BY number"));
 }
 
-absl::StatusOr<uint64_t> Store::NextEpoch() {
+absl::StatusOr<uint64_t> Store::NextAttempt() {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
-  ASSIGN_OR_RETURN(const int64_t epoch, NextOf("epochs"));
+  ASSIGN_OR_RETURN(const int64_t attempt, NextOf("attempts"));
   RETURN_IF_ERROR(transaction.Commit());
-  return static_cast<uint64_t>(epoch);
+  return static_cast<uint64_t>(attempt);
 }
 
 }  // namespace medley

@@ -59,7 +59,7 @@ class Store {
   absl::StatusOr<std::vector<v1::Job>> UnfinishedJobs();
 
   // 1, 2, ...: never the same twice, over all jobs and restarts.
-  absl::StatusOr<uint64_t> NextEpoch();
+  absl::StatusOr<uint64_t> NextAttempt();
 
   // --- What a job reports. All: NotFound, no such job.
 

@@ -255,7 +255,7 @@ TEST_CASE("everything is there after the store was closed and opened again") {
   v1::LinkProfile link;
   link.set_a("a/x");
   link.set_b("b/x");
-  uint64_t epoch = 0;
+  uint64_t attempt = 0;
   {
     const auto store = OpenStore(directory);
     job = *store->InsertJob(SpecNamed("gpt"), "request", 1);
@@ -274,7 +274,7 @@ TEST_CASE("everything is there after the store was closed and opened again") {
     REQUIRE(store->PutTrace(trace).ok());
     REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {1}, 1)).ok());
     REQUIRE(store->PutLink(link).ok());
-    epoch = *store->NextEpoch();
+    attempt = *store->NextAttempt();
   }
   const auto store = OpenStore(directory);
   CHECK(Same(*store->GetJob(job.id()), job));
@@ -287,7 +287,7 @@ TEST_CASE("everything is there after the store was closed and opened again") {
   CHECK(Same(*store->GetTrace(job.id()), trace));
   CHECK(Same(store->ListProfiles()->at(0), ProfileOf("amx", "tiny", {1}, 1)));
   CHECK(Same(store->ListLinks()->at(0), link));
-  CHECK(*store->NextEpoch() == epoch + 1);
+  CHECK(*store->NextAttempt() == attempt + 1);
 }
 
 TEST_CASE("the store makes its directory and the way to it") {

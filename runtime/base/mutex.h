@@ -1,11 +1,12 @@
 #pragma once
-#include <chrono>
-#include <condition_variable>
+#include <pthread.h>
+
+#include <cerrno>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
@@ -33,28 +34,42 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
+// Waits by CLOCK_MONOTONIC: a system's clock that is set does not lengthen or shorten a wait. By pthread_cond_timedwait, because
+// std::condition_variable waits so by pthread_cond_clockwait, which GCC 12's TSan does not know.
 class ConditionVariable {
  public:
-  void NotifyAll() { condition_.notify_all(); }
-  void NotifyOne() { condition_.notify_one(); }
+  ConditionVariable() {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&condition_, &attributes);
+    pthread_condattr_destroy(&attributes);
+  }
+  ~ConditionVariable() { pthread_cond_destroy(&condition_); }
+  ConditionVariable(const ConditionVariable&) = delete;
+  ConditionVariable& operator=(const ConditionVariable&) = delete;
 
-  // Waits, `mutex` held, until `ready()` or `deadline` (absl::InfiniteFuture() waits for ever). Returns ready().
+  void NotifyAll() { pthread_cond_broadcast(&condition_); }
+  void NotifyOne() { pthread_cond_signal(&condition_); }
+
+  // Waits, `mutex` held, until `ready()` or `deadline`, a moment of Now() (clock.h; absl::InfiniteFuture() waits for ever).
+  // Returns ready().
   template <typename Ready>
   bool WaitUntil(Mutex& mutex, absl::Time deadline, Ready ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    bool met = true;
-    if (deadline == absl::InfiniteFuture()) {
-      condition_.wait(lock, ready);
-    } else {
-      // A system_clock wait: the steady_clock one (pthread_cond_clockwait) is unknown to GCC 12's TSan.
-      met = condition_.wait_until(lock, absl::ToChronoTime(deadline), ready);
+    const bool for_ever = deadline == absl::InfiniteFuture();
+    const timespec end = for_ever ? timespec{} : ToMonotonic(deadline);
+    while (!ready()) {
+      if (for_ever) {
+        pthread_cond_wait(&condition_, mutex.mutex_.native_handle());
+      } else if (pthread_cond_timedwait(&condition_, mutex.mutex_.native_handle(), &end) == ETIMEDOUT) {
+        return ready();
+      }
     }
-    lock.release();
-    return met;
+    return true;
   }
 
  private:
-  std::condition_variable condition_;
+  pthread_cond_t condition_;
 };
 
 }  // namespace medley

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 
@@ -23,12 +24,12 @@ std::string Describe(const Activity& activity, absl::Time now) {
 void ActivityBoard::Enter(const std::string& phase) {
   MutexLock lock(mutex_);
   phase_ = phase;
-  phase_since_ = absl::Now();
+  phase_since_ = Now();
 }
 
 void ActivityBoard::Begin(const Instruction& instruction, std::vector<int> peers) {
   MutexLock lock(mutex_);
-  streams_[static_cast<int>(instruction.stream)] = Activity{instruction, std::move(peers), absl::Now()};
+  streams_[static_cast<int>(instruction.stream)] = Activity{instruction, std::move(peers), Now()};
 }
 
 void ActivityBoard::End(Stream stream) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/program/program.h"
 
@@ -40,7 +41,7 @@ class ActivityBoard {
  private:
   mutable Mutex mutex_;
   std::string phase_ ABSL_GUARDED_BY(mutex_) = "nothing yet";
-  absl::Time phase_since_ ABSL_GUARDED_BY(mutex_) = absl::Now();
+  absl::Time phase_since_ ABSL_GUARDED_BY(mutex_) = Now();
   std::array<std::optional<Activity>, kStreams> streams_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -25,7 +25,7 @@ std::string CameFrom(const Transport& transport, int unit) {
 
 std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
                         const AskUnit& ask) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = Now();
   std::string text = absl::StrCat("unit ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
   for (const int unit : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, unit));
   if (!ask) return text;
@@ -55,7 +55,7 @@ void StallWatch::Run() {
   while (true) {
     {
       MutexLock lock(mutex_);
-      if (changed_.WaitUntil(mutex_, absl::Now() + options_.patience / 4, [this] { return stopping_; })) return;
+      if (changed_.WaitUntil(mutex_, Now() + options_.patience / 4, [this] { return stopping_; })) return;
     }
     for (const Activity& activity : board_.Running()) {
       if (activity.peers.empty()) continue;  // it waits for nobody
@@ -64,7 +64,7 @@ void StallWatch::Run() {
         since = activity.since;
         limit = options_.patience;
       }
-      if (absl::Now() - since < limit) continue;
+      if (Now() - since < limit) continue;
       limit *= 2;
       options_.report(StallReport(board_, activity, transport_, options_.ask));
     }

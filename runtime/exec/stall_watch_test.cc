@@ -1,3 +1,4 @@
+#include "runtime/base/clock.h"
 #include "runtime/exec/stall_watch.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,7 @@ class Reports {
   }
   std::vector<std::string> AwaitAtLeast(size_t count) {
     MutexLock lock(mutex_);
-    changed_.WaitUntil(mutex_, absl::Now() + absl::Seconds(20), [&] { return texts_.size() >= count; });
+    changed_.WaitUntil(mutex_, Now() + absl::Seconds(20), [&] { return texts_.size() >= count; });
     return texts_;
   }
 
@@ -39,10 +40,10 @@ class Reports {
 TEST_CASE("a board says what each stream is at, and what goes on between steps") {
   ActivityBoard board;
   board.Enter("step 12");
-  CHECK_THAT(board.Describe(absl::Now()), Catch::StartsWith("step 12 for 0."));
+  CHECK_THAT(board.Describe(Now()), Catch::StartsWith("step 12 for 0."));
   board.Begin(Forward(), {});
   board.Begin(Reduction(), {0, 3});
-  const absl::Time now = absl::Now() + absl::Seconds(5);
+  const absl::Time now = Now() + absl::Seconds(5);
   CHECK_THAT(board.Describe(now), Catch::StartsWith("step 12: forward of micro-batch 3 for 5.0 s; reduce gradients of "
                                                     "slice 2 (4.0 MiB) with units 0, 3 for 5.0 s"));
   board.End(Stream::kCompute);
@@ -50,7 +51,7 @@ TEST_CASE("a board says what each stream is at, and what goes on between steps")
   CHECK(board.Running()[0].instruction.slice == 2);
   board.End(Stream::kCollective);
   board.Enter("checkpoint of step 12");
-  CHECK_THAT(board.Describe(absl::Now()), Catch::StartsWith("checkpoint of step 12 for "));
+  CHECK_THAT(board.Describe(Now()), Catch::StartsWith("checkpoint of step 12 for "));
 }
 
 TEST_CASE("a stall report has both sides: what is waited for, what has come, and what the other is at") {
@@ -62,7 +63,7 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
     const auto sent = there->Send(0, tag, bytes);
     const auto received = here->Receive(1, tag, absl::MakeSpan(bytes));
     REQUIRE((sent.ok() && received.ok()));
-    REQUIRE((*received)->Wait(absl::Now() + absl::Seconds(5)).ok());
+    REQUIRE((*received)->Wait(Now() + absl::Seconds(5)).ok());
   }
   ActivityBoard board, other;
   board.Enter("step 12");
@@ -71,7 +72,7 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
   board.Begin(Reduction(), {1});
   const std::string text = StallReport(board, board.Running()[0], *here, [&](int unit) -> absl::StatusOr<std::string> {
     CHECK(unit == 1);
-    return other.Describe(absl::Now());
+    return other.Describe(Now());
   });
   CHECK_THAT(text, Catch::StartsWith("unit 0, step 12: reduce gradients of slice 2 (4.0 MiB) with unit 1 for 0."));
   CHECK_THAT(text, Catch::Contains("from unit 1 came 3.0 KiB in 3 messages"));

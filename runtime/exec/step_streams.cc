@@ -3,7 +3,7 @@
 #include <array>
 #include <thread>
 
-#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -57,8 +57,8 @@ StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(
     streams[static_cast<int>(program.instructions[i].stream)].push_back(static_cast<int>(i));
   }
   StepState state(program.instructions.size());
-  StepRun result{.started_at = absl::Now(), .times = std::vector<MeasuredTime>(program.instructions.size())};
-  const auto seconds = [&] { return absl::ToDoubleSeconds(absl::Now() - result.started_at); };
+  StepRun result{.started_at = Now(), .times = std::vector<MeasuredTime>(program.instructions.size())};
+  const auto seconds = [&] { return absl::ToDoubleSeconds(Now() - result.started_at); };
   const auto run_stream = [&](const std::vector<int>& stream) {
     for (const int index : stream) {
       const Instruction& instruction = program.instructions[index];

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "comm/collective/all_reduce_scalars.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -47,7 +47,7 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
   }
 }
 
-absl::Time UnitExecutor::Deadline() const { return absl::Now() + options_.stall_timeout + 10 * longest_step_; }
+absl::Time UnitExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
 
 StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
   if (const absl::Status opened = exchange_.Open(Deadline()); !opened.ok()) {
@@ -71,7 +71,7 @@ std::vector<int> UnitExecutor::PeersOf(const Instruction& instruction) const {
 }
 
 absl::Status UnitExecutor::RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step) {
-  const Activity activity{instruction, PeersOf(instruction), absl::Now()};
+  const Activity activity{instruction, PeersOf(instruction), Now()};
   board_->Begin(instruction, activity.peers);
   absl::Status status = Run(instruction, purpose, data_step);
   if (absl::IsDeadlineExceeded(status)) {
@@ -90,7 +90,7 @@ absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
   const TrainingShape& shape = options_.spec.shape;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
   const double squared = std::accumulate(scalars_.begin(), scalars_.end() - 1, 0.0);
-  const absl::Duration length = absl::Now() - run.started_at;
+  const absl::Duration length = Now() - run.started_at;
   longest_step_ = std::max(longest_step_, length);
   return StepOutcome{.loss = scalars_.back() / tokens,
                      .gradient_norm = std::sqrt(squared),

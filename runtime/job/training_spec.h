@@ -21,6 +21,7 @@ struct OptimizerSettings {
   Decay decay = Decay::kCosine;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
   double clip_norm = 1.0;  // 0: no clipping
+  int skip_non_finite = 0;  // steps in a row that may update nothing because loss or gradient is not finite
 };
 
 // Of step `step` (from 1) of `steps`: linear warm-up lr * step / warmup_steps; then, with
@@ -52,6 +53,7 @@ struct TrainingSpec {
   std::string checkpoint_directory;  // of this job; empty: no checkpoints
   int64_t checkpoint_every_steps = 100;
   int checkpoint_keep = 2;
+  std::string resume_from;           // a checkpoint's directory that the first launch begins from; empty: from the start
   int64_t validate_every_steps = 0;  // 0: never
   int validation_batches = 1;
   int max_restarts = 3;

@@ -32,7 +32,7 @@ struct Route {
 struct Plan {
   int micro_batch_sequences = 0;
   Schedule schedule = Schedule::kOneForwardOneBackward;
-  std::vector<Unit> units;    // a unit's index is also its rank in the epoch
+  std::vector<Unit> units;    // a unit's index is also its rank in the attempt
   std::vector<Route> routes;  // in this version a unit belongs to exactly one
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -22,7 +22,7 @@ void Try(const std::string& bytes) {
 }  // namespace
 
 std::vector<std::string> FuzzSeeds() {
-  SessionAddress address{.epoch = 7, .rank = 3, .host = "host-1"};
+  SessionAddress address{.attempt = 7, .rank = 3, .host = "host-1"};
   Endpoint endpoint;
   endpoint.port = 4711;
   endpoint.ip[0] = 127;

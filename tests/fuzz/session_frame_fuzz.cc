@@ -52,10 +52,10 @@ void TryBody(const Frame& frame) {
 std::vector<std::string> FuzzSeeds() {
   using Type = Frame::Type;
   const std::string stranger(1, '\0'), member(1, '\1');
-  const std::string hello = EncodeFrame(Type::kHello, EncodeHello({.epoch = 7, .from = 1, .to = 2}));
+  const std::string hello = EncodeFrame(Type::kHello, EncodeHello({.attempt = 7, .from = 1, .to = 2}));
   const std::string proof = EncodeFrame(Type::kProof, std::string(32, 'p'));
   const std::string refusal =
-      EncodeFrame(Type::kRefusal, EncodeRefusal({.reason = RefusalReason::kEpoch, .epoch = 9}));
+      EncodeFrame(Type::kRefusal, EncodeRefusal({.reason = RefusalReason::kAttempt, .attempt = 9}));
   const std::string talk = EncodeFrame(Type::kPayload, "payload") + EncodeFrame(Type::kHeartbeat, "") +
                            EncodeFrame(Type::kQuestion, EncodeEnquiry({.id = 5, .text = "where?"})) +
                            EncodeFrame(Type::kAnswer, EncodeEnquiry({.id = 5, .understood = false})) +

@@ -20,9 +20,9 @@ struct Ends {
     acceptor.rank = 1;
     connector.rank = 2;
     for (Handshake::Self* self : {&acceptor, &connector}) {
-      self->epoch = 7;
+      self->attempt = 7;
       self->size = 3;
-      self->secret = "a secret of the epoch";
+      self->secret = "a secret of the attempt";
       self->payload = "payload of " + std::to_string(self->rank);
       self->address = Sha256("address of " + std::to_string(self->rank));
     }
@@ -66,7 +66,7 @@ Transcripts GenuineTranscripts() {
 std::vector<std::string> FuzzSeeds() {
   const Transcripts heard = GenuineTranscripts();
   const std::string refusal =
-      EncodeFrame(Frame::Type::kRefusal, EncodeRefusal({.reason = RefusalReason::kEpoch, .epoch = 9}));
+      EncodeFrame(Frame::Type::kRefusal, EncodeRefusal({.reason = RefusalReason::kAttempt, .attempt = 9}));
   return {'\0' + heard.acceptor, '\1' + heard.connector, '\0' + heard.acceptor + "and more"};
 }
 

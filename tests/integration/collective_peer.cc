@@ -28,6 +28,7 @@
 #include "comm/collective/all_reduce_scalars.h"
 #include "comm/collective/run_collective.h"
 #include "comm/communicator/communicator.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/collective/all_reduce_schedule.h"
 
@@ -38,8 +39,8 @@ namespace fs = std::filesystem;
 
 struct Settings {
   int rank = 0, size = 1;
-  uint64_t epoch = 1;
-  std::string secret = "the secret of a test's epoch";
+  uint64_t attempt = 1;
+  std::string secret = "the secret of a test's attempt";
   std::string directory;
   std::string network_devices;
   UcxTransport::Links links = UcxTransport::Links::kAutomatic;
@@ -61,7 +62,7 @@ absl::StatusOr<std::vector<std::string>> ExchangeAddresses(const Settings& setti
   std::vector<std::string> addresses;
   for (int rank = 0; rank < settings.size; ++rank) {
     while (!fs::exists(path(rank))) {
-      if (absl::Now() > deadline)
+      if (Now() > deadline)
         return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " has not come"));
       absl::SleepFor(absl::Milliseconds(5));
     }
@@ -77,7 +78,7 @@ class Member {
   absl::Status Join(const Settings& settings) {
     settings_ = settings;
     for (int rank = 0; rank < settings.size; ++rank) members_.push_back(rank);
-    ASSIGN_OR_RETURN(communicator_, Communicator::Create({.epoch = settings.epoch,
+    ASSIGN_OR_RETURN(communicator_, Communicator::Create({.attempt = settings.attempt,
                                                           .rank = settings.rank,
                                                           .size = settings.size,
                                                           .secret = settings.secret,
@@ -95,26 +96,26 @@ class Member {
     }
     if (!status.ok()) {
       Report(status);
-      communicator_->GiveUp(std::string(status.message()), absl::Now() + absl::Seconds(2));
+      communicator_->GiveUp(std::string(status.message()), Now() + absl::Seconds(2));
     }
     std::printf("refused_connections %llu\n", static_cast<unsigned long long>(communicator_->refused()));
     std::fflush(stdout);
     if (!status.ok()) return false;
-    const absl::Status closed = communicator_->Close(absl::Now() + absl::Seconds(5));
+    const absl::Status closed = communicator_->Close(Now() + absl::Seconds(5));
     if (!closed.ok()) Report(closed);
     return closed.ok();
   }
 
   // Of an operation.
   void Report(const absl::Status& failure) {
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begun_);
+    const double seconds = absl::ToDoubleSeconds(Now() - begun_);
     std::printf("failed %.3f %s\n", seconds, failure.ToString().c_str());
     std::fflush(stdout);
   }
 
  private:
   absl::Time Deadline() {
-    begun_ = absl::Now();
+    begun_ = Now();
     return begun_ + absl::Seconds(settings_.patience_seconds);
   }
 
@@ -161,7 +162,7 @@ class Member {
     RETURN_IF_ERROR(RunCollective(communicator_->transport(), schedule, members_, /*channel=*/0,
                                   absl::MakeSpan(values), WireType::kF32, deadline));
     std::vector<double> seconds(settings_.size, 0.0);
-    seconds[settings_.rank] = absl::ToDoubleSeconds(absl::Now() - begun_);
+    seconds[settings_.rank] = absl::ToDoubleSeconds(Now() - begun_);
     RETURN_IF_ERROR(
         AllReduceScalars(communicator_->transport(), members_, absl::MakeSpan(seconds), Deadline()));
     return *std::max_element(seconds.begin(), seconds.end());
@@ -181,7 +182,7 @@ class Member {
   Settings settings_;
   std::vector<int> members_;
   std::unique_ptr<Communicator> communicator_;
-  absl::Time begun_ = absl::Now();
+  absl::Time begun_ = Now();
   bool is_stopped_ = false;
 };
 
@@ -215,7 +216,7 @@ int main(int count, char** arguments) {
   app.add_option("--rank", settings.rank)->required();
   app.add_option("--size", settings.size)->required()->check(CLI::Range(1, 4096));
   app.add_option("--directory", settings.directory)->required()->check(CLI::ExistingDirectory);
-  app.add_option("--epoch", settings.epoch);
+  app.add_option("--attempt", settings.attempt);
   app.add_option("--secret", settings.secret);
   app.add_option("--network-devices", settings.network_devices, "as in eth0,ib0; empty: all");
   app.add_option("--links", settings.links)->transform(CLI::CheckedTransformer(links));

@@ -6,7 +6,7 @@ import cluster
 from cluster import ClusterTest, core, cpu_device, cpu_variants, route, unit
 
 DEVICES = ["a/cpu0", "a/cpu1", "b/cpu0"]
-SECRET_FIELD = "epoch_secret"
+SECRET_FIELD = "attempt_secret"
 
 
 class LinksTest(ClusterTest):
@@ -145,7 +145,7 @@ class LinksTest(ClusterTest):
         for wanted in ("activation", "gradient", "a/cpu0", "b/cpu0", sent["strategy"]):
             self.assertIn(wanted, text)
 
-    def test_no_secret_of_an_epoch_is_kept_or_shown(self):
+    def test_no_secret_of_an_attempt_is_kept_or_shown(self):
         """The bytes are random and known to no test; what would show them is named after the field, or is a text of as many
         random bytes. orchestrator_test looks for the bytes themselves."""
         said = "".join(self.running.cli(*command).out for command in [

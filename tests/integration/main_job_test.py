@@ -57,7 +57,7 @@ class MainJobTest(ClusterTest):
         self.assertIn(self.job, [job["id"] for job in self.running.json("status")["jobs"]])
         self.assertRegex(self.running.cli("status").out, r"(?m)^%s +done +60/60 " % re.escape(self.job))
         job = self.running.job(self.job)
-        self.assertEqual((job["state"], job["restarts"], job["epoch"]), ("JOB_STATE_DONE", 0, 1))
+        self.assertEqual((job["state"], job["restarts"], job["attempt"]), ("JOB_STATE_DONE", 0, 1))
         self.assertEqual(job["last_step"]["step"], 60)
         self.assertEqual(job["checkpoint_step"], 60)
         self.assertTrue(os.path.isdir(job["checkpoint_path"]))
@@ -152,7 +152,7 @@ class MainJobTest(ClusterTest):
         self.running.cli("cancel", job)
         ended = self.running.wait_for_state(job, "JOB_STATE_CANCELLED")
         self.assertEqual(ended["state_reason"], "cancelled by the user")
-        self.assertEqual(ended["epoch"], 0)
+        self.assertEqual(ended["attempt"], 0)
         self.assertEqual(self.running.json("cancel", job)["state"], "JOB_STATE_CANCELLED")
 
     def test_a_running_job_can_be_cancelled_and_leaves_nothing_behind(self):

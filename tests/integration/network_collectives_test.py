@@ -80,8 +80,8 @@ class NetworkCollectivesTest(unittest.TestCase):
                     self.assertNotIn("scalars", failed[2])
                     self.assertIn("UNAVAILABLE", failed[2])
 
-    def test_a_host_that_comes_back_with_an_old_epoch_is_refused_and_harms_nobody(self):
-        old = self.group("old-epoch", ["a0", "a1", "b0"], "--algorithm", "ring", "--bytes", 64 * MEGABYTE, "--epoch", 1,
+    def test_a_host_that_comes_back_with_an_old_attempt_is_refused_and_harms_nobody(self):
+        old = self.group("old-attempt", ["a0", "a1", "b0"], "--algorithm", "ring", "--bytes", 64 * MEGABYTE, "--attempt", 1,
                          "--patience", 120, "--forever")
         for peer in old.peers:
             peer.wait_for("^joined$")
@@ -89,16 +89,16 @@ class NetworkCollectivesTest(unittest.TestCase):
         self.addCleanup(self.hosts.join, "b0")
         for peer in old.peers[:2]:
             peer.wait_for("^failed .*rank 2", FAILS_WITHIN_SECONDS + 5)
-        new = self.group("new-epoch", ["a0", "a1"], "--algorithm", "ring", "--bytes", MEGABYTE, "--epoch", 2, "--secret",
-                         "the secret of the next epoch", "--forever")
+        new = self.group("new-attempt", ["a0", "a1"], "--algorithm", "ring", "--bytes", MEGABYTE, "--attempt", 2, "--secret",
+                         "the secret of the next attempt", "--forever")
         for peer in new.peers:
             peer.wait_for("^checksum ")
         self.hosts.join("b0")
-        # What is left of it there ends; and whoever finds the new epoch's addresses, with the old number or the old secret,
+        # What is left of it there ends; and whoever finds the new attempt's addresses, with the old number or the old secret,
         # is turned away.
         old.peers[2].wait_for("^failed ", FAILS_WITHIN_SECONDS + 5)
-        for name, expected, options in [("number", "INVALID_ARGUMENT.*epoch", ["--epoch", 1]),
-                                        ("secret", "PERMISSION_DENIED|UNAVAILABLE", ["--epoch", 2])]:
+        for name, expected, options in [("number", "INVALID_ARGUMENT.*attempt", ["--attempt", 1]),
+                                        ("secret", "PERMISSION_DENIED|UNAVAILABLE", ["--attempt", 2])]:
             with self.subTest(old=name):
                 # As rank 1, which dials rank 0.
                 intruder = os.path.join(self.directory, "intruder-" + name)

@@ -115,22 +115,22 @@ class NetworkTest(ClusterTest):
         vanished = time.monotonic()
 
         def goes_on(j):
-            return j["epoch"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
+            return j["attempt"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
                 victim not in self.used_hosts(j) and self.used_hosts(j)
 
         again = self.running.wait_for_job(job, "a plan without " + victim, goes_on, RECOVERY_SECONDS)
         print("runs on %s %.1f s after %s vanished from %s" % (self.used_hosts(again), time.monotonic() - vanished, victim,
                                                               "training"), flush=True)
-        # Back with what it had of the old epoch, while the new one runs.
+        # Back with what it had of the old attempt, while the new one runs.
         self.hosts.join(victim)
         done = self.running.wait_for_state(job, "JOB_STATE_DONE", 90)
-        self.assertEqual((done["restarts"], done["epoch"]), (1, 2))
+        self.assertEqual((done["restarts"], done["attempt"]), (1, 2))
         self.assert_same_curves(expected, self.running.curve(job), norm_tolerance=1e-2)
         recovering = [line for line in self.running.cli("logs", job).out.splitlines() if "recovering: " in line]
         self.assertEqual(len(recovering), 1)
         self.assertIn(victim, recovering[0])
         print(recovering[0], flush=True)
-        wait_for("%s has left its old epoch" % victim, lambda: self.running.workers(victim) == [])
+        wait_for("%s has left its old attempt" % victim, lambda: self.running.workers(victim) == [])
         wait_for("%s is back" % victim,
                  lambda: any(node["name"] == victim and node["alive"] for node in self.running.nodes()))
 

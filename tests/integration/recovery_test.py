@@ -62,7 +62,7 @@ class RecoveryTest(ClusterTest):
     def assert_survived(self, job, restarts):
         done = self.running.wait_for_state(job, "JOB_STATE_DONE")
         self.assertEqual(done["restarts"], restarts)
-        self.assertEqual(done["epoch"], restarts + 1)
+        self.assertEqual(done["attempt"], restarts + 1)
         self.assert_same_curves(self.expected, self.running.curve(job), norm_tolerance=1e-2)
         logs = self.running.cli("logs", job).out
         self.assertIn("going on from ", logs)
@@ -88,7 +88,7 @@ class RecoveryTest(ClusterTest):
 
         def planned_anew(j):
             devices = [device for u in (j.get("plan") or {}).get("plan", {}).get("units", []) for device in u["devices"]]
-            return j["epoch"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
+            return j["attempt"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
                 victim + "/cpu0" not in devices and devices
 
         self.running.wait_for_job(job, "a plan without " + victim, planned_anew, REPLAN_SECONDS)
@@ -143,8 +143,8 @@ class RecoveryTest(ClusterTest):
             victim = self.random.choice(nodes)
             os.kill(wait_for("a worker", lambda: self.running.workers(victim))[0], signal.SIGKILL)
             if restarts == 1:
-                self.running.wait_for_job(job, "the second epoch runs",
-                                          lambda j: j["epoch"] == 2 and j["state"] == "JOB_STATE_RUNNING")
+                self.running.wait_for_job(job, "the second attempt runs",
+                                          lambda j: j["attempt"] == 2 and j["state"] == "JOB_STATE_RUNNING")
         failed = self.running.wait_for_state(job, "JOB_STATE_FAILED")
         self.assertEqual(failed["restarts"], 1)
         for wanted in (victim + "/cpu0: ", "killed by signal 9", "max_restarts is 1"):

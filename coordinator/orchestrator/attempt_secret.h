@@ -5,9 +5,9 @@
 
 namespace medley {
 
-// 32 random bytes by which the members of one epoch recognise each other; fresh with every call, from the
+// 32 random bytes by which the members of one attempt recognise each other; fresh with every call, from the
 // kernel. They go into requests to agents and nowhere else: not into a log, a message, an answer or the
 // store. Unavailable: the kernel gives no random bytes, with its reason.
-absl::StatusOr<std::string> NewEpochSecret();
+absl::StatusOr<std::string> NewAttemptSecret();
 
 }  // namespace medley

@@ -11,15 +11,15 @@
 
 namespace medley {
 
-// One task of an epoch, and where it runs.
-struct EpochTask {
+// One task of an attempt, and where it runs.
+struct AttemptTask {
   std::string device;         // "node/device", for messages
   std::string agent_address;
   v1::PrepareRequest request;
 };
 
-// How an epoch ended.
-struct EpochEnd {
+// How an attempt ended.
+struct AttemptEnd {
   absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
   std::string device;    // whose failure it was; empty if nobody's
   std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
@@ -27,20 +27,20 @@ struct EpochEnd {
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
 // The first failure ends the others. Used for training, link probes and profiles alike. Those that have peers
-// are given a secret that is this epoch's alone.
+// are given a secret that is this attempt's alone.
 //
 // Run blocks and is called once; Abort from any thread.
-class EpochRun {
+class AttemptRun {
  public:
   struct Callbacks {
     std::function<void()> launched;                                         // all are prepared and started
     std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
   };
-  EpochRun(AgentClient& agents, std::vector<EpochTask> tasks);
+  AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks);
 
-  EpochEnd Run(const Callbacks& callbacks, absl::Duration prepare_timeout);
+  AttemptEnd Run(const Callbacks& callbacks, absl::Duration prepare_timeout);
 
-  // Ends the epoch with `reason` as its status. Before Run, too.
+  // Ends the attempt with `reason` as its status. Before Run, too.
   void Abort(const absl::Status& reason, const std::string& device = "");
 
  private:
@@ -59,10 +59,10 @@ class EpochRun {
   void JoinAll();
   void Fail(Failure failure);
   void StopAll();
-  EpochEnd RootCause();
+  AttemptEnd RootCause();
 
   AgentClient& agents_;
-  std::vector<EpochTask> tasks_;  // not changed once it runs
+  std::vector<AttemptTask> tasks_;  // not changed once it runs
   Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen

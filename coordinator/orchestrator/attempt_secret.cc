@@ -1,4 +1,4 @@
-#include "coordinator/orchestrator/epoch_secret.h"
+#include "coordinator/orchestrator/attempt_secret.h"
 
 #include <sys/random.h>
 
@@ -14,7 +14,7 @@ constexpr size_t kSecretBytes = 32;
 
 }  // namespace
 
-absl::StatusOr<std::string> NewEpochSecret() {
+absl::StatusOr<std::string> NewAttemptSecret() {
   std::string secret(kSecretBytes, '\0');
   size_t filled = 0;
   while (filled < secret.size()) {
@@ -22,7 +22,7 @@ absl::StatusOr<std::string> NewEpochSecret() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0)
       return absl::UnavailableError(
-          absl::StrCat("no random bytes for an epoch's secret: ", std::strerror(errno)));
+          absl::StrCat("no random bytes for an attempt's secret: ", std::strerror(errno)));
     filled += static_cast<size_t>(got);
   }
   return secret;

@@ -1,4 +1,4 @@
-#include "comm/transport/epoch_token.h"
+#include "comm/transport/attempt_token.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -15,10 +15,10 @@ constexpr std::string_view kPurpose =
 
 }  // namespace
 
-uint32_t EpochToken(const std::string& secret, uint64_t epoch, int rank) {
+uint32_t AttemptToken(const std::string& secret, uint64_t attempt, int rank) {
   std::array<unsigned char, kPurpose.size() + 12> text;
   auto at = std::copy(kPurpose.begin(), kPurpose.end(), text.begin());
-  for (int byte = 0; byte < 8; ++byte) *at++ = static_cast<unsigned char>(epoch >> 8 * byte);
+  for (int byte = 0; byte < 8; ++byte) *at++ = static_cast<unsigned char>(attempt >> 8 * byte);
   for (int byte = 0; byte < 4; ++byte)
     *at++ = static_cast<unsigned char>(static_cast<uint32_t>(rank) >> 8 * byte);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

@@ -1,11 +1,11 @@
-#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/attempt_run.h"
 
 #include <algorithm>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "coordinator/orchestrator/epoch_secret.h"
+#include "coordinator/orchestrator/attempt_secret.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -16,13 +16,13 @@ constexpr absl::Duration kGrace = absl::Seconds(1);
 
 }  // namespace
 
-EpochRun::EpochRun(AgentClient& agents, std::vector<EpochTask> tasks)
+AttemptRun::AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks)
     : agents_(agents), tasks_(std::move(tasks)) {}
 
 // How likely a failure is the cause of the others, the least the likeliest: an abort from outside; what a
 // unit says of itself, and what others saw of its death; what it suffered from others; that it was told to
 // end.
-int EpochRun::Rank(const Failure& failure) {
+int AttemptRun::Rank(const Failure& failure) {
   if (failure.task < 0) return 0;
   if (failure.died) return 1;
   switch (failure.status.code()) {
@@ -37,26 +37,26 @@ int EpochRun::Rank(const Failure& failure) {
   }
 }
 
-absl::Status EpochRun::GiveSecret() {
-  absl::StatusOr<std::string> secret = NewEpochSecret();
+absl::Status AttemptRun::GiveSecret() {
+  absl::StatusOr<std::string> secret = NewAttemptSecret();
   RETURN_IF_ERROR(secret.status());
-  for (EpochTask& task : tasks_) {
-    if (task.request.has_train() || task.request.has_probe()) task.request.set_epoch_secret(*secret);
+  for (AttemptTask& task : tasks_) {
+    if (task.request.has_train() || task.request.has_probe()) task.request.set_attempt_secret(*secret);
   }
   return absl::OkStatus();
 }
 
-void EpochRun::Fail(Failure failure) {
+void AttemptRun::Fail(Failure failure) {
   MutexLock lock(mutex_);
   failures_.push_back(std::move(failure));
   changed_.NotifyAll();
 }
 
-void EpochRun::Abort(const absl::Status& reason, const std::string& device) {
+void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
   Fail({.task = -1, .device = device, .status = reason});
 }
 
-EpochEnd EpochRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeout) {
+AttemptEnd AttemptRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeout) {
   if (const absl::Status given = GiveSecret(); !given.ok()) return {.status = given};
   std::vector<std::string> addresses(tasks_.size());
   if (!PrepareAll(prepare_timeout, addresses)) {
@@ -69,14 +69,14 @@ EpochEnd EpochRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeou
   return RootCause();
 }
 
-bool EpochRun::AwaitPrepared(absl::Time deadline) {
+bool AttemptRun::AwaitPrepared(absl::Time deadline) {
   MutexLock lock(mutex_);
   const int all = static_cast<int>(tasks_.size());
   return changed_.WaitUntil(mutex_, deadline, [&] { return prepared_ == all; });
 }
 
-bool EpochRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses) {
-  const absl::Time deadline = absl::Now() + timeout;
+bool AttemptRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses) {
+  const absl::Time deadline = Now() + timeout;
   std::vector<std::thread> threads;
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
     threads.emplace_back([&, i] {
@@ -100,16 +100,16 @@ bool EpochRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addr
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return prepared_ == all || !failures_.empty(); });
   }
   // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only now.
-  while (!AwaitPrepared(absl::Now())) {
+  while (!AwaitPrepared(Now())) {
     StopAll();
-    AwaitPrepared(absl::Now() + kGrace);
+    AwaitPrepared(Now() + kGrace);
   }
   for (std::thread& thread : threads) thread.join();
   MutexLock lock(mutex_);
   return failures_.empty();
 }
 
-void EpochRun::StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks) {
+void AttemptRun::StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks) {
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
     v1::StartRequest request;
     request.set_task_id(tasks_[i].request.task_id());
@@ -127,7 +127,7 @@ void EpochRun::StartAll(const std::vector<std::string>& addresses, const Callbac
   }
 }
 
-void EpochRun::JoinAll() {
+void AttemptRun::JoinAll() {
   std::vector<std::thread> threads;
   for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
     threads.emplace_back([this, i] {
@@ -151,21 +151,21 @@ void EpochRun::JoinAll() {
     const auto ended = [&] { return joined_ == all; };
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended() || !failures_.empty(); });
     const bool asked = !failures_.empty() && failures_.front().task < 0;
-    if (!asked) changed_.WaitUntil(mutex_, absl::Now() + kGrace, ended);
+    if (!asked) changed_.WaitUntil(mutex_, Now() + kGrace, ended);
   }
   for (const std::unique_ptr<RunningTask>& task : running_) task->Cancel();
   for (std::thread& thread : threads) thread.join();
 }
 
-void EpochRun::StopAll() {
+void AttemptRun::StopAll() {
   std::vector<std::thread> threads;
-  for (const EpochTask& task : tasks_) {
+  for (const AttemptTask& task : tasks_) {
     threads.emplace_back([&] { agents_.Stop(task.agent_address, task.request.task_id()); });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
-EpochEnd EpochRun::RootCause() {
+AttemptEnd AttemptRun::RootCause() {
   MutexLock lock(mutex_);
   if (failures_.empty()) return {};
   // The earliest of the most telling ones.

@@ -1,4 +1,4 @@
-#include "coordinator/orchestrator/epoch_run.h"
+#include "coordinator/orchestrator/attempt_run.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -12,32 +12,32 @@ namespace {
 
 constexpr absl::Duration kPrepareTime = absl::Seconds(30);
 
-std::vector<EpochTask> Units(int count) {
-  std::vector<EpochTask> tasks;
+std::vector<AttemptTask> Units(int count) {
+  std::vector<AttemptTask> tasks;
   for (int unit = 0; unit < count; ++unit) {
     const std::string node(1, static_cast<char>('a' + unit));
-    EpochTask& task = tasks.emplace_back(EpochTask{.device = node + "/cpu0", .agent_address = node + ":1"});
+    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = node + "/cpu0", .agent_address = node + ":1"});
     task.request.set_task_id(absl::StrCat("job/1/", unit));
     task.request.mutable_train()->set_unit(static_cast<uint32_t>(unit));
   }
   return tasks;
 }
 
-EpochEnd RunUnits(FakeAgents& agents, int count) {
-  EpochRun run(agents, Units(count));
+AttemptEnd RunUnits(FakeAgents& agents, int count) {
+  AttemptRun run(agents, Units(count));
   return run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
 }
 
-TEST_CASE("an epoch whose tasks all finish is OK, launched once, and tells every event with its task") {
+TEST_CASE("an attempt whose tasks all finish is OK, launched once, and tells every event with its task") {
   FakeAgents agents;
   agents.SetTraining([](FakeWorker& worker) {
     worker.Say(StepOf(worker.request().train().unit() + 1, 1.0));
     return absl::OkStatus();
   });
-  EpochRun run(agents, Units(3));
+  AttemptRun run(agents, Units(3));
   int launched = 0;
   std::atomic<int> matching = 0;
-  const EpochEnd end = run.Run({.launched = [&] { ++launched; },
+  const AttemptEnd end = run.Run({.launched = [&] { ++launched; },
                                 .event = [&](int task, const v1::WorkerEvent& event) {
                                   if (event.has_step() && event.step().step() == static_cast<uint32_t>(task) + 1) ++matching;
                                 }},
@@ -60,7 +60,7 @@ TEST_CASE("what a unit says of itself is the cause, not what its peers suffered 
     while (victims < 2) std::this_thread::yield();  // the victims end first
     return absl::ResourceExhaustedError("out of memory");
   });
-  const EpochEnd end = RunUnits(agents, 3);
+  const AttemptEnd end = RunUnits(agents, 3);
   CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
   CHECK(end.device == Units(3)[culprit].device);
   CHECK_THAT(std::string(end.status.message()), Catch::Contains(end.device) && Catch::Contains("out of memory"));
@@ -79,8 +79,8 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
     if (is_culprit) return worker.Die("the worker of x was killed by signal 9 (Killed)");
     return absl::UnavailableError("rank is gone: Connection reset");
   });
-  EpochRun run(agents, Units(2));
-  const EpochEnd end = run.Run({.event =
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.event =
                                     [&](int, const v1::WorkerEvent& event) {
                                       if (event.has_finished()) first_was_heard = true;
                                     }},
@@ -99,8 +99,8 @@ TEST_CASE("an agent that is gone is the cause, not the peer that misses its work
     worker.AwaitEnd();
     return absl::OkStatus();
   });
-  EpochRun run(agents, Units(2));
-  const EpochEnd end = run.Run({.event =
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.event =
                                     [&](int, const v1::WorkerEvent& event) {
                                       if (event.has_finished())
                                         agents.TakeDown("b:1");  // what the peer saw is seen here, too
@@ -110,28 +110,28 @@ TEST_CASE("an agent that is gone is the cause, not the peer that misses its work
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
 
-TEST_CASE("the tasks of an epoch have one secret of 32 bytes, which no other epoch has") {
+TEST_CASE("the tasks of an attempt have one secret of 32 bytes, which no other attempt has") {
   FakeAgents agents;
   CHECK(RunUnits(agents, 3).status.ok());
   CHECK(RunUnits(agents, 2).status.ok());
   const std::vector<v1::PrepareRequest> tasks = agents.trainings();
   REQUIRE(tasks.size() == 5);
-  for (const v1::PrepareRequest& task : tasks) CHECK(task.epoch_secret().size() == 32);
-  CHECK(tasks[0].epoch_secret() == tasks[1].epoch_secret());
-  CHECK(tasks[0].epoch_secret() == tasks[2].epoch_secret());
-  CHECK(tasks[3].epoch_secret() == tasks[4].epoch_secret());
-  CHECK(tasks[0].epoch_secret() != tasks[3].epoch_secret());
+  for (const v1::PrepareRequest& task : tasks) CHECK(task.attempt_secret().size() == 32);
+  CHECK(tasks[0].attempt_secret() == tasks[1].attempt_secret());
+  CHECK(tasks[0].attempt_secret() == tasks[2].attempt_secret());
+  CHECK(tasks[3].attempt_secret() == tasks[4].attempt_secret());
+  CHECK(tasks[0].attempt_secret() != tasks[3].attempt_secret());
 }
 
 TEST_CASE("a task without peers gets no secret") {
   FakeAgents agents;
-  std::vector<EpochTask> tasks = Units(1);
+  std::vector<AttemptTask> tasks = Units(1);
   tasks[0].request.mutable_profile();
   tasks[0].request.clear_train();
-  EpochRun run(agents, tasks);
+  AttemptRun run(agents, tasks);
   CHECK(run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime).status.ok());
   REQUIRE(agents.requests().size() == 1);
-  CHECK(agents.requests()[0].epoch_secret().empty());
+  CHECK(agents.requests()[0].attempt_secret().empty());
 }
 
 TEST_CASE("an aborted peer is the least of causes") {
@@ -140,7 +140,7 @@ TEST_CASE("an aborted peer is the least of causes") {
     if (worker.request().train().unit() == 1) return absl::UnavailableError("was killed by signal 11");
     return absl::AbortedError("unit 1 gave up");
   });
-  const EpochEnd end = RunUnits(agents, 2);
+  const AttemptEnd end = RunUnits(agents, 2);
   CHECK(end.device == "b/cpu0");
   CHECK(absl::IsUnavailable(end.status));
 }
@@ -152,7 +152,7 @@ TEST_CASE("the first failure ends the tasks that go on working") {
     worker.AwaitEnd();
     return absl::OkStatus();
   });
-  const EpochEnd end = RunUnits(agents, 3);
+  const AttemptEnd end = RunUnits(agents, 3);
   CHECK(end.device == "b/cpu0");
   CHECK(absl::IsInternal(end.status));
 }
@@ -160,8 +160,8 @@ TEST_CASE("the first failure ends the tasks that go on working") {
 TEST_CASE("an agent that goes while its task runs is told apart from a worker that dies") {
   FakeAgents agents;
   agents.SetTraining(TrainForEver);
-  EpochRun run(agents, Units(2));
-  const EpochEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}},
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}},
                                kPrepareTime);
   CHECK(end.device == "b/cpu0");
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
@@ -182,7 +182,7 @@ TEST_CASE("when one task cannot be prepared the others are stopped, also those s
     ++started;
     return absl::OkStatus();
   });
-  const EpochEnd end = RunUnits(agents, 3);
+  const AttemptEnd end = RunUnits(agents, 3);
   CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
   CHECK(end.device == "b/cpu0");
   CHECK(started == 0);
@@ -193,13 +193,13 @@ TEST_CASE("when one task cannot be prepared the others are stopped, also those s
 TEST_CASE("an abort is the cause whatever follows it, before and during the run") {
   FakeAgents agents;
   agents.SetTraining(TrainForEver);
-  EpochRun before(agents, Units(2));
+  AttemptRun before(agents, Units(2));
   before.Abort(absl::CancelledError("not wanted"));
-  EpochEnd end = before.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
+  AttemptEnd end = before.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
   CHECK(absl::IsCancelled(end.status));
   CHECK(end.device == "");
 
-  EpochRun during(agents, Units(2));
+  AttemptRun during(agents, Units(2));
   end = during.Run({.launched = [&] { during.Abort(absl::CancelledError("enough")); },
                     .event = [](int, const v1::WorkerEvent&) {}},
                    kPrepareTime);
