@@ -8,7 +8,7 @@
 namespace medley {
 namespace {
 
-// What hwloc would write of a host with two NUMA nodes of two cores, and `switches` PCI switches, half of
+// What hwloc would write, on lines of their own where its least parser wants them, of a host with two NUMA nodes of two cores, and `switches` PCI switches, half of
 // them on each node; under each an accelerator and a NIC that has an interface and a fabric device. The first
 // node has the board's own display adapter too.
 class XmlHost {
@@ -30,8 +30,8 @@ class XmlHost {
       absl::StrAppend(&packages, "</object></object>");
     }
     xml_ = absl::StrCat(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\">"
-        "<topology version=\"2.0\">",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+        "<topology version=\"2.0\">\n",
         Open("Machine", 0, Sets("0x0000000f", 3)), packages, "</object></topology>");
     for (int i = 0; i < switches; ++i) {
       networks_.interfaces.push_back(

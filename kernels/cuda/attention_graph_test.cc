@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
-#include <iostream>
 #include <optional>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "tests/skipped.h"
 
 // cuDNN's compiler leaves threads behind in libraries that it has closed; the leak sanitizer, which stops every thread
 // to look at its stack, dies of them. Nobody else calls this.
@@ -29,17 +29,16 @@ std::string PropertiesOf(int compute_capability) {
          R"(,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040})";
 }
 
-// cuDNN, or null with a notice. It compiles only beside a driver; the toolkit's stand-in answers to its name,
-// and refuses to load what was compiled.
+// cuDNN, or null: then the test counts as skipped. It compiles only beside a driver; the toolkit's stand-in answers to its
+// name, and refuses to load what was compiled.
 const CudnnLibrary* Cudnn() {
   if (dlopen("libcuda.so.1", RTLD_NOW) == nullptr && dlopen(MEDLEY_STUB_DRIVER, RTLD_NOW) == nullptr) {
-    std::cout << "notice: cuDNN's graphs are not tested: neither a driver nor the toolkit's stand-in"
-              << std::endl;
+    Skipped("cuDNN's graphs", "there is neither a driver nor the toolkit's stand-in");
     return nullptr;
   }
   const auto library = CudnnLibrary::Get();
   if (!library.ok())
-    std::cout << "notice: cuDNN's graphs are not tested: " << library.status().message() << std::endl;
+    Skipped("cuDNN's graphs", std::string(library.status().message()));
   return library.ok() ? *library : nullptr;
 }
 
@@ -63,8 +62,7 @@ TEST_CASE(
                     static_cast<int64_t>(text.size()), text.data())
               .ok());
   if (!properties->Finalize("properties").ok()) {
-    std::cout << "notice: cuDNN's graphs are not tested: this version describes devices otherwise"
-              << std::endl;
+    Skipped("cuDNN's graphs", "this version describes devices otherwise");
     return;
   }
   const CudnnTarget target{.properties = &*properties};

@@ -136,5 +136,5 @@ def cudnn_libraries():
         size = "medium",
         srcs = ["attention_graph_test.cc"],
         local_defines = ["MEDLEY_STUB_DRIVER='\"%s\"'" % STUB_DRIVER],
-        deps = [":attention_graph", "//third_party:catch_main", "//third_party:dl"],
+        deps = [":attention_graph", "//tests:skipped", "//third_party:catch_main", "//third_party:dl"],
     )

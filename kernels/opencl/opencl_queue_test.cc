@@ -4,18 +4,19 @@
 #include <thread>
 
 #include "kernels/opencl/opencl_launcher.h"
+#include "tests/skipped.h"
 
 namespace medley {
 namespace {
 
-// A queue of the first device, or null where there is none: then a notice says so.
+// A queue of the first device, or null where there is none: then the test counts as skipped.
 std::unique_ptr<OpenClQueue> OpenQueue(Bytes limit = MiB(64)) {
   const auto opencl = LoadOpenCl();
   if (opencl.ok()) {
     const std::vector<OpenClDevice> devices = ListOpenClDevices(**opencl);
     if (!devices.empty()) return OpenClQueue::Create(**opencl, devices[0], limit).value();
   }
-  WARN("no OpenCL device here");
+  Skipped("queues of an OpenCL device", "there is none here");
   return nullptr;
 }
 

@@ -1,9 +1,9 @@
 """One binary a device: a CPU variant limits the instruction set of its whole process."""
 
-def ops_conformance_test(name, device, backends = "//kernels:backends"):
-    """The whole suite on `device` of `backends`; passes with a notice where the machine lacks it."""
+def device_under_test(name, device, backends = "//kernels:backends"):
+    """device_under_test.h for `device` of `backends`."""
     native.cc_library(
-        name = name + "_device",
+        name = name,
         testonly = True,
         srcs = ["device_under_test.cc"],
         hdrs = ["device_under_test.h"],
@@ -13,12 +13,17 @@ def ops_conformance_test(name, device, backends = "//kernels:backends"):
             "//kernels:backend_list",
             "//runtime/device:device",
             "//runtime/device:device_name",
+            "//tests:skipped",
             "//third_party:catch_main",
         ],
     )
+
+def ops_conformance_test(name, device, backends = "//kernels:backends", size = "small"):
+    """The whole suite on `device` of `backends`; counts as skipped where the machine lacks it."""
+    device_under_test(name + "_device", device, backends)
     native.cc_test(
         name = name,
-        size = "small",
+        size = size,
         linkstatic = True,
         deps = [":suites", ":" + name + "_device", "//third_party:catch_main"],
     )

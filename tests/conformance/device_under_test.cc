@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <iostream>
 
 #include "kernels/backends.h"
 #include "runtime/device/device_name.h"
+#include "tests/skipped.h"
 
 namespace medley {
 namespace {
@@ -39,8 +39,7 @@ Device* DeviceUnderTest() {
   static absl::StatusOr<Device>& device = *[] {
     auto* opened = new absl::StatusOr<Device>(Open(DeviceUnderTestName()));
     if (absl::IsUnavailable(opened->status())) {
-      std::cout << "notice: " << DeviceUnderTestName() << " is not tested: " << opened->status().message()
-                << std::endl;
+      Skipped(DeviceUnderTestName(), std::string(opened->status().message()));
     }
     return opened;
   }();

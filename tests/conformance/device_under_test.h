@@ -9,8 +9,8 @@ namespace medley {
 // "cpu:avx2/2". A CPU variant limits its process for good, so there is one binary a device.
 std::string DeviceUnderTestName();
 
-// It, opened on the first cores at the first call, or null if this machine does not have it: then a notice is
-// printed once. An error other than Unavailable fails the running test.
+// It, opened on the first cores at the first call, or null if this machine does not have it: then the test
+// counts as skipped. An error other than Unavailable fails the running test.
 Device* DeviceUnderTest();
 
 // A reference device of this process.

@@ -16,6 +16,8 @@ import tempfile
 import time
 import unittest
 
+import run_cases
+
 BINARIES = os.environ["MEDLEY_BINARIES"]
 ENDED = ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 
@@ -398,4 +400,4 @@ class ClusterTest(unittest.TestCase):
 
 
 def main():
-    unittest.main(verbosity=2)
+    run_cases.main()

@@ -7,6 +7,7 @@ import time
 import unittest
 
 import network_hosts
+import run_cases
 from network_group import Group
 
 PEER = os.path.abspath("tests/integration/collective_peer")
@@ -118,4 +119,4 @@ class NetworkCollectivesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    run_cases.main()
