@@ -16,7 +16,7 @@ namespace {
 constexpr char kModel[] =
     "name: tiny\n"
     "model: {gpt2: {layers: 2, hidden: 8, heads: 2, vocabulary: 11}}\n"
-    "data: {train: unused.bin, format: uint16}\n"
+    "data: {train: /unused.bin, format: uint16}\n"
     "batch: {sequences: 64, sequence_length: 6}\n"
     "steps: 100\n"
     "seed: 3\n";

@@ -11,6 +11,7 @@
 #include "runtime/codec/number_text.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/codec/validate.h"
+#include "runtime/plan/check_plan.h"
 
 namespace medley {
 namespace {
@@ -27,6 +28,21 @@ absl::Status Invalid(const Parts&... parts) {
 template <typename T>
 T OrDefault(T value, T fallback) {
   return value != 0 ? value : fallback;
+}
+
+// What nodes read and write: a relative path would be another file in each program's working directory.
+absl::Status CheckPaths(const v1::JobSpec& spec) {
+  const std::pair<const char*, const std::string&> paths[] = {{"model.hugging_face", spec.model().hugging_face()},
+                                                              {"data.train", spec.data().train()},
+                                                              {"data.validation", spec.data().validation()},
+                                                              {"checkpoint.directory", spec.checkpoint().directory()},
+                                                              {"checkpoint.resume_from", spec.checkpoint().resume_from()}};
+  for (const auto& [field, path] : paths) {
+    if (path.empty() || path[0] == '/') continue;
+    return Invalid(field, ": \"", path,
+                   "\" is not an absolute path; nodes read it under the same path everywhere");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const ModelConfig& model) {
@@ -86,6 +102,7 @@ absl::StatusOr<OptimizerSettings> DecodeOptimizer(const v1::OptimizerSpec& spec,
   if (spec.has_epsilon()) settings.epsilon = spec.epsilon();
   if (spec.has_weight_decay()) settings.weight_decay = spec.weight_decay();
   if (spec.has_clip_norm()) settings.clip_norm = spec.clip_norm();
+  settings.skip_non_finite = static_cast<int>(spec.skip_non_finite());
   return settings;
 }
 
@@ -110,7 +127,7 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
 }
 
 // What can be said of a pinned plan without knowing the cluster.
-absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const ModelConfig& model) {
+absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape) {
   if (!spec.has_plan()) return absl::OkStatus();
   const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
   if (!plan.ok()) return Invalid("plan.", plan.status().message());
@@ -119,10 +136,27 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const ModelConfig& model) 
                    " does not divide batch.sequences, ", spec.batch().sequences());
   }
   for (size_t i = 0; i < plan->units.size(); ++i) {
-    const int end = plan->units[i].blocks.end;
-    if (end <= model.blocks()) continue;
-    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", model.blocks(),
-                   " blocks");
+    const int end = plan->units[i].blocks.end, blocks = shape.model.blocks();
+    if (end <= blocks) continue;
+    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", blocks, " blocks");
+  }
+  const std::vector<PlanViolation> violations = CheckPlanForm(*plan, shape);
+  return violations.empty() ? absl::OkStatus() : Invalid("plan.", violations[0].detail);
+}
+
+// How many devices the job takes, held against those that it may use.
+absl::Status CheckScheduling(const v1::JobSpec& spec) {
+  const uint32_t least = spec.scheduling().least_devices(), most = spec.scheduling().most_devices();
+  if (most != 0 && least > most) {
+    return Invalid("scheduling.least_devices: ", least, " is more than scheduling.most_devices, ", most);
+  }
+  const uint32_t allowed = static_cast<uint32_t>(spec.constraints().devices_size());
+  if (allowed != 0 && least > allowed) {
+    return Invalid("scheduling.least_devices: ", least, " is more than constraints.devices names, ", allowed);
+  }
+  const uint32_t planned = static_cast<uint32_t>(spec.plan().units_size());
+  if (most != 0 && planned > most) {
+    return Invalid("scheduling.most_devices: ", most, " is less than the units of plan, ", planned);
   }
   return absl::OkStatus();
 }
@@ -146,6 +180,7 @@ void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, T
   }
   result.checkpoint_every_steps = OrDefault<uint32_t>(spec.every_steps(), 100);
   result.checkpoint_keep = static_cast<int>(OrDefault<uint32_t>(spec.keep(), 2));
+  result.resume_from = spec.resume_from();
 }
 
 DeviceMemoryChoice DecodeDeviceMemory(v1::DeviceMemoryStrategy strategy) {
@@ -173,9 +208,17 @@ absl::StatusOr<CommunicationSettings> DecodeCommunication(const v1::Communicatio
 
 // A checkpoint of numbers that were never computed would look like any other.
 absl::Status CheckRehearsal(const v1::JobSpec& spec) {
-  if (!spec.allow_emulated() || spec.checkpoint().directory().empty()) return absl::OkStatus();
-  return Invalid("checkpoint.directory: \"", spec.checkpoint().directory(),
-                 "\" is given, but a job with allow_emulated has nothing to save; leave one of them out");
+  if (!spec.allow_emulated()) return absl::OkStatus();
+  const v1::CheckpointSpec& checkpoint = spec.checkpoint();
+  if (!checkpoint.directory().empty()) {
+    return Invalid("checkpoint.directory: \"", checkpoint.directory(),
+                   "\" is given, but a job with allow_emulated has nothing to save; leave one of them out");
+  }
+  if (!checkpoint.resume_from().empty()) {
+    return Invalid("checkpoint.resume_from: \"", checkpoint.resume_from(),
+                   "\" is given, but a job with allow_emulated computes nothing; leave one of them out");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -183,6 +226,7 @@ absl::Status CheckRehearsal(const v1::JobSpec& spec) {
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
                                            const std::optional<ModelConfig>& hugging_face_config) {
   RETURN_IF_ERROR(ValidateMessage(spec));
+  RETURN_IF_ERROR(CheckPaths(spec));
   TrainingSpec result;
   result.job_name = spec.name();
   ASSIGN_OR_RETURN(result.shape.model, DecodeModel(spec.model(), spec.batch().sequence_length(), hugging_face_config));
@@ -205,7 +249,8 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   RETURN_IF_ERROR(FillValidation(spec, result));
   if (spec.has_max_restarts()) result.max_restarts = static_cast<int>(spec.max_restarts());
   RETURN_IF_ERROR(CheckConstraints(spec));
-  RETURN_IF_ERROR(CheckPinnedPlan(spec, result.shape.model));
+  RETURN_IF_ERROR(CheckPinnedPlan(spec, result.shape));
+  RETURN_IF_ERROR(CheckScheduling(spec));
   return result;
 }
 

@@ -49,6 +49,8 @@ TEST_CASE("what is left out is filled in as the proto says") {
   CHECK(spec->validate_every_steps == 0);
   CHECK(spec->validation_batches == 1);
   CHECK(spec->max_restarts == 3);
+  CHECK(spec->optimizer.skip_non_finite == 0);
+  CHECK(spec->resume_from.empty());
   CHECK_FALSE(spec->communication.all_reduce.has_value());
   CHECK(spec->communication.gradient_wire == Precision::kF32);
   CHECK(spec->communication.device_memory == DeviceMemoryChoice::kMeasured);
@@ -83,6 +85,8 @@ TEST_CASE("what is given is taken") {
   spec.mutable_optimizer()->set_decay(v1::DECAY_LINEAR);
   spec.set_precision(v1::PRECISION_BF16);
   spec.set_max_restarts(0);
+  spec.mutable_optimizer()->set_skip_non_finite(7);
+  spec.mutable_checkpoint()->set_resume_from("/checkpoints/other-1/step-00000120");
   const absl::StatusOr<TrainingSpec> decoded = DecodeJobSpec(spec, "small-1", std::nullopt);
   REQUIRE(decoded.ok());
   CHECK(decoded->validation_file == "/data/val");
@@ -95,6 +99,8 @@ TEST_CASE("what is given is taken") {
   CHECK(decoded->optimizer.decay == Decay::kLinear);
   CHECK(decoded->precision == Precision::kBf16);
   CHECK(decoded->max_restarts == 0);
+  CHECK(decoded->optimizer.skip_non_finite == 7);
+  CHECK(decoded->resume_from == "/checkpoints/other-1/step-00000120");
 }
 
 TEST_CASE("a rehearsal is one that says so, and saves nothing") {
@@ -162,7 +168,42 @@ TEST_CASE("fields that do not go together are refused by name") {
                        },
                        "constraints.devices[1]: \"a/cpu0\" is named twice"},
                Mistake{[](v1::JobSpec& s) { s.mutable_batch()->set_sequences(0); },
-                       "batch.sequences: 0 is not in [1, 1000000]"});
+                       "batch.sequences: 0 is not in [1, 1000000]"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_train("x.txt"); },
+                       "data.train: \"x.txt\" is not an absolute path; nodes read it under the same path everywhere"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_validation("./x.txt"); },
+                       "data.validation: \"./x.txt\" is not an absolute path; nodes read it under the same path "
+                       "everywhere"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_directory("~/checkpoints"); },
+                       "checkpoint.directory: \"~/checkpoints\" is not an absolute path; nodes read it under the same "
+                       "path everywhere"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_resume_from("step-1"); },
+                       "checkpoint.resume_from: \"step-1\" is not an absolute path; nodes read it under the same path "
+                       "everywhere"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_model()->clear_gpt2();
+                         s.mutable_model()->set_hugging_face("gpt2");
+                       },
+                       "model.hugging_face: \"gpt2\" is not an absolute path; nodes read it under the same path "
+                       "everywhere"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.set_allow_emulated(true);
+                         s.mutable_checkpoint()->set_resume_from("/c/step-1");
+                       },
+                       "checkpoint.resume_from: \"/c/step-1\" is given, but a job with allow_emulated computes nothing; "
+                       "leave one of them out"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_scheduling()->set_least_devices(3);
+                         s.mutable_scheduling()->set_most_devices(2);
+                       },
+                       "scheduling.least_devices: 3 is more than scheduling.most_devices, 2"},
+               Mistake{[](v1::JobSpec& s) {
+                         s.mutable_scheduling()->set_least_devices(2);
+                         s.mutable_constraints()->add_devices("a/cpu0");
+                       },
+                       "scheduling.least_devices: 2 is more than constraints.devices names, 1"},
+               Mistake{[](v1::JobSpec& s) { s.mutable_scheduling()->set_priority(1001); },
+                       "scheduling.priority: 1001 is not in [-1000, 1000]"});
   v1::JobSpec spec = SmallJob();
   mistake.spoil(spec);
   const absl::Status status = DecodeJobSpec(spec, "a", std::nullopt).status();
@@ -194,6 +235,31 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
   two_devices.mutable_plan()->mutable_units(0)->add_devices("b/cpu0");
   CHECK(DecodeJobSpec(two_devices, "a", std::nullopt).status().message() ==
         "plan.units[0].devices: has 2 elements; this version runs exactly 1");
+}
+
+TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is submitted") {
+  const auto error = [](const v1::JobSpec& spec) {
+    return std::string(DecodeJobSpec(spec, "a", std::nullopt).status().message());
+  };
+  v1::JobSpec few = PinnedJob(4, 4);
+  few.mutable_plan()->mutable_routes(0)->set_micro_batches(2);
+  CHECK(error(few) ==
+        "plan.routes: 2 micro-batches of 4 sequences are 8; must be the global batch of 12");
+  CHECK(error(PinnedJob(4, 3)) == "plan.routes[0]: covers blocks [0, 3); must cover [0, 4)");
+  v1::JobSpec hole = PinnedJob(4, 2);
+  v1::Unit& second = *hole.mutable_plan()->add_units();
+  second.add_devices("b/cpu0");
+  second.add_blocks()->set_first(3);
+  second.mutable_blocks(0)->set_end(4);
+  hole.mutable_plan()->mutable_routes(0)->add_units(1);
+  CHECK(error(hole) ==
+        "plan.routes[0]: unit 1 holds blocks [3, 4); must begin at 2 and end after it, at most at 4");
+  second.mutable_blocks(0)->set_first(2);
+  CHECK(error(hole).empty());
+  hole.mutable_scheduling()->set_most_devices(1);
+  CHECK(error(hole) == "scheduling.most_devices: 1 is less than the units of plan, 2");
+  second.set_devices(0, "a/cpu0");
+  CHECK_THAT(error(hole), Catch::StartsWith("plan.units[1].device: \"a/cpu0\" is already units[0]"));
 }
 
 TEST_CASE("candidates for the micro-batch divide the batch") {

@@ -13,7 +13,8 @@ using Kind = PlanViolation::Kind;
 
 class Checker {
  public:
-  Checker(const Plan& plan, const TrainingShape& shape, const PlanSite& site)
+  // Without a site, what depends on one is not looked at.
+  Checker(const Plan& plan, const TrainingShape& shape, const PlanSite* site)
       : plan_(plan), shape_(shape), site_(site) {}
 
   std::vector<PlanViolation> Run() {
@@ -24,7 +25,7 @@ class Checker {
     for (size_t r = 0; r < plan_.routes.size(); ++r) CheckBlocks(r);
     CheckBatch();
     // A program can be compiled only for a plan that is otherwise in order.
-    if (violations_.empty()) CheckMemory();
+    if (violations_.empty() && site_ != nullptr) CheckMemory();
     return std::move(violations_);
   }
 
@@ -37,7 +38,7 @@ class Checker {
     std::map<std::string, size_t> unit_of_device;
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const std::string& device = plan_.units[u].device;
-      if (!site_.memory_by_device.count(device)) {
+      if (site_ != nullptr && !site_->memory_by_device.count(device)) {
         Convict(Kind::kUnknownDevice, absl::StrCat("units[", u, "].device: \"", device, "\" is not in the cluster"));
       }
       const auto [first, inserted] = unit_of_device.emplace(device, u);
@@ -107,11 +108,11 @@ class Checker {
       const Unit& unit = plan_.units[u];
       const SlotCounts slots = CompileStep(plan_, u, shape_, Purpose::kTrain).slots;
       const UnitMemory memory = MemoryOf(shape_, unit.blocks, plan_.micro_batch_sequences, slots);
-      const auto copies = site_.copy_bytes_per_parameter_by_device.find(unit.device);
-      const double copy_bytes = copies == site_.copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
+      const auto copies = site_->copy_bytes_per_parameter_by_device.find(unit.device);
+      const double copy_bytes = copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
       const double parameters = static_cast<double>(memory.parameters.value) / 4;
       const Bytes needed = memory.total() + Bytes{static_cast<int64_t>(std::ceil(copy_bytes * parameters))};
-      const Bytes allowed = site_.memory_by_device.at(unit.device);
+      const Bytes allowed = site_->memory_by_device.at(unit.device);
       if (needed <= allowed) continue;
       Convict(Kind::kMemory, absl::StrCat("units[", u, "]: needs ", FormatBytes(needed), " on ", unit.device,
                                           ", which allows ", FormatBytes(allowed)));
@@ -120,14 +121,18 @@ class Checker {
 
   const Plan& plan_;
   const TrainingShape& shape_;
-  const PlanSite& site_;
+  const PlanSite* const site_;
   std::vector<PlanViolation> violations_;
 };
 
 }  // namespace
 
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site) {
-  return Checker(plan, shape, site).Run();
+  return Checker(plan, shape, &site).Run();
+}
+
+std::vector<PlanViolation> CheckPlanForm(const Plan& plan, const TrainingShape& shape) {
+  return Checker(plan, shape, nullptr).Run();
 }
 
 }  // namespace medley

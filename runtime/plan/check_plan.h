@@ -26,4 +26,7 @@ struct PlanSite {
 // Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner.
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
 
+// The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles nothing.
+std::vector<PlanViolation> CheckPlanForm(const Plan& plan, const TrainingShape& shape);
+
 }  // namespace medley
