@@ -17,20 +17,44 @@ namespace {
 
 absl::Status Gone() { return absl::UnavailableError("the other end of the channel is gone"); }
 
+// After its length. InvalidArgument: too large.
+absl::StatusOr<std::string> Framed(const google::protobuf::MessageLite& message) {
+  std::string bytes(4, '\0');
+  message.AppendToString(&bytes);
+  const size_t size = bytes.size() - 4;
+  if (size > MessageChannel::kLargestBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("message of %d bytes, at most %d", size, MessageChannel::kLargestBytes));
+  }
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(size >> (8 * i));
+  return bytes;
+}
+
 }  // namespace
 
 MessageChannel::~MessageChannel() { close(descriptor_); }
 
 absl::Status MessageChannel::Send(const google::protobuf::MessageLite& message) {
-  std::string bytes(4, '\0');
-  message.AppendToString(&bytes);
-  const size_t size = bytes.size() - 4;
-  if (size > kLargestBytes) {
-    return absl::InvalidArgumentError(absl::StrFormat("message of %d bytes, at most %d", size, kLargestBytes));
-  }
-  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(size >> (8 * i));
+  ASSIGN_OR_RETURN(const std::string bytes, Framed(message));
   MutexLock lock(send_mutex_);
-  for (size_t sent = 0; sent < bytes.size();) {
+  return SendFrom(bytes, 0);
+}
+
+absl::Status MessageChannel::TrySend(const google::protobuf::MessageLite& message) {
+  ASSIGN_OR_RETURN(const std::string bytes, Framed(message));
+  if (!send_mutex_.TryLock()) return absl::UnavailableError("the channel is busy");
+  const ssize_t sent = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // What was begun must be ended, or the other end reads nonsense.
+  const absl::Status status = sent > 0 ? SendFrom(bytes, static_cast<size_t>(sent))
+                                       : absl::UnavailableError("the channel is full, or its other end is gone");
+  send_mutex_.Unlock();
+  return status;
+}
+
+void MessageChannel::StopReceiving() { shutdown(descriptor_, SHUT_RD); }
+
+absl::Status MessageChannel::SendFrom(const std::string& bytes, size_t sent) {
+  while (sent < bytes.size()) {
     const ssize_t n = send(descriptor_, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Gone();

@@ -21,6 +21,12 @@ class MessageChannel {
   // Blocks while the socket is full. Unavailable: the other end is gone. InvalidArgument: over kLargestBytes.
   absl::Status Send(const google::protobuf::MessageLite& message);
 
+  // The same for a small message that may be lost: returns at once. Unavailable, too: the socket is full, or somebody sends.
+  absl::Status TrySend(const google::protobuf::MessageLite& message);
+
+  // What is received ends here; what was sent to this end already may still be read. From any thread.
+  void StopReceiving();
+
   // Blocks for the next message.
   //   DeadlineExceeded  none began before `deadline`; nothing was read.
   //   Unavailable       the other end is gone.
@@ -31,6 +37,7 @@ class MessageChannel {
 
  private:
   absl::Status ReadFully(char* to, size_t size);
+  absl::Status SendFrom(const std::string& bytes, size_t sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(send_mutex_);
 
   const int descriptor_;
   Mutex send_mutex_;

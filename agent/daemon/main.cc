@@ -37,6 +37,13 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   if (config.coordinator_address().empty()) config.set_coordinator_address("127.0.0.1:7070");
   if (config.listen_address().empty()) config.set_listen_address("127.0.0.1:0");
   if (config.links().empty()) config.set_links("automatic");
+  // What others reach this node by is no wildcard.
+  const std::string& reached = config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
+  if (reached.rfind("0.0.0.0", 0) == 0 || reached.rfind("[::]", 0) == 0 || reached.rfind("::", 0) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        config.advertise_address().empty() ? "advertise_address: is empty, and listen_address" : "advertise_address", ": \"", reached,
+        "\" is every address of this machine; say in advertise_address by which name or address others reach it"));
+  }
   if (config.links() != "automatic" && config.links() != "tcp" && config.links() != "shared-memory") {
     return absl::InvalidArgumentError(
         absl::StrCat("links: \"", config.links(), "\" is none of: automatic, tcp, shared-memory"));
@@ -91,7 +98,16 @@ absl::Status Serve(v1::AgentConfig config) {
   node.mutable_devices()->Add(devices.begin(), devices.end());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());
   {
-    Registration registration(config.coordinator_address(), node, [&] { supervisor.StopAll(); });
+    Registration registration(
+        {.coordinator_address = config.coordinator_address(),
+         .node = node,
+         .work_without_coordinator = config.has_work_without_coordinator_seconds()
+                                         ? absl::Seconds(config.work_without_coordinator_seconds())
+                                         : absl::Hours(24)},
+        {.tasks = [&] { return supervisor.Tasks(); },
+         .stop = [&](const std::string& task) { supervisor.Stop(task); },
+         .lease = [&](absl::Duration lease) { supervisor.SetLease(lease); },
+         .abandon = [&] { supervisor.StopAll(); }});
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -113,6 +129,9 @@ int main(int argc, char** argv) {
   std::string config_file;
   app.add_option("--config", config_file, "YAML of AgentConfig (proto/medley/v1/config.proto); all defaults without it");
   CLI11_PARSE(app, argc, argv);
+  // Workers' warnings about their transports are for who asks for them.
+  setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
   // Before any thread: sigwait above is the only one to take them.
   sigset_t signals;
   sigemptyset(&signals);

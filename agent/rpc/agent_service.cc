@@ -8,15 +8,14 @@
 namespace medley {
 namespace {
 
-// Of a call without one.
-constexpr absl::Duration kDefaultTime = absl::Minutes(5);
-// What the answer needs on its way.
+// A description of kernels takes no longer where the call has no deadline.
+constexpr absl::Duration kDescribeTime = absl::Minutes(5);
+// The answer needs so long on its way.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
-absl::Time DeadlineOf(const grpc::ServerContext& context) {
-  const absl::Time latest = Now() + kDefaultTime;
-  const absl::Time asked = FromSystemClock(context.deadline());
-  return std::min(asked, latest);
+// UNAVAILABLE is what gRPC says of an agent that cannot be reached. A worker that is gone is something else.
+absl::Status NotUnavailable(const absl::Status& status) {
+  return absl::IsUnavailable(status) ? absl::AbortedError(status.message()) : status;
 }
 
 }  // namespace
@@ -24,8 +23,8 @@ absl::Time DeadlineOf(const grpc::ServerContext& context) {
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
   if (const absl::Status valid = CheckPrepare(*request); !valid.ok()) return ToGrpc(valid);
-  absl::StatusOr<v1::PrepareResponse> prepared = supervisor_.Prepare(*request, DeadlineOf(*context));
-  if (!prepared.ok()) return ToGrpc(prepared.status());
+  absl::StatusOr<v1::PrepareResponse> prepared = supervisor_.Prepare(*request, FromSystemClock(context->deadline()));
+  if (!prepared.ok()) return ToGrpc(NotUnavailable(prepared.status()));
   *response = *std::move(prepared);
   return grpc::Status::OK;
 }
@@ -33,20 +32,23 @@ grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::Prepa
 grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRequest* request,
                                  grpc::ServerWriter<v1::WorkerEvent>* writer) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  return ToGrpc(supervisor_.Run(
-      request->task_id(), {request->data_plane_addresses().begin(), request->data_plane_addresses().end()},
-      [&](const v1::WorkerEvent& event) { return writer->Write(event); }, [&] { return !context->IsCancelled(); }));
+  return ToGrpc(supervisor_.Follow(*request, [&](const v1::WorkerEvent& event) { return writer->Write(event); },
+                                   [&] { return !context->IsCancelled(); }));
 }
 
 grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* request, v1::StopResponse*) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  supervisor_.Stop(request->task_id());
+  if (request->after_checkpoint()) {
+    supervisor_.FinishEarly(request->task_id());
+  } else {
+    supervisor_.Stop(request->task_id());
+  }
   return grpc::Status::OK;
 }
 
 grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest*,
                                            v1::NodeKernels* response) {
-  *response = kernels_.Get(DeadlineOf(*context) - kAnswerTime);
+  *response = kernels_.Get(std::min(FromSystemClock(context->deadline()), Now() + kDescribeTime) - kAnswerTime);
   return grpc::Status::OK;
 }
 

@@ -13,10 +13,13 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kRetryEvery = absl::Seconds(1);
+constexpr absl::Duration kComplainEvery = absl::Minutes(1);
+constexpr absl::Duration kLeaveTime = absl::Seconds(1);
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
@@ -31,12 +34,11 @@ void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
 
 }  // namespace
 
-Registration::Registration(std::string coordinator_address, v1::Node node, std::function<void()> on_lost)
-    : coordinator_address_(std::move(coordinator_address)),
-      node_(std::move(node)),
+Registration::Registration(Options options, Callbacks callbacks)
+    : options_(std::move(options)),
+      callbacks_(std::move(callbacks)),
       incarnation_(RandomIncarnation()),
-      on_lost_(std::move(on_lost)),
-      stub_(v1::Registry::NewStub(ChannelTo(coordinator_address_))),
+      stub_(v1::Registry::NewStub(ChannelTo(options_.coordinator_address))),
       thread_([this] { Loop(); }) {}
 
 Registration::~Registration() {
@@ -54,56 +56,73 @@ void Registration::Sleep(absl::Duration time) {
 }
 
 void Registration::Loop() {
-  bool registered = false;
-  absl::Time renewed;
+  bool registered = false, abandoned = false;
+  absl::Time heard = Now();  // of the coordinator
   while (true) {
     {
       MutexLock lock(mutex_);
-      if (stopping_) return;
+      if (stopping_) break;
+    }
+    if (!abandoned && Now() - heard > std::max(options_.work_without_coordinator, lease_)) {
+      spdlog::warn("the coordinator was away for {}: all work is stopped", absl::FormatDuration(Now() - heard));
+      callbacks_.abandon();
+      abandoned = true;
     }
     if (!registered) {
       registered = Register();
-      renewed = Now();
+      if (registered) heard = Now(), abandoned = false;
       Sleep(registered ? lease_ / 3 : kRetryEvery);
       continue;
     }
-    const absl::Time asked = Now();
     const Outcome outcome = Renew();
-    if (outcome == Outcome::kRenewed) renewed = asked;
-    if (outcome == Outcome::kUnknown || Now() - renewed > lease_) {
-      spdlog::warn("the lease of {} is lost; all its work is stopped", node_.name());
-      on_lost_();
+    if (outcome == Outcome::kRenewed) {
+      heard = Now(), abandoned = false;
+      Sleep(lease_ / 3);
+    } else if (outcome == Outcome::kUnknown) {
+      spdlog::warn("the lease of {} is not held any more; registering again", options_.node.name());
       registered = false;
-      continue;
+    } else {
+      Sleep(std::min(kRetryEvery, lease_ / 6));
     }
-    Sleep(outcome == Outcome::kRenewed ? lease_ / 3 : std::min(kRetryEvery, lease_ / 6));
   }
+  if (registered) Deregister();
+}
+
+void Registration::Complain(const grpc::Status& status) {
+  // Once, not every second, although what is said may count seconds.
+  if (status.error_code() == complained_of_ && Now() - last_complaint_ < kComplainEvery) return;
+  complained_of_ = status.error_code();
+  last_complaint_ = Now();
+  spdlog::warn("cannot register at {}: {}; trying on", options_.coordinator_address, status.error_message());
 }
 
 bool Registration::Register() {
   v1::RegisterRequest request;
-  *request.mutable_node() = node_;
+  *request.mutable_node() = options_.node;
   request.set_incarnation(incarnation_);
+  for (v1::AgentTask& task : callbacks_.tasks()) *request.add_tasks() = std::move(task);
   v1::RegisterResponse response;
   grpc::ClientContext context;
   SetDeadline(context, absl::Seconds(3));
   const grpc::Status status = stub_->Register(&context, request, &response);
-  if (status.ok()) {
-    lease_ = absl::Seconds(std::max(0.5, response.lease_seconds()));
-    last_complaint_.clear();
-    spdlog::info("registered as {} at {}", node_.name(), coordinator_address_);
-    return true;
+  if (!status.ok()) {
+    Complain(status);
+    return false;
   }
-  if (status.error_message() != last_complaint_) {  // once, not every second
-    last_complaint_ = status.error_message();
-    spdlog::warn("cannot register at {}: {}; trying on", coordinator_address_, last_complaint_);
+  lease_ = absl::Seconds(std::max(0.5, response.lease_seconds()));
+  complained_of_ = grpc::StatusCode::OK;
+  callbacks_.lease(lease_);
+  for (const std::string& task : response.stop_tasks()) {
+    spdlog::info("task {} is stopped: nobody waits for it", task);
+    callbacks_.stop(task);
   }
-  return false;
+  spdlog::info("registered as {} at {}", options_.node.name(), options_.coordinator_address);
+  return true;
 }
 
 Registration::Outcome Registration::Renew() {
   v1::RenewRequest request;
-  request.set_node(node_.name());
+  request.set_node(options_.node.name());
   request.set_incarnation(incarnation_);
   v1::RenewResponse response;
   grpc::ClientContext context;
@@ -111,6 +130,16 @@ Registration::Outcome Registration::Renew() {
   const grpc::Status status = stub_->Renew(&context, request, &response);
   if (status.ok()) return Outcome::kRenewed;
   return status.error_code() == grpc::StatusCode::NOT_FOUND ? Outcome::kUnknown : Outcome::kUnreachable;
+}
+
+void Registration::Deregister() {
+  v1::DeregisterRequest request;
+  request.set_node(options_.node.name());
+  request.set_incarnation(incarnation_);
+  v1::DeregisterResponse response;
+  grpc::ClientContext context;
+  SetDeadline(context, kLeaveTime);
+  (void)stub_->Deregister(&context, request, &response);
 }
 
 }  // namespace medley

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
@@ -10,13 +11,24 @@
 
 namespace medley {
 
-// Keeps a node registered: announces it, renews its lease, and starts over when the lease is lost. Work must not outlive
-// its lease, since the coordinator gives it to others: `on_lost` is called when no renewal succeeded within the lease.
+// Keeps a node registered: announces it with the tasks that it runs, renews its lease, and announces it again when the lease is
+// lost or the coordinator is another. Work goes on meanwhile: what has been given to others the coordinator names when it answers.
 //
-// Owns a thread, which calls `on_lost`. The destructor ends it within one rpc's deadline.
+// Owns a thread, which calls the callbacks. The destructor says that the node leaves, and ends the thread, within seconds.
 class Registration {
  public:
-  Registration(std::string coordinator_address, v1::Node node, std::function<void()> on_lost);
+  struct Callbacks {
+    std::function<std::vector<v1::AgentTask>()> tasks;             // what is to be announced
+    std::function<void(const std::string& task_id)> stop;          // of a task that nobody waits for any more
+    std::function<void(absl::Duration lease)> lease;               // as it was granted
+    std::function<void()> abandon;                                 // the coordinator was away for too long
+  };
+  struct Options {
+    std::string coordinator_address;
+    v1::Node node;
+    absl::Duration work_without_coordinator = absl::Hours(24);
+  };
+  Registration(Options options, Callbacks callbacks);
   ~Registration();
 
  private:
@@ -24,15 +36,17 @@ class Registration {
   void Loop();
   bool Register();
   Outcome Renew();
+  void Deregister();
+  void Complain(const grpc::Status& status);
   void Sleep(absl::Duration time);
 
-  const std::string coordinator_address_;
-  const v1::Node node_;
+  const Options options_;
+  const Callbacks callbacks_;
   const uint64_t incarnation_;
-  const std::function<void()> on_lost_;
   std::unique_ptr<v1::Registry::Stub> stub_;
   absl::Duration lease_ = absl::Seconds(6);
-  std::string last_complaint_;
+  absl::Time last_complaint_ = absl::InfinitePast();
+  grpc::StatusCode complained_of_ = grpc::StatusCode::OK;
   Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

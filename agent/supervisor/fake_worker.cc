@@ -23,12 +23,38 @@ int Finish(medley::MessageChannel& channel, uint32_t code, const std::string& me
   return code == 0 ? 0 : 1;
 }
 
-// Ends with the agent, as a real worker does.
-int Hang(medley::MessageChannel& channel) {
-  WorkerCommand command;
+// The next command that is no ping; pings are answered, as long as `works` with growing progress. False: the agent is gone.
+bool Next(medley::MessageChannel& channel, WorkerCommand& command, bool works = true) {
+  static uint64_t progress = 0;
   while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
+    if (!command.has_ping()) return true;
+    WorkerReply reply;
+    reply.mutable_pong()->set_progress(works ? ++progress : progress);
+    reply.mutable_pong()->set_activity("reading segment 3");
+    (void)channel.Send(reply);
+  }
+  return false;
+}
+
+// Ends with the agent, as a real worker does, or when it is asked to.
+int Hang(medley::MessageChannel& channel, bool works = true) {
+  WorkerCommand command;
+  while (Next(channel, command, works)) {
+    if (!command.has_finish_early()) continue;
+    WorkerReply reply;
+    reply.mutable_event()->mutable_finished()->set_stopped(true);
+    reply.mutable_event()->mutable_finished()->set_stopped_at_step(7);
+    (void)channel.Send(reply);
+    return 0;
   }
   return 3;
+}
+
+// Leaves a process behind that holds all descriptors of this one open.
+void LeaveHelperBehind() {
+  if (fork() != 0) return;
+  for (int i = 0; i < 200; ++i) usleep(100'000);
+  _exit(0);
 }
 
 int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& prepare, const std::string& act) {
@@ -38,6 +64,11 @@ int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& pr
     std::raise(SIGKILL);
   }
   if (act == "hang in prepare") return Hang(channel);
+  if (act == "do nothing in prepare") return Hang(channel, /*works=*/false);
+  if (act == "speak Latin-1") {
+    std::fprintf(stderr, "caf\xe9 \xff\n");
+    std::raise(SIGKILL);
+  }
   WorkerReply reply;
   if (act == "fail to prepare") {
     reply.mutable_failed()->set_code(8);
@@ -57,6 +88,15 @@ int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& pr
 
 int Run(medley::MessageChannel& channel, const WorkerCommand& start, const std::string& act) {
   if (act == "hang") return Hang(channel);
+  if (act == "do nothing") return Hang(channel, /*works=*/false);
+  if (act == "leave a helper and finish") {
+    LeaveHelperBehind();
+    return Finish(channel, 0, "");
+  }
+  if (act == "leave a helper and die") {
+    LeaveHelperBehind();
+    std::raise(SIGKILL);
+  }
   if (act == "refuse") return Finish(channel, 3, "the loss is not finite");
   if (act == "crash") std::abort();
   if (act == "talk") {
@@ -102,6 +142,6 @@ int main() {
   const std::string& id = prepare.request().task_id();
   const std::string act = id.substr(0, id.find('/'));
   if (const int status = Prepare(channel, prepare, act); status >= 0) return status;
-  if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 3;
+  if (!Next(channel, command)) return 3;
   return Run(channel, command, act);
 }

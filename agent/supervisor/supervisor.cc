@@ -1,5 +1,7 @@
 #include "agent/supervisor/supervisor.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -11,32 +13,116 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(100);
+// A worker that answers no ping for so many leases is stopped, or its machine is in trouble.
+constexpr int kLeasesWithoutPong = 5;
+constexpr absl::Duration kLeastWithoutPong = absl::Seconds(15);
+constexpr size_t kEventsAtOnce = 256;
 
 absl::Status ToStatus(const v1::Finished& finished) {
   return absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message());
 }
 
+std::string Rounded(absl::Duration duration) { return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1))); }
+
 }  // namespace
 
-absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest& request, const v1::Device& device) {
-  std::shared_ptr<Task> replaced;  // destroyed, and so killed, outside the lock
-  MutexLock lock(mutex_);
-  const auto present = task_by_device_.find(device.name());
-  if (present != task_by_device_.end()) {
-    replaced = present->second;
-    if (replaced->id == request.task_id()) return Admission{.task = replaced, .is_repeat = true};
-    if (replaced->attempt > request.attempt()) {
-      return absl::FailedPreconditionError(absl::StrFormat("device %s runs attempt %d, which is newer than %d",
-                                                           device.name(), replaced->attempt, request.attempt()));
-    }
+Supervisor::Task::~Task() {
+  if (worker != nullptr) worker->Kill();
+  if (reader.joinable()) reader.join();
+}
+
+Supervisor::Supervisor(Options options)
+    : options_(std::move(options)), lease_(options_.lease), watch_([this] { Watch(); }) {}
+
+Supervisor::~Supervisor() {
+  StopAll();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
   }
+  watch_.join();
+  std::multimap<std::string, std::shared_ptr<Task>> dropped;  // ends without the lock, which their threads take
+  MutexLock lock(mutex_);
+  dropped.swap(dropped_);
+}
+
+void Supervisor::SetLease(absl::Duration lease) {
+  MutexLock lock(mutex_);
+  lease_ = lease;
+}
+
+std::shared_ptr<Supervisor::Task> Supervisor::Find(const std::string& task_id) {
+  for (const auto& [device, task] : task_by_device_) {
+    if (task->id == task_id) return task;
+  }
+  return nullptr;
+}
+
+void Supervisor::Drop(const std::shared_ptr<Task>& task) {
+  task->stopped = true;
+  if (task->worker != nullptr) task->worker->Kill();
+  std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
+  dropped_.emplace(task->device, task);
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> Supervisor::StartWorker(const std::string& device) {
+  std::vector<std::shared_ptr<Task>> before;
+  {
+    MutexLock lock(mutex_);
+    const auto [begin, end] = dropped_.equal_range(device);
+    for (auto entry = begin; entry != end; ++entry) before.push_back(entry->second);
+    dropped_.erase(begin, end);
+  }
+  // A process with gigabytes takes a while to give them back; until then its successor finds no room.
+  const absl::Time deadline = Now() + options_.gone_patience;
+  for (const std::shared_ptr<Task>& task : before) {
+    if (task->worker == nullptr || task->worker->AwaitGone(deadline)) continue;
+    const pid_t pid = task->worker->pid();
+    MutexLock lock(mutex_);
+    for (const std::shared_ptr<Task>& kept : before) dropped_.emplace(device, kept);
+    return absl::UnavailableError(absl::StrCat("process ", pid, ", which had ", options_.node_name, "/", device,
+                                               " before, was killed and does not end"));
+  }
+  return WorkerProcess::Start(
+      {.program = options_.worker_program, .name = absl::StrCat(options_.node_name, "/", device)});
+}
+
+absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest& request, const v1::Device& device) {
   auto task = std::make_shared<Task>();
-  task->id = request.task_id();
-  task->attempt = request.attempt();
-  ASSIGN_OR_RETURN(task->worker, WorkerProcess::Start({.program = options_.worker_program,
-                                                       .name = absl::StrCat(options_.node_name, "/", device.name())}));
-  if (replaced != nullptr) replaced->worker->Kill();
-  task_by_device_[device.name()] = task;
+  {
+    MutexLock lock(mutex_);
+    const auto present = task_by_device_.find(device.name());
+    if (present != task_by_device_.end()) {
+      const std::shared_ptr<Task> replaced = present->second;
+      if (replaced->id == request.task_id()) return Admission{.task = replaced, .is_repeat = true};
+      if (replaced->attempt > request.attempt()) {
+        return absl::FailedPreconditionError(absl::StrFormat("device %s runs attempt %d, which is newer than %d",
+                                                             device.name(), replaced->attempt, request.attempt()));
+      }
+      Drop(replaced);
+    }
+    task->id = request.task_id();
+    task->device = device.name();
+    task->attempt = request.attempt();
+    task->lease = lease_;
+    task->silence =
+        request.silence_seconds() > 0 ? absl::Seconds(request.silence_seconds()) : options_.default_silence;
+    task_by_device_[device.name()] = task;
+  }
+  absl::StatusOr<std::unique_ptr<WorkerProcess>> worker = StartWorker(device.name());
+  MutexLock lock(mutex_);
+  if (!worker.ok()) {
+    task->prepared = worker.status();
+    std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
+    changed_.NotifyAll();
+    return worker.status();
+  }
+  task->worker = *std::move(worker);
+  task->last_pong = task->last_progress = Now();
+  if (task->stopped) task->worker->Kill();
+  task->reader = std::thread([this, t = task.get()] { ReadReplies(*t); });
   return Admission{.task = task};
 }
 
@@ -48,96 +134,184 @@ absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest
   }
   ASSIGN_OR_RETURN(const Admission admission, Admit(request, *device));
   const std::shared_ptr<Task> task = admission.task;
-  if (admission.is_repeat) {
-    MutexLock lock(mutex_);
-    if (changed_.WaitUntil(mutex_, deadline, [&] { return task->prepared.has_value(); })) return *task->prepared;
-    return absl::DeadlineExceededError(absl::StrCat("task ", task->id, " is still being prepared"));
+  if (!admission.is_repeat) {
+    v1::WorkerCommand command;
+    v1::PrepareWorker& prepare = *command.mutable_prepare();
+    *prepare.mutable_request() = request;
+    *prepare.mutable_device() = *device;
+    prepare.mutable_network_devices()->Add(options_.network_devices.begin(), options_.network_devices.end());
+    prepare.set_links(options_.links);
+    prepare.set_lease_seconds(absl::ToDoubleSeconds(task->lease));
+    (void)task->worker->Send(command);  // if the worker is gone, its end is the reply
   }
-  v1::WorkerCommand command;
-  v1::PrepareWorker& prepare = *command.mutable_prepare();
-  *prepare.mutable_request() = request;
-  *prepare.mutable_device() = *device;
-  prepare.mutable_network_devices()->Add(options_.network_devices.begin(), options_.network_devices.end());
-  prepare.set_links(options_.links);
-  (void)task->worker->Send(command);  // if the worker is gone, its end is the reply
-  absl::StatusOr<v1::PrepareResponse> response = AwaitPrepared(*task, deadline);
-  if (!response.ok()) Forget(task);
   MutexLock lock(mutex_);
-  task->prepared = response;
-  changed_.NotifyAll();
-  return response;
+  task->addressed |= !admission.is_repeat;
+  const bool answered = changed_.WaitUntil(mutex_, deadline, [&] { return task->prepared.has_value(); });
+  if (answered && task->prepared->ok()) return **task->prepared;
+  if (answered && admission.is_repeat) return task->prepared->status();
+  const absl::Status failure =
+      answered ? task->prepared->status()
+               : absl::DeadlineExceededError(absl::StrCat("task ", task->id, " is still being prepared"));
+  if (!admission.is_repeat && !task->stopped) Drop(task);
+  return failure;
 }
 
-absl::StatusOr<v1::PrepareResponse> Supervisor::AwaitPrepared(Task& task, absl::Time deadline) {
+void Supervisor::ReadReplies(Task& task) {
   while (true) {
-    ASSIGN_OR_RETURN(const v1::WorkerReply reply, task.worker->Next(deadline));
-    if (reply.has_prepared()) return reply.prepared();
-    if (reply.has_failed()) return ToStatus(reply.failed());
-    if (reply.event().has_finished()) return ToStatus(reply.event().finished());
+    const absl::StatusOr<v1::WorkerReply> reply = task.worker->Next(absl::InfiniteFuture());
+    MutexLock lock(mutex_);
+    if (reply.ok()) {
+      Note(task, *reply);
+      continue;
+    }
+    // Everything has been read.
+    if (!task.prepared) task.prepared = absl::UnavailableError("the worker has ended");
+    task.ended = true;
+    changed_.NotifyAll();
+    return;
   }
 }
 
-absl::Status Supervisor::Run(const std::string& task_id, const std::vector<std::string>& addresses,
-                             const std::function<bool(const v1::WorkerEvent&)>& on_event,
-                             const std::function<bool()>& keep_going) {
+void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
+  const absl::Time now = Now();
+  if (reply.has_pong()) {
+    const v1::Pong& pong = reply.pong();
+    if (pong.progress() != task.progress || pong.waits_for_peers()) task.last_progress = now;
+    task.last_pong = now;
+    task.progress = pong.progress();
+    task.activity = pong.activity();
+    return;
+  }
+  task.last_pong = task.last_progress = now;
+  if (reply.has_prepared()) task.prepared = reply.prepared();
+  if (reply.has_failed()) task.prepared = ToStatus(reply.failed());
+  if (reply.has_event()) {
+    const v1::WorkerEvent& event = reply.event();
+    if (event.has_finished() && !task.prepared) task.prepared = ToStatus(event.finished());
+    if (event.has_finished()) task.ended = true;
+    task.events.Add(event);
+  }
+  changed_.NotifyAll();
+}
+
+absl::Status Supervisor::Follow(const v1::StartRequest& request,
+                                const std::function<bool(const v1::WorkerEvent&)>& on_event,
+                                const std::function<bool()>& keep_going) {
   std::shared_ptr<Task> task;
+  bool starts = false;
   {
     MutexLock lock(mutex_);
-    for (const auto& [device, candidate] : task_by_device_) {
-      if (candidate->id == task_id && candidate->prepared && candidate->prepared->ok()) task = candidate;
+    task = Find(request.task_id());
+    const bool ready = task != nullptr && task->prepared && task->prepared->ok();
+    if (!ready || (request.only_follow() && !task->started)) {
+      return absl::NotFoundError(absl::StrCat("no ", request.only_follow() ? "started" : "prepared", " task ",
+                                              request.task_id(), " on node ", options_.node_name));
     }
-    if (task == nullptr) return absl::NotFoundError(absl::StrCat("no prepared task ", task_id));
-    if (task->started) return absl::FailedPreconditionError(absl::StrCat("task ", task_id, " was started before"));
+    starts = !task->started;
     task->started = true;
   }
-  v1::WorkerCommand command;
-  command.mutable_start();
-  for (const std::string& address : addresses) command.mutable_start()->add_data_plane_addresses(address);
-  (void)task->worker->Send(command);
-  absl::Status result = absl::CancelledError(absl::StrCat("task ", task_id, " was stopped"));
-  while (keep_going()) {
-    const absl::StatusOr<v1::WorkerReply> reply = task->worker->Next(Now() + kLookAroundEvery);
-    if (absl::IsDeadlineExceeded(reply.status())) continue;
-    if (!reply.ok()) {
-      result = reply.status();
-      break;
-    }
-    if (!reply->has_event()) continue;
-    const bool wanted = on_event(reply->event());
-    if (reply->event().has_finished()) {
-      result = absl::OkStatus();
-      break;
-    }
-    if (!wanted) break;
+  if (starts) {
+    v1::WorkerCommand command;
+    *command.mutable_start()->mutable_data_plane_addresses() = request.data_plane_addresses();
+    (void)task->worker->Send(command);
   }
-  Forget(task);
-  return result;
-}
-
-void Supervisor::Forget(const std::shared_ptr<Task>& task) {
-  task->worker->Kill();
-  MutexLock lock(mutex_);
-  std::erase_if(task_by_device_, [&](const auto& entry) { return entry.second == task; });
+  uint64_t heard = request.after_event();
+  while (keep_going()) {
+    std::vector<v1::WorkerEvent> events;
+    {
+      MutexLock lock(mutex_);
+      changed_.WaitUntil(mutex_, Now() + kLookAroundEvery,
+                         [&] { return task->stopped || task->ended || task->events.newest() > heard; });
+      events = task->events.After(heard, kEventsAtOnce);
+      if (events.empty() && task->stopped) return absl::CancelledError(absl::StrCat("task ", task->id, " was stopped"));
+      if (events.empty() && task->ended) return absl::OkStatus();  // its end was heard before
+    }
+    for (const v1::WorkerEvent& event : events) {
+      if (!on_event(event)) return absl::CancelledError("nobody listens any more");
+      if (event.has_finished()) return absl::OkStatus();
+      heard = event.number();
+    }
+  }
+  return absl::CancelledError("nobody listens any more");
 }
 
 void Supervisor::Stop(const std::string& task_id) {
-  std::shared_ptr<Task> task;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [device, candidate] : task_by_device_) {
-      if (candidate->id == task_id) task = candidate;
-    }
-  }
-  if (task != nullptr) Forget(task);
+  MutexLock lock(mutex_);
+  if (const std::shared_ptr<Task> task = Find(task_id)) Drop(task);
 }
 
 void Supervisor::StopAll() {
-  std::map<std::string, std::shared_ptr<Task>> all;
+  MutexLock lock(mutex_);
+  while (!task_by_device_.empty()) Drop(std::shared_ptr<Task>(task_by_device_.begin()->second));
+}
+
+void Supervisor::FinishEarly(const std::string& task_id) {
+  std::shared_ptr<Task> task;
   {
     MutexLock lock(mutex_);
-    all.swap(task_by_device_);
+    task = Find(task_id);
+    if (task == nullptr || task->worker == nullptr) return;
   }
-  for (const auto& [device, task] : all) task->worker->Kill();
+  v1::WorkerCommand command;
+  command.mutable_finish_early();
+  (void)task->worker->Send(command);
+}
+
+std::vector<v1::AgentTask> Supervisor::Tasks() {
+  MutexLock lock(mutex_);
+  std::vector<v1::AgentTask> tasks;
+  for (const auto& [device, task] : task_by_device_) {
+    v1::AgentTask& described = tasks.emplace_back();
+    described.set_task_id(task->id);
+    described.set_attempt(task->attempt);
+    described.set_device(device);
+    described.set_started(task->started);
+  }
+  return tasks;
+}
+
+void Supervisor::Watch() {
+  absl::Time looked = Now();
+  while (true) {
+    std::vector<std::shared_ptr<Task>> over;  // ends without the lock, which their threads take
+    MutexLock lock(mutex_);
+    const absl::Duration pause = std::clamp(lease_ / 6, absl::Milliseconds(20), absl::Seconds(1));
+    if (changed_.WaitUntil(mutex_, looked + pause, [&] { return stopping_; })) return;
+    const absl::Time now = Now();
+    // This process was stopped for a while, and its workers had nobody to answer to.
+    const absl::Duration away = now - looked - pause;
+    looked = now;
+    for (const auto& [device, task] : task_by_device_) {
+      if (task->worker == nullptr || task->ended) continue;
+      if (away > pause) {
+        task->last_pong += away;
+        task->last_progress += away;
+      }
+      WatchTask(*task, now);
+    }
+    for (auto dropped = dropped_.begin(); dropped != dropped_.end();) {
+      const std::shared_ptr<Task>& task = dropped->second;
+      const bool gone = task->worker == nullptr || task->worker->AwaitGone(absl::InfinitePast());
+      if (gone) over.push_back(task);
+      dropped = gone ? dropped_.erase(dropped) : std::next(dropped);
+    }
+  }
+}
+
+void Supervisor::WatchTask(Task& task, absl::Time now) {
+  v1::WorkerCommand command;
+  command.mutable_ping();
+  if (task.addressed) task.worker->TrySend(command);
+  const absl::Duration mute = now - task.last_pong, idle = now - task.last_progress;
+  if (mute > std::max(kLeasesWithoutPong * task.lease, kLeastWithoutPong)) {
+    task.worker->Kill(absl::StrCat("it answered nothing for ", Rounded(mute), " (stopped, or its machine is in trouble)"));
+  } else if (idle > task.silence) {
+    const std::string why = absl::StrCat("it got nothing done for ", Rounded(idle),
+                                         task.activity.empty() ? "" : absl::StrCat(", at ", task.activity));
+    if (!task.prepared) task.prepared = absl::DeadlineExceededError(absl::StrCat("the worker of ", options_.node_name, "/", task.device, ": ", why));
+    task.worker->Kill(why);
+    changed_.NotifyAll();
+  }
 }
 
 }  // namespace medley

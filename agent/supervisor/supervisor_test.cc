@@ -1,5 +1,6 @@
 #include "agent/supervisor/supervisor.h"
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,10 +46,19 @@ struct Reported {
   const v1::Finished& finished() const { return events.back().finished(); }
 };
 
-Reported RunTask(Supervisor& supervisor, const std::string& id, const std::vector<std::string>& addresses = {}) {
+v1::StartRequest StartOf(const std::string& id, const std::vector<std::string>& addresses = {}, uint64_t after = 0) {
+  v1::StartRequest request;
+  request.set_task_id(id);
+  for (const std::string& address : addresses) request.add_data_plane_addresses(address);
+  request.set_after_event(after);
+  return request;
+}
+
+Reported RunTask(Supervisor& supervisor, const std::string& id, const std::vector<std::string>& addresses = {},
+                 uint64_t after = 0) {
   Reported reported;
-  reported.status = supervisor.Run(
-      id, addresses,
+  reported.status = supervisor.Follow(
+      StartOf(id, addresses, after),
       [&](const v1::WorkerEvent& event) {
         reported.events.push_back(event);
         return true;
@@ -72,7 +82,16 @@ TEST_CASE("a task is prepared, run with its peers' addresses, and its last event
   };
   CHECK(has([](const v1::WorkerEvent& event) { return event.step().step() == 2; }));
   CHECK(has([](const v1::WorkerEvent& event) { return event.log() == "nearly done"; }));
-  CHECK(absl::IsNotFound(RunTask(supervisor, "train/1").status));  // it is over
+  for (size_t i = 0; i < reported.events.size(); ++i) CHECK(reported.events[i].number() == i + 1);
+
+  // It is over, and what it said is still there, from wherever it is asked for.
+  const Reported again = RunTask(supervisor, "train/1");
+  CHECK(again.status.ok());
+  CHECK(again.events.size() == reported.events.size());
+  const Reported rest = RunTask(supervisor, "train/1", {}, reported.events.size() - 1);
+  REQUIRE(rest.events.size() == 1);
+  CHECK(rest.events[0].has_finished());
+  CHECK(RunTask(supervisor, "train/1", {}, reported.events.size()).events.empty());
 }
 
 TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended and its last words") {
@@ -131,22 +150,31 @@ TEST_CASE("a repeat of Prepare answers as the first did, before and after it is 
   CHECK(RunTask(supervisor, "train/1").status.ok());
 }
 
-TEST_CASE("a newer attempt takes the device from an older one, whose run ends; an older one is refused") {
+TEST_CASE("a newer attempt takes the device from an older one, whose followers hear it; an older one is refused") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("hang/1", 5), Soon()).ok());
   Reported older;
   std::thread run([&] { older = RunTask(supervisor, "hang/1"); });
   REQUIRE(supervisor.Prepare(Task("train/2", 6), Soon()).ok());
   run.join();
-  if (older.status.ok()) {  // had begun
-    CHECK(older.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
-  } else {
-    CHECK(absl::IsNotFound(older.status));
-  }
+  CHECK((absl::IsCancelled(older.status) || absl::IsNotFound(older.status)));  // had begun, or not
   const absl::Status refused = supervisor.Prepare(Task("late/3", 4), Soon()).status();
   CHECK(absl::IsFailedPrecondition(refused));
   CHECK_THAT(std::string(refused.message()), Catch::Contains("cpu0") && Catch::Contains("6") && Catch::Contains("4"));
   CHECK(RunTask(supervisor, "train/2").status.ok());
+}
+
+TEST_CASE("a worker is started when the one before it on the device is no more") {
+  Supervisor supervisor(TwoDevices());
+  for (uint64_t attempt = 1; attempt <= 20; ++attempt) {
+    const absl::StatusOr<v1::PrepareResponse> prepared =
+        supervisor.Prepare(Task("hang/" + std::to_string(attempt), attempt), Soon());
+    REQUIRE(prepared.ok());
+    static pid_t before = 0;
+    if (before != 0) CHECK(kill(before, 0) != 0);  // reaped, so its number is nobody's
+    before = std::stoi(prepared->data_plane_address().substr(std::string("address of process ").size()));
+    if (attempt % 2 == 0) supervisor.Stop("hang/" + std::to_string(attempt));
+  }
 }
 
 TEST_CASE("devices are independent; one that is not there is not found") {
@@ -174,22 +202,45 @@ TEST_CASE("what a worker says of its end comes through; a crash comes with its s
   CHECK(crashed.finished().died());
 }
 
-TEST_CASE("a task runs once, and not before it is prepared") {
+TEST_CASE("a task is started once, however many follow it, and not before it is prepared") {
   Supervisor supervisor(TwoDevices());
-  CHECK(absl::IsNotFound(RunTask(supervisor, "hang/1").status));
+  CHECK(absl::IsNotFound(RunTask(supervisor, "train/1").status));
+  REQUIRE(supervisor.Prepare(Task("train/1"), Soon()).ok());
+  v1::StartRequest only_follow = StartOf("train/1");
+  only_follow.set_only_follow(true);
+  const auto yes = [](const v1::WorkerEvent&) { return true; };
+  CHECK(absl::IsNotFound(supervisor.Follow(only_follow, yes, [] { return true; })));
+  Reported first, second;
+  std::thread other([&] { second = RunTask(supervisor, "train/1", {"one"}); });
+  first = RunTask(supervisor, "train/1", {"one"});
+  other.join();
+  REQUIRE(first.status.ok());
+  REQUIRE(second.status.ok());
+  CHECK(first.events.size() == second.events.size());
+  CHECK(supervisor.Follow(only_follow, yes, [] { return true; }).ok());
+}
+
+TEST_CASE("a task goes on when its follower leaves, and who comes later hears all of it") {
+  Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
-  std::atomic<bool> asked = false;
-  std::atomic<bool> enough = false;
-  std::thread run([&] {
-    (void)supervisor.Run("hang/1", {}, [](const v1::WorkerEvent&) { return true; }, [&] {
-      asked = true;
-      return !enough;
-    });
-  });
-  while (!asked) std::this_thread::yield();
-  CHECK(absl::IsFailedPrecondition(RunTask(supervisor, "hang/1").status));
-  enough = true;
-  run.join();
+  int asked = 0;
+  const auto yes = [](const v1::WorkerEvent&) { return true; };
+  CHECK(absl::IsCancelled(supervisor.Follow(StartOf("hang/1"), yes, [&] { return ++asked < 3; })));
+  const std::vector<v1::AgentTask> tasks = supervisor.Tasks();
+  REQUIRE(tasks.size() == 1);
+  CHECK(tasks[0].task_id() == "hang/1");
+  CHECK(tasks[0].device() == "cpu0");
+  CHECK(tasks[0].attempt() == 1);
+  CHECK(tasks[0].started());
+  supervisor.FinishEarly("hang/1");
+  const Reported reported = RunTask(supervisor, "hang/1");
+  CHECK(reported.status.ok());
+  CHECK(reported.finished().stopped());
+  CHECK(reported.finished().stopped_at_step() == 7);
+  REQUIRE(supervisor.Prepare(Task("train/2", 2), Soon()).ok());
+  CHECK(absl::IsCancelled(
+      supervisor.Follow(StartOf("train/2"), [](const v1::WorkerEvent&) { return false; }, [] { return true; })));
+  CHECK(RunTask(supervisor, "train/2").status.ok());
 }
 
 TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for one that is not there") {
@@ -200,25 +251,58 @@ TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for 
   CHECK(absl::IsNotFound(RunTask(supervisor, "hang/1").status));
   REQUIRE(supervisor.Prepare(Task("hang/2", 2), Soon()).ok());
   std::atomic<bool> asked = false;
-  v1::WorkerEvent last;
   absl::Status status;
   std::thread run([&] {
-    status = supervisor.Run(
-        "hang/2", {},
-        [&](const v1::WorkerEvent& event) {
-          last = event;
-          return true;
-        },
-        [&] {
-          asked = true;
-          return true;
-        });
+    status = supervisor.Follow(StartOf("hang/2"), [](const v1::WorkerEvent&) { return true; }, [&] { return asked = true; });
   });
   while (!asked) std::this_thread::yield();
   supervisor.StopAll();
   run.join();
-  CHECK(status.ok());
-  CHECK(last.finished().code() == static_cast<uint32_t>(absl::StatusCode::kUnavailable));
+  CHECK(absl::IsCancelled(status));
+  CHECK(supervisor.Tasks().empty());
+}
+
+TEST_CASE("a worker's end is its own: a process that it leaves behind, with its descriptors, holds nothing up") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("leave a helper and finish/1"), Soon()).ok());
+  const absl::Time begin = Now();
+  const Reported finished = RunTask(supervisor, "leave a helper and finish/1");
+  CHECK(finished.status.ok());
+  CHECK(finished.finished().code() == 0);
+  REQUIRE(supervisor.Prepare(Task("leave a helper and die/2", 2), Soon()).ok());
+  const Reported died = RunTask(supervisor, "leave a helper and die/2");
+  CHECK(died.finished().died());
+  CHECK_THAT(died.finished().message(), Catch::Contains("signal 9"));
+  CHECK(Now() - begin < absl::Seconds(15));  // the helper lives for twenty seconds
+}
+
+TEST_CASE("what a worker prints in another encoding is said as text") {
+  Supervisor supervisor(TwoDevices());
+  const absl::Status status = supervisor.Prepare(Task("speak Latin-1/1"), Soon()).status();
+  CHECK_THAT(std::string(status.message()), Catch::Contains("caf\xef\xbf\xbd \xef\xbf\xbd"));
+}
+
+TEST_CASE("a worker that gets nothing done is given up, preparing or running; one that does is not") {
+  Supervisor::Options options = TwoDevices();
+  options.lease = absl::Milliseconds(120);
+  Supervisor supervisor(options);
+  v1::PrepareRequest request = Task("do nothing in prepare/1");
+  request.set_silence_seconds(0.3);
+  const absl::Status prepared = supervisor.Prepare(request, Soon()).status();
+  CHECK(absl::IsDeadlineExceeded(prepared));
+  CHECK_THAT(std::string(prepared.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("reading segment 3"));
+
+  request = Task("do nothing/2", 2);
+  request.set_silence_seconds(0.3);
+  REQUIRE(supervisor.Prepare(request, Soon()).ok());
+  const Reported idle = RunTask(supervisor, "do nothing/2");
+  CHECK(idle.finished().died());
+  CHECK_THAT(idle.finished().message(), Catch::Contains("got nothing done") && Catch::Contains("reading segment 3"));
+
+  request = Task("hang in prepare/3", 3);  // for ever, but busy
+  request.set_silence_seconds(0.3);
+  CHECK(absl::IsDeadlineExceeded(supervisor.Prepare(request, Now() + absl::Seconds(1)).status()));
+  CHECK(supervisor.Tasks().empty());
 }
 
 TEST_CASE("Stop reaches a worker that is still preparing") {
@@ -235,26 +319,14 @@ TEST_CASE("Stop reaches a worker that is still preparing") {
   CHECK_THAT(std::string(status.message()), Catch::Contains("signal 9"));
 }
 
-TEST_CASE("a run that nobody wants any more is cancelled and its worker stopped") {
-  Supervisor supervisor(TwoDevices());
-  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
-  int asked = 0;
-  CHECK(absl::IsCancelled(supervisor.Run("hang/1", {}, [](const v1::WorkerEvent&) { return true; },
-                                         [&] { return ++asked < 3; })));
-  REQUIRE(supervisor.Prepare(Task("train/2", 2), Soon()).ok());
-  CHECK(absl::IsCancelled(supervisor.Run("train/2", {}, [](const v1::WorkerEvent&) { return false; },
-                                         [] { return true; })));
-  CHECK(absl::IsNotFound(RunTask(supervisor, "train/2").status));
-}
-
 TEST_CASE("a worker that talks without end is bounded: its end comes through, long lines are cut") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("talk/1"), Soon()).ok());
   size_t lines = 0, longest = 0;
   v1::WorkerEvent last;
   bool waited = false;
-  const absl::Status status = supervisor.Run(
-      "talk/1", {},
+  const absl::Status status = supervisor.Follow(
+      StartOf("talk/1"),
       [&](const v1::WorkerEvent& event) {
         if (event.has_log()) ++lines, longest = std::max(longest, event.log().size());
         last = event;

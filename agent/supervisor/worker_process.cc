@@ -1,7 +1,9 @@
 #include "agent/supervisor/worker_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +14,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
 
 namespace medley {
 namespace {
@@ -22,6 +26,9 @@ constexpr size_t kLongestLineBytes = 4096;
 // Replies nobody reads are bounded by what a worker says in a step; log lines by this.
 constexpr size_t kMostQueuedReplies = 10'000;
 constexpr int kChannelDescriptor = 3;
+// What a process that has ended, or says that it ends, wrote last comes within so long, unless others hold its log open.
+constexpr absl::Duration kLogTime = absl::Milliseconds(200);
+constexpr absl::Duration kExitTime = absl::Seconds(2);
 
 }  // namespace
 
@@ -34,6 +41,11 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Option
     close(channel[0]);
     close(channel[1]);
     return absl::UnavailableError(absl::StrCat("pipe: ", std::strerror(errno)));
+  }
+  const int stop_log = eventfd(0, EFD_CLOEXEC);
+  if (stop_log < 0) {
+    for (const int descriptor : {channel[0], channel[1], log[0], log[1]}) close(descriptor);
+    return absl::UnavailableError(absl::StrCat("eventfd: ", std::strerror(errno)));
   }
   const pid_t pid = fork();
   if (pid == 0) {  // the child: only calls that are safe after a fork of a threaded process
@@ -56,79 +68,133 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Option
   close(channel[1]);
   close(log[1]);
   if (pid < 0) {
-    close(channel[0]);
-    close(log[0]);
+    for (const int descriptor : {channel[0], log[0], stop_log}) close(descriptor);
     return absl::UnavailableError(absl::StrCat("fork: ", std::strerror(fork_error)));
   }
-  return std::unique_ptr<WorkerProcess>(new WorkerProcess(options, pid, channel[0], log[0]));
+  return std::unique_ptr<WorkerProcess>(
+      new WorkerProcess(options, pid, channel[0], log[0], stop_log));
 }
 
-WorkerProcess::WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error)
+WorkerProcess::WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error, int stop_log)
     : options_(options),
       pid_(pid),
       channel_(std::make_unique<MessageChannel>(channel)),
       standard_error_(standard_error),
+      stop_log_(stop_log),
       log_reader_([this] { ReadLog(); }),
+      reaper_([this] { AwaitExit(); }),
       channel_reader_([this] { ReadChannel(); }) {}
 
 WorkerProcess::~WorkerProcess() {
   Kill();
   channel_reader_.join();  // the channel and the log end with the child
-  if (log_reader_.joinable()) log_reader_.join();
+  reaper_.join();
+  const uint64_t one = 1;
+  (void)!write(stop_log_, &one, sizeof(one));
+  log_reader_.join();
   close(standard_error_);
+  close(stop_log_);
 }
 
-void WorkerProcess::Kill() {
+void WorkerProcess::Kill(const std::string& why) {
   MutexLock lock(mutex_);
-  if (!reaped_) kill(pid_, SIGKILL);
+  if (gone_) return;
+  if (killed_because_.empty()) killed_because_ = why;
+  kill(pid_, SIGKILL);
+}
+
+bool WorkerProcess::AwaitGone(absl::Time deadline) {
+  MutexLock lock(mutex_);
+  return changed_.WaitUntil(mutex_, deadline, [&] { return gone_; });
+}
+
+void WorkerProcess::AddLine(std::string line) {
+  line = ValidUtf8(line);
+  {
+    MutexLock lock(mutex_);
+    last_lines_.push_back(line);
+    if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  }
+  v1::WorkerReply reply;
+  reply.mutable_event()->set_log(std::move(line));
+  Push(std::move(reply));
 }
 
 void WorkerProcess::ReadLog() {
   std::string pending;
   char buffer[4096];
   while (true) {
+    pollfd waits[] = {{.fd = standard_error_, .events = POLLIN, .revents = 0},
+                      {.fd = stop_log_, .events = POLLIN, .revents = 0}};
+    if (poll(waits, 2, -1) < 0 && errno != EINTR) break;
+    if (waits[1].revents != 0) break;
+    if (waits[0].revents == 0) continue;
     const ssize_t n = read(standard_error_, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     pending.append(buffer, n);
     for (size_t end; (end = pending.find('\n')) != std::string::npos || pending.size() > kLongestLineBytes;) {
-      const std::string line = pending.substr(0, std::min(end, kLongestLineBytes));
-      pending.erase(0, std::min(line.size() + (end <= kLongestLineBytes ? 1 : 0), pending.size()));
-      {
-        MutexLock lock(mutex_);
-        last_lines_.push_back(line);
-        if (last_lines_.size() > kLastLines) last_lines_.pop_front();
-      }
-      v1::WorkerReply reply;
-      reply.mutable_event()->set_log(line);
-      Push(std::move(reply));
+      const bool whole = end <= kLongestLineBytes;
+      const std::string line(whole ? absl::string_view(pending).substr(0, end) : CutUtf8(pending, kLongestLineBytes));
+      pending.erase(0, line.size() + (whole ? 1 : 0));
+      AddLine(line);
     }
   }
+  if (!pending.empty()) AddLine(pending);
+  MutexLock lock(mutex_);
+  log_ended_ = true;
+  changed_.NotifyAll();
+}
+
+// Reaps the child, whoever holds its descriptors.
+void WorkerProcess::AwaitExit() {
+  siginfo_t info;
+  int waited;
+  while ((waited = waitid(P_PID, pid_, &info, WEXITED | WNOWAIT)) < 0 && errno == EINTR) {
+  }
+  {
+    MutexLock lock(mutex_);
+    int status = 0;
+    // Under the lock: Kill must not meet another process under this number.
+    const bool reaped = waited == 0 && waitpid(pid_, &status, 0) == pid_;
+    gone_ = true;
+    if (!reaped) {
+      end_ = "ended, and how cannot be told";  // somebody else reaped it
+    } else if (WIFSIGNALED(status)) {
+      end_ = absl::StrCat("was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
+    } else {
+      end_ = absl::StrCat("ended with exit status ", WEXITSTATUS(status));
+    }
+    if (!killed_because_.empty()) absl::StrAppend(&end_, " by its agent: ", killed_because_);
+    changed_.NotifyAll();
+  }
+  channel_->StopReceiving();  // others may hold its other end
+}
+
+// Until all that the child wrote has been read, as far as it is the child's alone.
+void WorkerProcess::AwaitLogEnd() {
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(mutex_, Now() + kExitTime, [&] { return log_ended_ || gone_; });
+  changed_.WaitUntil(mutex_, Now() + kLogTime, [&] { return log_ended_; });
 }
 
 void WorkerProcess::ReadChannel() {
   bool finished = false;
-  while (true) {
+  while (!finished) {
     v1::WorkerReply reply;
     if (!channel_->Receive(reply, absl::InfiniteFuture()).ok()) break;
     finished = reply.has_failed() || reply.event().has_finished();
-    if (finished && log_reader_.joinable()) {
-      // The child ends now; what it logged stands before its end.
-      log_reader_.join();
-    }
+    if (finished) AwaitLogEnd();  // the child ends now; what it logged stands before its end
     Push(std::move(reply));
-    if (finished) break;
   }
   if (!finished) {
-    kill(pid_, SIGKILL);  // it may have closed its channel and live on
-    log_reader_.join();
-  }
-  const std::string end = DescribeEnd();
-  if (!finished) {
+    Kill();  // it may have closed its channel and live on
+    AwaitGone(absl::InfiniteFuture());
+    AwaitLogEnd();
     v1::WorkerReply reply;
     v1::Finished* last = reply.mutable_event()->mutable_finished();
     last->set_code(static_cast<uint32_t>(absl::StatusCode::kUnavailable));
-    last->set_message(end);
+    last->set_message(DescribeEnd());
     last->set_died(true);
     Push(std::move(reply));
   }
@@ -137,21 +203,10 @@ void WorkerProcess::ReadChannel() {
   changed_.NotifyAll();
 }
 
-// Reaps the child; how it ended, and its last lines.
+// How the child ended, and its last lines.
 std::string WorkerProcess::DescribeEnd() {
-  siginfo_t ended;
-  while (waitid(P_PID, pid_, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
-  }
   MutexLock lock(mutex_);
-  int status = 0;
-  waitpid(pid_, &status, 0);  // under the lock: Kill must not meet another process under this number
-  reaped_ = true;
-  std::string text = absl::StrCat("the worker of ", options_.name, " ");
-  if (WIFSIGNALED(status)) {
-    absl::StrAppend(&text, "was killed by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")");
-  } else {
-    absl::StrAppend(&text, "ended with exit status ", WEXITSTATUS(status));
-  }
+  std::string text = absl::StrCat("the worker of ", options_.name, " ", end_);
   if (!last_lines_.empty()) absl::StrAppend(&text, "; its last words: ", absl::StrJoin(last_lines_, " | "));
   return text;
 }

@@ -16,7 +16,9 @@
 namespace medley {
 
 // One worker: a child process that runs one task on one device. What it says on its channel and on its standard error
-// comes out as one row of replies that ends with its end.
+// comes out as one row of replies that ends with its end. Texts that are no UTF-8 are made so.
+//
+// Its end is the process's: others that it started and that hold its channel or its standard error open hold nothing up.
 //
 // Thread-safe. The destructor kills the child and reaps it; it waits for nothing but the kernel.
 class WorkerProcess {
@@ -31,21 +33,29 @@ class WorkerProcess {
   ~WorkerProcess();
 
   absl::Status Send(const v1::WorkerCommand& command) { return channel_->Send(command); }
+  // A ping: may be lost, never blocks.
+  void TrySend(const v1::WorkerCommand& command) { (void)channel_->TrySend(command); }
 
   // The next reply; log lines come as events. The last one is always `finished` (or `failed` while
   // preparing): if the child dies without a word, one with Unavailable, `died`, how it ended, and its last
   // lines. DeadlineExceeded: nothing new; Unavailable: everything has been read.
   absl::StatusOr<v1::WorkerReply> Next(absl::Time deadline);
 
-  // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait.
-  void Kill();
+  // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait. `why`, if any, is said of its end.
+  void Kill(const std::string& why = "");
+
+  // Blocks until the process is no more, and with it what it held. False: not by `deadline`.
+  bool AwaitGone(absl::Time deadline);
 
   pid_t pid() const { return pid_; }
 
  private:
-  WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error);
+  WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error, int stop_log);
   void ReadChannel();
   void ReadLog();
+  void AddLine(std::string line);
+  void AwaitExit();
+  void AwaitLogEnd();
   void Push(v1::WorkerReply reply);
   std::string DescribeEnd();
 
@@ -53,13 +63,17 @@ class WorkerProcess {
   const pid_t pid_;
   const std::unique_ptr<MessageChannel> channel_;
   const int standard_error_;
+  const int stop_log_;  // an eventfd: the log is to be read no longer
   Mutex mutex_;
   ConditionVariable changed_;
   std::deque<v1::WorkerReply> replies_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> last_lines_ ABSL_GUARDED_BY(mutex_);
-  bool reaped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string killed_because_ ABSL_GUARDED_BY(mutex_);
+  std::string end_ ABSL_GUARDED_BY(mutex_);    // "was killed by signal 9 (Killed)"; set when it is gone
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;  // reaped
+  bool log_ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread log_reader_, channel_reader_;
+  std::thread log_reader_, reaper_, channel_reader_;
 };
 
 }  // namespace medley
