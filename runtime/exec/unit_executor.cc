@@ -149,13 +149,10 @@ absl::Status UnitExecutor::Forward(const Instruction& instruction, Purpose purpo
 }
 
 absl::Status UnitExecutor::Backward(const Instruction& instruction) {
-  // Gradients of boundaries have as many slots as travel; micro-batches of the route take them in turn.
-  const int index = instruction.micro_batch - train_program_.position.first_micro_batch;
-  const int slots = train_program_.slots.input_gradient, input_gradient = slots > 0 ? index % slots : -1;
-  const int output_gradient = instruction.output_slot;
   const BlockRange piece = instruction.blocks;
   RETURN_IF_ERROR(shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
-                                   .output_gradient = output_gradient, .input_gradient = input_gradient}, piece));
+                                   .output_gradient = instruction.output_slot,
+                                   .input_gradient = instruction.input_gradient_slot}, piece));
   // Before the next piece is submitted, so that nobody waits for that one.
   const Fence done = shard_.queue().Record();
   for (size_t i = 0; i < train_program_.slices.size(); ++i) {

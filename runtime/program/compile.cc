@@ -112,7 +112,10 @@ class Compiler {
       backward.output_slot = receive.output_slot;
       backward.waits_for[0] = Add(receive);
     }
-    if (previous_ >= 0 && i >= slots.input_gradient) backward.waits_for[1] = send_gradient_[i - slots.input_gradient];
+    if (previous_ >= 0) {
+      backward.input_gradient_slot = i % slots.input_gradient;
+      if (i >= slots.input_gradient) backward.waits_for[1] = send_gradient_[i - slots.input_gradient];
+    }
     backward.blocks = plan_.units[program_.unit].blocks;
     if (i == program_.position.micro_batches - 1) {
       EmitPiecesButLast(backward);
@@ -121,7 +124,7 @@ class Compiler {
     if (i == program_.position.micro_batches - 1) pieces_.push_back({backward.blocks.first, backward_[i]});
     if (previous_ >= 0) {
       Instruction send = Message(InstructionKind::kSendGradient, Stream::kSendGradient, i, previous_);
-      send.input_slot = i % slots.input_gradient;
+      send.input_slot = backward.input_gradient_slot;
       send.waits_for[0] = backward_[i];
       send_gradient_[i] = Add(send);
     }

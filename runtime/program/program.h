@@ -36,8 +36,10 @@ struct Instruction {
   int micro_batch = -1;   // of the step (over all routes)
   int peer = -1;          // unit at the other end, of sends and receives
   int slice = -1;         // index into StepProgram::slices, of kReduceGradients
-  int input_slot = -1;    // boundary buffer that holds the unit's input (all but the first stage)
-  int output_slot = -1;   // boundary buffer that holds the unit's output (all but the last stage)
+  // Boundary buffers. In kReceiveGradient, kSendGradient and a backward's output those of gradients, otherwise of activations.
+  int input_slot = -1;           // of the unit's input (all but the first stage)
+  int output_slot = -1;          // of the unit's output (all but the last stage)
+  int input_gradient_slot = -1;  // where a backward leaves the gradient of its input (all but the first stage)
   int stash_slot = -1;    // activations kept from forward to backward
   Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients
   std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none

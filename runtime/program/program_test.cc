@@ -147,8 +147,10 @@ class Machine {
         if (train) {
           Fill(unit, Buffer::kStash, i.stash_slot, slots.stash, m);
           peak_stash_[unit] = std::max(peak_stash_[unit], ++stashed_[unit]);
-        } else if (slots.input > 0) {
-          Release(unit, Buffer::kInput, i.input_slot, m);
+        } else {
+          Fill(unit, Buffer::kStash, i.stash_slot, slots.stash, m);
+          Release(unit, Buffer::kStash, i.stash_slot, m);
+          if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
         }
         break;
       case Kind::kSendActivation: Release(unit, Buffer::kOutput, i.output_slot, m); break;
@@ -165,16 +167,16 @@ class Machine {
     const int m = i.micro_batch;
     if (i.blocks.end == blocks_[unit].end) {
       if (slots.output > 0) Release(unit, Buffer::kOutputGradient, i.output_slot, m);
-      // The slot of its gradient is told by the send that follows.
-      if (slots.input > 0) {
-        const int first = programs_[unit].position.first_micro_batch;
-        Fill(unit, Buffer::kInputGradient, (m - first) % slots.input_gradient, slots.input_gradient, m);
-      }
+      if (slots.input > 0) Fill(unit, Buffer::kInputGradient, i.input_gradient_slot, slots.input_gradient, m);
     } else {
       CHECK(i.blocks.end == reached_[unit]);
+      // Every piece goes on with the same buffers.
+      if (slots.input > 0) Read(unit, Buffer::kInputGradient, i.input_gradient_slot, m);
     }
     CHECK(i.blocks.size() > 0);
     reached_[unit] = i.blocks.first;
+    Read(unit, Buffer::kStash, i.stash_slot, m);
+    if (slots.input > 0) Read(unit, Buffer::kInput, i.input_slot, m);
     if (i.blocks.first > blocks_[unit].first) return;
     Release(unit, Buffer::kStash, i.stash_slot, m);
     --stashed_[unit];
