@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   std::vector<LostNode> lost;
   if (registration == Registration::kReplaced) {
     lost.push_back(
-        {node.name, absl::StrCat("node ", node.name, ": its agent was started anew"), JobsOn(node.name)});
+        {node.name, "its agent was started anew", JobsOn(node.name)});
   }
   nodes_[node.name] = {node, true, now};
   return lost;
@@ -56,13 +56,34 @@ std::vector<LostNode> ClusterView::Expire(absl::Time now) {
   for (const std::string& name : leases_.Expire(now)) {
     Node& node = nodes_.at(name);
     node.alive = false;
-    lost.push_back({name, absl::StrCat("node ", name, ": ", SilentFor(now - node.renewed)), JobsOn(name)});
+    lost.push_back({name, SilentFor(now - node.renewed), JobsOn(name)});
   }
   std::erase_if(nodes_, [&](const auto& entry) {
     return !entry.second.alive && now - entry.second.renewed >= options_.forget_after &&
            JobsOn(entry.first).empty();
   });
   return lost;
+}
+
+std::vector<LostNode> ClusterView::Leave(const std::string& node, uint64_t incarnation) {
+  if (!leases_.Leave(node, incarnation)) return {};
+  nodes_.at(node).alive = false;
+  nodes_.at(node).left = true;
+  return {{node, "its agent was stopped", JobsOn(node)}};
+}
+
+absl::Status ClusterView::Forget(const std::string& node) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end()) return absl::NotFoundError(absl::StrCat("there is no node \"", node, "\""));
+  if (found->second.alive) {
+    return absl::FailedPreconditionError(absl::StrCat("node ", node, " is alive; only one that is lost can be forgotten"));
+  }
+  const std::vector<std::string> jobs = JobsOn(node);
+  if (!jobs.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", jobs.front(), " still has devices of node ", node));
+  }
+  nodes_.erase(found);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& device) const {
@@ -119,7 +140,7 @@ std::vector<NodeSnapshot> ClusterView::Nodes(absl::Time now) const {
   for (const auto& [name, node] : nodes_) {
     NodeSnapshot snapshot{.description = node.description, .alive = node.alive};
     snapshot.since_renewal = std::max(now - node.renewed, absl::ZeroDuration());
-    if (!node.alive) snapshot.status = SilentFor(snapshot.since_renewal);
+    if (!node.alive) snapshot.status = node.left ? "its agent was stopped" : SilentFor(snapshot.since_renewal);
     for (const ClusterDevice& device : node.description.devices) {
       const auto job = job_of_device_.find(FullName(name, device));
       if (job != job_of_device_.end()) snapshot.jobs[device.description.name] = job->second;

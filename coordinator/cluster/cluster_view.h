@@ -78,6 +78,16 @@ class ClusterView {
   // The nodes whose lease ended at or before `now`, each exactly once, by name. Forgets those long dead.
   std::vector<LostNode> Expire(absl::Time now);
 
+  // Every lease ends later by so much: its holders could not be heard.
+  void Extend(absl::Duration by) { leases_.Extend(by); }
+
+  // The node's agent ends, as it says: its life is over, with the jobs that had devices there. Nothing if it is another
+  // incarnation's, or over already.
+  std::vector<LostNode> Leave(const std::string& node, uint64_t incarnation);
+
+  // NotFound: no such node. FailedPrecondition: it is alive, or a job still has devices there.
+  absl::Status Forget(const std::string& node);
+
   // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
   absl::Time NextLeaseEnd() const { return leases_.NextEnd(); }
   absl::Duration lease() const { return leases_.lease(); }
@@ -104,6 +114,7 @@ class ClusterView {
     NodeDescription description;
     bool alive = true;
     absl::Time renewed;
+    bool left = false;  // as it said
   };
   std::vector<std::string> JobsOn(const std::string& node) const;
 

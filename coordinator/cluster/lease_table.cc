@@ -50,6 +50,17 @@ std::vector<std::string> LeaseTable::Expire(absl::Time now) {
   return ended;
 }
 
+void LeaseTable::Extend(absl::Duration by) {
+  for (auto& [name, lease] : leases_) lease.end += by;
+}
+
+bool LeaseTable::Leave(const std::string& name, uint64_t incarnation) {
+  const auto found = leases_.find(name);
+  if (found == leases_.end() || found->second.incarnation != incarnation) return false;
+  leases_.erase(found);
+  return true;
+}
+
 absl::Time LeaseTable::NextEnd() const {
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [name, lease] : leases_) next = std::min(next, lease.end);

@@ -41,6 +41,12 @@ class LeaseTable {
   // Removes and returns the names whose lease ended at or before `now`, each exactly once, ascending.
   std::vector<std::string> Expire(absl::Time now);
 
+  // Every lease ends later by so much: its holders could not be heard.
+  void Extend(absl::Duration by);
+
+  // Removes the lease. False: there is none under `name`, or it is another incarnation's.
+  bool Leave(const std::string& name, uint64_t incarnation);
+
   // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
   absl::Time NextEnd() const;
 

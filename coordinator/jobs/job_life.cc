@@ -1,5 +1,7 @@
 #include "coordinator/jobs/job_life.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -15,14 +17,21 @@ JobLife Moved(const JobLife& life, JobState state, const std::string& reason) {
 
 JobLife AfterLoss(const JobLife& life, const std::string& cause) {
   if (WaitsForDevices(life.state)) return life;
-  if (life.restarts >= life.max_restarts) {
+  if (life.restarts_without_progress >= life.max_restarts) {
     return Moved(life, JobState::kFailed,
-                 absl::StrCat(cause, "; given up after ", life.restarts, " restarts (max_restarts is ",
-                              life.max_restarts, ")"));
+                 absl::StrCat(cause, "; given up after ", life.restarts_without_progress,
+                              " restarts without a checkpoint between them (max_restarts is ", life.max_restarts,
+                              "); `medley resume` goes on from the last checkpoint"));
   }
   JobLife next = Moved(life, JobState::kRecovering, cause);
   ++next.restarts;
+  ++next.restarts_without_progress;
   return next;
+}
+
+JobLife BackToWaiting(const JobLife& life, const std::string& cause) {
+  const bool has_run = life.restarts > 0 || life.state == JobState::kRunning;
+  return Moved(life, has_run ? JobState::kRecovering : JobState::kQueued, cause);
 }
 
 absl::Status NotAllowed(JobState state, JobEvent event) {
@@ -42,7 +51,10 @@ absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::str
   const JobState state = life.state;
   if (IsEnded(state)) {
     if (event == JobEvent::kCancelled) return life;
-    return NotAllowed(state, event);
+    if (event != JobEvent::kResumed || state == JobState::kDone) return NotAllowed(state, event);
+    JobLife next = Moved(life, JobState::kRecovering, cause);
+    next.restarts_without_progress = 0;
+    return next;
   }
   switch (event) {
     case JobEvent::kDevicesGranted:
@@ -63,7 +75,11 @@ absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::str
     case JobEvent::kWaitForDevices:
       // Not from launching on: what fails there has cost work, and must be counted, or it never ends.
       if (state == JobState::kLaunching || state == JobState::kRunning) break;
-      return Moved(life, life.restarts > 0 ? JobState::kRecovering : JobState::kQueued, cause);
+      return BackToWaiting(life, cause);
+    case JobEvent::kInterrupted:
+      return WaitsForDevices(state) ? life : BackToWaiting(life, cause);
+    case JobEvent::kResumed:
+      return life;
     case JobEvent::kLost:
       return AfterLoss(life, cause);
     case JobEvent::kRefused:
@@ -72,6 +88,17 @@ absl::StatusOr<JobLife> Next(const JobLife& life, JobEvent event, const std::str
       return Moved(life, JobState::kCancelled, cause);
   }
   return NotAllowed(state, event);
+}
+
+JobLife AfterProgress(JobLife life) {
+  life.restarts_without_progress = 0;
+  return life;
+}
+
+absl::Duration BackOff(int restarts_without_progress, absl::Duration base) {
+  absl::Duration pause = restarts_without_progress < 2 ? absl::ZeroDuration() : base;
+  for (int i = 2; i < restarts_without_progress && pause < absl::Hours(1); ++i) pause *= 3;
+  return std::min(pause, absl::Hours(1));
 }
 
 std::string NameOf(JobState state) {
@@ -100,6 +127,8 @@ std::string NameOf(JobEvent event) {
     case JobEvent::kFinished: return "finished";
     case JobEvent::kCancelled: return "cancelled";
     case JobEvent::kWaitForDevices: return "wait for devices";
+    case JobEvent::kInterrupted: return "interrupted";
+    case JobEvent::kResumed: return "resumed";
   }
   return "unknown";
 }

@@ -42,6 +42,7 @@ absl::StatusOr<JobLife> LifeOf(const v1::Job& job) {
     return static_cast<int>(std::min<uint32_t>(count, std::numeric_limits<int>::max()));
   };
   life.restarts = bounded(job.restarts());
+  life.restarts_without_progress = bounded(job.restarts_without_progress());
   if (job.spec().has_max_restarts()) life.max_restarts = bounded(job.spec().max_restarts());
   life.reason = job.state_reason();
   return life;
@@ -50,6 +51,7 @@ absl::StatusOr<JobLife> LifeOf(const v1::Job& job) {
 void SetLife(const JobLife& life, v1::Job& job) {
   job.set_state(EncodeJobState(life.state));
   job.set_restarts(static_cast<uint32_t>(life.restarts));
+  job.set_restarts_without_progress(static_cast<uint32_t>(life.restarts_without_progress));
   job.set_state_reason(life.reason);
 }
 

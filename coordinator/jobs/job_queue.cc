@@ -4,16 +4,42 @@
 #include <set>
 
 namespace medley {
+namespace {
+
+// Of `usable`, those that `job` takes.
+std::set<std::string> Taken(const WaitingJob& job, const std::set<std::string>& usable) {
+  if (job.most == 0 || usable.size() <= job.most) return usable;
+  std::vector<std::string> order;
+  for (const std::string& device : job.preferred) {
+    if (usable.contains(device)) order.push_back(device);
+  }
+  for (const std::string& device : usable) {
+    if (std::find(order.begin(), order.end(), device) == order.end()) order.push_back(device);
+  }
+  return {order.begin(), order.begin() + static_cast<int64_t>(job.most)};
+}
+
+std::vector<const WaitingJob*> InOrder(absl::Span<const WaitingJob> jobs) {
+  std::vector<const WaitingJob*> order;
+  for (const WaitingJob& job : jobs) order.push_back(&job);
+  std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->priority > b->priority; });
+  return order;
+}
+
+}  // namespace
 
 std::optional<Grant> NextToStart(absl::Span<const WaitingJob> jobs, absl::Span<const std::string> free) {
   std::set<std::string> available(free.begin(), free.end());  // free and not reserved by an earlier job
-  for (const WaitingJob& job : jobs) {
+  for (const WaitingJob* waiting : InOrder(jobs)) {
+    const WaitingJob& job = *waiting;
     const std::set<std::string> tried(job.tried_in_vain.begin(), job.tried_in_vain.end());
     if (job.devices.empty()) {
       std::set<std::string> usable = available;
       for (const std::string& device : job.never) usable.erase(device);
-      if (!std::includes(tried.begin(), tried.end(), usable.begin(), usable.end())) {
-        return Grant{job.id, {usable.begin(), usable.end()}};
+      const std::set<std::string> taken = Taken(job, usable);
+      if (taken.size() >= std::max<size_t>(job.least, 1) &&
+          !std::includes(tried.begin(), tried.end(), taken.begin(), taken.end())) {
+        return Grant{job.id, {taken.begin(), taken.end()}};
       }
       for (const std::string& device : usable) available.erase(device);
       continue;

@@ -20,6 +20,11 @@ struct WaitingJob {
 
   // Devices that it must not be given unless it names them.
   std::vector<std::string> never;
+
+  int priority = 0;        // higher ones go first
+  size_t least = 1;        // it starts with no fewer devices
+  size_t most = 0;         // and takes no more, the first ones of `preferred`; 0: all
+  std::vector<std::string> preferred;  // devices, best first; those that are missing come last
 };
 
 struct Grant {
@@ -28,8 +33,8 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-// First come, first served, device by device: the first job of `jobs` (in order of submission) that can start
-// on the `free` devices, or nothing. Call again, without the job and the devices granted, until nothing is
+// By priority, then first come, first served, device by device: the first job of `jobs` (in order of submission) that
+// can start on the `free` devices, or nothing. Call again, without the job and the devices granted, until nothing is
 // granted.
 //
 // A job that cannot start reserves what it wants: no later job gets those devices, so it starts as soon as

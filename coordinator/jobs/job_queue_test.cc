@@ -54,6 +54,28 @@ TEST_CASE("a job never gets a device that it must not have, and does not keep it
   CHECK(NextToStart({{"names", {"e/0"}, {}, {"e/0"}}}, Devices{"e/0"}) == Grant{"names", {"e/0"}});
 }
 
+TEST_CASE("a job of a higher priority goes first, among equals the older one") {
+  WaitingJob late = {"late", {}}, early = {"early", {}}, urgent = {"urgent", {}};
+  urgent.priority = 1;
+  CHECK(NextToStart({early, late, urgent}, Devices{"a/0"})->job == "urgent");
+  CHECK(NextToStart({early, late}, Devices{"a/0"})->job == "early");
+  late.priority = -1;
+  CHECK(NextToStart({late, early}, Devices{"a/0"})->job == "early");
+}
+
+TEST_CASE("a job takes no fewer devices than it wants at least, and no more than at most, the best of them") {
+  WaitingJob job = {"job", {}};
+  job.least = 2;
+  CHECK_FALSE(NextToStart({job}, Devices{"a/0"}).has_value());
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices.size() == 3);
+  job.most = 2;
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices == Devices{"a/0", "b/0"});
+  job.preferred = {"c/0", "x/0", "b/0"};
+  CHECK(NextToStart({job}, Devices{"a/0", "b/0", "c/0"})->devices == Devices{"b/0", "c/0"});
+  const WaitingJob later = {"later", {}};
+  CHECK(NextToStart({job, later}, Devices{"a/0"}) == std::nullopt);  // it is not overtaken
+}
+
 TEST_CASE("a job that could not be planned starts again only with a device it has not tried") {
   const WaitingJob job = {"big", {}, {"a/0", "b/0"}};
   CHECK_FALSE(NextToStart({job}, Devices{"a/0", "b/0"}).has_value());

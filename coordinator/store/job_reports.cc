@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/store/message_rows.h"
 #include "coordinator/store/store.h"
 #include "runtime/base/status_macros.h"
@@ -32,6 +33,8 @@ absl::StatusOr<Statement> RowsAfter(Database& database, const std::string& table
       after_step);
 }
 
+constexpr int kTraces = 16;  // of a job
+
 }  // namespace
 
 absl::Status Store::AppendSteps(const std::string& job_id, absl::Span<const v1::StepMetrics> steps) {
@@ -47,10 +50,27 @@ absl::Status Store::AppendValidations(const std::string& job_id,
   return Append(*database_, "validations", job, validations);
 }
 
-absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string& job_id,
-                                                              uint32_t after_step) {
+absl::Status Store::DropStepsAfter(const std::string& job_id, uint32_t step) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  RETURN_IF_ERROR(database_->Run("DELETE FROM steps WHERE job = ? AND step > ?", job, step));
+  RETURN_IF_ERROR(database_->Run("DELETE FROM validations WHERE job = ? AND step > ?", job, step));
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string& job_id, uint32_t after_step,
+                                                              int limit) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
+  if (limit > 0) {
+    ASSIGN_OR_RETURN(std::vector<v1::StepMetrics> newest_first,
+                     AllOf<v1::StepMetrics>(*database_, database_->Query("SELECT message FROM steps WHERE job = ? AND step > ? "
+                                                                         "ORDER BY step DESC LIMIT ?",
+                                                                         job, after_step, limit)));
+    std::reverse(newest_first.begin(), newest_first.end());
+    return newest_first;
+  }
   return AllOf<v1::StepMetrics>(*database_, RowsAfter(*database_, "steps", job, after_step));
 }
 
@@ -71,24 +91,26 @@ absl::Status Store::AppendLogs(const std::string& job_id, absl::Span<const v1::L
     RETURN_IF_ERROR(newest.Step().status());
     last = newest.Integer(0);  // NULL, and so 0, if there is none
   }
-  for (const v1::LogLine& line : lines) {
+  for (v1::LogLine line : lines) {
+    line.set_number(static_cast<uint64_t>(++last));
     ASSIGN_OR_RETURN(const std::string bytes, ToRow(line));
     RETURN_IF_ERROR(
-        database_->Run("INSERT INTO logs (job, number, message) VALUES (?, ?, ?)", job, ++last, Blob{bytes}));
+        database_->Run("INSERT INTO logs (job, number, message) VALUES (?, ?, ?)", job, last, Blob{bytes}));
   }
   RETURN_IF_ERROR(database_->Run("DELETE FROM logs WHERE job = ? AND number <= ?", job,
                                  last - options_.log_lines_per_job));
   return transaction.Commit();
 }
 
-absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_id, int limit) {
+absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_id, int limit, uint64_t after_line) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(
       std::vector<v1::LogLine> newest_first,
       AllOf<v1::LogLine>(
-          *database_, database_->Query("SELECT message FROM logs WHERE job = ? ORDER BY number DESC LIMIT ?",
-                                       job, std::max(limit, 0))));
+          *database_, database_->Query("SELECT message FROM logs WHERE job = ? AND number > ? ORDER BY number DESC LIMIT ?",
+                                       job, static_cast<int64_t>(std::min<uint64_t>(after_line, INT64_MAX)),
+                                       std::max(limit, 0))));
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
 }
@@ -97,18 +119,29 @@ absl::Status Store::PutTrace(const v1::Trace& trace) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(trace));
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(trace.job_id()));
-  return database_->Run("REPLACE INTO traces (job, message) VALUES (?, ?)", job, Blob{bytes});
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  RETURN_IF_ERROR(database_->Run("REPLACE INTO traces (job, step, message) VALUES (?, ?, ?)", job, trace.step(), Blob{bytes}));
+  RETURN_IF_ERROR(database_->Run("DELETE FROM traces WHERE job = ? AND step NOT IN "
+                                 "(SELECT step FROM traces WHERE job = ? ORDER BY rowid DESC LIMIT ?)",
+                                 job, job, kTraces));
+  return transaction.Commit();
 }
 
-absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id) {
+absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id, uint32_t step) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
-  ASSIGN_OR_RETURN(
-      std::optional<v1::Trace> trace,
-      FirstOf<v1::Trace>(*database_, database_->Query("SELECT message FROM traces WHERE job = ?", job)));
-  if (!trace.has_value())
-    return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
-  return *std::move(trace);
+  ASSIGN_OR_RETURN(std::vector<v1::Trace> traces,  // the newest first: a step that ran again is newer than one after it
+                   AllOf<v1::Trace>(*database_, database_->Query("SELECT message FROM traces WHERE job = ? ORDER BY rowid DESC", job)));
+  if (traces.empty()) return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
+  if (step == 0) return std::move(traces.front());
+  std::vector<uint32_t> steps;
+  for (v1::Trace& trace : traces) {
+    if (trace.step() == step) return std::move(trace);
+    steps.push_back(trace.step());
+  }
+  std::sort(steps.begin(), steps.end());
+  return absl::NotFoundError(absl::StrCat("step: ", step, " of job ", job_id, " has no trace; there are those of steps ",
+                                          absl::StrJoin(steps, ", ")));
 }
 
 }  // namespace medley

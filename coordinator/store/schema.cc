@@ -24,10 +24,21 @@ constexpr const char* kTables[] = {
     "WITHOUT ROWID",
     // With rowids: without, SQLite gives every line of more than a quarter of a page a page of its own.
     "CREATE TABLE logs (job INTEGER, number INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, number))",
-    "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+    "CREATE TABLE traces (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step))",
     "CREATE TABLE device_profiles (device_kind TEXT, shape TEXT, message BLOB NOT NULL, "
     "PRIMARY KEY (device_kind, shape))",
     "CREATE TABLE link_profiles (a TEXT, b TEXT, message BLOB NOT NULL, PRIMARY KEY (a, b))",
+    "CREATE TABLE host_slowdowns (host TEXT, shape TEXT, message BLOB NOT NULL, PRIMARY KEY (host, shape))",
+    "CREATE TABLE nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
+};
+
+// From version 1.
+constexpr const char* kToVersion2[] = {
+    "UPDATE counters SET name = 'attempts' WHERE name = 'epochs'",
+    "DROP TABLE traces",  // the next traced step brings another
+    "CREATE TABLE traces (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step))",
+    "CREATE TABLE host_slowdowns (host TEXT, shape TEXT, message BLOB NOT NULL, PRIMARY KEY (host, shape))",
+    "CREATE TABLE nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
 };
 
 absl::StatusOr<int64_t> ReadInteger(Database& database, const char* sql) {
@@ -59,12 +70,21 @@ absl::Status CheckOrigin(Database& database) {
     return absl::FailedPreconditionError(absl::StrCat(database.path(), " is another program's database"));
   }
   ASSIGN_OR_RETURN(const int64_t version, ReadInteger(database, "PRAGMA user_version"));
-  if (version != kSchemaVersion) {
+  if (version < 1 || version > kSchemaVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat(database.path(), " has schema version ", version, "; this program knows version ",
+        absl::StrCat(database.path(), " has schema version ", version, "; this program knows versions up to ",
                      kSchemaVersion, version > kSchemaVersion ? ": a newer one wrote it" : ""));
   }
   return absl::OkStatus();
+}
+
+absl::Status BringUpToDate(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t version, ReadInteger(database, "PRAGMA user_version"));
+  if (version == kSchemaVersion) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
+  for (const char* change : kToVersion2) RETURN_IF_ERROR(database.Run(change));
+  RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
+  return transaction.Commit();
 }
 
 }  // namespace
@@ -76,7 +96,7 @@ absl::Status PrepareSchema(Database& database) {
     RETURN_IF_ERROR(CheckWhole(database));
   }
   RETURN_IF_ERROR(database.UseWriteAheadLog());
-  return tables > 0 ? absl::OkStatus() : MakeTables(database);
+  return tables > 0 ? BringUpToDate(database) : MakeTables(database);
 }
 
 }  // namespace medley

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "coordinator/store/message_rows.h"
 #include "coordinator/store/schema.h"
 #include "runtime/base/status_macros.h"
@@ -16,6 +18,11 @@ namespace {
 int IsEnded(const v1::Job& job) {
   return job.state() == v1::JOB_STATE_DONE || job.state() == v1::JOB_STATE_FAILED ||
          job.state() == v1::JOB_STATE_CANCELLED;
+}
+
+std::string NewRunId() {
+  std::random_device device;
+  return absl::StrFormat("%08x%08x", device(), device());
 }
 
 absl::Status NoSuchJob(const std::string& id) {
@@ -58,13 +65,19 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
         std::optional<v1::Job> earlier,
         FirstOf<v1::Job>(*database_,
                          database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
-    if (earlier.has_value()) return *std::move(earlier);
+    if (earlier.has_value()) {
+      if (earlier->spec().SerializeAsString() == spec.SerializeAsString()) return *std::move(earlier);
+      return absl::InvalidArgumentError(absl::StrCat("request_id: \"", request_id, "\" is job ", earlier->id(),
+                                                     "'s, which has another spec; a new job needs a new one"));
+    }
   }
   ASSIGN_OR_RETURN(const int64_t number, NextOf("jobs"));
   v1::Job job;
   job.set_id(absl::StrCat(spec.name(), "-", number));
   *job.mutable_spec() = spec;
+  job.set_run_id(NewRunId());
   job.set_state(v1::JOB_STATE_QUEUED);
+  job.set_held(spec.scheduling().hold());
   job.set_submitted_at_seconds(now_seconds);
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(job));
   RETURN_IF_ERROR(database_->Run("INSERT INTO jobs (number, id, ended, message) VALUES (?, ?, 0, ?)", number,
@@ -103,6 +116,38 @@ absl::StatusOr<std::vector<v1::Job>> Store::UnfinishedJobs() {
   const MutexLock lock(mutex_);
   return AllOf<v1::Job>(*database_,
                         database_->Query("SELECT message FROM jobs WHERE ended = 0 ORDER BY number"));
+}
+
+absl::Status Store::DeleteJob(const std::string& id) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const int64_t number, NumberOf(id));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  for (const char* table : {"steps", "validations", "logs", "traces"}) {
+    RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", table, " WHERE job = ?").c_str(), number));
+  }
+  RETURN_IF_ERROR(database_->Run("DELETE FROM jobs WHERE number = ?", number));
+  return transaction.Commit();
+}
+
+absl::Status Store::PutNode(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return database_->Run("REPLACE INTO nodes (name) VALUES (?)", name);
+}
+
+absl::Status Store::DeleteNode(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return database_->Run("DELETE FROM nodes WHERE name = ?", name);
+}
+
+absl::StatusOr<std::vector<std::string>> Store::ListNodes() {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Statement rows, database_->Query("SELECT name FROM nodes ORDER BY name"));
+  std::vector<std::string> names;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return names;
+    names.push_back(rows.Binary(0));
+  }
 }
 
 absl::StatusOr<uint64_t> Store::NextAttempt() {

@@ -41,9 +41,13 @@ class Store {
   // --- Jobs
 
   // A new job, queued, submitted at `now_seconds` (unix), its id spec.name + "-" + a number that no job had
-  // before. If a job with this `request_id` exists (empty: none), that job as it is now.
+  // before, its run_id random. If a job with this `request_id` exists (empty: none), that job as it is now.
+  // InvalidArgument: that job has another spec.
   absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id,
                                     double now_seconds);
+
+  // Forgets the job and all that it reported. NotFound: no such job.
+  absl::Status DeleteJob(const std::string& id);
 
   // Replaces the job with `job`'s id by `job`, every field of it.
   // NotFound: no such job.
@@ -68,21 +72,31 @@ class Store {
   absl::Status AppendValidations(const std::string& job_id,
                                  absl::Span<const v1::ValidationMetrics> validations);
 
-  // Those of steps after `after_step`, ascending.
-  absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step);
+  // Forgets steps and validations after `step`: they are made again.
+  absl::Status DropStepsAfter(const std::string& job_id, uint32_t step);
+
+  // Those of steps after `after_step`, ascending; with a `limit`, the newest so many.
+  absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step, int limit = 0);
   absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id,
                                                                      uint32_t after_step);
 
   // Drops the oldest lines above StoreOptions::log_lines_per_job.
   absl::Status AppendLogs(const std::string& job_id, absl::Span<const v1::LogLine> lines);
 
-  // The newest `limit`, oldest first.
-  absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit);
+  // The newest `limit` of those numbered above `after_line`, oldest first.
+  absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit, uint64_t after_line = 0);
 
-  // Replaces the job's trace (by trace.job_id).
+  // Of each job (trace.job_id), the newest sixteen traces stay.
   absl::Status PutTrace(const v1::Trace& trace);
-  // NotFound, too: no step was traced yet.
-  absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id);
+  // Of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one; names those that were.
+  absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step = 0);
+
+  // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
+
+  absl::Status PutNode(const std::string& name);
+  // OK if it is not there.
+  absl::Status DeleteNode(const std::string& name);
+  absl::StatusOr<std::vector<std::string>> ListNodes();
 
   // --- What was measured
 

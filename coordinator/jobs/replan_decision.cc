@@ -1,0 +1,25 @@
+#include "coordinator/jobs/replan_decision.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace medley {
+
+ReplanDecision DecideReplan(const ReplanQuestion& question) {
+  const double predicted = question.predicted_step_seconds;
+  ReplanDecision decision;
+  decision.now_step_seconds = question.measured_step_seconds > 0 ? question.measured_step_seconds : predicted;
+  const double error = predicted > 0 ? decision.now_step_seconds / predicted : 1;
+  decision.then_step_seconds = question.predicted_then_step_seconds * error;
+  const double steps = static_cast<double>(std::max<int64_t>(question.remaining_steps, 0));
+  const double gain_seconds = steps * (decision.now_step_seconds - decision.then_step_seconds);
+  decision.worth_it = gain_seconds > 2 * question.pause_seconds;
+  decision.text = absl::StrFormat(
+      "a step takes %.3g s now and would take %.3g s: %.0f s less over the remaining %d steps, for a pause of %.0f s",
+      decision.now_step_seconds, decision.then_step_seconds, gain_seconds, std::max<int64_t>(question.remaining_steps, 0),
+      question.pause_seconds);
+  return decision;
+}
+
+}  // namespace medley

@@ -1,0 +1,48 @@
+#include "coordinator/jobs/replan_decision.h"
+
+#include <catch2/catch.hpp>
+
+namespace medley {
+namespace {
+
+const ReplanQuestion kQuestion = {.measured_step_seconds = 2,
+                                  .predicted_step_seconds = 2,
+                                  .predicted_then_step_seconds = 1,
+                                  .remaining_steps = 100,
+                                  .pause_seconds = 20};
+
+TEST_CASE("a plan is worth its pause when the rest of the job gains more than twice that") {
+  CHECK(DecideReplan(kQuestion).worth_it);
+  ReplanQuestion question = kQuestion;
+  question.remaining_steps = 40;  // gains 40 s
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question.remaining_steps = 41;
+  CHECK(DecideReplan(question).worth_it);
+  question.remaining_steps = 0;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question = kQuestion;
+  question.predicted_then_step_seconds = 2;
+  question.pause_seconds = 0;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+  question.predicted_then_step_seconds = 3;
+  CHECK_FALSE(DecideReplan(question).worth_it);
+}
+
+TEST_CASE("the prediction is taken to be off as much as that of the plan that runs") {
+  ReplanQuestion question = kQuestion;
+  question.measured_step_seconds = 3;
+  const ReplanDecision decision = DecideReplan(question);
+  CHECK(decision.now_step_seconds == 3);
+  CHECK(decision.then_step_seconds == 1.5);
+  question.measured_step_seconds = 0;  // not known yet
+  CHECK(DecideReplan(question).now_step_seconds == 2);
+  CHECK(DecideReplan(question).then_step_seconds == 1);
+}
+
+TEST_CASE("both figures are said") {
+  CHECK(DecideReplan(kQuestion).text ==
+        "a step takes 2 s now and would take 1 s: 100 s less over the remaining 100 steps, for a pause of 20 s");
+}
+
+}  // namespace
+}  // namespace medley
