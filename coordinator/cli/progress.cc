@@ -31,6 +31,8 @@ std::string Bar(double share) {
 
 std::string HeadLine(const v1::Job& job) {
   std::string line = absl::StrCat(Printable(job.id()), "  ", StateName(job.state()));
+  if (job.held()) absl::StrAppend(&line, "  held");
+  if (job.attempt() > 1) absl::StrAppend(&line, "  attempt ", job.attempt());
   if (job.parameters() > 0) absl::StrAppend(&line, "  ", FormatParameters(job.parameters()), " parameters");
   if (job.restarts() > 0)
     absl::StrAppend(&line, "  ", job.restarts(), job.restarts() == 1 ? " restart" : " restarts");
@@ -57,10 +59,14 @@ std::string StepLine(const v1::Job& job, uint32_t step) {
 std::string LossLine(const JobProgress& progress) {
   if (progress.steps().back().emulated()) return "no loss: emulated devices compute nothing";
   std::vector<double> losses;
-  for (const v1::StepMetrics& step : progress.steps()) losses.push_back(step.loss());
+  const size_t shown = (progress.steps().size() + 1) / 2;
+  for (size_t i = progress.steps().size() - shown; i < progress.steps().size(); ++i) {
+    losses.push_back(progress.steps()[i].loss());
+  }
   const v1::Job& job = progress.job();
-  std::string line =
-      absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
+  std::string line = absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
+  if (shown > 1) absl::StrAppend(&line, "  newest ", shown, " steps");
+  if (progress.steps().back().skipped()) absl::StrAppend(&line, "  SKIPPED: not finite");
   if (job.last_validation().step() > 0) {
     absl::StrAppend(&line, absl::StrFormat("  validation %.4f at step %d", job.last_validation().loss(),
                                            job.last_validation().step()));
@@ -102,7 +108,9 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
 }
 
 std::string StepText(const v1::Job& job, const v1::StepMetrics& step) {
-  const std::string loss = step.emulated() ? "EMULATED, no loss" : absl::StrFormat("loss %.4f", step.loss());
+  const std::string loss = step.emulated()  ? "EMULATED, no loss"
+                           : step.skipped() ? "SKIPPED, not finite"
+                                            : absl::StrFormat("loss %.4f", step.loss());
   std::string line = absl::StrFormat("step %d/%d  %s", step.step(), job.spec().steps(), loss);
   if (step.step_seconds() > 0) {
     absl::StrAppend(&line, "  ", FormatRate(step.tokens() / step.step_seconds()), " tokens/s  ",
@@ -122,6 +130,12 @@ bool HasEnded(v1::JobState state) {
   return state == v1::JOB_STATE_DONE || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
 
+bool JobProgress::IsNews(const v1::StepMetrics& step) const {
+  if (steps_.empty()) return true;
+  const v1::StepMetrics& newest = steps_.back();
+  return step.attempt() > newest.attempt() || (step.attempt() == newest.attempt() && step.step() > newest.step());
+}
+
 void JobProgress::Add(const v1::JobUpdate& update) {
   if (update.has_job()) job_ = update.job();
   for (const v1::StepMetrics& step : update.steps()) {
@@ -129,9 +143,24 @@ void JobProgress::Add(const v1::JobUpdate& update) {
     steps_.push_back(step);
     if (steps_.size() > kHistory) steps_.pop_front();
   }
+  // A newer attempt went on from an earlier step: what lies beyond where it is was discarded.
+  const v1::StepMetrics& last = job_.last_step();
+  while (!steps_.empty() && steps_.back().attempt() < last.attempt() && steps_.back().step() > last.step()) {
+    steps_.pop_back();
+  }
   for (const v1::ValidationMetrics& validation : update.validations()) {
     if (validation.step() >= job_.last_validation().step()) *job_.mutable_last_validation() = validation;
   }
+}
+
+void DropDiscarded(v1::ListStepsResponse& steps) {
+  uint32_t attempt = 0;
+  auto& rows = *steps.mutable_steps();
+  const auto kept = std::remove_if(rows.begin(), rows.end(), [&](const v1::StepMetrics& step) {
+    attempt = std::max(attempt, step.attempt());
+    return step.attempt() < attempt;
+  });
+  rows.erase(kept, rows.end());
 }
 
 std::vector<std::string> LiveLines(const JobProgress& progress, int columns) {
@@ -140,6 +169,9 @@ std::vector<std::string> LiveLines(const JobProgress& progress, int columns) {
   if (!progress.steps().empty()) lines.push_back(LossLine(progress));
   const std::string speed = SpeedLine(job);
   if (!speed.empty()) lines.push_back(speed);
+  if (!job.checkpoint_problem().empty()) {
+    lines.push_back(absl::StrCat("NO CHECKPOINT: ", Printable(job.checkpoint_problem())));
+  }
   AppendUnitLines(job.plan().plan(), lines);
   for (std::string& line : lines) line = CutToWidth(line, static_cast<size_t>(std::max(columns, 1)));
   return lines;
@@ -164,6 +196,11 @@ std::vector<std::string> PlainProgress::Lines(const v1::JobUpdate& update, doubl
     if (job.plan().emulated()) continue;
     lines.push_back(
         absl::StrFormat("validation after step %d  loss %.4f", validation.step(), validation.loss()));
+  }
+  if (job.checkpoint_problem() != checkpoint_problem_) {
+    checkpoint_problem_ = job.checkpoint_problem();
+    lines.push_back(checkpoint_problem_.empty() ? "checkpoints are written again"
+                                                : absl::StrCat("no checkpoint: ", Printable(checkpoint_problem_)));
   }
   if (changed) {
     const std::string reason =

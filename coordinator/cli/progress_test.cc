@@ -52,7 +52,7 @@ TEST_CASE("the display shows state, step, loss, speed against prediction, time l
   CHECK(lines[0] == "bible-1  running  4.9M parameters");
   CHECK(lines[1] == "████████░░░░░░░░░░░░░░░░░░░░░░░░  step 25/100  25.0 %  37 s left");
   CHECK(lines[2].find("loss 4.7500  █") == 0);
-  CHECK(lines[2].find("▁  validation 4.9000 at step 20") != std::string::npos);
+  CHECK(lines[2].find("▁  newest 13 steps  validation 4.9000 at step 20") != std::string::npos);
   CHECK(lines[3] == "8.2k tokens/s  step 500.0 ms measured, 400.0 ms predicted (+25.0 %)");
   CHECK(lines[4] == "  a/cpu0  blocks 0-7  2 x 4 windows");
   CHECK(lines[5] == "  b/cpu0  blocks 0-7  2 x 4 windows");
@@ -86,6 +86,78 @@ TEST_CASE("steps that run again after a restart take the old ones' place") {
   progress.Add(Update(v1::JOB_STATE_RUNNING, 6, 7));
   REQUIRE(progress.steps().size() == 7);
   for (size_t i = 0; i < 7; ++i) CHECK(progress.steps()[i].step() == i + 1);
+}
+
+v1::JobUpdate OfAttempt(v1::JobUpdate update, uint32_t attempt) {
+  update.mutable_job()->set_attempt(attempt);
+  for (v1::StepMetrics& step : *update.mutable_steps()) step.set_attempt(attempt);
+  if (update.job().last_step().step() > 0) update.mutable_job()->mutable_last_step()->set_attempt(attempt);
+  return update;
+}
+
+TEST_CASE("after a restart the display is at the new attempt's step, even if that step itself was not sent") {
+  JobProgress progress;
+  progress.Add(OfAttempt(Update(v1::JOB_STATE_RUNNING, 1, 33), 1));
+  CHECK(progress.newest_step() == 33);
+  v1::JobUpdate update = OfAttempt(Update(v1::JOB_STATE_RUNNING, 21, 21), 2);
+  update.clear_steps();
+  progress.Add(update);
+  CHECK(progress.newest_step() == 21);
+  CHECK_THAT(LiveLines(progress, 200)[1], Catch::Contains("step 21/100"));
+  CHECK_THAT(LiveLines(progress, 200)[0], Catch::Contains("attempt 2"));
+  progress.Add(OfAttempt(Update(v1::JOB_STATE_RUNNING, 22, 24), 2));
+  CHECK(progress.newest_step() == 24);
+}
+
+TEST_CASE("what is watched again begins after the newest checkpoint, and what was seen is no news") {
+  JobProgress progress;
+  v1::JobUpdate update = OfAttempt(Update(v1::JOB_STATE_RUNNING, 1, 33), 1);
+  update.mutable_job()->set_checkpoint_step(20);
+  progress.Add(update);
+  CHECK(progress.watch_after() == 20);
+  v1::StepMetrics step = progress.steps()[24];
+  CHECK_FALSE(progress.IsNews(step));
+  step.set_attempt(2);
+  CHECK(progress.IsNews(step));
+  step = progress.steps().back();
+  step.set_step(34);
+  CHECK(progress.IsNews(step));
+}
+
+TEST_CASE("rows of a discarded attempt are dropped") {
+  v1::ListStepsResponse steps;
+  const std::pair<uint32_t, uint32_t> rows[] = {{1, 1}, {2, 1}, {3, 1}, {4, 3}, {5, 3}, {6, 2}, {7, 1}, {8, 1}};
+  for (const auto& [number, attempt] : rows) {
+    v1::StepMetrics& step = *steps.add_steps();
+    step.set_step(number);
+    step.set_attempt(attempt);
+  }
+  DropDiscarded(steps);
+  REQUIRE(steps.steps_size() == 5);
+  for (int i = 0; i < 5; ++i) CHECK(steps.steps(i).step() == static_cast<uint32_t>(i + 1));
+}
+
+TEST_CASE("the curve is of the newer half of the steps, so that the start does not flatten it") {
+  v1::JobUpdate update = Update(v1::JOB_STATE_RUNNING, 1, 20);
+  update.mutable_steps(0)->set_loss(1000);
+  JobProgress progress;
+  progress.Add(update);
+  CHECK_THAT(LiveLines(progress, 200)[2], Catch::Contains("██▇▆▅▄▃▂▁▁  newest 10 steps"));
+}
+
+TEST_CASE("a checkpoint that cannot be written is said while training goes on, and that it can be again") {
+  v1::JobUpdate update = Update(v1::JOB_STATE_RUNNING, 1, 1);
+  PlainProgress plain;
+  plain.Lines(update, 0);
+  update.clear_steps();
+  update.mutable_job()->set_checkpoint_problem("No space left on device");
+  CHECK(plain.Lines(update, 1) == std::vector<std::string>{"no checkpoint: No space left on device"});
+  CHECK(plain.Lines(update, 2).empty());
+  JobProgress progress;
+  progress.Add(update);
+  CHECK(LiveLines(progress, 200).back() == "NO CHECKPOINT: No space left on device");
+  update.mutable_job()->clear_checkpoint_problem();
+  CHECK(plain.Lines(update, 3) == std::vector<std::string>{"checkpoints are written again"});
 }
 
 TEST_CASE("in a pipe a step has a line, at most one a second, and every change of state one") {
@@ -138,6 +210,20 @@ TEST_CASE("a table's columns line up, numbers to the right") {
         "långt   100  x\n");
   CHECK(CutToWidth("långt", 3) == "lå…");
   CHECK(CutToWidth("abc", 3) == "abc");
+}
+
+TEST_CASE("a table that is too wide has its widest columns beneath the rows") {
+  const std::vector<std::vector<std::string>> rows = {
+      {"NAME", "STEP", "WHY", "PLAN"}, {"a", "5", "one two three four five", "x"}, {"b", "7", "", "y"}};
+  CHECK(FormatTable(rows, 20) ==
+        "NAME  STEP  PLAN\n"
+        "a        5  x\n"
+        "    why: one two\n"
+        "         three four\n"
+        "         five\n"
+        "b        7  y\n");
+  CHECK(FormatTable(rows, 41) == FormatTable(rows));
+  CHECK(FormatFacts({{"a", "one two three"}, {"long", "x"}}, 14) == "a     one two\n      three\nlong  x\n");
 }
 
 }  // namespace

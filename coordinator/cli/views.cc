@@ -1,23 +1,30 @@
 #include "coordinator/cli/views.h"
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/cli/number_format.h"
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/text_table.h"
-#include "google/protobuf/util/json_util.h"
 #include "runtime/base/bytes.h"
 #include "runtime/codec/enum_names.h"
+#include "runtime/codec/json_message.h"
 
 namespace medley {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
+
+constexpr size_t kMostOfWhy = 80;
+// JobSpec.max_restarts where it is unset.
+constexpr uint32_t kDefaultRestarts = 3;
 
 std::string StateName(v1::JobState state) {
   const auto* value = v1::JobState_descriptor()->FindValueByNumber(state);
@@ -36,7 +43,21 @@ std::string DevicesOf(const v1::PlanReport& report) {
 
 std::string LossOf(const v1::Job& job) {
   if (job.last_step().step() == 0) return "";
+  if (job.last_step().skipped()) return "skipped";
   return job.last_step().emulated() ? "emulated" : absl::StrFormat("%.4f", job.last_step().loss());
+}
+
+std::string WhyOf(const v1::Job& job) {
+  if (!job.held()) return Printable(job.state_reason());
+  return absl::StrCat("held, until `medley release ", Printable(job.id()), "`");
+}
+
+// Empty: there were none.
+std::string RestartsOf(const v1::Job& job) {
+  if (job.restarts() == 0) return "";
+  const uint32_t most = job.spec().has_max_restarts() ? job.spec().max_restarts() : kDefaultRestarts;
+  return absl::StrCat(job.restarts(), ", of them ", job.restarts_without_progress(), " of ", most,
+                      " allowed since the last checkpoint");
 }
 
 std::string EmulatedDevicesOf(const v1::PlanReport& report) {
@@ -47,7 +68,17 @@ std::string EmulatedDevicesOf(const v1::PlanReport& report) {
   return absl::StrJoin(names, ", ");
 }
 
-std::string FormatDevices(const v1::PlanReport& report) {
+// Those of the used devices that do not compute in what the job says.
+std::string InF32Instead(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.computes_f32_instead()) names.push_back(Printable(share.device()));
+  }
+  if (names.empty()) return "";
+  return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute", " bf16 jobs in f32");
+}
+
+std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
   Rows rows = {{"DEVICE", "BLOCKS", "MICRO-BATCHES", "BUSY", "MEMORY", "LIMIT", "KIND"}};
   for (const v1::DeviceShare& share : report.devices()) {
     rows.push_back({Printable(share.device()), share.used() ? absl::StrCat(share.blocks()) : "-",
@@ -56,20 +87,34 @@ std::string FormatDevices(const v1::PlanReport& report) {
                     share.used() ? FormatSize(share.peak_memory_bytes()) : "-",
                     FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
   }
-  return FormatTable(rows);
+  std::string text = FormatTable(rows, columns);
+  const std::string in_f32 = InF32Instead(report);
+  if (!in_f32.empty()) absl::StrAppend(&text, in_f32, "\n");
+  for (const v1::LeftOutDevice& device : report.left_out()) {
+    absl::StrAppend(&text, "left out: ", Printable(device.device()), ": ", Printable(device.why()), "\n");
+  }
+  return text;
 }
 
 // What the prediction was made from.
-std::string FormatProfiles(const v1::PlanReport& report) {
-  Rows rows = {{"KIND", "MEASURED", "ON AND WITH"}};
+std::string FormatProfiles(const v1::PlanReport& report, size_t columns) {
+  Rows rows = {{"KIND", "MEASURED", "SPREAD", "ON AND WITH", "CORRECTION"}};
+  std::string doubts;
   for (const v1::ProfileUse& profile : report.profiles()) {
     rows.push_back({Printable(profile.device_kind()), FormatTime(profile.measured_at_seconds()),
-                    Printable(profile.provenance())});
+                    profile.spread() > 0 ? absl::StrFormat("%.1f %%", profile.spread() * 100) : "-",
+                    Printable(profile.provenance()), Printable(profile.correction())});
+    for (const std::string& doubt : profile.doubts()) {
+      absl::StrAppend(&doubts, "DOUBTFUL: ", Printable(profile.device_kind()), ": ", Printable(doubt), "\n");
+    }
   }
-  return rows.size() == 1 ? "" : absl::StrCat("\n", FormatTable(rows));
+  if (std::all_of(rows.begin() + 1, rows.end(), [](const auto& row) { return row.back().empty(); })) {
+    for (std::vector<std::string>& row : rows) row.pop_back();
+  }
+  return rows.size() == 1 ? "" : absl::StrCat("\n", FormatTable(rows, columns), doubts);
 }
 
-std::string FormatRejected(const v1::PlanReport& report) {
+std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
   Rows rows = {{"INSTEAD", "STEP", "WHY NOT", "PLAN"}};
   for (const v1::RejectedPlan& rejected : report.rejected()) {
     const bool fits = rejected.predicted_step_seconds() > 0;
@@ -77,7 +122,52 @@ std::string FormatRejected(const v1::PlanReport& report) {
                     fits ? FormatStepSeconds(rejected.predicted_step_seconds()) : "none fits",
                     Printable(rejected.why_slower()), Printable(rejected.description())});
   }
-  return FormatTable(rows);
+  return FormatTable(rows, columns);
+}
+
+// What the explanation says in sentences, before its first empty line; its tables are in the report's fields, too, and are
+// shown as all others.
+std::string ProseOf(const v1::PlanReport& report, size_t columns) {
+  const std::string all = report.explanation().substr(0, report.explanation().find("\n\n"));
+  if (all.empty()) return absl::StrCat(Printable(report.description()), "\n");
+  std::string text;
+  for (const absl::string_view line : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+    // What is indented goes on with the line before.
+    if (text.empty()) {
+      text = std::string(line);
+    } else if (absl::StartsWith(line, "  ")) {
+      absl::StrAppend(&text, " ", absl::StripLeadingAsciiWhitespace(line));
+    } else {
+      absl::StrAppend(&text, "\n", line);
+    }
+  }
+  std::string wrapped;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::StrAppend(&wrapped, absl::StrJoin(WrapText(Printable(std::string(line)), columns), "\n  "), "\n");
+  }
+  return wrapped;
+}
+
+const std::vector<std::string> kStepHeading = {"STEP",    "LOSS",     "GRADIENT NORM", "LEARNING RATE",
+                                               "SECONDS", "TOKENS/S", "ATTEMPT",       "VALIDATION"};
+
+Rows StepRows(const v1::ListStepsResponse& steps) {
+  Rows rows;
+  int next = 0;
+  for (const v1::StepMetrics& step : steps.steps()) {
+    while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
+    const bool validated = next < steps.validations_size() && steps.validations(next).step() == step.step();
+    const bool finite = !step.emulated() && !step.skipped();
+    rows.push_back(
+        {absl::StrCat(step.step()),
+         finite ? absl::StrFormat("%.6f", step.loss()) : step.emulated() ? "emulated" : "skipped",
+         finite ? absl::StrFormat("%.4f", step.gradient_norm()) : "-", absl::StrFormat("%.3e", step.learning_rate()),
+         absl::StrFormat("%.4f", step.step_seconds()),
+         step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
+         absl::StrCat(step.attempt()),
+         validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
+  }
+  return rows;
 }
 
 // "optimal", or how far from the bound.
@@ -92,23 +182,23 @@ std::string Quality(const v1::PlanReport& report) {
 
 }  // namespace
 
-std::string FormatJobs(const v1::ListJobsResponse& jobs) {
-  Rows rows = {{"JOB", "STATE", "STEP", "LOSS", "SUBMITTED", "DEVICES", "WHY"}};
+std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
+  Rows rows = {{"JOB", "STATE", "STEP", "LOSS", "ATTEMPT", "SUBMITTED", "DEVICES", "WHY"}};
   for (const v1::Job& job : jobs.jobs()) {
     rows.push_back({Printable(job.id()), StateName(job.state()),
                     absl::StrCat(job.last_step().step(), "/", job.spec().steps()), LossOf(job),
-                    FormatTime(job.submitted_at_seconds()), DevicesOf(job.plan()),
-                    CutToWidth(Printable(job.state_reason()), 80)});
+                    job.attempt() > 0 ? absl::StrCat(job.attempt()) : "-", FormatTime(job.submitted_at_seconds()),
+                    DevicesOf(job.plan()), CutToWidth(WhyOf(job), kMostOfWhy)});
   }
-  return FormatTable(rows);
+  return FormatTable(rows, columns);
 }
 
-std::string FormatJob(const v1::Job& job) {
+std::string FormatJob(const v1::Job& job, size_t columns) {
   Rows rows = {{"job", Printable(job.id())}, {"state", StateName(job.state())}};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty() && value != "-") rows.push_back({name, value});
   };
-  add("why", Printable(job.state_reason()));
+  add("why", WhyOf(job));
   if (job.plan().emulated()) {
     add("EMULATED", absl::StrCat(EmulatedDevicesOf(job.plan()), " compute nothing: only the times mean anything"));
   }
@@ -125,19 +215,27 @@ std::string FormatJob(const v1::Job& job) {
   add("measured step", FormatStepSeconds(job.measured_step_seconds()));
   add("predicted step", FormatStepSeconds(job.plan().predicted_step_seconds()));
   add("difference", FormatDifference(job.measured_step_seconds(), job.plan().predicted_step_seconds()));
-  if (job.restarts() > 0) add("restarts", absl::StrCat(job.restarts()));
+  if (job.attempt() > 0) add("attempt", absl::StrCat(job.attempt()));
+  add("restarts", RestartsOf(job));
   if (!job.checkpoint_path().empty()) {
     add("checkpoint", absl::StrCat(Printable(job.checkpoint_path()), " (step ", job.checkpoint_step(), ")"));
   }
+  add("NO CHECKPOINT", Printable(job.checkpoint_problem()));
+  add("precision", InF32Instead(job.plan()));
   add("plan", Printable(job.plan().description()));
-  for (std::vector<std::string>& row : rows) row[0].resize(14, ' ');
-  std::string text;
-  for (const std::vector<std::string>& row : rows) absl::StrAppend(&text, row[0], "  ", row[1], "\n");
-  return text;
+  return FormatFacts(rows, columns);
+}
+
+std::string FormatReplan(const v1::ReplanJobResponse& reply, size_t columns) {
+  Rows rows = {{"job", Printable(reply.job().id())}, {"replans", reply.replans() ? "yes" : "no"}};
+  if (!reply.decision().empty()) rows.push_back({"why", Printable(reply.decision())});
+  if (reply.step_seconds_now() > 0) rows.push_back({"step now", FormatStepSeconds(reply.step_seconds_now())});
+  if (reply.step_seconds_then() > 0) rows.push_back({"step then", FormatStepSeconds(reply.step_seconds_then())});
+  return FormatFacts(rows, columns);
 }
 
 // What the devices were measured with, a line a kind: its newest profile.
-std::string FormatProfiled(const v1::ListNodesResponse& nodes) {
+std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
   struct Kind {
     int shapes = 0;
     const v1::DeviceProfile* newest = nullptr;
@@ -155,10 +253,10 @@ std::string FormatProfiled(const v1::ListNodesResponse& nodes) {
     rows.push_back({Printable(name), absl::StrCat(kind.shapes), FormatTime(kind.newest->measured_at_seconds()),
                     Printable(kind.newest->provenance())});
   }
-  return kinds.empty() ? "" : absl::StrCat("\n", FormatTable(rows));
+  return kinds.empty() ? "" : absl::StrCat("\n", FormatTable(rows, columns));
 }
 
-std::string FormatNodes(const v1::ListNodesResponse& nodes) {
+std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns) {
   Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
     const std::string alive = node.alive() ? "alive" : absl::StrCat("lost ", Printable(node.status()));
@@ -172,25 +270,27 @@ std::string FormatNodes(const v1::ListNodesResponse& nodes) {
                       job == node.jobs().end() ? "" : Printable(job->second)});
     }
   }
-  return absl::StrCat(FormatTable(rows), FormatProfiled(nodes));
+  return absl::StrCat(FormatTable(rows, columns), FormatProfiled(nodes, columns));
 }
 
-std::string FormatSteps(const v1::ListStepsResponse& steps) {
-  Rows rows = {
-      {"STEP", "LOSS", "GRADIENT NORM", "LEARNING RATE", "SECONDS", "TOKENS/S", "ATTEMPT", "VALIDATION"}};
-  int next = 0;
-  for (const v1::StepMetrics& step : steps.steps()) {
-    while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
-    const bool validated = next < steps.validations_size() && steps.validations(next).step() == step.step();
-    rows.push_back(
-        {absl::StrCat(step.step()), step.emulated() ? "emulated" : absl::StrFormat("%.6f", step.loss()),
-         step.emulated() ? "-" : absl::StrFormat("%.4f", step.gradient_norm()), absl::StrFormat("%.3e", step.learning_rate()),
-         absl::StrFormat("%.4f", step.step_seconds()),
-         step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
-         absl::StrCat(step.attempt()),
-         validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
+std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns) {
+  Rows rows = {kStepHeading};
+  for (std::vector<std::string>& row : StepRows(steps)) rows.push_back(std::move(row));
+  return FormatTable(rows, columns);
+}
+
+std::string FormatMoreSteps(const v1::ListStepsResponse& steps) {
+  std::string text;
+  for (const std::vector<std::string>& row : StepRows(steps)) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const size_t width = kStepHeading[c].size();
+      const std::string padding(width > row[c].size() ? width - row[c].size() : 0, ' ');
+      absl::StrAppend(&line, c > 0 ? "  " : "", padding, row[c]);
+    }
+    absl::StrAppend(&text, line, "\n");
   }
-  return FormatTable(rows);
+  return text;
 }
 
 std::string FormatLogs(const v1::ListLogsResponse& logs) {
@@ -202,38 +302,27 @@ std::string FormatLogs(const v1::ListLogsResponse& logs) {
   return text;
 }
 
-std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail) {
+std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns) {
   std::string speed =
       absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
                    FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
   if (report.simulated_plans() > 0)
     absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+  speed = absl::StrJoin(WrapText(speed, columns), "\n");
   if (report.emulated()) {
     absl::StrAppend(&speed, "\nEMULATED: ", EmulatedDevicesOf(report),
                     " compute nothing: only the times mean anything");
   }
-  // The explanation begins with the description and lists the devices itself.
-  if (detail == PlanDetail::kExplanation && !report.explanation().empty()) {
-    return absl::StrCat(speed, "\n\n", report.explanation(),
-                        absl::EndsWith(report.explanation(), "\n") ? "" : "\n", FormatProfiles(report));
+  const std::string devices = FormatDevices(report, columns);
+  if (detail == PlanDetail::kSummary) {
+    const std::vector<std::string> description = WrapText(Printable(report.description()), columns);
+    return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices);
   }
-  std::string text =
-      absl::StrCat(Printable(report.description()), "\n", speed, "\n\n", FormatDevices(report));
-  if (detail == PlanDetail::kSummary) return text;
-  absl::StrAppend(&text, "\nbottleneck: ", Printable(report.bottleneck()),
-                  absl::StrFormat("; idle share of the used devices %.1f %%\n", report.bubble_share() * 100));
-  if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report));
-  absl::StrAppend(&text, FormatProfiles(report));
-  return text;
+  std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);
+  if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report, columns));
+  return absl::StrCat(text, FormatProfiles(report, columns));
 }
 
-std::string JsonLine(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
-  return status.ok() ? text + "\n" : absl::StrCat("{\"error\": \"reply is not UTF-8\"}\n");
-}
+std::string JsonLine(const google::protobuf::Message& message) { return absl::StrCat(JsonOf(message), "\n"); }
 
 }  // namespace medley

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "coordinator/cli/text_table.h"
 #include "nlohmann/json.hpp"
 
 namespace medley {
@@ -37,8 +38,9 @@ TEST_CASE("a plan says how good it is") {
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; proven optimal\n") != std::string::npos);
   report.set_pinned(true);
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; named by the job\n") != std::string::npos);
-  report.set_explanation("why");
-  CHECK(FormatPlan(report, PlanDetail::kExplanation).find("\n\nwhy\n") != std::string::npos);
+  report.set_explanation("why\nBottleneck  a device\n  of many\n\nits own table\n");
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("\n\nwhy\nBottleneck  a device of many\n\nDEVICE  BLOCKS") && !Catch::Contains("its own table"));
 }
 
 TEST_CASE("nodes are listed device by device with their jobs") {
@@ -115,8 +117,114 @@ TEST_CASE("what was measured says with what, a line a device kind") {
   v1::ProfileUse& use = *report.add_profiles();
   use.set_device_kind("cpu avx2");
   use.set_provenance("a/cpu0, oneDNN 2.6.3");
-  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation), Catch::Contains("why\n\nKIND      MEASURED  ON AND WITH\n"));
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation), Catch::Contains("why\n\nDEVICE") &&
+                                                              Catch::Contains("\n\nKIND      MEASURED  SPREAD  ON AND WITH\n"));
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("oneDNN"));
+}
+
+TEST_CASE("a plan says which devices it leaves out, which round otherwise than the job says, and what is doubtful") {
+  v1::PlanReport report = Report();
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("f32") && !Catch::Contains("left out"));
+  report.mutable_devices(0)->set_computes_f32_instead(true);
+  v1::LeftOutDevice& left_out = *report.add_left_out();
+  left_out.set_device("b/cpu0");
+  left_out.set_why("blocks 0-3 need 4 GiB");
+  v1::ProfileUse& use = *report.add_profiles();
+  use.set_device_kind("cpu avx2");
+  use.set_spread(0.034);
+  use.add_doubts("the time falls with the micro-batch");
+  use.set_correction("1.1 by 40 steps");
+  for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
+    CHECK_THAT(FormatPlan(report, detail), Catch::Contains("\na/cpu0 computes bf16 jobs in f32\n") &&
+                                               Catch::Contains("\nleft out: b/cpu0: blocks 0-3 need 4 GiB\n"));
+  }
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("3.4 %") && Catch::Contains("1.1 by 40 steps") &&
+                 Catch::Contains("\nDOUBTFUL: cpu avx2: the time falls with the micro-batch\n"));
+  v1::Job job;
+  *job.mutable_plan() = report;
+  CHECK_THAT(FormatJob(job), Catch::Contains("a/cpu0 computes bf16 jobs in f32\n"));
+}
+
+TEST_CASE("a job shows its attempt, its restart budget, that it is held and why it has no checkpoint") {
+  v1::Job job;
+  job.set_id("bible-1");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  CHECK_THAT(FormatJob(job), !Catch::Contains("attempt") && !Catch::Contains("restarts"));
+  job.set_attempt(4);
+  job.set_restarts(3);
+  job.set_restarts_without_progress(1);
+  job.set_checkpoint_problem("No space left on device");
+  const std::string text = FormatJob(job);
+  CHECK_THAT(text, Catch::Contains("attempt        4\n") &&
+                       Catch::Contains("restarts       3, of them 1 of 3 allowed since the last checkpoint\n") &&
+                       Catch::Contains("NO CHECKPOINT  No space left on device\n"));
+  job.mutable_spec()->set_max_restarts(9);
+  CHECK_THAT(FormatJob(job), Catch::Contains("1 of 9 allowed"));
+  job.set_held(true);
+  CHECK_THAT(FormatJob(job), Catch::Contains("held, until `medley release bible-1`\n"));
+}
+
+TEST_CASE("a step that updated nothing has no loss") {
+  v1::ListStepsResponse steps;
+  v1::StepMetrics& step = *steps.add_steps();
+  step.set_step(7);
+  step.set_skipped(true);
+  step.set_loss(1e30);
+  CHECK_THAT(FormatSteps(steps), Catch::Contains("skipped") && !Catch::Contains("1000000"));
+}
+
+TEST_CASE("steps that come later stand under the same heading") {
+  v1::ListStepsResponse steps;
+  v1::StepMetrics& step = *steps.add_steps();
+  step.set_step(7);
+  step.set_loss(2.5);
+  step.set_attempt(1);
+  CHECK(FormatMoreSteps(steps) ==
+        "   7  2.500000         0.0000      0.000e+00   0.0000         -        1           -\n");
+}
+
+// The widest line's columns.
+size_t WidthOf(const std::string& text) {
+  size_t widest = 0;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    widest = std::max(widest, DisplayWidth(text.substr(begin, end - begin)));
+  }
+  return widest;
+}
+
+TEST_CASE("on a terminal of 80 columns nothing wraps and nothing is lost") {
+  v1::ListJobsResponse jobs;
+  v1::Job& job = *jobs.add_jobs();
+  job.set_id("llama-bible-12");
+  job.set_state(v1::JOB_STATE_RECOVERING);
+  job.set_submitted_at_seconds(1.8e9);
+  job.set_state_reason("waits for laptop-avx512/cpu0 (lost) and for more than that, all of which takes a while");
+  for (const char* device : {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0"}) {
+    job.mutable_plan()->mutable_plan()->add_units()->add_devices(device);
+  }
+  CHECK(WidthOf(FormatJobs(jobs)) > 80);
+  const std::string text = FormatJobs(jobs, 80);
+  CHECK(WidthOf(text) <= 80);
+  CHECK_THAT(text, Catch::Contains("\n    devices: laptop-avx512/cpu0, laptop-avx2/cpu0, laptop-sse41/cpu0\n") &&
+                       Catch::Contains("\n    why: waits for"));
+  CHECK(WidthOf(FormatJob(job, 80)) <= 80);
+
+  v1::PlanReport report = Report();
+  report.mutable_devices(0)->set_device("laptop-avx512/cpu0");
+  report.mutable_devices(0)->set_kind("cpu avx512 x1 Intel(R) Xeon(R) Processor @ 2.50GHz");
+  report.set_explanation(std::string(60, 'x') + " " + std::string(45, 'y') + "\n\ntable");
+  v1::RejectedPlan& rejected = *report.add_rejected();
+  rejected.set_kind("pure data parallel");
+  rejected.set_why_slower("laptop-sse41/cpu0 would be busy 98 % of 12.3 s while laptop-avx512/cpu0 idles 70 %");
+  rejected.set_description("[laptop-avx512/cpu0] x 3 | [laptop-avx2/cpu0] x 3 | [laptop-sse41/cpu0] x 2");
+  for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
+    CHECK(WidthOf(FormatPlan(report, detail)) > 80);
+    const std::string plan = FormatPlan(report, detail, 80);
+    CAPTURE(plan);
+    CHECK(WidthOf(plan) <= 80);
+    CHECK_THAT(plan, Catch::Contains("Intel(R) Xeon(R)"));
+  }
 }
 
 TEST_CASE("log lines cannot move the cursor") {
@@ -135,7 +243,7 @@ TEST_CASE("JSON is one line with the protos' names and empty values") {
   CHECK(text.find('\n') == text.size() - 1);
   const nlohmann::json json = nlohmann::json::parse(text);
   CHECK(json["measured_step_seconds"] == 0);
-  CHECK(json["state"] == "JOB_STATE_UNSPECIFIED");
+  CHECK(json["state"] == "unspecified");
 }
 
 }  // namespace

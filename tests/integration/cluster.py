@@ -19,7 +19,7 @@ import unittest
 import run_cases
 
 BINARIES = os.environ["MEDLEY_BINARIES"]
-ENDED = ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
+ENDED = ("done", "failed", "cancelled")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1

@@ -44,7 +44,7 @@ class ErrorsTest(ClusterTest):
         """The job ends as failed, without a restart, and its reason has all that is wanted."""
         result, job = self.submit_and_watch(spec)
         print("%s: %s" % (job["id"], job["state_reason"]), flush=True)
-        self.assertEqual((job["state"], job["restarts"]), ("JOB_STATE_FAILED", 0), job["state_reason"])
+        self.assertEqual((job["state"], job["restarts"]), ("failed", 0), job["state_reason"])
         self.assertGreater(job["ended_at_seconds"], 0)
         for text in wanted:
             self.assertIn(text, job["state_reason"])
@@ -150,7 +150,7 @@ class ErrorsTest(ClusterTest):
         job = alone.submit(self.spec("large"))
         failed = alone.wait_for_job(job, "the end", lambda j: j["state"] in cluster.ENDED)
         print(failed["state_reason"], flush=True)
-        self.assertEqual((failed["state"], failed["restarts"]), ("JOB_STATE_FAILED", 0))
+        self.assertEqual((failed["state"], failed["restarts"]), ("failed", 0))
         for wanted in ("tiny/cpu0", "MiB"):
             self.assertIn(wanted, failed["state_reason"])
         alone.kill_all()
@@ -159,14 +159,14 @@ class ErrorsTest(ClusterTest):
         tiny = cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")
         both = self.new_cluster().start({"tiny": [tiny], "large": [cpu_device(cluster.cpu_variants()[0], core(0))]})
         never = both.submit(self.spec("never", constraints={"devices": ["tiny/cpu0"]}))
-        failed = both.wait_for_state(never, "JOB_STATE_FAILED")
+        failed = both.wait_for_state(never, "failed")
         self.assertIn("tiny/cpu0", failed["state_reason"])
         later = both.submit(self.spec("later", constraints={"devices": ["tiny/cpu0", "elsewhere/cpu0"]}))
         both.wait_for_job(later, "a verdict", lambda j: "no plan fits" in j["state_reason"])
         # A job of the other device runs meanwhile, and the first is not tried over and over.
         other = both.submit(self.spec("other", steps=100, constraints={"devices": ["large/cpu0"]}))
-        both.wait_for_state(other, "JOB_STATE_DONE")
-        self.assertEqual(both.job(later)["state"], "JOB_STATE_QUEUED")
+        both.wait_for_state(other, "done")
+        self.assertEqual(both.job(later)["state"], "queued")
         self.assertEqual(both.cli("logs", later).out.count("profiling"), 1)
         both.kill_all()
 

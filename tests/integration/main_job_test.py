@@ -57,7 +57,7 @@ class MainJobTest(ClusterTest):
         self.assertIn(self.job, [job["id"] for job in self.running.json("status")["jobs"]])
         self.assertRegex(self.running.cli("status").out, r"(?m)^%s +done +60/60 " % re.escape(self.job))
         job = self.running.job(self.job)
-        self.assertEqual((job["state"], job["restarts"], job["attempt"]), ("JOB_STATE_DONE", 0, 1))
+        self.assertEqual((job["state"], job["restarts"], job["attempt"]), ("done", 0, 1))
         self.assertEqual(job["last_step"]["step"], 60)
         self.assertEqual(job["checkpoint_step"], 60)
         self.assertTrue(os.path.isdir(job["checkpoint_path"]))
@@ -114,7 +114,7 @@ class MainJobTest(ClusterTest):
 
     def test_a_trace_has_a_predicted_and_a_measured_lane_of_every_device(self):
         job = self.running.submit(self.pinned("traced"))
-        self.running.wait_for_state(job, "JOB_STATE_DONE")
+        self.running.wait_for_state(job, "done")
         file = self.running.path("trace.json")
         self.running.cli("trace", job, "-o", file)
         with open(file) as text:
@@ -153,7 +153,7 @@ class MainJobTest(ClusterTest):
 
     def test_a_repeated_submission_is_the_same_job(self):
         again = self.running.json("submit", self.main_spec, "--request-id", "the-main-job")
-        self.assertEqual((again["id"], again["state"]), (self.job, "JOB_STATE_DONE"))
+        self.assertEqual((again["id"], again["state"]), (self.job, "done"))
 
     def test_a_queued_job_can_be_cancelled(self):
         spec = self.pinned("queued")
@@ -161,19 +161,19 @@ class MainJobTest(ClusterTest):
         job = self.running.submit(spec)
         waits = self.running.wait_for_job(job, "what it waits for", lambda j: j["state_reason"])
         self.assertEqual((waits["state"], waits["state_reason"]),
-                         ("JOB_STATE_QUEUED", "waits for nowhere/cpu0 (not there)"))
+                         ("queued", "waits for nowhere/cpu0 (not there)"))
         self.running.cli("cancel", job)
-        ended = self.running.wait_for_state(job, "JOB_STATE_CANCELLED")
+        ended = self.running.wait_for_state(job, "cancelled")
         self.assertEqual(ended["state_reason"], "cancelled by the user")
         self.assertEqual(ended["attempt"], 0)
-        self.assertEqual(self.running.json("cancel", job)["state"], "JOB_STATE_CANCELLED")
+        self.assertEqual(self.running.json("cancel", job)["state"], "cancelled")
 
     def test_a_running_job_can_be_cancelled_and_leaves_nothing_behind(self):
         job = self.running.submit(self.pinned("running", steps=1_000_000))
         self.running.wait_for_step(job, 3)
         self.assertEqual({j for node in self.running.nodes() for j in node["jobs"].values()}, {job})
         self.running.cli("cancel", job)
-        self.running.wait_for_state(job, "JOB_STATE_CANCELLED")
+        self.running.wait_for_state(job, "cancelled")
         self.assertEqual([node["jobs"] for node in self.running.nodes()], [{}, {}])
         cluster.wait_for("the workers are gone", lambda: not self.running.workers("a") + self.running.workers("b"))
         watched = self.running.cli("watch", job, check=False)
@@ -183,10 +183,10 @@ class MainJobTest(ClusterTest):
     def test_a_pinned_plan_runs_exactly_so(self):
         spec = self.pinned("pinned")
         job = self.running.submit(spec)
-        report = self.running.wait_for_state(job, "JOB_STATE_DONE")["plan"]
+        report = self.running.wait_for_state(job, "done")["plan"]
         self.assertTrue(report["pinned"])
         plan = report["plan"]
-        self.assertEqual(plan["schedule"], "SCHEDULE_GPIPE")
+        self.assertEqual(plan["schedule"], "gpipe")
         self.assertEqual(plan["micro_batch_sequences"], 2)
         self.assertEqual(plan["units"], spec["plan"]["units"])
         self.assertEqual(plan["routes"], spec["plan"]["routes"])

@@ -73,7 +73,7 @@ class NetworkTest(ClusterTest):
 
     def run_to_the_end(self, spec):
         job = self.running.submit(spec)
-        self.running.wait_for_state(job, "JOB_STATE_DONE", 90)
+        self.running.wait_for_state(job, "done", 90)
         return self.running.curve(job)
 
     def test_any_plan_over_four_hosts_trains_as_one_host_does(self):
@@ -115,7 +115,7 @@ class NetworkTest(ClusterTest):
         vanished = time.monotonic()
 
         def goes_on(j):
-            return j["attempt"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
+            return j["attempt"] == 2 and j["state"] in ("running", "done") and \
                 victim not in self.used_hosts(j) and self.used_hosts(j)
 
         again = self.running.wait_for_job(job, "a plan without " + victim, goes_on, RECOVERY_SECONDS)
@@ -123,7 +123,7 @@ class NetworkTest(ClusterTest):
                                                               "training"), flush=True)
         # Back with what it had of the old attempt, while the new one runs.
         self.hosts.join(victim)
-        done = self.running.wait_for_state(job, "JOB_STATE_DONE", 90)
+        done = self.running.wait_for_state(job, "done", 90)
         self.assertEqual((done["restarts"], done["attempt"]), (1, 2))
         self.assert_same_curves(expected, self.running.curve(job), norm_tolerance=1e-2)
         recovering = [line for line in self.running.cli("logs", job).out.splitlines() if "recovering: " in line]

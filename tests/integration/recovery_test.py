@@ -21,7 +21,7 @@ class RecoveryTest(ClusterTest):
         cls.devices = {"a": [fast], "b": [slow]}
         cls.running = cls.new_cluster(lease_seconds=LEASE_SECONDS).start(cls.devices)
         job = cls.running.submit(cls.long_spec("undisturbed"))
-        cls.running.wait_for_state(job, "JOB_STATE_DONE")
+        cls.running.wait_for_state(job, "done")
         cls.expected = cls.running.curve(job)
 
     def setUp(self):
@@ -60,7 +60,7 @@ class RecoveryTest(ClusterTest):
         return job, sorted(device.split("/")[0] for device in used)
 
     def assert_survived(self, job, restarts):
-        done = self.running.wait_for_state(job, "JOB_STATE_DONE")
+        done = self.running.wait_for_state(job, "done")
         self.assertEqual(done["restarts"], restarts)
         self.assertEqual(done["attempt"], restarts + 1)
         self.assert_same_curves(self.expected, self.running.curve(job), norm_tolerance=1e-2)
@@ -77,7 +77,7 @@ class RecoveryTest(ClusterTest):
         recovering = self.running.wait_for_job(job, "a restart", lambda j: j["restarts"] == 1)
         self.assert_survived(job, restarts=1)
         self.assertRegex(self.running.cli("logs", job).out, r"recovering: %s/cpu0: .*signal 9" % victim)
-        self.assertNotEqual(recovering["state"], "JOB_STATE_FAILED")
+        self.assertNotEqual(recovering["state"], "failed")
 
     def test_a_killed_agent_takes_its_workers_with_it_and_the_rest_goes_on(self):
         job, nodes = self.submit_and_reach_a_random_step("agent")
@@ -88,7 +88,7 @@ class RecoveryTest(ClusterTest):
 
         def planned_anew(j):
             devices = [device for u in (j.get("plan") or {}).get("plan", {}).get("units", []) for device in u["devices"]]
-            return j["attempt"] == 2 and j["state"] in ("JOB_STATE_RUNNING", "JOB_STATE_DONE") and \
+            return j["attempt"] == 2 and j["state"] in ("running", "done") and \
                 victim + "/cpu0" not in devices and devices
 
         self.running.wait_for_job(job, "a plan without " + victim, planned_anew, REPLAN_SECONDS)
@@ -132,7 +132,7 @@ class RecoveryTest(ClusterTest):
         self.running.kill_all()
         self.running.start_coordinator()
         waiting = self.running.job(job)
-        self.assertEqual((waiting["state"], waiting["restarts"]), ("JOB_STATE_RECOVERING", 1))
+        self.assertEqual((waiting["state"], waiting["restarts"]), ("recovering", 1))
         for name in self.devices:
             self.restart_agent(name)
         self.assert_survived(job, restarts=1)
@@ -144,8 +144,8 @@ class RecoveryTest(ClusterTest):
             os.kill(wait_for("a worker", lambda: self.running.workers(victim))[0], signal.SIGKILL)
             if restarts == 1:
                 self.running.wait_for_job(job, "the second attempt runs",
-                                          lambda j: j["attempt"] == 2 and j["state"] == "JOB_STATE_RUNNING")
-        failed = self.running.wait_for_state(job, "JOB_STATE_FAILED")
+                                          lambda j: j["attempt"] == 2 and j["state"] == "running")
+        failed = self.running.wait_for_state(job, "failed")
         self.assertEqual(failed["restarts"], 1)
         for wanted in (victim + "/cpu0: ", "killed by signal 9", "max_restarts is 1"):
             self.assertIn(wanted, failed["state_reason"])
@@ -166,20 +166,20 @@ class RecoveryTest(ClusterTest):
         os.killpg(stopped.pid, signal.SIGCONT)
         wait_for("%s is back" % victim, lambda: self.alive(victim))
         wait_for("its old workers end", lambda: not set(workers) & set(self.running.workers(victim)))
-        self.assertEqual(self.running.job(job)["state"], "JOB_STATE_DONE")
+        self.assertEqual(self.running.job(job)["state"], "done")
 
     def test_a_pinned_job_waits_for_its_device_and_says_so(self):
         job, _ = self.submit_and_reach_a_random_step("pinned", plan=self.pipeline())
         self.running.agents["b"].kill()
-        waiting = self.running.wait_for_state(job, "JOB_STATE_RECOVERING")
+        waiting = self.running.wait_for_state(job, "recovering")
         self.assertEqual(waiting["restarts"], 1)
         wait_for("the lease of b ends", lambda: not self.alive("b"), LEASE_SECONDS + 3)
         waiting = self.running.job(job)
-        self.assertEqual((waiting["state"], waiting["restarts"]), ("JOB_STATE_RECOVERING", 1))
+        self.assertEqual((waiting["state"], waiting["restarts"]), ("recovering", 1))
         print(waiting["state_reason"], flush=True)
         self.assertRegex(waiting["state_reason"], r"b/cpu0: its agent is gone.*; waits for b/cpu0 \(not there\)$")
         self.running.cli("cancel", job)
-        self.running.wait_for_state(job, "JOB_STATE_CANCELLED", 5)
+        self.running.wait_for_state(job, "cancelled", 5)
 
 
 if __name__ == "__main__":

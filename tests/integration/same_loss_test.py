@@ -44,7 +44,7 @@ class SameLossTest(ClusterTest):
     @classmethod
     def run_plan(cls, name, pinned):
         job = cls.running.submit(cls.spec(name, steps=STEPS, plan=pinned))
-        cls.running.wait_for_state(job, "JOB_STATE_DONE")
+        cls.running.wait_for_state(job, "done")
         curve = cls.running.curve(job)
         assert len(curve) == STEPS, curve
         return curve
@@ -67,7 +67,7 @@ class SameLossTest(ClusterTest):
             spec = self.spec("shuffled-" + name, steps=STEPS, plan=plans("")[name])
             spec["data"]["order"] = "shuffled"
             job = self.running.submit(spec)
-            self.running.wait_for_state(job, "JOB_STATE_DONE")
+            self.running.wait_for_state(job, "done")
             curves.append(self.running.curve(job))
         self.assert_same_curves(*curves)
         self.assertNotEqual(curves[0], self.expected)
@@ -86,7 +86,7 @@ class SameLossTest(ClusterTest):
         self.assertEqual(len(workers), 2)
         connected = [cluster.tcp_connections(worker) > 1 for worker in workers]
         self.running.cli("cancel", job)
-        self.running.wait_for_state(job, "JOB_STATE_CANCELLED")
+        self.running.wait_for_state(job, "cancelled")
         self.assertEqual(len(set(connected)), 1, connected)
         return connected[0]
 

@@ -82,10 +82,10 @@ class Cluster:
         while True:
             state = self.medley("status", job["id"])
             state = state.get("job", state)
-            if state["state"] in ("JOB_STATE_DONE", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED"):
+            if state["state"] in ("done", "failed", "cancelled"):
                 break
             time.sleep(0.5)
-        if state["state"] != "JOB_STATE_DONE":
+        if state["state"] != "done":
             sys.exit(f"{name}: {state['state_reason']}")
         return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state
 

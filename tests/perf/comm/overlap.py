@@ -94,7 +94,7 @@ def main():
                     "data": {"train": data, "format": "text"},
                     "batch": {"sequences": flags.sequences, "sequence_length": flags.sequence},
                     "steps": STEPS, "precision": "f32", "optimizer": {"learning_rate": 1e-4}, "max_restarts": 0, "plan": plan})
-                state = running.wait_for_state(job, "JOB_STATE_DONE", 600)
+                state = running.wait_for_state(job, "done", 600)
                 running.cli("trace", job, "--to", running.path("trace.json"))
                 with open(running.path("trace.json")) as file:
                     trace = json.load(file)
