@@ -18,7 +18,7 @@
 namespace medley {
 namespace {
 
-constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux writes at most 2 GiB a call
+constexpr int64_t kWritebackWindow = int64_t{32} << 20;
 
 void FreeHash(XXH3_state_s* state) { XXH3_freeState(state); }
 
@@ -67,13 +67,28 @@ absl::Status AtomicFile::Fail(const std::string& action, int error_number) {
 absl::Status AtomicFile::Append(absl::Span<const std::byte> bytes) {
   RETURN_IF_ERROR(status_);
   XXH3_64bits_update(hash_.get(), bytes.data(), bytes.size());
-  bytes_ += static_cast<int64_t>(bytes.size());
   while (!bytes.empty()) {
-    const ssize_t written = write(descriptor_, bytes.data(), std::min(bytes.size(), kLargestWrite));
+    const ssize_t written =
+        write(descriptor_, bytes.data(), std::min(bytes.size(), static_cast<size_t>(pace_.piece_bytes())));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return Fail("write", errno);
     bytes.remove_prefix(static_cast<size_t>(written));
+    bytes_ += written;
+    pace_.Passed(written);
+    if (bytes_ - written_back_ >= kWritebackWindow) RETURN_IF_ERROR(StartWriteback());
   }
+  return absl::OkStatus();
+}
+
+absl::Status AtomicFile::StartWriteback() {
+  const int64_t before = std::max<int64_t>(0, written_back_ - kWritebackWindow);
+  constexpr unsigned kWait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  const bool failed =
+      (written_back_ > before && sync_file_range(descriptor_, before, written_back_ - before, kWait) != 0) ||
+      sync_file_range(descriptor_, written_back_, bytes_ - written_back_, SYNC_FILE_RANGE_WRITE) != 0;
+  // File systems that cannot do it still have fsync. Failures of the disk are told once, here or there.
+  if (failed && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) return Fail("write", errno);
+  written_back_ = bytes_;
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "runtime/checkpoint/checkpoint_pace.h"
 
 struct XXH3_state_s;
 
@@ -37,7 +38,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();  // without a successful Commit nothing is left behind
 
-  // Appends all of `bytes`. Blocks. After an error every later call returns that error.
+  // Appends all of `bytes`. Blocks, at the pace of checkpoints. What was appended goes to the disk meanwhile, so that little is
+  // left to wait for in Commit. After an error every later call returns that error.
   absl::Status Append(absl::Span<const std::byte> bytes);
 
   // Makes the contents durable, then the name: replaces what was at `path`. Call once.
@@ -48,12 +50,16 @@ class AtomicFile {
  private:
   AtomicFile(std::string path, std::string aside, int descriptor);
   absl::Status Fail(const std::string& action, int error_number);
+  // Waits until the window before the last is on the disk, and begins with the last.
+  absl::Status StartWriteback();
 
   const std::string path_;
   const std::string aside_;
   int descriptor_;  // -1 once closed
   bool aside_exists_ = true;
   int64_t bytes_ = 0;
+  int64_t written_back_ = 0;  // bytes whose way to the disk has begun
+  CheckpointPace pace_;
   absl::Status status_;
   std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)> hash_;
 };

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/atomic_file.h"
 #include "runtime/data/file_error.h"
@@ -45,12 +46,12 @@ absl::StatusOr<DirectoryByStep> Checkpoints(const std::string& root) {
 
 absl::Status VerifyFiles(const CheckpointManifest& manifest, Verification verification) {
   for (const FileRecord& file : manifest.files) {
-    RETURN_IF_ERROR(OpenVerified(manifest, file, verification).status());
+    RETURN_IF_ERROR(VerifyFile(manifest, file, verification));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointManifest> ReadVerified(const std::string& directory, Verification verification) {
+absl::StatusOr<CheckpointManifest> ReadComplete(const std::string& directory, Verification verification) {
   ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(directory));
   RETURN_IF_ERROR(VerifyFiles(manifest, verification));
   return manifest;
@@ -81,10 +82,66 @@ absl::Status RemoveCheckpoint(const std::string& directory) {
   return absl::OkStatus();
 }
 
+// That `root` holds what is not `own`, for a user who wanted to train there. `newest` is its newest checkpoint's directory.
+absl::Status Foreign(const std::string& root, const std::string& job, const std::string& newest) {
+  const std::optional<int64_t> step = StepOfDirectory(newest);
+  const std::string whose = job.empty() ? "of an unknown run" : absl::StrCat("of another run (job ", job, ")");
+  if (!step.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root, " is the folder ", whose,
+                                                      "; choose another directory, or remove it"));
+  }
+  if (!ReadManifest(newest).ok()) {
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root, " holds parts of checkpoints ", whose,
+                                                      "; choose another directory, or remove it"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "checkpoint.directory: ", root, " holds checkpoints ",
+      job.empty() ? absl::StrCat("of an unknown run (step ", *step, ")")
+                  : absl::StrCat("of another run (job ", job, ", step ", *step, ")"),
+      "; choose another directory, remove it, or continue it with checkpoint.resume_from: ", newest));
+}
+
 }  // namespace
+
+absl::Status ClaimFolder(const std::string& root, const RunOwner& own, const std::string& continued) {
+  if (own.run.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
+  if (absl::IsDataLoss(owner.status())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "checkpoint.directory: whose it is cannot be read (", owner.status().message(),
+        "); choose another directory or, if its checkpoints may be lost, remove it"));
+  }
+  RETURN_IF_ERROR(owner.status());
+  if (owner->has_value() && (*owner)->run == own.run) {
+    const absl::Status newest = CheckRunOwner(root, own);
+    if (absl::IsAborted(newest)) return absl::FailedPreconditionError(newest.message());
+    RETURN_IF_ERROR(newest);
+    return **owner == own ? absl::OkStatus() : WriteRunOwner(root, own);
+  }
+  ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
+  const std::string newest = checkpoints.empty() ? "" : checkpoints.begin()->second;
+  // The newest that is complete says whose they are; what is incomplete says nothing.
+  std::string job = owner->has_value() ? (*owner)->job : "", complete;
+  bool own_checkpoint = false;
+  for (const auto& [step, directory] : checkpoints) {
+    const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(directory);
+    if (!manifest.ok()) continue;
+    if (job.empty()) job = manifest->job;
+    own_checkpoint = manifest->run == own.run;
+    complete = directory;
+    break;
+  }
+  std::error_code ignored;
+  const bool taken_over =
+      !complete.empty() && !continued.empty() && std::filesystem::equivalent(continued, complete, ignored);
+  const bool free = !owner->has_value() && (checkpoints.empty() || own_checkpoint);
+  if (!free && !taken_over) return Foreign(root, job, complete.empty() ? newest : complete);
+  return WriteRunOwner(root, own);
+}
 
 absl::Status CommitManifest(const std::string& root, const CheckpointManifest& manifest) {
   RETURN_IF_ERROR(CheckManifest(manifest));
+  RETURN_IF_ERROR(CheckRunOwner(root, {.run = manifest.run, .job = manifest.job, .launch = manifest.launch}));
   CheckpointManifest placed = manifest;
   placed.directory = CheckpointDirectory(root, manifest.step);
   if (const absl::Status status = VerifyFiles(placed, Verification::kSizes); !status.ok()) {
@@ -94,13 +151,31 @@ absl::Status CommitManifest(const std::string& root, const CheckpointManifest& m
   return WriteFileAtomically(absl::StrCat(placed.directory, "/", kManifestName), ManifestText(placed));
 }
 
+absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::string& root, const std::string& run) {
+  if (!manifest.run.empty()) return manifest.run == run;
+  ASSIGN_OR_RETURN(const std::optional<RunOwner> owner, ReadRunOwner(root));
+  return owner.has_value() && owner->run == run;
+}
+
 absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verification verification,
-                                                  int64_t highest_step) {
+                                                  int64_t highest_step, const std::string& run,
+                                                  const std::set<std::string>& without) {
   ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
   CheckpointSearch search;
   for (const auto& [step, directory] : checkpoints) {
-    if (step > highest_step) continue;
-    absl::StatusOr<CheckpointManifest> manifest = ReadVerified(directory, verification);
+    if (step > highest_step || without.contains(directory)) continue;
+    absl::StatusOr<CheckpointManifest> manifest = ReadComplete(directory, Verification::kSizes);
+    if (manifest.ok() && !run.empty()) {
+      const absl::StatusOr<bool> own = IsOfRun(*manifest, root, run);
+      if (!own.ok()) {
+        manifest = own.status();
+      } else if (!*own) {
+        manifest = absl::FailedPreconditionError(absl::StrCat("it is of another run (job ", manifest->job, ")"));
+      }
+    }
+    if (manifest.ok() && verification == Verification::kChecksums) {
+      if (const absl::Status verified = VerifyFiles(*manifest, verification); !verified.ok()) manifest = verified;
+    }
     if (manifest.ok()) {
       search.latest = *std::move(manifest);
       break;
@@ -110,13 +185,13 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
   return search;
 }
 
-absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep) {
+absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep, const RunOwner& own) {
   if (keep < 1) return absl::InvalidArgumentError(absl::StrCat("keep is ", keep, ", must be at least 1"));
   ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
   std::vector<std::string> stale;
   int complete = 0;
   for (const auto& [step, directory] : checkpoints) {
-    const bool is_complete = ReadVerified(directory, Verification::kSizes).ok();
+    const bool is_complete = ReadComplete(directory, Verification::kSizes).ok();
     if (is_complete && complete < keep) {
       ++complete;
     } else if (complete > 0) {
@@ -124,8 +199,30 @@ absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string&
     }
   }
   std::reverse(stale.begin(), stale.end());
-  for (const std::string& directory : stale) RETURN_IF_ERROR(RemoveCheckpoint(directory));
+  for (const std::string& directory : stale) {
+    // Before each, because removing many large files takes long enough for a later launch to begin.
+    RETURN_IF_ERROR(CheckRunOwner(root, own));
+    RETURN_IF_ERROR(RemoveCheckpoint(directory));
+    Progress::OfProcess().Add();
+  }
   return stale;
+}
+
+absl::Status RemoveIncomplete(const std::string& root, int64_t step, const RunOwner& own) {
+  RETURN_IF_ERROR(CheckRunOwner(root, own));
+  const std::string directory = CheckpointDirectory(root, step);
+  std::error_code error;
+  if (std::filesystem::exists(absl::StrCat(directory, "/", kManifestName), error)) return absl::OkStatus();
+  std::filesystem::remove_all(directory, error);
+  return error ? FileError(error.value(), "remove", directory) : absl::OkStatus();
+}
+
+absl::Status TryFolder(const std::string& root) {
+  RETURN_IF_ERROR(CreateDirectories(root));
+  const std::string path = absl::StrCat(root, "/.tried-by-", getpid());
+  RETURN_IF_ERROR(WriteFileAtomically(path, "Medley tried whether it can write here; this file may be removed.\n"));
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return FileError(errno, "remove", path);
 }
 
 }  // namespace medley

@@ -185,6 +185,7 @@ TEST_CASE("a config that is not Llama's as published is refused with the member 
           {"hidden_act", "gelu", "\"hidden_act\" is \"gelu\", only \"silu\" is supported"},
           {"attention_bias", true, "\"attention_bias\" is true, only false is supported"},
           {"mlp_bias", true, "\"mlp_bias\" is true, only false is supported"},
+          {"sliding_window", 4096, "\"sliding_window\" is 4096, only null or at least"},
           {"partial_rotary_factor", 0.5, "\"partial_rotary_factor\" is 0.5, only 1.0 is supported"},
           {"num_key_value_heads", 5,
            "\"num_key_value_heads\": 5 does not divide \"num_attention_heads\", 32"},

@@ -18,6 +18,8 @@ struct HuggingFaceFamily {
   absl::string_view model_type;      // the member of config.json
   absl::string_view prefix;          // of tensors' names in the files; SegmentParameters has them without
   absl::string_view bare_parameter;  // the one that the files name without `prefix`; empty: none
+  absl::string_view layer_prefix;    // of the names of layer N's tensors, before N
+  absl::string_view layers_member;   // of config.json: how many layers there are
 
   // The dimensions that a config.json of this model_type gives.
   // InvalidArgument: a member is missing or impossible, or asks for a variant that is not computed; the

@@ -79,6 +79,8 @@ const HuggingFaceFamily kHuggingFaceGpt2 = {.family = ModelFamily::kGpt2,
                                             .model_type = "gpt2",
                                             .prefix = "transformer.",
                                             .bare_parameter = "",
+                                            .layer_prefix = "h.",
+                                            .layers_member = "n_layer",
                                             .parse = &Parse,
                                             .write = &Write};
 

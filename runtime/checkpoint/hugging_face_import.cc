@@ -1,15 +1,18 @@
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/hugging_face_family.h"
 #include "runtime/checkpoint/strict_json.h"
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/file_reader.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
@@ -17,10 +20,11 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char kHead[] = "lm_head.weight";
+
 absl::StatusOr<json> ReadJson(const std::string& path) {
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  absl::StatusOr<json> value =
-      ParseStrictJson({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  absl::StatusOr<json> value = ParseStrictJson(text);
   if (!value.ok()) return Annotate(value.status(), path);
   if (!value->is_object()) return absl::InvalidArgumentError(path + ": must be a JSON object");
   return value;
@@ -73,6 +77,8 @@ absl::StatusOr<HuggingFaceModel> HuggingFaceModel::Open(const std::string& direc
     }
   }
   RETURN_IF_ERROR(model.CheckParameters(directory));
+  RETURN_IF_ERROR(model.CheckLayers());
+  RETURN_IF_ERROR(model.CheckTiedHead());
   return model;
 }
 
@@ -99,6 +105,36 @@ absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) con
   return absl::OkStatus();
 }
 
+absl::Status HuggingFaceModel::CheckLayers() const {
+  const HuggingFaceFamily& family = FamilyOf(config_);
+  for (const auto& [name, place] : places_) {
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, family.layer_prefix)) continue;
+    int layer = -1;
+    if (!absl::SimpleAtoi(rest.substr(0, rest.find('.')), &layer) || layer < config_.layers) continue;
+    return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name,
+                                                   "\" belongs to a layer that the model does not have: \"",
+                                                   family.layers_member, "\" of config.json is ", config_.layers));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HuggingFaceModel::CheckTiedHead() const {
+  const auto head = places_.find(kHead);
+  if (!config_.tied_head || head == places_.end()) return absl::OkStatus();
+  const Place& embedding = places_.at(OuterNamesOf(config_).token_embedding);
+  const SafetensorsFile& file = files_[head->second.file];
+  const StoredTensor& stored = *files_[embedding.file].Find(embedding.name);
+  RETURN_IF_ERROR(file.CheckReadable(head->second.name, stored.shape));
+  std::vector<float> expected(static_cast<size_t>(stored.elements)), values(expected.size());
+  RETURN_IF_ERROR(files_[embedding.file].ReadAsF32(embedding.name, stored.shape, absl::MakeSpan(expected)));
+  RETURN_IF_ERROR(file.ReadAsF32(head->second.name, stored.shape, absl::MakeSpan(values)));
+  if (std::memcmp(expected.data(), values.data(), values.size() * sizeof(float)) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), ": \"", head->second.name, "\" is not equal to \"", embedding.name,
+                   "\", but config.json ties the two (\"tie_word_embeddings\"): one of them would be lost"));
+}
+
 absl::Status HuggingFaceModel::ReadSegment(int segment, absl::Span<float> values) const {
   if (segment < 0 || segment >= SegmentCount(config_) ||
       static_cast<int64_t>(values.size()) != SegmentElements(config_, segment)) {
@@ -109,6 +145,11 @@ absl::Status HuggingFaceModel::ReadSegment(int segment, absl::Span<float> values
     const Place& place = places_.at(spec.name);  // CheckParameters found it
     const size_t elements = static_cast<size_t>(spec.elements);
     RETURN_IF_ERROR(files_[place.file].ReadAsF32(place.name, spec.shape, values.first(elements)));
+    for (size_t i = 0; i < elements; ++i) {
+      if (std::isfinite(values[i])) continue;
+      return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name, "\" has ", values[i],
+                                                     " as its element ", i, "; weights must be finite"));
+    }
     values.remove_prefix(elements);
   }
   return absl::OkStatus();

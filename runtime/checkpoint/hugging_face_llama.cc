@@ -74,6 +74,16 @@ absl::StatusOr<bool> TiedHead(const json& config) {
       absl::StrCat("\"tie_word_embeddings\" is ", Excerpt(tied), ", must be true or false"));
 }
 
+// Attention to the last so many positions alone is not computed; where it is all of them, there is no difference.
+absl::Status CheckWindow(const json& config, int context) {
+  if (!IsGiven(config, "sliding_window")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t window, IntegerMember(config, "sliding_window", {.least = 0}));
+  if (window >= context) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("\"sliding_window\" is ", window,
+                                                 ", only null or at least \"max_position_embeddings\", which is ", context,
+                                                 ", is supported: every position attends to all before it"));
+}
+
 absl::StatusOr<ModelConfig> Parse(const json& config) {
   RETURN_IF_ERROR(CheckRequiredValues(config, kRequired));
   RETURN_IF_ERROR(CheckRequiredValues(config, {&kWholeHeads, 1}));
@@ -84,6 +94,7 @@ absl::StatusOr<ModelConfig> Parse(const json& config) {
   ASSIGN_OR_RETURN(model.feed_forward, IntegerMember(config, "intermediate_size", kHuggingFaceSize));
   ASSIGN_OR_RETURN(model.vocabulary, IntegerMember(config, "vocab_size", kHuggingFaceSize));
   ASSIGN_OR_RETURN(model.context, IntegerMember(config, "max_position_embeddings", kHuggingFaceSize));
+  RETURN_IF_ERROR(CheckWindow(config, model.context));
   model.key_value_heads = model.heads;
   if (IsGiven(config, "num_key_value_heads")) {
     ASSIGN_OR_RETURN(model.key_value_heads, IntegerMember(config, "num_key_value_heads", kHuggingFaceSize));
@@ -140,6 +151,8 @@ const HuggingFaceFamily kHuggingFaceLlama = {.family = ModelFamily::kLlama,
                                              .model_type = "llama",
                                              .prefix = "model.",
                                              .bare_parameter = "lm_head.weight",
+                                             .layer_prefix = "layers.",
+                                             .layers_member = "num_hidden_layers",
                                              .parse = &Parse,
                                              .write = &Write};
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -172,6 +174,68 @@ TEST_CASE("an index that points outside its directory is refused") {
   const auto model = HuggingFaceModel::Open(directory.path());
   CHECK(absl::IsInvalidArgument(model.status()));
   CHECK_THAT(std::string(model.status().message()), Contains("../other.safetensors"));
+}
+
+// The sample's files with one more tensor.
+std::string WriteModelWith(const TemporaryDirectory& directory, const Sample& sample, const TensorDeclaration& extra,
+                           const std::vector<float>& extra_values) {
+  directory.Write("config.json", Config(sample).dump());
+  std::vector<TensorDeclaration> declarations = {extra};
+  std::vector<std::vector<float>> values = {extra_values};
+  for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+    for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
+      if (StoredName(sample, sample.prefix, spec.name) == extra.name) continue;
+      declarations.push_back({StoredName(sample, sample.prefix, spec.name), spec.shape});
+      values.push_back(ValuesOf(spec.name, spec.elements));
+    }
+  }
+  auto writer = SafetensorsWriter::Create(directory.File("model.safetensors"), declarations, {});
+  REQUIRE(writer.ok());
+  for (const auto& tensor : values) REQUIRE(writer->Append(tensor).ok());
+  REQUIRE(writer->Commit().ok());
+  return directory.path();
+}
+
+TEST_CASE("a tied head that is not the token embedding is refused, one that is, is not") {
+  const Sample sample = GENERATE(kGpt2, kTiedLlama);
+  const std::string embedding = sample.name == "gpt2" ? "wte.weight" : "embed_tokens.weight";
+  const TemporaryDirectory directory;
+  std::vector<float> head = ValuesOf(embedding, 256 * 8);
+  const std::string path = directory.path();
+  CheckHoldsTheValues(WriteModelWith(directory, sample, {"lm_head.weight", {256, 8}}, head), sample.model);
+  head[1234] += 1;
+  const auto model = HuggingFaceModel::Open(WriteModelWith(directory, sample, {"lm_head.weight", {256, 8}}, head));
+  CHECK(absl::IsInvalidArgument(model.status()));
+  CHECK_THAT(std::string(model.status().message()),
+             Contains("\"lm_head.weight\" is not equal to \"" + sample.prefix + embedding + "\""));
+}
+
+TEST_CASE("tensors of layers that the config does not have are refused by name") {
+  const Sample sample = GENERATE(kGpt2, kLlama);
+  const std::string name = sample.prefix + (sample.name == "gpt2" ? "h.2.ln_1.weight" : "layers.2.input_layernorm.weight");
+  const TemporaryDirectory directory;
+  const auto model = HuggingFaceModel::Open(WriteModelWith(directory, sample, {name, {8}}, std::vector<float>(8)));
+  CHECK(absl::IsInvalidArgument(model.status()));
+  CHECK_THAT(std::string(model.status().message()), Contains("\"" + name + "\" belongs to a layer"));
+  CHECK_THAT(std::string(model.status().message()), Contains("config.json is 2"));
+}
+
+TEST_CASE("weights that are not finite are refused with file, tensor and element") {
+  const float value = GENERATE(std::nanf(""), std::numeric_limits<float>::infinity());
+  const TemporaryDirectory directory;
+  std::vector<float> norm(8, 1.0f);
+  norm[5] = value;
+  const auto model =
+      HuggingFaceModel::Open(WriteModelWith(directory, kGpt2, {"transformer.ln_f.bias", {8}}, norm));
+  REQUIRE(model.ok());
+  absl::Status refused;
+  for (int segment = 0; segment < SegmentCount(kGpt2.model); ++segment) {
+    std::vector<float> values(static_cast<size_t>(SegmentElements(kGpt2.model, segment)));
+    refused.Update(model->ReadSegment(segment, absl::MakeSpan(values)));
+  }
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()), Contains("model.safetensors: \"transformer.ln_f.bias\" has "));
+  CHECK_THAT(std::string(refused.message()), Contains("as its element 5"));
 }
 
 TEST_CASE("weights that do not fit the config are refused with the tensor's name") {

@@ -2,16 +2,20 @@
 
 #include <xxhash.h>
 
-#include <charconv>
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/checkpoint/checked_json.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/checkpoint_pace.h"
 #include "runtime/checkpoint/model_json.h"
 #include "runtime/checkpoint/strict_json.h"
+#include "runtime/data/file_reader.h"
 #include "runtime/model/model_check.h"
 #include "runtime/model/parameters.h"
 
@@ -21,30 +25,11 @@ namespace {
 using nlohmann::json;
 
 constexpr char kFormat[] = "medley checkpoint";
-constexpr char kOwnChecksum[] = "xxh3_64";  // over the rest of the manifest
+constexpr int kOldestVersion = 1;        // lacks what says whose the checkpoint is
+constexpr char kChecksum[] = "xxh3_64";  // of a file
 constexpr IntegerRange kSize = {1, std::numeric_limits<int32_t>::max()};
 constexpr IntegerRange kCount = {0, std::numeric_limits<int64_t>::max()};
 constexpr IntegerRange kIndex = {0, std::numeric_limits<int32_t>::max()};
-
-std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
-
-absl::StatusOr<uint64_t> HexMember(const json& object, const std::string& name) {
-  ASSIGN_OR_RETURN(const std::string text, StringMember(object, name));
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  // Comparing with the only spelling there is refuses the rest.
-  if (error != std::errc() || end != text.data() + text.size() || Hex(value) != text) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" is ", Excerpt(text), ", must be 16 lower-case hexadecimal digits"));
-  }
-  return value;
-}
-
-// Of the compact text with sorted names, so that layout and order do not matter.
-uint64_t ChecksumOf(const json& manifest) {
-  const std::string text = manifest.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  return XXH3_64bits(text.data(), text.size());
-}
 
 json ToJson(const DataPosition& data) {
   return {{"steps", data.steps},
@@ -78,7 +63,7 @@ absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& array) {
     ASSIGN_OR_RETURN(file.segment, IntegerMember(object, "segment", kIndex));
     ASSIGN_OR_RETURN(file.name, StringMember(object, "name"));
     ASSIGN_OR_RETURN(file.digest.bytes, IntegerMember(object, "bytes", kCount));
-    ASSIGN_OR_RETURN(file.digest.xxh3, HexMember(object, kOwnChecksum));
+    ASSIGN_OR_RETURN(file.digest.xxh3, HexMember(object, kChecksum));
     files.push_back(std::move(file));
   }
   return files;
@@ -87,6 +72,12 @@ absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& array) {
 absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
   CheckpointManifest manifest;
   ASSIGN_OR_RETURN(manifest.job, StringMember(object, "job"));
+  if (object.at("version") != kOldestVersion) {
+    ASSIGN_OR_RETURN(manifest.run, StringMember(object, "run"));
+    ASSIGN_OR_RETURN(manifest.spec, StringMember(object, "spec"));
+    ASSIGN_OR_RETURN(manifest.launch, UnsignedMember(object, "launch"));
+    ASSIGN_OR_RETURN(manifest.data_fingerprint, StringMember(object, "data_fingerprint"));
+  }
   ASSIGN_OR_RETURN(manifest.step, IntegerMember(object, "step", kCount));
   ASSIGN_OR_RETURN(const json* model, Member(object, "model"));
   ASSIGN_OR_RETURN(manifest.model, ParseModelJson(*model));
@@ -98,22 +89,11 @@ absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
   return manifest;
 }
 
-// Checks what must hold before the rest can be believed, and takes the checksum out.
-absl::Status CheckEnvelope(json& object) {
-  ASSIGN_OR_RETURN(const std::string format, StringMember(object, "format"));
-  if (format != kFormat) {
-    return absl::DataLossError(
-        absl::StrCat("\"format\" is ", Excerpt(format), ", must be \"", kFormat, "\""));
-  }
-  ASSIGN_OR_RETURN(const int64_t version, IntegerMember(object, "version", kCount));
-  ASSIGN_OR_RETURN(const uint64_t checksum, HexMember(object, kOwnChecksum));
-  object.erase(kOwnChecksum);
-  if (ChecksumOf(object) != checksum) return absl::DataLossError("the manifest's checksum does not match it");
-  if (version != kManifestVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("\"version\" is ", version, ", this program reads ", kManifestVersion));
-  }
-  return absl::OkStatus();
+absl::StatusOr<FileReader> OpenOfSize(const CheckpointManifest& manifest, const FileRecord& file) {
+  ASSIGN_OR_RETURN(FileReader reader, FileReader::Open(absl::StrCat(manifest.directory, "/", file.name)));
+  if (reader.bytes() == file.digest.bytes) return reader;
+  return absl::DataLossError(
+      absl::StrCat(reader.path(), ": has ", reader.bytes(), " bytes, the manifest says ", file.digest.bytes));
 }
 
 absl::Status AsDataLoss(const absl::Status& status) {
@@ -130,29 +110,30 @@ std::string ManifestText(const CheckpointManifest& manifest) {
     files.push_back({{"segment", file.segment},
                      {"name", file.name},
                      {"bytes", file.digest.bytes},
-                     {kOwnChecksum, Hex(file.digest.xxh3)}});
+                     {kChecksum, HexText(file.digest.xxh3)}});
   }
-  json object = {
-      {"format", kFormat},        {"version", kManifestVersion},     {"job", manifest.job},
-      {"step", manifest.step},    {"model", ModelJson(manifest.model)}, {"data", ToJson(manifest.data)},
-      {"files", std::move(files)}};
-  object[kOwnChecksum] = Hex(ChecksumOf(object));
-  return object.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
+  return CheckedJsonText(kFormat, kManifestVersion,
+                         {{"job", manifest.job},
+                          {"run", manifest.run},
+                          {"spec", manifest.spec},
+                          {"launch", manifest.launch},
+                          {"data_fingerprint", manifest.data_fingerprint},
+                          {"step", manifest.step},
+                          {"model", ModelJson(manifest.model)},
+                          {"data", ToJson(manifest.data)},
+                          {"files", std::move(files)}});
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
-  absl::StatusOr<json> object = ParseStrictJson(text);
-  if (!object.ok()) return AsDataLoss(object.status());
-  RETURN_IF_ERROR(AsDataLoss(CheckEnvelope(*object)));
-  absl::StatusOr<CheckpointManifest> manifest = FromJson(*object);
+  ASSIGN_OR_RETURN(const json object, ParseCheckedJson(text, kFormat, {kOldestVersion, kManifestVersion}));
+  absl::StatusOr<CheckpointManifest> manifest = FromJson(object);
   if (!manifest.ok()) return AsDataLoss(manifest.status());
   return manifest;
 }
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kManifestName);
-  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  const std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   absl::StatusOr<CheckpointManifest> manifest = ParseManifest(text);
   if (!manifest.ok()) return Annotate(manifest.status(), path);
   const std::optional<int64_t> step = StepOfDirectory(directory);
@@ -164,21 +145,29 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory) {
   return manifest;
 }
 
-absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, const FileRecord& file,
-                                        Verification verification) {
-  ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(absl::StrCat(manifest.directory, "/", file.name)));
-  const int64_t bytes = static_cast<int64_t>(mapped.bytes().size());
-  if (bytes != file.digest.bytes) {
-    return absl::DataLossError(
-        absl::StrCat(mapped.path(), ": has ", bytes, " bytes, the manifest says ", file.digest.bytes));
+absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file, Verification verification) {
+  if (verification == Verification::kSizes) return OpenOfSize(manifest, file).status();
+  return ReadVerified(manifest, file, [](int64_t, absl::Span<const std::byte>) {});
+}
+
+absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& file,
+                          absl::FunctionRef<void(int64_t, absl::Span<const std::byte>)> visit) {
+  ASSIGN_OR_RETURN(const FileReader reader, OpenOfSize(manifest, file));
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  CheckpointPace pace;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(pace.piece_bytes(), reader.bytes())));
+  for (int64_t at = 0; at < reader.bytes(); at += static_cast<int64_t>(piece.size())) {
+    piece.resize(static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(piece.size()), reader.bytes() - at)));
+    RETURN_IF_ERROR(reader.Read(at, absl::MakeSpan(piece)));
+    XXH3_64bits_update(hash.get(), piece.data(), piece.size());
+    visit(at, piece);
+    pace.Passed(static_cast<int64_t>(piece.size()));
   }
-  if (verification == Verification::kSizes) return mapped;
-  const uint64_t xxh3 = DigestOf(mapped.bytes()).xxh3;
-  if (xxh3 != file.digest.xxh3) {
-    return absl::DataLossError(absl::StrCat(mapped.path(), ": has checksum ", Hex(xxh3),
-                                            ", the manifest says ", Hex(file.digest.xxh3)));
-  }
-  return mapped;
+  const uint64_t xxh3 = XXH3_64bits_digest(hash.get());
+  if (xxh3 == file.digest.xxh3) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(reader.path(), ": has checksum ", HexText(xxh3), ", the manifest says ",
+                                          HexText(file.digest.xxh3)));
 }
 
 absl::Status CheckManifest(const CheckpointManifest& manifest) {

@@ -3,16 +3,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "runtime/checkpoint/atomic_file.h"
-#include "runtime/data/mapped_file.h"
 #include "runtime/data/window_order.h"
 #include "runtime/model/model_config.h"
 
 namespace medley {
 
-inline constexpr int kManifestVersion = 1;
+inline constexpr int kManifestVersion = 2;  // written; 1, which lacks `run` to `data_fingerprint`, is read, too
 inline constexpr char kManifestName[] = "manifest.json";
 
 // One file of a checkpoint.
@@ -35,8 +36,12 @@ struct DataPosition {
 
 // What a checkpoint is: a training state, and nothing of the plan it was reached under.
 struct CheckpointManifest {
-  std::string directory;  // where it lies; not stored
-  std::string job;
+  std::string directory;         // where it lies; not stored
+  std::string job;               // the job's name
+  std::string run;               // the random id of the run that made it; empty: not known
+  std::string spec;              // fingerprint of the run's job spec; empty: not known
+  uint64_t launch = 0;           // of the run that made it; grows with every launch; 0: not known
+  std::string data_fingerprint;  // of the run's token files (FileWindowSource); empty: not known
   int64_t step = 0;  // optimizer steps done
   ModelConfig model;
   DataPosition data;
@@ -68,10 +73,14 @@ enum class Verification : uint8_t {
   kChecksums,  // a read of every byte: about as long as the disk takes
 };
 
-// Opens one file of a checkpoint after holding it against the manifest.
-// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's.
-absl::StatusOr<MappedFile> OpenVerified(const CheckpointManifest& manifest, const FileRecord& file,
-                                        Verification verification);
+// Holds one file of a checkpoint against the manifest; reads it, if at all, by read(2), so that a file that shrinks meanwhile
+// or cannot be read is an error like others.
+// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's, or the disk fails.
+absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file, Verification verification);
+
+// The same with kChecksums; calls `visit(offset, bytes)` for each piece of the file, in order, before the whole is verified.
+absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& file,
+                          absl::FunctionRef<void(int64_t offset, absl::Span<const std::byte> bytes)> visit);
 
 // InvalidArgument: the model's dimensions, the step, the data position or the list of files (one a segment of
 // the model, ascending, under its own name) cannot be those of a checkpoint.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/strict_json.h"
 
@@ -18,8 +19,8 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 using nlohmann::json;
 
-constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's own implementation
+constexpr size_t kReadElements = size_t{1} << 18;  // between two signs of progress
 constexpr char kMetadata[] = "__metadata__";
 
 // 0 if unknown.
@@ -121,24 +122,6 @@ absl::Status CheckTiling(const std::vector<StoredTensor>& tensors, int64_t data_
       absl::StrCat("bytes ", covered, " to ", data_bytes, " after the header belong to no tensor"));
 }
 
-absl::StatusOr<std::string_view> HeaderOf(absl::Span<const std::byte> bytes) {
-  if (bytes.size() < kLengthBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("truncated: ", bytes.size(), " bytes, the header's length has 8"));
-  }
-  uint64_t length;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  if (length > kLongestHeader) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("header of ", length, " bytes, at most ", kLongestHeader, " are allowed"));
-  }
-  if (length > bytes.size() - kLengthBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("truncated: header of ", length, " bytes in a file of ", bytes.size()));
-  }
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-}
-
 float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 float FromF16(uint16_t bits) {
@@ -163,47 +146,61 @@ void Widen(const std::byte* from, absl::Span<float> to, Convert convert) {
 
 }  // namespace
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
-  return Parse(std::move(mapped));
+absl::StatusOr<int64_t> SafetensorsHeader::BytesOf(absl::Span<const std::byte> start, int64_t file_bytes) {
+  if (static_cast<int64_t>(start.size()) < kLengthBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncated: ", start.size(), " bytes, the header's length has ", kLengthBytes));
+  }
+  uint64_t length;
+  std::memcpy(&length, start.data(), sizeof(length));
+  if (length > kLongestHeader) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("header of ", length, " bytes, at most ", kLongestHeader, " are allowed"));
+  }
+  if (static_cast<int64_t>(length) > file_bytes - kLengthBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("truncated: header of ", length, " bytes in a file of ", file_bytes));
+  }
+  return kLengthBytes + static_cast<int64_t>(length);
 }
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(MappedFile mapped) {
-  SafetensorsFile file(std::move(mapped));
-  const std::string& path = file.path();
-  const absl::StatusOr<std::string_view> header = HeaderOf(file.bytes());
-  if (!header.ok()) return Annotate(header.status(), path);
-  file.data_offset_ = static_cast<int64_t>(kLengthBytes + header->size());
-  const int64_t data_bytes = static_cast<int64_t>(file.bytes().size()) - file.data_offset_;
+absl::StatusOr<SafetensorsHeader> SafetensorsHeader::Parse(const std::string& path, absl::Span<const std::byte> bytes,
+                                                           int64_t file_bytes) {
+  SafetensorsHeader header(path);
+  const absl::StatusOr<int64_t> header_bytes = BytesOf(bytes, file_bytes);
+  if (!header_bytes.ok()) return Annotate(header_bytes.status(), path);
+  header.data_offset_ = *header_bytes;
+  const int64_t data_bytes = file_bytes - header.data_offset_;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
+                              static_cast<size_t>(header.data_offset_ - kLengthBytes));
 
-  const absl::StatusOr<json> parsed = ParseStrictJson(*header);
+  const absl::StatusOr<json> parsed = ParseStrictJson(text);
   if (!parsed.ok()) return Annotate(parsed.status(), path + ": header");
   if (!parsed->is_object()) return absl::InvalidArgumentError(path + ": header: must be a JSON object");
   for (const auto& [name, entry] : parsed->items()) {
     const std::string context = absl::StrCat(path, ": ", Excerpt(name));
     if (name == kMetadata) {
-      RETURN_IF_ERROR(Annotate(ParseMetadata(entry, file.metadata_), context));
+      RETURN_IF_ERROR(Annotate(ParseMetadata(entry, header.metadata_), context));
       continue;
     }
     absl::StatusOr<StoredTensor> tensor = ParseTensor(name, entry, data_bytes);
     if (!tensor.ok()) return Annotate(tensor.status(), context);
-    file.tensors_.push_back(*std::move(tensor));
+    header.tensors_.push_back(*std::move(tensor));
   }
-  std::sort(file.tensors_.begin(), file.tensors_.end(), [](const StoredTensor& a, const StoredTensor& b) {
+  std::sort(header.tensors_.begin(), header.tensors_.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
-  RETURN_IF_ERROR(Annotate(CheckTiling(file.tensors_, data_bytes), path));
-  for (size_t i = 0; i < file.tensors_.size(); ++i) file.index_[file.tensors_[i].name] = i;
-  return file;
+  RETURN_IF_ERROR(Annotate(CheckTiling(header.tensors_, data_bytes), path));
+  for (size_t i = 0; i < header.tensors_.size(); ++i) header.index_[header.tensors_[i].name] = i;
+  return header;
 }
 
-const StoredTensor* SafetensorsFile::Find(const std::string& name) const {
+const StoredTensor* SafetensorsHeader::Find(const std::string& name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status SafetensorsFile::CheckReadable(const std::string& name,
-                                            const std::vector<int64_t>& shape) const {
+absl::Status SafetensorsHeader::CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const {
   const StoredTensor* tensor = Find(name);
   if (tensor == nullptr) return absl::NotFoundError(absl::StrCat(path(), ": no tensor \"", name, "\""));
   if (tensor->shape != shape) {
@@ -215,6 +212,13 @@ absl::Status SafetensorsFile::CheckReadable(const std::string& name,
       absl::StrCat(path(), ": \"", name, "\" has dtype ", tensor->dtype, "; F32, F16 and BF16 are read"));
 }
 
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
+  ASSIGN_OR_RETURN(SafetensorsHeader header, SafetensorsHeader::Parse(path, mapped.bytes(),
+                                                                      static_cast<int64_t>(mapped.bytes().size())));
+  return SafetensorsFile(std::move(mapped), std::move(header));
+}
+
 absl::Status SafetensorsFile::ReadAsF32(const std::string& name, const std::vector<int64_t>& shape,
                                         absl::Span<float> values) const {
   RETURN_IF_ERROR(CheckReadable(name, shape));
@@ -223,14 +227,21 @@ absl::Status SafetensorsFile::ReadAsF32(const std::string& name, const std::vect
     return absl::InvalidArgumentError(absl::StrCat(path(), ": \"", name, "\" has ", tensor.elements,
                                                    " elements, asked for into ", values.size()));
   }
-  RETURN_IF_ERROR(file_.CheckNotShrunk());
-  const std::byte* from = bytes().data() + data_offset_ + tensor.begin;
-  if (tensor.dtype == "BF16") {
-    Widen(from, values, FromBf16);
-  } else if (tensor.dtype == "F16") {
-    Widen(from, values, FromF16);
-  } else if (!values.empty()) {
-    std::memcpy(values.data(), from, values.size() * sizeof(float));
+  const std::byte* from = bytes().data() + header_.data_offset() + tensor.begin;
+  const size_t stored = tensor.dtype == "F32" ? sizeof(float) : sizeof(uint16_t);
+  for (size_t at = 0; at < values.size(); at += kReadElements) {
+    // Before each piece, because a file that shrinks while it is read would end the process.
+    RETURN_IF_ERROR(file_.CheckNotShrunk());
+    const absl::Span<float> piece = values.subspan(at, kReadElements);
+    const std::byte* piece_from = from + at * stored;
+    if (tensor.dtype == "BF16") {
+      Widen(piece_from, piece, FromBf16);
+    } else if (tensor.dtype == "F16") {
+      Widen(piece_from, piece, FromF16);
+    } else {
+      std::memcpy(piece.data(), piece_from, piece.size() * sizeof(float));
+    }
+    Progress::OfProcess().Add();
   }
   return absl::OkStatus();
 }

@@ -2,12 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/file_error.h"
+#include "runtime/data/file_reader.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
@@ -34,6 +38,45 @@ absl::Status RemoveManifest(const std::string& directory) {
   const std::string path = absl::StrCat(directory, "/", kManifestName);
   if (unlink(path.c_str()) == 0) return SyncDirectory(directory);
   return errno == ENOENT ? absl::OkStatus() : FileError(errno, "remove", path);
+}
+
+// Bytes of a file that go to a buffer.
+struct Copy {
+  int64_t begin = 0, bytes = 0;
+  std::byte* to = nullptr;
+};
+
+absl::Status AddCopy(const SafetensorsHeader& header, const std::string& name, const std::vector<int64_t>& shape,
+                     absl::Span<float> values, std::vector<Copy>& copies) {
+  RETURN_IF_ERROR(header.CheckReadable(name, shape));
+  const StoredTensor& tensor = *header.Find(name);
+  const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  if (tensor.end - tensor.begin != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(header.path(), ": \"", name, "\" has ", tensor.end - tensor.begin,
+                                                   " bytes of ", tensor.dtype, ", asked for as ", bytes, " of F32"));
+  }
+  copies.push_back({header.data_offset() + tensor.begin, bytes, reinterpret_cast<std::byte*>(values.data())});
+  return absl::OkStatus();
+}
+
+absl::Status PlanCopies(const CheckpointManifest& manifest, const FileRecord& record,
+                        absl::Span<const SegmentTensorBuffer> tensors, std::vector<Copy>& copies) {
+  ASSIGN_OR_RETURN(const FileReader reader, FileReader::Open(absl::StrCat(manifest.directory, "/", record.name)));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::min(reader.bytes(), SafetensorsHeader::kLengthBytes)));
+  RETURN_IF_ERROR(reader.Read(0, absl::MakeSpan(bytes)));
+  const absl::StatusOr<int64_t> header_bytes = SafetensorsHeader::BytesOf(bytes, reader.bytes());
+  if (!header_bytes.ok()) return Annotate(header_bytes.status(), reader.path());
+  bytes.resize(static_cast<size_t>(*header_bytes));
+  RETURN_IF_ERROR(reader.Read(0, absl::MakeSpan(bytes)));
+  ASSIGN_OR_RETURN(const SafetensorsHeader header, SafetensorsHeader::Parse(reader.path(), bytes, reader.bytes()));
+  for (const SegmentTensorBuffer& tensor : tensors) {
+    const std::pair<const char*, absl::Span<float>> parts[] = {
+        {"", tensor.parameter}, {".m", tensor.m}, {".v", tensor.v}};
+    for (const auto& [suffix, values] : parts) {
+      if (!values.empty()) RETURN_IF_ERROR(AddCopy(header, tensor.name + suffix, tensor.shape, values, copies));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -77,16 +120,18 @@ absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
         absl::StrCat("segment ", segment, " of a checkpoint with ", manifest.files.size(), " segments"));
   }
   const FileRecord& record = manifest.files[static_cast<size_t>(segment)];
-  ASSIGN_OR_RETURN(MappedFile mapped, OpenVerified(manifest, record, Verification::kChecksums));
-  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Parse(std::move(mapped)));
-  for (const SegmentTensorBuffer& tensor : tensors) {
-    const std::pair<const char*, absl::Span<float>> parts[] = {
-        {"", tensor.parameter}, {".m", tensor.m}, {".v", tensor.v}};
-    for (const auto& [suffix, values] : parts) {
-      if (!values.empty()) RETURN_IF_ERROR(file.ReadAsF32(tensor.name + suffix, tensor.shape, values));
+  // The copies are planned by the header, and made in the one pass over the file that verifies it. What a damaged header says
+  // does not matter: the checksum has the first word.
+  std::vector<Copy> copies;
+  const absl::Status planned = PlanCopies(manifest, record, tensors, copies);
+  RETURN_IF_ERROR(ReadVerified(manifest, record, [&copies](int64_t offset, absl::Span<const std::byte> piece) {
+    for (const Copy& copy : copies) {
+      const int64_t begin = std::max(copy.begin, offset);
+      const int64_t end = std::min(copy.begin + copy.bytes, offset + static_cast<int64_t>(piece.size()));
+      if (begin < end) std::memcpy(copy.to + (begin - copy.begin), piece.data() + (begin - offset), end - begin);
     }
-  }
-  return absl::OkStatus();
+  }));
+  return planned;
 }
 
 }  // namespace medley

@@ -47,12 +47,11 @@ std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segme
 absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segment,
                                         absl::Span<const SegmentTensor> tensors);
 
-// Reads `tensors` from the file of `segment` of a committed checkpoint, after its size and checksum were
-// verified.
+// Reads `tensors` from the file of `segment` of a committed checkpoint, in the one pass that verifies its size and checksum.
 //
 // Errors; the buffers then hold no defined values, and the message names the file:
 //   NotFound          the file or a tensor in it is missing.
-//   DataLoss          the file's size or checksum is not the manifest's.
+//   DataLoss          the file's size or checksum is not the manifest's, or the disk fails.
 //   InvalidArgument   a tensor has another shape; there is no such segment.
 absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
                          absl::Span<const SegmentTensorBuffer> tensors);
