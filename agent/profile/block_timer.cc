@@ -1,23 +1,35 @@
 #include "agent/profile/block_timer.h"
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/model/model_shard.h"
+#include "runtime/model/parameters.h"
 
 namespace medley {
 namespace {
 
-constexpr int kEnoughRepetitions = 5;
+// What AdamW reads and writes of a parameter.
+constexpr double kUpdateBytesPerParameter = 32;
+// What a forward and a backward pass read and write of a parameter and its gradient.
+constexpr double kPassBytesPerParameter = 16;
+// A load that others put on the processor needs all the rounds there are, to be known well.
+constexpr double kSteadySlowdown = 1.02;
+// Times that doubtful sizes are measured anew.
+constexpr int kMostRetrials = 2;
 
-// The lower quartile: what a pass takes when nothing disturbs it. A median of so few is moved by one burst of noise.
-double Steady(std::vector<double> values) {
-  const auto quartile = values.begin() + static_cast<int64_t>(values.size()) / 4;
-  std::nth_element(values.begin(), quartile, values.end());
-  return *quartile;
+// How long this thread was ready to compute while others had its processor, since it began; 0 where the kernel does not tell.
+double WaitedSeconds() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  double computed = 0, waited = 0;
+  file >> computed >> waited;
+  return file ? waited * 1e-9 : 0;
 }
 
 // A shard of `blocks` of a small model of the same layer shape, with one micro-batch of made-up tokens.
@@ -50,33 +62,24 @@ class TimedShard {
 
   ModelShard& shard() { return *shard_; }
 
-  absl::StatusOr<double> Seconds(const std::function<absl::Status()>& submit) {
+  absl::StatusOr<PassSample> Time(const std::function<absl::Status()>& submit) {
+    const double waited_before = WaitedSeconds();
     const absl::Time start = Now();
     RETURN_IF_ERROR(submit());
     RETURN_IF_ERROR(device_->queue->Wait(device_->queue->Record()));
-    return absl::ToDoubleSeconds(Now() - start);
+    const double seconds = absl::ToDoubleSeconds(Now() - start);
+    return PassSample{seconds, WaitedSeconds() - waited_before};
   }
 
-  absl::StatusOr<MeasuredPass> TimeOnce() {
-    MeasuredPass pass;
-    ASSIGN_OR_RETURN(pass.forward_seconds, Seconds([&] { return shard_->Forward(slots_, Purpose::kTrain); }));
-    ASSIGN_OR_RETURN(pass.backward_seconds, Seconds([&] { return shard_->Backward(gradient_slots_); }));
-    return pass;
-  }
-
-  absl::StatusOr<MeasuredPass> TimePasses(const TimingLimits& limits) {
-    std::vector<double> forward, backward;
-    double spent = 0;
-    // The first repetition warms up.
-    for (int i = 0; i < 2 || (spent < limits.most_seconds && (i < kEnoughRepetitions || spent < limits.enough_seconds));
-         ++i) {
-      ASSIGN_OR_RETURN(const MeasuredPass pass, TimeOnce());
-      spent += pass.forward_seconds + pass.backward_seconds;
-      if (i == 0) continue;
-      forward.push_back(pass.forward_seconds);
-      backward.push_back(pass.backward_seconds);
-    }
-    return MeasuredPass{Steady(forward), Steady(backward)};
+  struct Repetition {
+    PassSample forward, backward;
+    double seconds() const { return forward.seconds + backward.seconds; }
+  };
+  absl::StatusOr<Repetition> TimeOnce() {
+    Repetition repetition;
+    ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(slots_, Purpose::kTrain); }));
+    ASSIGN_OR_RETURN(repetition.backward, Time([&] { return shard_->Backward(gradient_slots_); }));
+    return repetition;
   }
 
  private:
@@ -107,108 +110,238 @@ double OnLine(double x1, double y1, double x2, double y2, double x) {
   return y2 + std::max(0.0, (y2 - y1) / (x2 - x1)) * (x - x2);
 }
 
-// One kind of block, over ascending micro-batch sizes.
-class Series {
- public:
-  explicit Series(double longest_repetition_seconds) : longest_(longest_repetition_seconds) {}
-
-  // The times that `measure` gives; once it is out of memory or would take too long, those that the sizes before suggest,
-  // and sets `extrapolated`.
-  absl::StatusOr<MeasuredPass> Next(int size, const std::function<absl::StatusOr<MeasuredPass>()>& measure,
-                                    bool& extrapolated) {
-    if (!ended_ && !WouldTakeTooLong(size)) {
-      absl::StatusOr<MeasuredPass> pass = measure();
-      if (pass.ok()) {
-        sizes_.push_back(size);
-        passes_.push_back(*pass);
-        return pass;
-      }
-      if (!absl::IsResourceExhausted(pass.status()) || sizes_.empty()) return pass;
-    }
-    ended_ = true;
-    extrapolated = true;
-    return MeasuredPass{Suggested(size, &MeasuredPass::forward_seconds), Suggested(size, &MeasuredPass::backward_seconds)};
-  }
-
- private:
-  bool WouldTakeTooLong(int size) const {
-    if (sizes_.empty()) return false;
-    const MeasuredPass& last = passes_.back();
-    return (last.forward_seconds + last.backward_seconds) * size / sizes_.back() > longest_;
-  }
-
-  double Suggested(int size, double MeasuredPass::*field) const {
-    const double last = passes_.back().*field, last_size = sizes_.back();
-    if (sizes_.size() == 1) return last * size / last_size;
-    const size_t before = sizes_.size() - 2;
-    return OnLine(sizes_[before], passes_[before].*field, last_size, last, size);
-  }
-
-  const double longest_;
-  bool ended_ = false;
-  std::vector<int> sizes_;
-  std::vector<MeasuredPass> passes_;  // parallel to sizes_
-};
-
 TrainingShape WithFewLayers(TrainingShape shape) {
   shape.model.layers = std::min(shape.model.layers, 2);
   return shape;
 }
 
+// Products of a pass over one window count two FLOPs a parameter and token, and the backward twice as many.
+ModelWork WorkOf(const TrainingShape& shape, double update_seconds_per_parameter) {
+  const ModelConfig& model = shape.model;
+  const double tokens = shape.sequence;
+  const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(1)));
+  const double head = static_cast<double>(model.vocabulary) * model.hidden;
+  ModelWork work;
+  work.layer = {6 * tokens * (layer + static_cast<double>(model.hidden) * tokens), kPassBytesPerParameter * layer};
+  work.head = {6 * tokens * head, kPassBytesPerParameter * head};
+  if (update_seconds_per_parameter > 0) work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
+  return work;
+}
+
 class BlockTimer {
  public:
-  BlockTimer(Device& device, const TrainingShape& shape, Precision precision, const TimingLimits& limits)
-      : device_(device), shape_(WithFewLayers(shape)), precision_(precision), limits_(limits) {}
+  BlockTimer(Device& device, const TrainingShape& shape, Precision precision, const std::vector<int>& sizes,
+             const TimingLimits& limits)
+      : device_(device), shape_(WithFewLayers(shape)), whole_layers_(shape.model.layers), precision_(precision), sizes_(sizes),
+        limits_(limits) {}
 
-  absl::StatusOr<MicroBatchTimes> TimeOne(int size) {
-    MicroBatchTimes times{.micro_batch_sequences = size};
-    const int head = shape_.model.head_block();
-    bool& extrapolated = times.extrapolated;
-    ASSIGN_OR_RETURN(times.embedding, embedding_.Next(size, [&] { return Time({0, 1}, size); }, extrapolated));
-    ASSIGN_OR_RETURN(times.head, head_.Next(size, [&] { return Time({head, head + 1}, size); }, extrapolated));
-    ASSIGN_OR_RETURN(times.layer, layer_.Next(size, [&] { return TimeLayer(size); }, extrapolated));
+  absl::StatusOr<DeviceTimes> Run() {
+    for (const TimedBlock block : {TimedBlock::kEmbedding, TimedBlock::kHead, TimedBlock::kLayer}) {
+      RETURN_IF_ERROR(Prepare(block));
+    }
+    DeviceTimes times;
+    RETURN_IF_ERROR(TimeUpdate(times));
+    RETURN_IF_ERROR(TimeRounds(entries_, limits_.most_rounds, limits_.most_seconds));
+    RETURN_IF_ERROR(TimeDoubtfulAgain(times));
+    times.by_micro_batch = Results();
+    times.update_seconds_per_parameter *= ForeignSlowdown(rounds_);
+    times.norm_seconds_per_parameter *= ForeignSlowdown(rounds_);
+    for (const TimingDoubt& doubt : DoubtsOf(times.by_micro_batch, WorkOf(shape_, times.update_seconds_per_parameter))) {
+      std::string& text = times.by_micro_batch[doubt.index].doubt;
+      absl::StrAppend(&text, text.empty() ? "" : "; ", doubt.why);
+    }
+    times.workspace = workspace_;
     return times;
   }
 
-  // Update and norm, and what the ops keep for a parameter, on layers.
-  absl::Status TimeUpdate(int size, DeviceTimes& times) {
-    ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device_, shape_, precision_, {1, 2}, size));
-    const double elements = static_cast<double>(timed.shard().arena().layout().elements);
-    RETURN_IF_ERROR(timed.TimeOnce().status());
-    times.copy_bytes_per_parameter = KeptBytes() / elements;
-    std::vector<double> update, norm;
-    for (int i = 0; i < kEnoughRepetitions; ++i) {
-      ASSIGN_OR_RETURN(const double n, timed.Seconds([&] { return timed.shard().SquaredGradientNorm(2).status(); }));
-      ASSIGN_OR_RETURN(const double u, timed.Seconds([&] {
-        return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = i + 1});
-      }));
-      norm.push_back(n);
-      update.push_back(u);
+ private:
+  // A block of one kind at one size, and what was measured of it.
+  struct Entry {
+    TimedBlock block;
+    int index;  // into sizes_
+    int layers = 1;
+    std::unique_ptr<TimedShard> shard;  // null: gave way to another
+    std::vector<PassSample> forward, backward;
+    double seconds = 0;  // of one repetition, as far as is known
+  };
+
+  BlockRange BlocksOf(const Entry& entry) const {
+    if (entry.block == TimedBlock::kEmbedding) return {0, 1};
+    const int head = shape_.model.head_block();
+    return entry.block == TimedBlock::kHead ? BlockRange{head, head + 1} : BlockRange{1, 1 + entry.layers};
+  }
+
+  // Opens the shard and lets it run once, where it is not open. Others give way if they take the memory it needs.
+  absl::Status Open(Entry& entry) {
+    if (entry.shard != nullptr) return absl::OkStatus();
+    const auto create = [&] {
+      return TimedShard::Create(device_, shape_, precision_, BlocksOf(entry), sizes_[entry.index]);
+    };
+    absl::StatusOr<TimedShard> shard = create();
+    if (absl::IsResourceExhausted(shard.status())) {
+      for (const std::unique_ptr<Entry>& other : entries_) other->shard = nullptr;
+      shard = create();
     }
-    times.update_seconds_per_parameter = Steady(update) / elements;
-    times.norm_seconds_per_parameter = Steady(norm) / elements;
+    RETURN_IF_ERROR(shard.status());
+    entry.shard = std::make_unique<TimedShard>(*std::move(shard));
+    return entry.shard->TimeOnce().status();  // warms up
+  }
+
+  // Finds out which sizes of `block` are measured.
+  absl::Status Prepare(TimedBlock block) {
+    const Entry* last = nullptr;
+    for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
+      if (last != nullptr) {
+        const double expected_seconds = last->seconds / last->layers * (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
+                                        sizes_[index] / sizes_[last->index];
+        if (expected_seconds > limits_.longest_repetition_seconds) return absl::OkStatus();
+      }
+      auto entry = std::make_unique<Entry>();
+      entry->block = block;
+      entry->index = index;
+      entry->layers = block == TimedBlock::kLayer ? shape_.model.layers : 1;
+      absl::Status opened = Open(*entry);
+      if (absl::IsResourceExhausted(opened) && entry->layers > 1) {
+        entry->layers = 1;
+        opened = Open(*entry);
+      }
+      if (absl::IsResourceExhausted(opened) && last != nullptr) return absl::OkStatus();
+      RETURN_IF_ERROR(opened);
+      ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
+      entry->seconds = repetition.seconds();
+      KeptBytes();
+      last = entries_.emplace_back(std::move(entry)).get();
+    }
     return absl::OkStatus();
   }
 
-  Bytes workspace() const { return workspace_; }
-
- private:
-  absl::StatusOr<MeasuredPass> Time(BlockRange blocks, int size) {
-    ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device_, shape_, precision_, blocks, size));
-    ASSIGN_OR_RETURN(const MeasuredPass pass, timed.TimePasses(limits_));
-    KeptBytes();
-    return pass;
+  // One sample: the mean of short passes that follow each other.
+  absl::Status TakeTurn(Entry& entry) {
+    RETURN_IF_ERROR(Open(entry));
+    TimedShard::Repetition sum;
+    int count = 0;
+    while (count == 0 || sum.seconds() < limits_.turn_seconds) {
+      ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry.shard->TimeOnce());
+      for (const auto& [to, from] : {std::pair(&sum.forward, &repetition.forward), std::pair(&sum.backward, &repetition.backward)}) {
+        to->seconds += from->seconds;
+        to->waited_seconds += from->waited_seconds;
+      }
+      ++count;
+    }
+    rounds_.back().seconds += sum.seconds();
+    rounds_.back().waited_seconds += sum.forward.waited_seconds + sum.backward.waited_seconds;
+    const double passes = count * entry.layers;
+    entry.forward.push_back({sum.forward.seconds / passes, sum.forward.waited_seconds / passes});
+    entry.backward.push_back({sum.backward.seconds / passes, sum.backward.waited_seconds / passes});
+    return absl::OkStatus();
   }
 
-  absl::StatusOr<MeasuredPass> TimeLayer(int size) {
-    int count = shape_.model.layers;
-    absl::StatusOr<MeasuredPass> layers = Time({1, 1 + count}, size);
-    if (absl::IsResourceExhausted(layers.status()) && count > 1) {
-      count = 1;
-      layers = Time({1, 2}, size);
+  template <typename Entries>
+  absl::Status TimeRounds(const Entries& entries, int most_rounds, double most_seconds) {
+    const absl::Time start = Now();
+    for (int round = 0; round < most_rounds; ++round) {
+      const double spent = absl::ToDoubleSeconds(Now() - start);
+      if (round >= limits_.fewest_rounds) {
+        if (spent >= most_seconds) return absl::OkStatus();
+        const bool steady = WidestSpread() <= limits_.enough_spread && ForeignSlowdown(rounds_) < kSteadySlowdown;
+        if (spent >= limits_.enough_seconds && steady) return absl::OkStatus();
+      }
+      rounds_.emplace_back();
+      for (const auto& entry : entries) RETURN_IF_ERROR(TakeTurn(*entry));
     }
-    RETURN_IF_ERROR(layers.status());
-    return MeasuredPass{layers->forward_seconds / count, layers->backward_seconds / count};
+    return absl::OkStatus();
+  }
+
+  double WidestSpread() const {
+    double widest = 0;
+    for (const MicroBatchTimes& times : Results()) {
+      if (!times.extrapolated) widest = std::max(widest, times.spread(whole_layers_));
+    }
+    return widest;
+  }
+
+  absl::Status TimeDoubtfulAgain(const DeviceTimes& times) {
+    for (int retrial = 0; retrial < kMostRetrials; ++retrial) {
+      std::vector<Entry*> doubtful;
+      for (const TimingDoubt& doubt : DoubtsOf(Results(), WorkOf(shape_, times.update_seconds_per_parameter))) {
+        for (const std::unique_ptr<Entry>& entry : entries_) {
+          if (entry->block != doubt.block || entry->index != doubt.index) continue;
+          entry->forward.clear();
+          entry->backward.clear();
+          entry->shard = nullptr;  // other memory may be the cure
+          doubtful.push_back(entry.get());
+        }
+      }
+      if (doubtful.empty()) return absl::OkStatus();
+      RETURN_IF_ERROR(TimeRounds(doubtful, limits_.most_rounds / kMostRetrials, limits_.most_seconds / kMostRetrials));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<MicroBatchTimes> Results() const {
+    std::vector<MicroBatchTimes> results;
+    for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
+      MicroBatchTimes times{.micro_batch_sequences = sizes_[index]};
+      times.embedding = Result(TimedBlock::kEmbedding, index, times.extrapolated);
+      times.layer = Result(TimedBlock::kLayer, index, times.extrapolated);
+      times.head = Result(TimedBlock::kHead, index, times.extrapolated);
+      results.push_back(std::move(times));
+    }
+    return results;
+  }
+
+  // Sets `extrapolated` where the size was not measured.
+  MeasuredPass Result(TimedBlock block, int index, bool& extrapolated) const {
+    std::vector<std::pair<int, MeasuredPass>> measured;  // sizes, ascending
+    for (const std::unique_ptr<Entry>& entry : entries_) {
+      if (entry->block != block || entry->forward.empty()) continue;
+      const double slowdown = ForeignSlowdown(rounds_);
+      const Middle forward = MiddleOf(entry->forward), backward = MiddleOf(entry->backward);
+      // The spread of the whole repetition's larger part: a short pass beside a long one is of no account.
+      const double spread = std::max(forward.seconds >= 0.2 * backward.seconds ? forward.spread : 0,
+                                     backward.seconds >= 0.2 * forward.seconds ? backward.spread : 0);
+      const MeasuredPass pass{forward.seconds * slowdown, backward.seconds * slowdown, spread};
+      if (entry->index == index) return pass;
+      measured.emplace_back(sizes_[entry->index], pass);
+    }
+    if (measured.empty()) return {};  // no round has been yet
+    extrapolated = true;
+    const auto suggested = [&](double MeasuredPass::*field) {
+      const auto& [last_size, last] = measured.back();
+      if (measured.size() == 1) return last.*field * sizes_[index] / last_size;
+      const auto& [size, before] = measured[measured.size() - 2];
+      return OnLine(size, before.*field, last_size, last.*field, sizes_[index]);
+    };
+    return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds), measured.back().second.spread};
+  }
+
+  // Update and norm, and what the ops keep for a parameter, on layers.
+  absl::Status TimeUpdate(DeviceTimes& times) {
+    Entry& entry = **std::find_if(entries_.begin(), entries_.end(), [](const auto& e) { return e->block == TimedBlock::kLayer; });
+    RETURN_IF_ERROR(Open(entry));
+    TimedShard& timed = *entry.shard;
+    const double elements = static_cast<double>(timed.shard().arena().layout().elements);
+    RETURN_IF_ERROR(timed.TimeOnce().status());
+    times.copy_bytes_per_parameter = KeptBytes() / elements;
+    std::vector<PassSample> update, norm;
+    for (int i = 0; i < 2 * limits_.fewest_rounds; ++i) {
+      PassSample sum;
+      for (int layer = 1; layer <= entry.layers; ++layer) {
+        ASSIGN_OR_RETURN(const PassSample n, timed.Time([&] {
+          return timed.shard().SquaredGradientNorm(SegmentOfBlock(layer)).status();
+        }));
+        sum.seconds += n.seconds;
+        sum.waited_seconds += n.waited_seconds;
+      }
+      norm.push_back(sum);
+      ASSIGN_OR_RETURN(update.emplace_back(), timed.Time([&] {
+        return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = i + 1});
+      }));
+    }
+    update.erase(update.begin());  // the first touches the optimizer's state for the first time
+    times.update_seconds_per_parameter = MiddleOf(update).seconds / elements;
+    times.norm_seconds_per_parameter = MiddleOf(norm).seconds / elements;
+    return absl::OkStatus();
   }
 
   // Drops the copies that the ops keep of parameters; returns how much that was, and notes what is left.
@@ -221,11 +354,13 @@ class BlockTimer {
   }
 
   Device& device_;
-  const TrainingShape shape_;
+  const TrainingShape shape_;  // with few layers
+  const int whole_layers_;
   const Precision precision_;
+  const std::vector<int>& sizes_;
   const TimingLimits limits_;
-  Series embedding_{limits_.longest_repetition_seconds}, head_{limits_.longest_repetition_seconds};
-  Series layer_{limits_.longest_repetition_seconds / shape_.model.layers};  // a repetition is of so many
+  std::vector<std::unique_ptr<Entry>> entries_;  // by block, size
+  std::vector<PassSample> rounds_;               // sums of their turns
   Bytes workspace_;
 };
 
@@ -233,14 +368,31 @@ class BlockTimer {
 
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
                                        const std::vector<int>& micro_batch_sizes, const TimingLimits& limits) {
-  BlockTimer timer(device, shape, precision, limits);
-  DeviceTimes times;
-  for (const int size : micro_batch_sizes) {
-    ASSIGN_OR_RETURN(times.by_micro_batch.emplace_back(), timer.TimeOne(size));
+  return BlockTimer(device, shape, precision, micro_batch_sizes, limits).Run();
+}
+
+absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision, int micro_batch,
+                                          double seconds) {
+  const TrainingShape few = WithFewLayers(shape);
+  const int layers = few.model.layers;
+  ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch));
+  const absl::Time start = Now();
+  std::vector<PassSample> forward, backward, both;
+  double at = 0;  // since the start
+  while (at < seconds || forward.empty()) {
+    const double began = at;
+    ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimeOnce());
+    at = absl::ToDoubleSeconds(Now() - start);
+    // Nothing long enough would be counted of passes that take more than half of the time: then the last one is.
+    const bool counts = began >= 0.25 * seconds && at <= 0.75 * seconds;
+    if (!counts && !(at >= seconds && forward.empty())) continue;
+    forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
+    backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
+    both.push_back({repetition.seconds(), repetition.forward.waited_seconds + repetition.backward.waited_seconds});
   }
-  RETURN_IF_ERROR(timer.TimeUpdate(micro_batch_sizes.front(), times));
-  times.workspace = timer.workspace();
-  return times;
+  const double slowdown = ForeignSlowdown(both);
+  const Middle f = MiddleOf(forward), b = MiddleOf(backward);
+  return MeasuredPass{f.seconds * slowdown, b.seconds * slowdown, std::max(f.spread, b.spread)};
 }
 
 }  // namespace medley

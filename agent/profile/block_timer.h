@@ -2,22 +2,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "agent/profile/pass_judgement.h"
 #include "runtime/device/device.h"
 #include "runtime/model/model_config.h"
 
 // How long a device takes for each kind of block: real passes of real shards, timed.
 namespace medley {
-
-struct MeasuredPass {
-  double forward_seconds = 0;
-  double backward_seconds = 0;
-};
-
-struct MicroBatchTimes {
-  int micro_batch_sequences = 0;
-  MeasuredPass embedding, layer, head;
-  bool extrapolated = false;  // of a block that did not fit the device or took too long: from the sizes before
-};
 
 struct DeviceTimes {
   std::vector<MicroBatchTimes> by_micro_batch;  // parallel to the sizes asked for
@@ -27,21 +17,31 @@ struct DeviceTimes {
   double copy_bytes_per_parameter = 0;
 };
 
-// How long may be spent on it. A repetition is a forward and a backward pass; the first one of each size only warms up.
+// How long may be spent on it. In a round every block of every size has its turn.
 struct TimingLimits {
-  double enough_seconds = 0.2;  // of a size, together with five repetitions
-  double most_seconds = 2.0;    // of a size, but for the two repetitions that it has in any case
+  double enough_spread = 0.02;   // of every pass of account: no more rounds, but for the fewest
+  int fewest_rounds = 5, most_rounds = 24;
+  double enough_seconds = 5;     // that rounds go on at least, if there are not the most yet
+  double most_seconds = 30;      // of all, the fewest rounds apart; what cannot be right gets as much again at most
+  double turn_seconds = 0.004;   // short passes are repeated for so long, and one turn is one sample: their mean
   // A size whose repetition would take longer, in proportion to the one before, is not measured: a device that is so busy
   // is saturated, and its time a straight line.
-  double longest_repetition_seconds = 3.0;
+  double longest_repetition_seconds = 3;
 };
 
-// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): lower quartiles over repetitions. Two
-// layers are timed together, so that weights come from memory as they do in a whole model. Of a size that is too large or
-// takes too long, the time is on the line through the two sizes before, or in proportion to the only one. Blocks; the
-// device should have nothing else to do.
+// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that a burst of
+// foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does not help. Two layers are
+// timed together, so that weights come from memory as they do in a whole model. Of a size that is too large or takes too long,
+// the time is on the line through the two sizes before, or in proportion to the only one. Blocks; the device should have
+// nothing else to do than what it will have beside training.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
                                        const std::vector<int>& micro_batch_sizes, const TimingLimits& limits = {});
+
+// Times a layer at one size, over and over for `seconds`, of which the middle half counts: with other devices that begin at
+// about the same time, all compute then.
+// ResourceExhausted: it does not fit the device.
+absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision, int micro_batch,
+                                          double seconds);
 
 }  // namespace medley

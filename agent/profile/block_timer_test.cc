@@ -5,11 +5,13 @@
 
 #include "agent/profile/layer_calibration.h"
 #include "kernels/emulated/emulated_ops.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 constexpr double kForward = 2e-3, kBackward = 3e-3;  // of a layer, of one window
+const TimingLimits kQuick = {.fewest_rounds = 2, .most_rounds = 3, .turn_seconds = 0};
 
 TrainingShape Shape() {
   TrainingShape shape;
@@ -49,7 +51,7 @@ Device Emulated(Bytes memory) {
 TEST_CASE("a layer's times are those that the device takes") {
   Device device = Emulated(GiB(16));
   const absl::StatusOr<DeviceTimes> times =
-      TimeBlocks(device, Shape(), Precision::kF32, {1, 2, 4}, {.enough_seconds = 0, .most_seconds = 0.05});
+      TimeBlocks(device, Shape(), Precision::kF32, {1, 2, 4}, kQuick);
   REQUIRE(times.status().ToString() == "OK");
   REQUIRE(times->by_micro_batch.size() == 3);
   for (const MicroBatchTimes& t : times->by_micro_batch) {
@@ -59,6 +61,7 @@ TEST_CASE("a layer's times are those that the device takes") {
     CHECK(t.layer.backward_seconds >= 0.99 * t.micro_batch_sequences * kBackward);
     CHECK(t.layer.forward_seconds < 0.5);  // this machine may be busy
     CHECK(t.head.forward_seconds < t.layer.forward_seconds);
+    CHECK(t.layer.spread >= 0);
   }
   CHECK(times->copy_bytes_per_parameter == 0);
 }
@@ -69,7 +72,7 @@ TEST_CASE(
   const auto layers = [&](double longest_seconds) {
     const absl::StatusOr<DeviceTimes> times =
         TimeBlocks(device, Shape(), Precision::kF32, {1, 2, 4, 8},
-                   {.enough_seconds = 0, .most_seconds = 0, .longest_repetition_seconds = longest_seconds});
+                   {.most_rounds = 1, .turn_seconds = 0, .longest_repetition_seconds = longest_seconds});
     REQUIRE(times.ok());
     return times->by_micro_batch;
   };
@@ -90,15 +93,49 @@ TEST_CASE(
 
 TEST_CASE("a size that does not fit is not measured, and a device on which none fits says so") {
   Device small = Emulated(MiB(4));
-  const TimingLimits quick = {.enough_seconds = 0, .most_seconds = 0};
-  const absl::StatusOr<DeviceTimes> times = TimeBlocks(small, Shape(), Precision::kF32, {1, 64}, quick);
+  const absl::StatusOr<DeviceTimes> times = TimeBlocks(small, Shape(), Precision::kF32, {1, 64}, kQuick);
   REQUIRE(times.status().ToString() == "OK");
   CHECK_FALSE(times->by_micro_batch[0].extrapolated);
   CHECK(times->by_micro_batch[1].extrapolated);
   CHECK(times->by_micro_batch[1].layer.forward_seconds ==
         Approx(64 * times->by_micro_batch[0].layer.forward_seconds));
   Device tiny = Emulated(KiB(64));
-  CHECK(absl::IsResourceExhausted(TimeBlocks(tiny, Shape(), Precision::kF32, {1, 64}, quick).status()));
+  CHECK(absl::IsResourceExhausted(TimeBlocks(tiny, Shape(), Precision::kF32, {1, 64}, kQuick).status()));
+}
+
+// Counts what is timed: the limits on rounds are kept whatever the device does.
+TEST_CASE("rounds end when times agree, and at the latest when they may not be more") {
+  Device device = Emulated(GiB(16));
+  const auto seconds = [&](const TimingLimits& limits) {
+    const absl::Time start = Now();
+    REQUIRE(TimeBlocks(device, Shape(), Precision::kF32, {2}, limits).ok());
+    return absl::ToDoubleSeconds(Now() - start);
+  };
+  // A round takes two layers of two windows, 20 ms, at least.
+  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 10, .enough_seconds = 0}) >= 10 * 0.02);
+  CHECK(seconds({.enough_spread = 1e9, .fewest_rounds = 3, .most_rounds = 1'000'000, .enough_seconds = 0}) >= 3 * 0.02);
+  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 1'000'000, .most_seconds = 0.2}) >= 0.2);
+}
+
+TEST_CASE("a layer beside others is timed in the middle of the time, at least once") {
+  Device device = Emulated(GiB(16));
+  for (const double seconds : {0.0, 0.2}) {
+    const absl::StatusOr<MeasuredPass> pass = TimeLayerFor(device, Shape(), Precision::kF32, 2, seconds);
+    REQUIRE(pass.ok());
+    CHECK(pass->forward_seconds >= 0.99 * 2 * kForward);
+    CHECK(pass->backward_seconds >= 0.99 * 2 * kBackward);
+  }
+  Device tiny = Emulated(KiB(64));
+  CHECK(absl::IsResourceExhausted(TimeLayerFor(tiny, Shape(), Precision::kF32, 2, 0).status()));
+}
+
+// Two layers of 32 windows take most of the memory, so shards give way to each other.
+TEST_CASE("sizes that fit only one after another are all measured") {
+  Device device = Emulated(MiB(48));
+  const absl::StatusOr<DeviceTimes> times = TimeBlocks(device, Shape(), Precision::kF32, {8, 16, 32}, kQuick);
+  REQUIRE(times.status().ToString() == "OK");
+  for (const MicroBatchTimes& t : times->by_micro_batch) CHECK_FALSE(t.extrapolated);
+  CHECK(device.queue->peak_allocated() > MiB(24));
 }
 
 }  // namespace

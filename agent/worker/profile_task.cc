@@ -15,19 +15,31 @@
 namespace medley {
 namespace {
 
+constexpr size_t kMostDoubtBytes = 1000;
+
 class ProfileWorkerTask final : public WorkerTask {
  public:
-  ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, const WorkerSite& site)
-      : device_(std::move(device)), spec_(std::move(spec)), sizes_(std::move(sizes)), site_(site) {}
+  ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, double together_seconds, const WorkerSite& site)
+      : device_(std::move(device)), spec_(std::move(spec)), sizes_(std::move(sizes)), together_seconds_(together_seconds),
+        site_(site) {}
 
   Bytes allocated() const override { return device_.queue->allocated(); }
 
   absl::Status Run(const std::vector<std::string>&,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
-    ASSIGN_OR_RETURN(const DeviceTimes times, TimeBlocks(device_, spec_.shape, spec_.precision, sizes_));
     v1::WorkerEvent event;
     v1::DeviceProfile& profile = *event.mutable_profile();
     profile.set_device_kind(site_.device_kind);
+    RETURN_IF_ERROR(together_seconds_ > 0 ? MeasureTogether(profile) : MeasureAlone(profile));
+    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    FillProvenance(*profile.mutable_measured_with());
+    report(event);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status MeasureAlone(v1::DeviceProfile& profile) {
+    ASSIGN_OR_RETURN(const DeviceTimes times, TimeBlocks(device_, spec_.shape, spec_.precision, sizes_));
     for (const MicroBatchTimes& t : times.by_micro_batch) {
       v1::BlockPassTimes& out = *profile.add_times();
       out.set_micro_batch_sequences(t.micro_batch_sequences);
@@ -37,18 +49,27 @@ class ProfileWorkerTask final : public WorkerTask {
       out.set_layer_backward_seconds(t.layer.backward_seconds);
       out.set_head_forward_seconds(t.head.forward_seconds);
       out.set_head_backward_seconds(t.head.backward_seconds);
+      out.set_spread(t.spread(spec_.shape.model.layers));
+      out.set_doubt(t.doubt.substr(0, kMostDoubtBytes));
     }
     profile.set_update_seconds_per_parameter(times.update_seconds_per_parameter);
     profile.set_norm_seconds_per_parameter(times.norm_seconds_per_parameter);
     profile.set_workspace_bytes(static_cast<uint64_t>(times.workspace.value));
     profile.set_copy_bytes_per_parameter(times.copy_bytes_per_parameter);
-    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-    FillProvenance(*profile.mutable_measured_with());
-    report(event);
     return absl::OkStatus();
   }
 
- private:
+  absl::Status MeasureTogether(v1::DeviceProfile& profile) {
+    ASSIGN_OR_RETURN(const MeasuredPass layer,
+                     TimeLayerFor(device_, spec_.shape, spec_.precision, sizes_.front(), together_seconds_));
+    v1::BlockPassTimes& out = *profile.add_times();
+    out.set_micro_batch_sequences(sizes_.front());
+    out.set_layer_forward_seconds(layer.forward_seconds);
+    out.set_layer_backward_seconds(layer.backward_seconds);
+    out.set_spread(layer.spread);
+    return absl::OkStatus();
+  }
+
   void FillProvenance(v1::Provenance& with) const {
     char host[256] = {};
     gethostname(host, sizeof(host) - 1);
@@ -63,6 +84,7 @@ class ProfileWorkerTask final : public WorkerTask {
   Device device_;
   const TrainingSpec spec_;
   const std::vector<int> sizes_;
+  const double together_seconds_;  // 0: alone
   const WorkerSite site_;
 };
 
@@ -76,9 +98,10 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequ
   }
   ASSIGN_OR_RETURN(TrainingSpec spec, DecodeJobSpec(profile.spec(), "", config));
   std::vector<int> sizes(profile.micro_batch_sizes().begin(), profile.micro_batch_sizes().end());
-  std::sort(sizes.begin(), sizes.end());
+  if (profile.together_seconds() == 0) std::sort(sizes.begin(), sizes.end());
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
-  return std::make_unique<ProfileWorkerTask>(std::move(device), std::move(spec), std::move(sizes), site);
+  return std::make_unique<ProfileWorkerTask>(std::move(device), std::move(spec), std::move(sizes),
+                                             profile.together_seconds(), site);
 }
 
 }  // namespace medley

@@ -1,0 +1,177 @@
+#include "agent/profile/pass_judgement.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <random>
+
+namespace medley {
+namespace {
+
+// What `work_seconds` of computing take from `start` on, beside a process that wants the core for the first `busy` of every
+// `period` and shares it evenly while it does.
+struct ForeignLoad {
+  double period = 1, busy = 0;
+  PassSample Run(double start, double work_seconds) const {
+    double now = start, left = work_seconds, waited = 0;
+    while (left > 1e-12) {
+      const double phase = std::fmod(now, period);
+      const bool shared = phase < busy;
+      const double until = shared ? busy - phase : period - phase;
+      const double done = std::min(left, shared ? until / 2 : until);
+      const double length = shared ? 2 * done : done;
+      now += std::max(length, 1e-9);
+      left -= done;
+      if (shared) waited += done;
+    }
+    return {now - start, waited};
+  }
+};
+
+TEST_CASE("small noise, and a burst of up to a fifth of the time, move the middle by little", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> noise(0, 0.02);
+  const int count = std::uniform_int_distribution<int>(10, 40)(random);
+  const int burst = std::uniform_int_distribution<int>(0, count / 5)(random);
+  const int first = std::uniform_int_distribution<int>(0, count - burst)(random);
+  const double slowness = std::uniform_real_distribution<double>(1.5, 20)(random);
+  const bool told = random() % 2 == 0;  // whether the processor says who waited
+  std::vector<PassSample> samples;
+  for (int i = 0; i < count; ++i) {
+    PassSample sample{0.1 * (1 + noise(random)), 0};
+    if (i >= first && i < first + burst) {
+      if (told) sample.waited_seconds = sample.seconds * (slowness - 1);
+      sample.seconds *= slowness;
+    }
+    samples.push_back(sample);
+  }
+  const Middle middle = MiddleOf(samples);
+  CHECK(middle.seconds * (told && 5 * burst < count ? ForeignSlowdown(samples) : 1) == Approx(0.1).epsilon(0.03));
+  CHECK(middle.spread < 0.05);
+}
+
+TEST_CASE("a processor of one's own slows nothing down") {
+  CHECK(ForeignSlowdown({}) == 1);
+  CHECK(ForeignSlowdown({{1, 0}, {2, 0}}) == 1);
+  CHECK(ForeignSlowdown({{1, 0.01}, {1, 0.02}}) == 1);
+  CHECK(ForeignSlowdown({{1, 1}}) == 1);  // nothing was computed at all
+  CHECK(ForeignSlowdown({{2, 1}, {2, 1}}) == 2);
+}
+
+TEST_CASE("beside a load that computes half of the time, the middle foretells what training will see", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  ForeignLoad load{.period = real(0.01, 0.4)};
+  load.busy = load.period * real(0.4, 0.6);
+  const double pass = real(0.02, 0.3);
+  CAPTURE(load.period, load.busy, pass);
+  double now = real(0, 1);
+  std::vector<PassSample> samples, rounds;
+  for (int round = 0; round < 24; ++round) {
+    samples.push_back(load.Run(now, pass));
+    const PassSample others = load.Run(now + samples.back().seconds, real(0.05, 0.5));  // other sizes and blocks
+    rounds.push_back({samples.back().seconds + others.seconds, samples.back().waited_seconds + others.waited_seconds});
+    now += rounds.back().seconds;
+  }
+  // A long training.
+  const double work = 1000 * pass;
+  const double training = load.Run(real(0, 1), work).seconds / 1000;
+  CHECK(MiddleOf(samples).seconds * ForeignSlowdown(rounds) == Approx(training).epsilon(0.05));
+  CHECK(training > 1.15 * pass);
+}
+
+TEST_CASE("one sample is its own middle, and equal ones have no spread") {
+  CHECK(MiddleOf({{0.25, 0}}).seconds == 0.25);
+  CHECK(MiddleOf({{0.25, 0.05}}).seconds == Approx(0.2));
+  const Middle equal = MiddleOf({{2, 0}, {2, 0}, {2, 0}});
+  CHECK(equal.seconds == 2);
+  CHECK(equal.spread == 0);
+  CHECK(MiddleOf({{1, 0}, {3, 0}}).seconds == 2);
+  CHECK(MiddleOf({{0, 0}, {0, 0}}).spread == 0);
+}
+
+const ModelWork kWork = {.layer = {.flops = 2e10, .bytes = 1e7}, .head = {.flops = 1e10, .bytes = 1e7}, .bytes_per_second = 1e10};
+
+// A device with some overhead a pass and up to 2 % of noise.
+std::vector<MicroBatchTimes> Sound(std::mt19937_64& random, const std::vector<int>& windows) {
+  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const double rate = std::exp(real(std::log(1e10), std::log(1e14)));
+  const double layer = kWork.layer.flops / rate, head = kWork.head.flops / rate * real(0.7, 3);
+  const double overhead = layer * real(0, 3);  // a device that a small micro-batch does not fill
+  const double ratio = real(1, 3.5);
+  std::vector<MicroBatchTimes> sizes;
+  for (const int count : windows) {
+    const auto pass = [&](double seconds, double backward) {
+      const double whole = (overhead + seconds * count) * (1 + real(-0.02, 0.02));
+      return MeasuredPass{whole / (1 + backward), whole * backward / (1 + backward), 0.02};
+    };
+    sizes.push_back({.micro_batch_sequences = count, .embedding = {1e-6 * layer, 1e-6 * layer}, .layer = pass(layer, ratio),
+                     .head = pass(head, 0.02)});
+  }
+  return sizes;
+}
+
+TEST_CASE("nothing speaks against what a device may well take", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const std::vector<TimingDoubt> doubts = DoubtsOf(Sound(random, {1, 2, 4, 8, 16}), kWork);
+  for (const TimingDoubt& doubt : doubts) FAIL_CHECK(doubt.index << ": " << doubt.why);
+}
+
+TEST_CASE("fifteen times too slow at one size is found, at that size", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  std::mt19937_64 random(seed);
+  const std::vector<int> windows = seed % 2 == 0 ? std::vector<int>{1, 2, 4} : std::vector<int>{1, 2, 4, 8, 16};
+  std::vector<MicroBatchTimes> sizes = Sound(random, windows);
+  const int wrong = static_cast<int>(random() % windows.size());
+  const bool head = random() % 3 == 0;
+  CAPTURE(seed, wrong, head);
+  MeasuredPass& pass = head ? sizes[wrong].head : sizes[wrong].layer;
+  pass.forward_seconds *= 15;
+  pass.backward_seconds *= 15;
+  const std::vector<TimingDoubt> doubts = DoubtsOf(sizes, kWork);
+  const TimedBlock block = head ? TimedBlock::kHead : TimedBlock::kLayer;
+  const auto found = std::count_if(doubts.begin(), doubts.end(),
+                                   [&](const TimingDoubt& d) { return d.index == wrong && d.block == block; });
+  CHECK(found == 1);
+  for (const TimingDoubt& doubt : doubts) CHECK((doubt.index == wrong || doubt.block != block));
+}
+
+TEST_CASE("of a single size, its work and the ratio of its passes are all there is to go by") {
+  std::mt19937_64 random(7);
+  std::vector<MicroBatchTimes> sizes = Sound(random, {2});
+  CHECK(DoubtsOf(sizes, kWork).empty());
+  MicroBatchTimes slow = sizes[0];
+  slow.layer.forward_seconds *= 150;
+  slow.layer.backward_seconds *= 150;
+  REQUIRE(DoubtsOf({slow}, kWork).size() == 1);
+  CHECK_THAT(DoubtsOf({slow}, kWork)[0].why, Catch::Contains("at the best rates seen"));
+  MicroBatchTimes lopsided = sizes[0];
+  lopsided.layer.forward_seconds = 2 * lopsided.layer.backward_seconds;
+  REQUIRE(DoubtsOf({lopsided}, kWork).size() == 1);
+  CHECK_THAT(DoubtsOf({lopsided}, kWork)[0].why, Catch::Contains("0.5 times its forward"));
+}
+
+TEST_CASE("what was not measured is not judged, and what takes no time is of no account") {
+  std::mt19937_64 random(8);
+  std::vector<MicroBatchTimes> sizes = Sound(random, {1, 2, 4});
+  sizes[2].layer.forward_seconds *= 100;
+  sizes[2].extrapolated = true;
+  sizes[0].embedding = {1e-9, 1e-9};
+  sizes[1].embedding = {1e-12, 1e-12};
+  CHECK(DoubtsOf(sizes, kWork).empty());
+}
+
+TEST_CASE("the spread of a size is that of its widest pass of account") {
+  MicroBatchTimes times{.embedding = {1e-6, 1e-6, 0.9}, .layer = {1, 2, 0.03}, .head = {1, 0.1, 0.05}};
+  CHECK(times.spread(2) == 0.05);
+  CHECK(times.spread(100) == 0.03);  // the head is less than a twentieth of the whole
+}
+
+}  // namespace
+}  // namespace medley
