@@ -13,6 +13,8 @@ namespace {
 
 // After the first failure the others get so long to say whether theirs was the cause.
 constexpr absl::Duration kGrace = absl::Seconds(1);
+// A connection that broke is tried again for so long: an agent that has ended refuses at once and for good.
+constexpr absl::Duration kReconnect = absl::Seconds(1);
 
 }  // namespace
 
@@ -56,17 +58,67 @@ void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
   Fail({.task = -1, .device = device, .status = reason});
 }
 
-AttemptEnd AttemptRun::Run(const Callbacks& callbacks, absl::Duration prepare_timeout) {
+void AttemptRun::FinishEarly() {
+  v1::StopRequest request;
+  request.set_after_checkpoint(true);
+  // One is enough: they agree on the step.
+  request.set_task_id(tasks_.front().request.task_id());
+  agents_.Stop(tasks_.front().agent_address, request);
+}
+
+void AttemptRun::Leave() {
+  MutexLock lock(mutex_);
+  left_ = true;
+  if (!started_) {
+    failures_.push_back({.task = -1, .status = absl::CancelledError("the coordinator is stopping")});
+  }
+  changed_.NotifyAll();
+}
+
+std::vector<std::string> AttemptRun::TaskIds() const {
+  std::vector<std::string> ids;
+  for (const AttemptTask& task : tasks_) ids.push_back(task.request.task_id());
+  return ids;
+}
+
+AttemptEnd AttemptRun::Run(const Callbacks& callbacks) {
   if (const absl::Status given = GiveSecret(); !given.ok()) return {.status = given};
-  std::vector<std::string> addresses(tasks_.size());
-  if (!PrepareAll(prepare_timeout, addresses)) {
+  std::vector<v1::PrepareResponse> responses(tasks_.size());
+  if (!PrepareAll(responses)) {
     StopAll();
     return RootCause();
   }
-  StartAll(addresses, callbacks);
+  if (callbacks.prepared) {
+    if (const absl::Status good = callbacks.prepared(responses); !good.ok()) {
+      StopAll();
+      return {.status = good, .prepared = true};
+    }
+  }
+  std::vector<v1::StartRequest> requests(tasks_.size());
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    requests[i].set_task_id(tasks_[i].request.task_id());
+    for (const v1::PrepareResponse& response : responses) requests[i].add_data_plane_addresses(response.data_plane_address());
+  }
+  StartAll(requests, callbacks, kReconnect);
   if (callbacks.launched) callbacks.launched();
   JoinAll();
-  return RootCause();
+  AttemptEnd end = RootCause();
+  end.prepared = true;
+  return end;
+}
+
+AttemptEnd AttemptRun::TakeUp(const Callbacks& callbacks, absl::Duration patience) {
+  std::vector<v1::StartRequest> requests(tasks_.size());
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    requests[i].set_task_id(tasks_[i].request.task_id());
+    requests[i].set_after_event(tasks_[i].after_event);
+    requests[i].set_only_follow(true);
+  }
+  StartAll(requests, callbacks, patience);
+  JoinAll();
+  AttemptEnd end = RootCause();
+  end.prepared = true;
+  return end;
 }
 
 bool AttemptRun::AwaitPrepared(absl::Time deadline) {
@@ -75,21 +127,22 @@ bool AttemptRun::AwaitPrepared(absl::Time deadline) {
   return changed_.WaitUntil(mutex_, deadline, [&] { return prepared_ == all; });
 }
 
-bool AttemptRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses) {
-  const absl::Time deadline = Now() + timeout;
+bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
   std::vector<std::thread> threads;
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
     threads.emplace_back([&, i] {
-      const absl::StatusOr<v1::PrepareResponse> response =
-          agents_.Prepare(tasks_[i].agent_address, tasks_[i].request, deadline);
-      if (response.ok()) {
-        addresses[i] = response->data_plane_address();
-      } else {
-        // A worker that dies is Unavailable, too; its last words are in the message. Both mean: not on this node, now.
-        Fail({.task = i, .device = tasks_[i].device, .status = response.status(),
-              .agent_unreachable = absl::IsUnavailable(response.status())});
-      }
+      absl::StatusOr<v1::PrepareResponse> response = agents_.Prepare(tasks_[i].agent_address, tasks_[i].request);
       MutexLock lock(mutex_);
+      if (response.ok()) {
+        responses[i] = *std::move(response);
+      } else {
+        // After the first failure the others are stopped, and say so.
+        failures_.push_back({.task = i,
+                             .device = tasks_[i].device,
+                             .status = response.status(),
+                             .agent_unreachable = absl::IsUnavailable(response.status()),
+                             .died = failures_.empty() && absl::IsAborted(response.status())});
+      }
       ++prepared_;
       changed_.NotifyAll();
     });
@@ -100,7 +153,7 @@ bool AttemptRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& ad
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return prepared_ == all || !failures_.empty(); });
   }
   // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only now.
-  while (!AwaitPrepared(Now())) {
+  while (!AwaitPrepared(absl::InfinitePast())) {
     StopAll();
     AwaitPrepared(Now() + kGrace);
   }
@@ -109,22 +162,27 @@ bool AttemptRun::PrepareAll(absl::Duration timeout, std::vector<std::string>& ad
   return failures_.empty();
 }
 
-void AttemptRun::StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks) {
+void AttemptRun::StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks,
+                          absl::Duration patience) {
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
-    v1::StartRequest request;
-    request.set_task_id(tasks_[i].request.task_id());
-    for (const std::string& address : addresses) request.add_data_plane_addresses(address);
-    running_.push_back(agents_.Start(tasks_[i].agent_address, request, [this, i, &callbacks](const v1::WorkerEvent& event) {
-      if (event.has_finished() && event.finished().code() != 0) {
-        Fail({.task = i,
-              .device = tasks_[i].device,
-              .status = absl::Status(static_cast<absl::StatusCode>(event.finished().code()),
-                                     event.finished().message()),
-              .died = event.finished().died()});
-      }
-      callbacks.event(i, event);
-    }));
+    running_.push_back(agents_.Start(
+        tasks_[i].agent_address, requests[i], patience, [this, i, &callbacks](const v1::WorkerEvent& event) {
+          const v1::Finished& finished = event.finished();
+          if (event.has_finished() && finished.code() != 0) {
+            Fail({.task = i,
+                  .device = tasks_[i].device,
+                  .status = absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message()),
+                  .died = finished.died()});
+          }
+          if (event.has_finished() && finished.stopped()) {
+            MutexLock lock(mutex_);
+            stopped_ = true;
+          }
+          callbacks.event(i, event);
+        }));
   }
+  MutexLock lock(mutex_);
+  started_ = true;
 }
 
 void AttemptRun::JoinAll() {
@@ -132,27 +190,34 @@ void AttemptRun::JoinAll() {
   for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
     threads.emplace_back([this, i] {
       const absl::Status status = running_[i]->Join();
-      if (!status.ok()) {
-        const bool gone = absl::IsUnavailable(status);
-        Fail({.task = i,
-              .device = tasks_[i].device,
-              .status = gone ? Annotate(status, "its agent is gone") : status,
-              .agent_unreachable = gone,
-              .died = gone});
-      }
       MutexLock lock(mutex_);
+      if (!status.ok() && !left_) {
+        const bool gone = absl::IsUnavailable(status), unknown = absl::IsNotFound(status);
+        failures_.push_back(
+            {.task = i,
+             .device = tasks_[i].device,
+             .status = gone      ? Annotate(status, "its agent is gone")
+                       : unknown ? absl::UnavailableError("its agent was started anew, or has given the task up")
+                                 : status,
+             .agent_unreachable = gone,
+             .died = gone || unknown});
+      }
       ++joined_;
       changed_.NotifyAll();
     });
   }
+  bool stop = false;
   {
     MutexLock lock(mutex_);
     const int all = static_cast<int>(running_.size());
     const auto ended = [&] { return joined_ == all; };
-    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended() || !failures_.empty(); });
-    const bool asked = !failures_.empty() && failures_.front().task < 0;
-    if (!asked) changed_.WaitUntil(mutex_, Now() + kGrace, ended);
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended() || left_ || !failures_.empty(); });
+    const bool asked = left_ || (!failures_.empty() && failures_.front().task < 0);
+    if (!asked) changed_.WaitUntil(mutex_, Now() + kGrace, [&] { return ended() || left_; });
+    left_ = left_ && failures_.empty() && !ended();
+    stop = !left_ && !ended();
   }
+  if (stop) StopAll();
   for (const std::unique_ptr<RunningTask>& task : running_) task->Cancel();
   for (std::thread& thread : threads) thread.join();
 }
@@ -160,14 +225,18 @@ void AttemptRun::JoinAll() {
 void AttemptRun::StopAll() {
   std::vector<std::thread> threads;
   for (const AttemptTask& task : tasks_) {
-    threads.emplace_back([&] { agents_.Stop(task.agent_address, task.request.task_id()); });
+    threads.emplace_back([&] {
+      v1::StopRequest request;
+      request.set_task_id(task.request.task_id());
+      agents_.Stop(task.agent_address, request);
+    });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
 AttemptEnd AttemptRun::RootCause() {
   MutexLock lock(mutex_);
-  if (failures_.empty()) return {};
+  if (failures_.empty()) return {.stopped = stopped_, .left = left_};
   // The earliest of the most telling ones.
   const auto cause = std::min_element(failures_.begin(), failures_.end(),
                                       [](const Failure& a, const Failure& b) { return Rank(a) < Rank(b); });

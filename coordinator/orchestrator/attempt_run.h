@@ -15,7 +15,8 @@ namespace medley {
 struct AttemptTask {
   std::string device;         // "node/device", for messages
   std::string agent_address;
-  v1::PrepareRequest request;
+  v1::PrepareRequest request;   // of one that is taken up: its task_id alone
+  uint64_t after_event = 0;     // of one that is taken up: what was heard of it before
 };
 
 // How an attempt ended.
@@ -23,25 +24,41 @@ struct AttemptEnd {
   absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
   std::string device;    // whose failure it was; empty if nobody's
   std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
+  bool prepared = false;  // all tasks were
+  bool stopped = false;   // it was asked to finish early, and did so after a checkpoint; `status` is OK
+  bool left = false;      // nobody listens any more, and its tasks go on; `status` is OK
 };
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
 // The first failure ends the others. Used for training, link probes and profiles alike. Those that have peers
 // are given a secret that is this attempt's alone.
 //
-// Run blocks and is called once; Abort from any thread.
+// Run, or TakeUp, blocks and one of them is called once; the others from any thread.
 class AttemptRun {
  public:
   struct Callbacks {
+    // All are prepared; a status that is not OK ends the attempt.
+    std::function<absl::Status(const std::vector<v1::PrepareResponse>&)> prepared;
     std::function<void()> launched;                                         // all are prepared and started
     std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
   };
   AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks);
 
-  AttemptEnd Run(const Callbacks& callbacks, absl::Duration prepare_timeout);
+  AttemptEnd Run(const Callbacks& callbacks);
+
+  // Listens to tasks that were started by another run, whose coordinator is no more. Agents are waited for, `patience` long.
+  AttemptEnd TakeUp(const Callbacks& callbacks, absl::Duration patience);
 
   // Ends the attempt with `reason` as its status. Before Run, too.
   void Abort(const absl::Status& reason, const std::string& device = "");
+
+  // Asks the tasks to end after their current step, with a checkpoint.
+  void FinishEarly();
+
+  // Ends Run, and leaves the tasks alone if they have been started; else as Abort(Cancelled).
+  void Leave();
+
+  std::vector<std::string> TaskIds() const;
 
  private:
   struct Failure {
@@ -53,9 +70,9 @@ class AttemptRun {
   };
   static int Rank(const Failure& failure);
   absl::Status GiveSecret();
-  bool PrepareAll(absl::Duration timeout, std::vector<std::string>& addresses);
+  bool PrepareAll(std::vector<v1::PrepareResponse>& responses);
   bool AwaitPrepared(absl::Time deadline);
-  void StartAll(const std::vector<std::string>& addresses, const Callbacks& callbacks);
+  void StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks, absl::Duration patience);
   void JoinAll();
   void Fail(Failure failure);
   void StopAll();
@@ -63,12 +80,15 @@ class AttemptRun {
 
   AgentClient& agents_;
   std::vector<AttemptTask> tasks_;  // not changed once it runs
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
   std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
   int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
   int joined_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;           // a task said so
 };
 
 }  // namespace medley

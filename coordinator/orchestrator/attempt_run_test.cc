@@ -1,5 +1,6 @@
 #include "coordinator/orchestrator/attempt_run.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
@@ -9,8 +10,6 @@
 
 namespace medley {
 namespace {
-
-constexpr absl::Duration kPrepareTime = absl::Seconds(30);
 
 std::vector<AttemptTask> Units(int count) {
   std::vector<AttemptTask> tasks;
@@ -25,7 +24,7 @@ std::vector<AttemptTask> Units(int count) {
 
 AttemptEnd RunUnits(FakeAgents& agents, int count) {
   AttemptRun run(agents, Units(count));
-  return run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
+  return run.Run({.event = [](int, const v1::WorkerEvent&) {}});
 }
 
 TEST_CASE("an attempt whose tasks all finish is OK, launched once, and tells every event with its task") {
@@ -40,8 +39,7 @@ TEST_CASE("an attempt whose tasks all finish is OK, launched once, and tells eve
   const AttemptEnd end = run.Run({.launched = [&] { ++launched; },
                                 .event = [&](int task, const v1::WorkerEvent& event) {
                                   if (event.has_step() && event.step().step() == static_cast<uint32_t>(task) + 1) ++matching;
-                                }},
-                               kPrepareTime);
+                                }});
   CHECK(end.status.ok());
   CHECK(launched == 1);
   CHECK(matching == 3);
@@ -83,8 +81,7 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
   const AttemptEnd end = run.Run({.event =
                                     [&](int, const v1::WorkerEvent& event) {
                                       if (event.has_finished()) first_was_heard = true;
-                                    }},
-                               kPrepareTime);
+                                    }});
   CHECK(absl::IsUnavailable(end.status));
   CHECK(end.device == Units(2)[culprit].device);
   CHECK_THAT(std::string(end.status.message()), Catch::Contains("signal 9"));
@@ -104,8 +101,7 @@ TEST_CASE("an agent that is gone is the cause, not the peer that misses its work
                                     [&](int, const v1::WorkerEvent& event) {
                                       if (event.has_finished())
                                         agents.TakeDown("b:1");  // what the peer saw is seen here, too
-                                    }},
-                               kPrepareTime);
+                                    }});
   CHECK(end.device == "b/cpu0");
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
@@ -129,7 +125,7 @@ TEST_CASE("a task without peers gets no secret") {
   tasks[0].request.mutable_profile();
   tasks[0].request.clear_train();
   AttemptRun run(agents, tasks);
-  CHECK(run.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime).status.ok());
+  CHECK(run.Run({.event = [](int, const v1::WorkerEvent&) {}}).status.ok());
   REQUIRE(agents.requests().size() == 1);
   CHECK(agents.requests()[0].attempt_secret().empty());
 }
@@ -161,8 +157,7 @@ TEST_CASE("an agent that goes while its task runs is told apart from a worker th
   FakeAgents agents;
   agents.SetTraining(TrainForEver);
   AttemptRun run(agents, Units(2));
-  const AttemptEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}},
-                               kPrepareTime);
+  const AttemptEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}});
   CHECK(end.device == "b/cpu0");
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
@@ -190,19 +185,95 @@ TEST_CASE("when one task cannot be prepared the others are stopped, also those s
   CHECK(std::count(stopped.begin(), stopped.end(), "job/1/0") >= 1);
 }
 
+TEST_CASE("a worker that dies while preparing is the cause, and its agent is not unreachable") {
+  FakeAgents agents;
+  agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (request.train().unit() == 1) return absl::AbortedError("was killed by signal 11");
+    agents.AwaitStop(request.task_id());
+    return absl::AbortedError("was killed by signal 9");
+  });
+  const AttemptEnd end = RunUnits(agents, 3);
+  CHECK(end.device == "b/cpu0");
+  CHECK_THAT(std::string(end.status.message()), Catch::Contains("signal 11"));
+  CHECK(end.unreachable_devices.empty());
+  CHECK_FALSE(end.prepared);
+}
+
+TEST_CASE("tasks that are left go on, and another run takes them up where it was heard last") {
+  FakeAgents agents;
+  agents.SetTraining(TrainForEver);
+  std::atomic<int> heard = 0;
+  {
+    AttemptRun run(agents, Units(2));
+    const AttemptEnd end = run.Run({.event = [&](int, const v1::WorkerEvent&) {
+      ++heard;
+      run.Leave();  // with the only step
+    }});
+    CHECK(end.left);
+    CHECK(end.status.ok());
+  }
+  CHECK(heard == 1);
+  CHECK(agents.working() == 2);
+  CHECK(agents.stopped().empty());
+
+  std::vector<AttemptTask> tasks = Units(2);
+  tasks[0].after_event = 1;
+  AttemptRun again(agents, tasks);
+  std::atomic<int> steps = 0;
+  std::thread asks([&] { again.FinishEarly(); });
+  const AttemptEnd end = again.TakeUp({.event = [&](int task, const v1::WorkerEvent& event) {
+    if (event.has_step()) ++steps;
+    if (task == 0 && event.has_finished()) {  // the other unit hears of it from this one
+      v1::StopRequest request;
+      request.set_task_id("job/1/1");
+      request.set_after_checkpoint(true);
+      agents.Stop("b:1", request);
+    }
+  }}, absl::Seconds(20));
+  asks.join();
+  CHECK(steps == 0);
+  CHECK(end.status.ok());
+  CHECK(end.stopped);
+}
+
+TEST_CASE("what is taken up and is not there any more is lost") {
+  FakeAgents agents;
+  AttemptRun run(agents, Units(1));
+  AttemptEnd end = run.TakeUp({.event = [](int, const v1::WorkerEvent&) {}}, absl::Seconds(20));
+  CHECK(absl::IsUnavailable(end.status));
+  CHECK_THAT(std::string(end.status.message()), Catch::Contains("a/cpu0") && Catch::Contains("started anew"));
+  CHECK(end.unreachable_devices.empty());
+  agents.TakeDown("a:1");
+  AttemptRun gone(agents, Units(1));
+  end = gone.TakeUp({.event = [](int, const v1::WorkerEvent&) {}}, absl::Milliseconds(20));
+  CHECK(end.unreachable_devices == std::vector<std::string>{"a/cpu0"});
+}
+
+TEST_CASE("what the tasks answered when they were prepared may end the attempt") {
+  FakeAgents agents;
+  AttemptRun run(agents, Units(2));
+  const AttemptEnd end = run.Run({.prepared = [](const std::vector<v1::PrepareResponse>& responses) {
+                                    return absl::FailedPreconditionError(responses[1].data_plane_address());
+                                  },
+                                  .event = [](int, const v1::WorkerEvent&) {}});
+  CHECK(end.status == absl::FailedPreconditionError("address of job/1/1"));
+  CHECK(end.prepared);
+  CHECK(agents.working() == 0);
+  CHECK(agents.stopped().size() >= 2);
+}
+
 TEST_CASE("an abort is the cause whatever follows it, before and during the run") {
   FakeAgents agents;
   agents.SetTraining(TrainForEver);
   AttemptRun before(agents, Units(2));
   before.Abort(absl::CancelledError("not wanted"));
-  AttemptEnd end = before.Run({.event = [](int, const v1::WorkerEvent&) {}}, kPrepareTime);
+  AttemptEnd end = before.Run({.event = [](int, const v1::WorkerEvent&) {}});
   CHECK(absl::IsCancelled(end.status));
   CHECK(end.device == "");
 
   AttemptRun during(agents, Units(2));
   end = during.Run({.launched = [&] { during.Abort(absl::CancelledError("enough")); },
-                    .event = [](int, const v1::WorkerEvent&) {}},
-                   kPrepareTime);
+                    .event = [](int, const v1::WorkerEvent&) {}});
   CHECK(end.status == absl::CancelledError("enough"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
@@ -32,17 +33,77 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
 
 }  // namespace
 
-class FakeAgents::Task final : public RunningTask, public FakeWorker {
+// A task on its agent. All members are the agents' lock's, but for the script's thread.
+class FakeAgents::Task final : public FakeWorker {
  public:
-  Task(FakeAgents& agents, std::string address, v1::PrepareRequest request,
-       std::function<void(const v1::WorkerEvent&)> on_event)
-      : agents_(agents), address_(std::move(address)), request_(std::move(request)), on_event_(std::move(on_event)),
-        thread_([this] { Live(); }) {}
-  ~Task() override {
+  Task(FakeAgents& agents, std::string address, v1::PrepareRequest request)
+      : agents_(agents), address_(std::move(address)), request_(std::move(request)), thread_([this] { Live(); }) {}
+  ~Task() override { thread_.join(); }
+
+  const v1::PrepareRequest& request() const override { return request_; }
+  void Say(const v1::WorkerEvent& event) override {
+    MutexLock lock(agents_.mutex_);
+    events_.push_back(event);
+    events_.back().set_number(events_.size());
+    agents_.changed_.NotifyAll();
+  }
+  absl::Status Die(const std::string& how) override {
+    died_ = true;
+    return absl::UnavailableError(how);
+  }
+  absl::Status FinishedAt(uint32_t step) override {
+    finished_at_ = step;
+    return absl::OkStatus();
+  }
+  void AwaitEnd() override {
+    MutexLock lock(agents_.mutex_);
+    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return stopped_ || finish_ || IsDown(); });
+  }
+  bool asked_to_finish() override {
+    MutexLock lock(agents_.mutex_);
+    return finish_;
+  }
+
+ private:
+  friend class FakeAgents;
+  friend class Listener;
+  bool IsDown() { return agents_.down_.count(address_) > 0; }
+
+  void Live() {
+    v1::WorkerEvent last;
+    v1::Finished& finished = *last.mutable_finished();
+    const absl::Status ended = agents_.Run(*this);
+    finished.set_code(static_cast<uint32_t>(ended.code()));
+    finished.set_message(std::string(ended.message()));
+    finished.set_died(died_);
+    finished.set_stopped(finished_at_ > 0);
+    finished.set_stopped_at_step(finished_at_);
+    Say(last);
+    MutexLock lock(agents_.mutex_);
+    ended_ = true;
+    agents_.changed_.NotifyAll();
+  }
+
+  FakeAgents& agents_;
+  const std::string address_;
+  const v1::PrepareRequest request_;
+  std::vector<v1::WorkerEvent> events_;
+  bool stopped_ = false, finish_ = false, ended_ = false;
+  bool died_ = false;         // of the thread alone, like the next
+  uint32_t finished_at_ = 0;
+  std::thread thread_;
+};
+
+class FakeAgents::Listener final : public RunningTask {
+ public:
+  Listener(FakeAgents& agents, std::string address, v1::StartRequest request, absl::Duration patience,
+           std::function<void(const v1::WorkerEvent&)> on_event)
+      : agents_(agents), address_(std::move(address)), request_(std::move(request)), patience_(patience),
+        on_event_(std::move(on_event)), thread_([this] { status_ = Listen(); }) {}
+  ~Listener() override {
     Cancel();
     (void)Join();
   }
-
   void Cancel() override {
     MutexLock lock(agents_.mutex_);
     cancelled_ = true;
@@ -53,49 +114,69 @@ class FakeAgents::Task final : public RunningTask, public FakeWorker {
     return status_;
   }
 
-  const v1::PrepareRequest& request() const override { return request_; }
-  void Say(const v1::WorkerEvent& event) override { on_event_(event); }
-  absl::Status Die(const std::string& how) override {
-    died_ = true;
-    return absl::UnavailableError(how);
-  }
-  void AwaitEnd() override {
-    MutexLock lock(agents_.mutex_);
-    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return cancelled_ || IsDown(); });
-  }
-
  private:
-  bool IsDown() { return agents_.down_.count(address_) > 0; }
-
-  void Live() {
-    v1::WorkerEvent last;
-    const absl::Status ended = agents_.Run(*this);
-    last.mutable_finished()->set_code(static_cast<uint32_t>(ended.code()));
-    last.mutable_finished()->set_message(std::string(ended.message()));
-    last.mutable_finished()->set_died(died_);
+  absl::Status Listen() {
+    std::shared_ptr<Task> task;
     {
       MutexLock lock(agents_.mutex_);
-      if (IsDown()) {
-        status_ = absl::UnavailableError("connection refused");
-        return;
+      const auto up = [&] { return cancelled_ || agents_.down_.count(address_) == 0; };
+      if (!agents_.changed_.WaitUntil(agents_.mutex_, Now() + patience_, up)) {
+        return absl::UnavailableError("connection refused");
       }
-      if (cancelled_) {
-        status_ = absl::CancelledError("cancelled");
-        return;
-      }
+      if (cancelled_) return absl::CancelledError("cancelled");
+      ASSIGN_OR_RETURN(task, agents_.Begin(address_, request_));
     }
-    on_event_(last);
+    for (size_t heard = request_.after_event();;) {
+      v1::WorkerEvent event;
+      {
+        MutexLock lock(agents_.mutex_);
+        agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] {
+          return cancelled_ || task->stopped_ || task->IsDown() || task->events_.size() > heard;
+        });
+        if (task->IsDown()) return absl::UnavailableError("connection refused");
+        if (cancelled_ || task->stopped_) return absl::CancelledError("cancelled");
+        event = task->events_[heard++];
+      }
+      on_event_(event);
+      if (event.has_finished()) return absl::OkStatus();
+    }
   }
 
   FakeAgents& agents_;
   const std::string address_;
-  const v1::PrepareRequest request_;
+  const v1::StartRequest request_;
+  const absl::Duration patience_;
   const std::function<void(const v1::WorkerEvent&)> on_event_;
   bool cancelled_ = false;  // under agents_.mutex_
-  bool died_ = false;       // of the thread alone
   absl::Status status_;     // set by the thread, read after it
   std::thread thread_;
 };
+
+FakeAgents::~FakeAgents() {
+  std::map<std::string, std::shared_ptr<Task>> tasks;  // ends without the lock
+  MutexLock lock(mutex_);
+  for (const auto& [id, task] : tasks_) task->stopped_ = true;
+  changed_.NotifyAll();
+  tasks.swap(tasks_);
+}
+
+absl::StatusOr<std::shared_ptr<FakeAgents::Task>> FakeAgents::Begin(const std::string& agent_address,
+                                                                    const v1::StartRequest& request) {
+  const auto known = tasks_.find(request.task_id());
+  if (known != tasks_.end()) return known->second;
+  if (request.only_follow()) return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
+  for (const v1::PrepareRequest& candidate : requests_) {
+    if (candidate.task_id() != request.task_id()) continue;
+    return tasks_[request.task_id()] = std::make_shared<Task>(*this, agent_address, candidate);
+  }
+  return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
+}
+
+int FakeAgents::working() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(
+      std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return !entry.second->ended_; }));
+}
 
 void FakeAgents::SetTraining(Training training) {
   MutexLock lock(mutex_);
@@ -168,7 +249,7 @@ bool FakeAgents::AwaitTrainings(size_t count) {
 }
 
 absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent_address,
-                                                        const v1::PrepareRequest& request, absl::Time) {
+                                                        const v1::PrepareRequest& request) {
   Preparation preparation;
   {
     MutexLock lock(mutex_);
@@ -186,15 +267,9 @@ absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent
 }
 
 std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address, const v1::StartRequest& request,
+                                               absl::Duration patience,
                                                std::function<void(const v1::WorkerEvent&)> on_event) {
-  v1::PrepareRequest prepared;
-  {
-    MutexLock lock(mutex_);
-    for (const v1::PrepareRequest& candidate : requests_) {
-      if (candidate.task_id() == request.task_id()) prepared = candidate;
-    }
-  }
-  return std::make_unique<Task>(*this, agent_address, std::move(prepared), std::move(on_event));
+  return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(on_event));
 }
 
 absl::StatusOr<v1::NodeKernels> FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time) {
@@ -205,9 +280,15 @@ absl::StatusOr<v1::NodeKernels> FakeAgents::DescribeKernels(const std::string& a
   return kernels;
 }
 
-void FakeAgents::Stop(const std::string&, const std::string& task_id) {
+void FakeAgents::Stop(const std::string&, const v1::StopRequest& request) {
   MutexLock lock(mutex_);
-  stopped_.push_back(task_id);
+  const auto task = tasks_.find(request.task_id());
+  if (request.after_checkpoint()) {
+    if (task != tasks_.end()) task->second->finish_ = true;
+  } else {
+    stopped_.push_back(request.task_id());
+    if (task != tasks_.end()) task->second->stopped_ = true;
+  }
   changed_.NotifyAll();
 }
 
@@ -267,7 +348,7 @@ absl::Status TrainThreeSteps(FakeWorker& worker) {
 absl::Status TrainForEver(FakeWorker& worker) {
   if (worker.request().train().unit() == 0) worker.Say(StepOf(1, 3.0));
   worker.AwaitEnd();
-  return absl::OkStatus();
+  return worker.asked_to_finish() ? worker.FinishedAt(2) : absl::OkStatus();
 }
 
 v1::RegisterRequest FakeNode(const std::string& name, int devices, uint64_t incarnation, const std::string& kind) {

@@ -18,16 +18,22 @@ class FakeWorker {
   virtual ~FakeWorker() = default;
   virtual const v1::PrepareRequest& request() const = 0;
   virtual void Say(const v1::WorkerEvent& event) = 0;
-  // Blocks until the task is cancelled or its agent is gone.
+  // Blocks until the task is stopped, asked to finish early, or its agent is gone.
   virtual void AwaitEnd() = 0;
+  // Ends as a worker does that was asked to finish early: after a checkpoint of `step`. To be returned by the script.
+  virtual absl::Status FinishedAt(uint32_t step) = 0;
+  virtual bool asked_to_finish() = 0;
   // Ends as a worker does that is killed: its agent says how. To be returned by the script.
   virtual absl::Status Die(const std::string& how) = 0;
 };
 
 // Agents in memory. Profiles answer at once with made-up times, and so do probes without a script; what
-// training does is a script. Thread-safe. Outlives the tasks it starts.
+// training does is a script. Tasks go on whether or not anybody listens, as on real agents. Thread-safe; its end ends them.
 class FakeAgents final : public AgentClient {
  public:
+  FakeAgents() = default;
+  ~FakeAgents() override;
+
   // What a unit does from Start on; returns what its `finished` says. The default trains three steps.
   using Training = std::function<absl::Status(FakeWorker&)>;
   void SetTraining(Training training);
@@ -41,8 +47,10 @@ class FakeAgents final : public AgentClient {
   void TakeDown(const std::string& agent_address);
   void BringUp(const std::string& agent_address);
 
-  // Task ids that were asked to stop.
+  // Task ids that were asked to stop at once.
   std::vector<std::string> stopped();
+  // How many tasks go on.
+  int working();
   // Blocks until Stop was called for `task_id`, or twenty seconds.
   void AwaitStop(const std::string& task_id);
   // Requests that Prepare was given, by kind, in order.
@@ -53,17 +61,21 @@ class FakeAgents final : public AgentClient {
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
 
-  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
-                                              absl::Time deadline) override;
+  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request) override;
+  // An agent that is down is tried again until `patience` is over.
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
+                                     absl::Duration patience,
                                      std::function<void(const v1::WorkerEvent&)> on_event) override;
   // One device, which says where it was asked.
   absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address, absl::Time deadline) override;
-  void Stop(const std::string& agent_address, const std::string& task_id) override;
+  void Stop(const std::string& agent_address, const v1::StopRequest& request) override;
 
  private:
   class Task;
+  class Listener;
   absl::Status Run(FakeWorker& worker);
+  absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address, const v1::StartRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -73,6 +85,7 @@ class FakeAgents final : public AgentClient {
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
 };
 
 // Events and requests.
@@ -80,7 +93,7 @@ v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds = 0.5);
 v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path);
 v1::WorkerEvent LinkOf(double latency_seconds, double bytes_per_second);
 absl::Status TrainThreeSteps(FakeWorker& worker);
-// Trains one step, then works until it is told to end.
+// Trains one step, then works until it is told to end; asked to finish early, with a checkpoint of step 2.
 absl::Status TrainForEver(FakeWorker& worker);
 
 // A node with `devices` CPU devices of one core and 1 GiB, of kind `kind`; its agent is at "<name>:1".

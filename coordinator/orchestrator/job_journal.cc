@@ -7,12 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/jobs/job_life_codec.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
 
 namespace medley {
 namespace {
 
 constexpr size_t kWarmUpSteps = 2;      // not counted in measured_step_seconds
+constexpr absl::Duration kKeepEnded = absl::Minutes(1);
 constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
 double Median(std::vector<double> values) {
@@ -26,11 +29,23 @@ double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch
 
 absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
   const auto known = entries_.find(job_id);
-  if (known != entries_.end()) return &known->second;
+  if (known != entries_.end()) {
+    known->second.used = Now();
+    return &known->second;
+  }
   ASSIGN_OR_RETURN(v1::Job job, store_.GetJob(job_id));
   Entry& entry = entries_[job_id];
   entry.job = std::move(job);
+  entry.used = Now();
   return &entry;
+}
+
+v1::Job JobJournal::View(const Entry& entry) {
+  v1::Job job = entry.job;
+  if (!entry.wait.empty()) {
+    job.set_state_reason(absl::StrCat(job.state_reason(), job.state_reason().empty() ? "" : "; ", entry.wait));
+  }
+  return job;
 }
 
 void JobJournal::Changed(Entry& entry) {
@@ -41,13 +56,47 @@ void JobJournal::Changed(Entry& entry) {
 absl::StatusOr<v1::Job> JobJournal::Get(const std::string& job_id) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));
-  return entry->job;
+  return View(*entry);
+}
+
+absl::StatusOr<std::vector<v1::Job>> JobJournal::List(int limit) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(std::vector<v1::Job> jobs, store_.ListJobs(limit));
+  for (v1::Job& job : jobs) {
+    const auto known = entries_.find(job.id());
+    if (known != entries_.end()) job = View(known->second);
+  }
+  return jobs;
 }
 
 void JobJournal::Add(const v1::Job& job) {
   MutexLock lock(mutex_);
-  entries_[job.id()].job = job;
+  const auto [entry, is_new] = entries_.try_emplace(job.id());
+  if (!is_new) return;
+  entry->second.job = job;
+  entry->second.used = Now();
   changed_.NotifyAll();
+}
+
+absl::Status JobJournal::Delete(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));
+  ASSIGN_OR_RETURN(const JobLife life, LifeOf(entry->job));
+  if (!IsEnded(life.state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " is ", NameOf(life.state), "; only one that has ended can be deleted"));
+  }
+  RETURN_IF_ERROR(store_.DeleteJob(job_id));
+  if (entry->watchers == 0) entries_.erase(job_id);
+  return absl::OkStatus();
+}
+
+void JobJournal::SetWait(const std::string& job_id, const std::string& what) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<Entry*> entry = Find(job_id);
+  if (!entry.ok() || (*entry)->wait == what) return;
+  (*entry)->wait = what;
+  Changed(**entry);
 }
 
 absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id, const std::function<void(v1::Job&)>& change) {
@@ -55,28 +104,36 @@ absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id, const std:
   ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
   const uint32_t attempt = entry->job.attempt();
   change(entry->job);
-  if (entry->job.attempt() != attempt) entry->step_seconds.clear();
+  if (entry->job.attempt() != attempt) {
+    entry->step_seconds.clear();
+    entry->first_step = 0;
+  }
   Write(job_id, *entry);
   Changed(*entry);
-  return entry->job;
+  return View(*entry);
 }
 
-absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent event, const std::string& cause) {
+absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent event, const std::string& cause,
+                                          const std::function<void(v1::Job&)>& change) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
   v1::Job& job = entry->job;
   ASSIGN_OR_RETURN(const JobLife before, LifeOf(job));
-  ASSIGN_OR_RETURN(const JobLife after, Next(before, event, cause));
-  if (after == before) return job;
+  ASSIGN_OR_RETURN(const JobLife after, Next(before, event, ValidUtf8(cause)));
+  if (after == before) return View(*entry);
   SetLife(after, job);
+  if (change) change(job);
+  if (!WaitsForDevices(after.state)) entry->wait.clear();
   if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(NowSeconds());
+  if (!IsEnded(after.state)) job.clear_ended_at_seconds();
+  if (after.state != JobState::kRunning) job.clear_tasks();
   if (after.state == JobState::kRunning && job.started_at_seconds() == 0) job.set_started_at_seconds(NowSeconds());
   const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);
   spdlog::info("job {}: {}", job_id, text);
   AppendLog(*entry, "coordinator", text);
   Write(job_id, *entry);  // who sees a job's end finds everything that it reported
   Changed(*entry);
-  return job;
+  return View(*entry);
 }
 
 void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step) {
@@ -84,6 +141,21 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
   const absl::StatusOr<Entry*> entry = Find(job_id);
   if (!entry.ok()) return;
   Entry& e = **entry;
+  // A step that comes again, after a coordinator's absence, is the same one.
+  if (e.first_step != 0 && step.step() <= e.job.last_step().step()) return;
+  if (e.first_step == 0) {
+    const bool goes_on = e.job.last_step().attempt() == step.attempt();
+    if (goes_on && step.step() <= e.job.last_step().step()) return;
+    e.first_step = step.step();
+    if (!goes_on) {
+      if (const absl::Status dropped = store_.DropStepsAfter(job_id, step.step() - 1); !dropped.ok()) {
+        spdlog::error("job {}: {}", job_id, std::string(dropped.message()));
+      }
+      e.steps.clear();
+      e.validations.clear();
+      if (e.job.last_validation().step() >= step.step()) e.job.clear_last_validation();
+    }
+  }
   e.steps.push_back(step);
   *e.job.mutable_last_step() = step;
   if (e.step_seconds.size() < kMostStepTimes) e.step_seconds.push_back(step.step_seconds());
@@ -102,11 +174,19 @@ void JobJournal::AddValidation(const std::string& job_id, const v1::ValidationMe
   (*entry)->dirty = true;
 }
 
+void JobJournal::Seen(const std::string& job_id, int task, uint64_t number) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<Entry*> entry = Find(job_id);
+  if (!entry.ok() || task >= (*entry)->job.tasks_size()) return;
+  (*entry)->job.mutable_tasks(task)->set_seen_event(number);
+  (*entry)->dirty = true;
+}
+
 void JobJournal::AppendLog(Entry& entry, const std::string& source, const std::string& text) {
   v1::LogLine& line = entry.logs.emplace_back();
   line.set_at_seconds(NowSeconds());
   line.set_source(source);
-  line.set_text(text);
+  line.set_text(ValidUtf8(text));
   entry.dirty = true;
 }
 
@@ -137,19 +217,28 @@ void JobJournal::Write(const std::string& job_id, Entry& entry) {
 
 void JobJournal::Flush() {
   MutexLock lock(mutex_);
-  for (auto& [job_id, entry] : entries_) {
-    if (!entry.dirty) continue;
-    Write(job_id, entry);
-    if (!entry.dirty) Changed(entry);
+  for (auto next = entries_.begin(); next != entries_.end();) {
+    const auto entry = next++;
+    Entry& e = entry->second;
+    if (e.dirty) {
+      Write(entry->first, e);
+      if (!e.dirty) Changed(e);
+    }
+    const absl::StatusOr<JobLife> life = LifeOf(e.job);
+    const bool over = life.ok() && IsEnded(life->state) && !e.dirty && e.watchers == 0 && Now() - e.used > kKeepEnded;
+    if (over) entries_.erase(entry);
   }
 }
 
-uint64_t JobJournal::AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline) {
+JobJournal::Glance JobJournal::AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline) {
   MutexLock lock(mutex_);
-  const absl::StatusOr<Entry*> entry = Find(job_id);
-  if (!entry.ok()) return seen;
-  changed_.WaitUntil(mutex_, deadline, [&] { return (*entry)->version > seen; });
-  return (*entry)->version;
+  const absl::StatusOr<Entry*> found = Find(job_id);
+  if (!found.ok()) return {.version = seen};
+  Entry& entry = **found;
+  ++entry.watchers;
+  changed_.WaitUntil(mutex_, deadline, [&] { return entry.version > seen; });
+  --entry.watchers;
+  return {entry.version, entry.job.attempt(), entry.first_step};
 }
 
 }  // namespace medley

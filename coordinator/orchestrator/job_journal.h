@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,39 +16,62 @@
 namespace medley {
 
 // The state of jobs as users see it: every change of a job goes through here to the store and to those who watch.
-// Changes of state are on disk before they are seen; metrics and log lines within kFlushEvery.
+// Changes of state are on disk before they are seen; metrics and log lines within kFlushEvery. Texts that are no UTF-8 are made
+// so. A job that has ended is forgotten after a while and read from the store again.
 //
 // Thread-safe. A store that fails (disk full) is logged; what could not be written is tried again with the next flush.
 class JobJournal {
  public:
   explicit JobJournal(Store& store) : store_(store) {}
 
-  // From the store on first use. NotFound.
+  // From the store on first use. NotFound. What it waits for (SetWait) is in its reason.
   absl::StatusOr<v1::Job> Get(const std::string& job_id);
+  // Newest first, at most `limit` of them.
+  absl::StatusOr<std::vector<v1::Job>> List(int limit);
+  // A job that was inserted into the store. One that is known already stays as it is: it may be further on.
   void Add(const v1::Job& job);
+  // FailedPrecondition: it has not ended.
+  absl::Status Delete(const std::string& job_id);
 
   // Applies `change` and writes the job and what is pending of it. Returns the job as it is then.
   absl::StatusOr<v1::Job> Change(const std::string& job_id, const std::function<void(v1::Job&)>& change);
   // Runs the state machine; also logs the change of state, notes when the job starts and ends, and writes what is pending of
-  // the job, so that who sees it ended finds everything. FailedPrecondition: the state does not allow it.
-  absl::StatusOr<v1::Job> Apply(const std::string& job_id, JobEvent event, const std::string& cause);
+  // the job, so that who sees it ended finds everything. `change`, if given, is done with it, in one write.
+  // FailedPrecondition: the state does not allow it.
+  absl::StatusOr<v1::Job> Apply(const std::string& job_id, JobEvent event, const std::string& cause,
+                                const std::function<void(v1::Job&)>& change = nullptr);
 
+  // What a waiting job waits for, for people; empty: nothing. Not kept on disk.
+  void SetWait(const std::string& job_id, const std::string& what);
+
+  // The first step of an attempt drops those that the attempt before had made after it.
   void AddStep(const std::string& job_id, const v1::StepMetrics& step);
   void AddValidation(const std::string& job_id, const v1::ValidationMetrics& validation);
   void Log(const std::string& job_id, const std::string& source, const std::string& text);
+  // Event `number` of the job's task `task` has been dealt with; on disk no earlier than what came of it.
+  void Seen(const std::string& job_id, int task, uint64_t number);
 
-  // Writes what is pending. To be called every kFlushEvery.
+  // Writes what is pending, and forgets what has ended. To be called every kFlushEvery.
   void Flush();
   static constexpr absl::Duration kFlushEvery = absl::Milliseconds(200);
 
-  // A number that grows with every change of the job. Blocks until it is over `seen`, or `deadline`.
-  uint64_t AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline);
+  struct Glance {
+    uint64_t version = 0;     // grows with every change of the job
+    uint32_t attempt = 0;
+    uint32_t first_step = 0;  // of the attempt, as far as it is known here; 0: not known
+  };
+  // Blocks until the job's version is over `seen`, or `deadline`.
+  Glance AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline);
 
  private:
   struct Entry {
     v1::Job job;
+    std::string wait;
     uint64_t version = 1;
     bool dirty = false;  // differs from the store
+    int watchers = 0;    // that hold a pointer to it
+    absl::Time used;
+    uint32_t first_step = 0;           // of the current attempt
     std::vector<double> step_seconds;  // of the current attempt
     std::vector<v1::StepMetrics> steps;
     std::vector<v1::ValidationMetrics> validations;
@@ -59,6 +83,7 @@ class JobJournal {
   // All that is pending, and the job; `dirty` stays if it fails.
   void Write(const std::string& job_id, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static v1::Job View(const Entry& entry);
 
   Store& store_;
   Mutex mutex_;

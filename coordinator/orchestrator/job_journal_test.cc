@@ -86,17 +86,98 @@ TEST_CASE("the measured step time is the median of the attempt's steps without t
   desk.journal.AddStep(desk.id, Timed(5, 2));
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 3);
   REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
-  for (uint32_t step = 3; step <= 5; ++step) desk.journal.AddStep(desk.id, Timed(step, 7));
+  for (uint32_t step = 3; step <= 5; ++step) {
+    v1::StepMetrics metrics = Timed(step, 7);
+    metrics.set_attempt(2);
+    desk.journal.AddStep(desk.id, metrics);
+  }
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 7);
+}
+
+TEST_CASE("the first step of an attempt drops what the one before had made after it; a step that comes twice is one") {
+  Desk desk;
+  const auto of_attempt = [](uint32_t step, uint32_t attempt) {
+    v1::StepMetrics metrics = Step(step, 10.0 * attempt + step);
+    metrics.set_attempt(attempt);
+    return metrics;
+  };
+  const auto steps = [&] {
+    desk.journal.Flush();
+    std::vector<std::pair<uint32_t, uint32_t>> found;
+    const auto listed = desk.store->ListSteps(desk.id, 0);
+    for (const v1::StepMetrics& step : *listed) found.emplace_back(step.step(), step.attempt());
+    return found;
+  };
+  for (uint32_t step = 1; step <= 5; ++step) desk.journal.AddStep(desk.id, of_attempt(step, 1));
+  v1::ValidationMetrics validation;
+  validation.set_step(5);
+  desk.journal.AddValidation(desk.id, validation);
+  REQUIRE(steps().size() == 5);
+  REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
+  CHECK(steps().size() == 5);  // nothing is made anew yet
+  desk.journal.AddStep(desk.id, of_attempt(3, 2));
+  CHECK(steps() == std::vector<std::pair<uint32_t, uint32_t>>{{1, 1}, {2, 1}, {3, 2}});
+  CHECK(desk.store->ListValidations(desk.id, 0)->empty());
+  CHECK(desk.journal.AwaitChange(desk.id, 0, Now()).first_step == 3);
+  desk.journal.AddStep(desk.id, of_attempt(4, 2));
+  desk.journal.AddStep(desk.id, of_attempt(3, 2));  // again
+  CHECK(desk.journal.Get(desk.id)->last_step().step() == 4);
+  CHECK(steps().size() == 4);
+
+  JobJournal after_a_restart(*desk.store);  // of the coordinator, while the attempt goes on
+  after_a_restart.AddStep(desk.id, of_attempt(4, 2));
+  after_a_restart.AddStep(desk.id, of_attempt(5, 2));
+  after_a_restart.Flush();
+  CHECK(steps() == std::vector<std::pair<uint32_t, uint32_t>>{{1, 1}, {2, 1}, {3, 2}, {4, 2}, {5, 2}});
+}
+
+TEST_CASE("texts in another encoding are kept as text, and the job stays readable") {
+  Desk desk;
+  desk.journal.Log(desk.id, "a/cpu0", "caf\xe9 \xff");
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kRefused, "what() said \xff").ok());
+  desk.journal.Flush();
+  CHECK(desk.store->GetJob(desk.id)->state() == v1::JOB_STATE_FAILED);
+  CHECK(desk.store->GetJob(desk.id)->state_reason() == "what() said \xef\xbf\xbd");
+  CHECK(desk.store->ListLogs(desk.id, 10)->front().text() == "caf\xef\xbf\xbd \xef\xbf\xbd");
+}
+
+TEST_CASE("a job that is known stays as it is when its submission is told late") {
+  Desk desk;
+  const v1::Job as_submitted = *desk.store->GetJob(desk.id);
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kCancelled, "by the user").ok());
+  desk.journal.Add(as_submitted);
+  CHECK(desk.journal.Get(desk.id)->state() == v1::JOB_STATE_CANCELLED);
+}
+
+TEST_CASE("what a job waits for is seen with its reason and kept nowhere") {
+  Desk desk;
+  desk.journal.SetWait(desk.id, "waits for b/cpu0");
+  CHECK(desk.journal.Get(desk.id)->state_reason() == "waits for b/cpu0");
+  CHECK(desk.journal.List(10)->front().state_reason() == "waits for b/cpu0");
+  desk.journal.Flush();
+  CHECK(desk.store->GetJob(desk.id)->state_reason().empty());
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, "on b/cpu0").ok());
+  CHECK(desk.journal.Get(desk.id)->state_reason() == "on b/cpu0");
+}
+
+TEST_CASE("only a job that has ended can be deleted, and then it is gone with all that it reported") {
+  Desk desk;
+  CHECK(absl::IsFailedPrecondition(desk.journal.Delete(desk.id)));
+  desk.journal.AddStep(desk.id, Step(1, 4));
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kCancelled, "by the user").ok());
+  REQUIRE(desk.journal.Delete(desk.id).ok());
+  CHECK(absl::IsNotFound(desk.journal.Get(desk.id).status()));
+  CHECK(absl::IsNotFound(desk.journal.Delete(desk.id)));
+  CHECK(absl::IsNotFound(desk.store->ListSteps(desk.id, 0).status()));
 }
 
 TEST_CASE("who waits for a change is woken by it, and not before its deadline otherwise") {
   Desk desk;
-  const uint64_t now = desk.journal.AwaitChange(desk.id, 0, absl::InfiniteFuture());
+  const uint64_t now = desk.journal.AwaitChange(desk.id, 0, absl::InfiniteFuture()).version;
   CHECK(now > 0);
-  CHECK(desk.journal.AwaitChange(desk.id, now, Now()) == now);
+  CHECK(desk.journal.AwaitChange(desk.id, now, Now()).version == now);
   std::thread changer([&] { (void)desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, ""); });
-  CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()) > now);
+  CHECK(desk.journal.AwaitChange(desk.id, now, absl::InfiniteFuture()).version > now);
   CHECK(desk.journal.Get(desk.id)->state() == v1::JOB_STATE_PROFILING);
   changer.join();
 }
