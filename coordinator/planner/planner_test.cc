@@ -115,6 +115,29 @@ TEST_CASE("a device that would only slow the others down is left out") {
   CHECK(chosen->plan.units[0].device == problem.devices[0].name);
 }
 
+TEST_CASE("a device is left out that slows the others down by more than it does") {
+  PlanningProblem problem = RandomProblem(5, {.min_devices = 3, .max_devices = 3, .kinds = 1,
+                                              .processors = RandomProcessors::kOwn,
+                                              .hosts = RandomHosts::kOwn,
+                                              .slowdowns = RandomSlowdowns::kNone,
+                                              .memory = RandomMemory::kPlenty});
+  for (std::vector<LinkCost>& row : problem.links) row.assign(3, {});
+  problem.shape.global_batch_sequences = 6;
+  problem.micro_batch_sizes = {1};
+  for (DeviceCost& device : problem.devices) {
+    device.times.resize(1);
+    device.host = 0;
+    device.shared_with = 2;
+    device.shared_slowdown = 1.2;
+  }
+  CHECK(ChoosePlan(problem)->plan.units.size() == 3);
+  for (DeviceCost& device : problem.devices) device.shared_slowdown = 9;
+  const auto alone = ChoosePlan(problem);
+  REQUIRE(alone.ok());
+  CHECK(alone->plan.units.size() == 1);
+  CHECK(alone->proven_optimal);
+}
+
 TEST_CASE("constraints on routes and stages are kept") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
@@ -155,6 +178,10 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].times.clear(); }), Contains("devices[1].times"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].name = p.devices[0].name; }), Contains("twice"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].times[0].layer.forward_seconds = -1; }), Contains("-1"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 0.9; }),
+             Contains("devices[0].shared_slowdown: 0.9"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 2, p.devices[0].shared_with = 0; }),
+             Contains("devices[0].shared_with: 0"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.links.pop_back(); }), Contains("links"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.links[0][1].transfer = {{{1, 2}, {2, 1}}}; }),
              Contains("links[0][1].transfer[1].seconds: 1 after 2"));

@@ -61,6 +61,14 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
   }
   RETURN_IF_ERROR(CheckNumber(field + ".update_seconds_per_parameter", device.update_seconds_per_parameter));
   RETURN_IF_ERROR(CheckNumber(field + ".norm_seconds_per_parameter", device.norm_seconds_per_parameter));
+  RETURN_IF_ERROR(CheckNumber(field + ".shared_slowdown", device.shared_slowdown));
+  if (device.shared_slowdown < 1) {
+    return Invalid(absl::StrCat(field, ".shared_slowdown: ", device.shared_slowdown, "; must be at least 1"));
+  }
+  if (device.shared_with < 0 || (device.shared_with == 0 && device.shared_slowdown > 1)) {
+    return Invalid(absl::StrCat(field, ".shared_with: ", device.shared_with, "; must be at least ",
+                                device.shared_slowdown > 1 ? "1 where shared_slowdown is more than 1" : "0"));
+  }
   return CheckNumber(field + ".copy_bytes_per_parameter", device.copy_bytes_per_parameter);
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/planner/random_problem.h"
 
 #include <algorithm>
+#include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,7 @@ class Generator {
     if (options_.hosts == RandomHosts::kSometimesShared && Integer(0, 2) == 0) MakeHosts();
     if (Integer(0, 2) == 0) problem_.forced_all_reduce = static_cast<CollectiveAlgorithm>(Integer(0, 3));
     if (Integer(0, 4) == 0) problem_.wire_bytes_per_element = 2;
+    if (options_.slowdowns == RandomSlowdowns::kSometimes && Integer(0, 1) == 0) MakeSlowdowns();
     return problem_;
   }
 
@@ -126,6 +128,21 @@ class Generator {
       for (LinkModel* model : {&problem_.links[a][b].transfer, &problem_.links[a][b].exchange}) {
         for (LinkPoint& point : model->points) point.seconds *= factor;
       }
+    }
+  }
+
+  // By kind, as a host's devices have them; they may have been measured beside one that is not in the problem. Where devices
+  // have no host yet, all are on one.
+  void MakeSlowdowns() {
+    std::map<std::string, double> by_kind;
+    const int not_planned_with = Integer(0, 1);
+    for (DeviceCost& device : problem_.devices) {
+      if (device.host < 0) device.host = 1000;
+      const double factor = by_kind.emplace(device.kind, 1 + Integer(0, 2) * Real(0, 0.5)).first->second;
+      const auto on_host = std::count_if(problem_.devices.begin(), problem_.devices.end(),
+                                         [&](const DeviceCost& d) { return d.host == device.host || d.host < 0; });
+      device.shared_with = static_cast<int>(on_host) - 1 + not_planned_with;
+      if (device.shared_with > 0) device.shared_slowdown = factor;
     }
   }
 

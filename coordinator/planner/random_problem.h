@@ -8,6 +8,7 @@ namespace medley {
 
 enum class RandomProcessors : uint8_t { kOwn, kSometimesShared };
 enum class RandomHosts : uint8_t { kOwn, kSometimesShared };  // shared: faster inside; devices of a kind are then not alike
+enum class RandomSlowdowns : uint8_t { kNone, kSometimes };
 enum class RandomMemory : uint8_t { kPlenty, kSometimesTight };
 
 struct RandomProblemOptions {
@@ -17,6 +18,7 @@ struct RandomProblemOptions {
   int max_micro_batches = 6;  // of the smallest micro-batch size
   RandomProcessors processors = RandomProcessors::kSometimesShared;
   RandomHosts hosts = RandomHosts::kSometimesShared;
+  RandomSlowdowns slowdowns = RandomSlowdowns::kSometimes;  // between devices of one host
   RandomMemory memory = RandomMemory::kSometimesTight;
 };
 

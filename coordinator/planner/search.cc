@@ -39,6 +39,28 @@ bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vect
   return false;
 }
 
+PlanningProblem Unslowed(PlanningProblem problem) {
+  for (DeviceCost& device : problem.devices) device.shared_slowdown = 1;
+  return problem;
+}
+
+// Two units of one host may slow each other down.
+bool SlowsDown(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
+  std::set<int> hosts;
+  for (const std::vector<int>& list : lists) {
+    for (const int d : list) {
+      const DeviceCost& device = problem.devices[d];
+      if (device.shared_with > 0 && device.host >= 0 && !hosts.insert(device.host).second) return true;
+    }
+  }
+  return false;
+}
+
+// Messages of one route share an end only where a stage has two neighbours.
+bool SharesMessages(const std::vector<std::vector<int>>& lists) {
+  return std::any_of(lists.begin(), lists.end(), [](const std::vector<int>& list) { return list.size() > 2; });
+}
+
 BlockRange BlocksOf(const std::vector<int>& ends, size_t stage) {
   return {stage == 0 ? 0 : ends[stage - 1], ends[stage]};
 }
@@ -58,7 +80,9 @@ Search::Search(const PlanningProblem& problem, const SearchSpace& space, const S
       reductions_(problem),
       tables_(problem, reductions_),
       bounds_(tables_),
-      simulator_(problem, reductions_) {
+      simulator_(problem, reductions_),
+      unslowed_(Unslowed(problem)),
+      unslowed_simulator_(unslowed_, reductions_) {
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.max_routes > 0) space_.max_routes = std::min(space_.max_routes, constraints.max_routes);
   if (constraints.max_stages > 0) space_.max_stages = std::min(space_.max_stages, constraints.max_stages);
@@ -166,6 +190,7 @@ Search::Arrangement Search::Arrange(const Lists& lists) {
   }
   arrangement.units = static_cast<int>(all.size());
   arrangement.shares_processor = SharesProcessor(problem_, arrangement.devices);
+  arrangement.bounded_alone = !arrangement.shares_processor && !(SharesMessages(lists) && SlowsDown(problem_, arrangement.devices));
   arrangement.scalars_seconds = ReduceScalarsSeconds(problem_, all);
   arrangement.tied_seconds = LeastTiedReductionSeconds(
       tables_, tied, tied.size() > lists.size() ? TiedHolders::kTheirOwn : TiedHolders::kOfFirstBlockToo);
@@ -442,8 +467,8 @@ void Search::ChooseSplits(Choosing& choosing, size_t next) {
     }
     choosing.choice[r].ends = split.ends;
     evaluated_ += kSplitInstructions;
-    // Routes without a processor in common do not feel each other before the reductions.
-    if (!arrangement.shares_processor && arrangement.lists.size() > 1) AddLastBackwards(choosing, r);
+    // Routes without a processor in common do not help each other before the reductions.
+    if (arrangement.bounded_alone && arrangement.lists.size() > 1) AddLastBackwards(choosing, r);
     if (choosing.reduced_seconds + arrangement.scalars_seconds + choosing.update_seconds <
         Below(arrangement.units)) {
       ChooseSplits(choosing, next + 1);
@@ -474,7 +499,7 @@ void Search::AddLastBackwards(Choosing& choosing, size_t route) {
 void Search::TryNumberings(Choosing& choosing) {
   const Arrangement& arrangement = choosing.arrangement;
   const std::vector<RouteChoice>& choice = choosing.choice;
-  if (arrangement.shares_processor && BoundOfChoice(arrangement, choice) >= Below(arrangement.units)) return;
+  if (!arrangement.bounded_alone && BoundOfChoice(arrangement, choice) >= Below(arrangement.units)) return;
   // Routes that are alike carry the number of the first of them, so that exchanging them is no other order.
   std::vector<int> numbers;
   std::map<int, std::vector<int>> alike;
@@ -501,7 +526,7 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
   const Arrangement& arrangement = choosing.arrangement;
   const std::vector<RouteChoice>& choice = choosing.choice;
   evaluated_ += kNumberingInstructions;
-  if (!arrangement.shares_processor && choice.size() > 1) {
+  if (arrangement.bounded_alone && choice.size() > 1) {
     std::vector<UnitEnd> units;
     for (const int r : order) {
       const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
@@ -516,7 +541,7 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
   Simulate(arrangement, choice, order);
 }
 
-// When each unit of a route has run its last backward, as if there were no other routes.
+// When each unit of a route has run its last backward, as if there were no other routes and nothing slowed anything down.
 const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement, size_t route,
                                                  const RouteChoice& choice) {
   std::vector<int> key = choice.ends;
@@ -528,9 +553,9 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
   alone.lists = {arrangement.lists[route]};
   alone.devices = {arrangement.devices[route]};
   ++best_.simulated_plans;
-  const absl::StatusOr<double> seconds = simulator_.Run(PlanOf(alone, {choice}, {0}));
+  const absl::StatusOr<double> seconds = unslowed_simulator_.Run(PlanOf(alone, {choice}, {0}));
   for (size_t s = 0; s < choice.ends.size(); ++s) {
-    entry->second.push_back(seconds.ok() ? simulator_.LastBackwardSeconds(static_cast<int>(s)) : kInfinity);
+    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(static_cast<int>(s)) : kInfinity);
   }
   return entry->second;
 }
@@ -569,7 +594,7 @@ double Search::Below(int units) const {
 }
 
 int64_t Search::SpentInstructions() const {
-  return simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() +
+  return simulator_.simulated_instructions() + unslowed_simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() +
          bounds_.looked_at() / kStagesAnInstruction;
 }
 

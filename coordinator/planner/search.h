@@ -36,6 +36,9 @@ class Search {
     std::vector<std::vector<int>> devices;  // of each list
     int units = 0;
     bool shares_processor = false;          // two of its units do
+    // What a route takes alone bounds from below when its last backwards end: no unit shares a processor, and where units
+    // slow each other down no two messages do, for a message that comes late may let another one pass.
+    bool bounded_alone = true;
     double tied_seconds = 0;                // of reducing the tied embedding, at least
     double scalars_seconds = 0;             // of reducing the scalars
     double bound_seconds = 0;
@@ -97,6 +100,8 @@ class Search {
   SearchTables tables_;
   RouteBounds bounds_;
   StepSimulator simulator_;
+  const PlanningProblem unslowed_;  // `problem_` where nothing slows anything else down: what bounds are made of
+  StepSimulator unslowed_simulator_;
   std::map<std::vector<int>, std::vector<double>> last_backwards_;
   ChosenPlan best_;  // no units: none yet
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left

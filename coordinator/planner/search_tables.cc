@@ -23,7 +23,8 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
   return a.kind == b.kind && a.memory == b.memory && a.workspace == b.workspace &&
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
-         a.copy_bytes_per_parameter == b.copy_bytes_per_parameter &&
+         a.copy_bytes_per_parameter == b.copy_bytes_per_parameter && a.shared_slowdown == b.shared_slowdown &&
+         a.shared_with == b.shared_with &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
@@ -105,6 +106,8 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const
 bool SearchTables::Interchangeable(int a, int b) const {
   const std::vector<DeviceCost>& devices = problem_.devices;
   if (!SameCost(devices[a], devices[b])) return false;
+  // They slow down, and are slowed down by, the devices of their own host.
+  if (devices[a].shared_with > 0 && devices[a].host != devices[b].host) return false;
   if (reductions_.ClassOf(a) != reductions_.ClassOf(b)) return false;  // a link differs, or the host
   for (int d = 0; d < static_cast<int>(devices.size()); ++d) {
     if (d == a || d == b) continue;

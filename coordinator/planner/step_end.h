@@ -16,7 +16,7 @@ struct UnitEnd {
 };
 
 // When the step ends: reductions, norms, scalars and updates as the step programs order them. Exact if no two of the
-// devices share a processor.
+// devices share a processor or slow each other down; else never too late.
 double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units);
 
 // What the reduction of the tied embedding takes at least. `holders`: devices, in any order. If others hold the block after

@@ -29,6 +29,10 @@ struct DeviceCost {
   std::string kind;                  // devices of equal kind have equal times; for people, and for symmetry
   int processor = 0;                 // devices with the same processor compute on the same cores and slow each other down
   int host = -1;                     // devices with the same one are on one machine; -1: alone on its own
+  // How many times longer it computes while all of so many other devices of its host compute, too, that the factor was
+  // measured beside; in between in proportion to how many do. 1: they do not slow it down.
+  double shared_slowdown = 1;
+  int shared_with = 0;
   Bytes memory;                      // limit
   std::vector<BlockTimes> times;     // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;

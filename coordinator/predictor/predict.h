@@ -31,7 +31,8 @@ struct StepPrediction {
 };
 
 // Simulates the step programs of all units in virtual time. Resources are shared fairly: devices on one processor,
-// and a device's own send and receive each. A message starts when both ends are ready; an all-reduce when all are.
+// and a device's own send and receive each. What computes is slowed down by the other devices of its host that compute at
+// that moment (DeviceCost::shared_slowdown). A message starts when both ends are ready; an all-reduce when all are.
 //
 // Pure and deterministic. `plan` must be valid for `problem` (CheckPlan); memory limits are not looked at.
 // InvalidArgument: a unit's device or the micro-batch size is not in the problem.

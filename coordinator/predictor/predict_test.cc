@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/model/parameters.h"
@@ -103,10 +104,10 @@ TEST_CASE("a message takes its latency and its bytes at the link's rate") {
   for (auto& row : problem.links) {
     for (LinkCost& link : row) link = Link(0.5, kMessageBytes / 0.25, kInstant);
   }
-  // The tied embedding is summed over both stages, and the scalars: one latency each way and back.
+  // The tied embedding is summed over both stages in two rounds; the scalars, six of 8 bytes, go each way at the same time.
   const auto prediction = PredictStep(problem, Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward));
   REQUIRE(prediction.ok());
-  CHECK(prediction->step_seconds == Approx(2 * 3 + 2 * 0.75 + 2 * 0.5 + 2 * 0.5).epsilon(1e-12));
+  CHECK(prediction->step_seconds == Approx(2 * 3 + 2 * 0.75 + 2 * 0.5 + (0.5 + 6 * 8 / kMessageBytes * 0.25)).epsilon(1e-12));
 }
 
 TEST_CASE("messages that leave one device at once share its sending") {
@@ -156,7 +157,7 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
   SECTION("two: the vector's bytes at the measured rate, the first bucket hidden behind the backward") {
     const auto seconds = PredictStepSeconds(problem, Replicas(4, {2, 5}));
     REQUIRE(seconds.ok());
-    CHECK(*seconds == Approx(5 * 6 + 2 * (2 * 0.01) + 2 * (share(1) + share(2)) + 2 * 0.01).epsilon(1e-12));
+    CHECK(*seconds == Approx(5 * 6 + 2 * (2 * 0.01) + 2 * (share(1) + share(2)) + 0.01).epsilon(1e-12));
   }
   SECTION("three: four rounds of a third, as slow as the slowest link, longer than the backward beside it") {
     for (auto& row : problem.links) {
@@ -178,6 +179,97 @@ TEST_CASE("two devices on one processor take the sum of their work") {
   CHECK(prediction->step_seconds == Approx(8 * 6).epsilon(1e-12));
   CHECK(prediction->units[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));  // half as fast while both compute
   problem.devices[1].processor = 7;
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
+}
+
+// Everybody's message to everybody else, started at once: after its latency each goes at its rate over the larger number of
+// messages under way at its ends. Small steps of time; nothing of the predictor's is used.
+double AllToAllSeconds(const PlanningProblem& problem, int members, double bytes) {
+  struct Message {
+    int from, to;
+    double latency_seconds, left_seconds;
+  };
+  std::vector<Message> messages;
+  double slowest = 0;
+  for (int a = 0; a < members; ++a) {
+    for (int b = 0; b < members; ++b) {
+      if (a == b) continue;
+      const LinkModel& model = problem.links[a][b].transfer;
+      messages.push_back({a, b, model.Seconds(0), model.Seconds(bytes) - model.Seconds(0)});
+      slowest = std::max(slowest, model.Seconds(bytes));
+    }
+  }
+  const double tick = slowest / 20'000;
+  double now = 0;
+  for (bool going_on = true; going_on; now += tick) {
+    std::vector<int> sending(members, 0), receiving(members, 0);
+    for (const Message& m : messages) {
+      if (m.left_seconds <= 0 || now < m.latency_seconds) continue;
+      ++sending[m.from];
+      ++receiving[m.to];
+    }
+    going_on = false;
+    for (Message& m : messages) {
+      if (m.left_seconds > 0 && now >= m.latency_seconds) m.left_seconds -= tick / std::max(sending[m.from], receiving[m.to]);
+      if (m.left_seconds > 0 || now < m.latency_seconds) going_on = true;
+    }
+  }
+  return now;
+}
+
+TEST_CASE("the scalars' exchange is one round of messages between all") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{40}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const int members = 2 + static_cast<int>(random() % 4);
+  const bool alike = seed % 2 == 0;
+  PlanningProblem problem = Uniform(members, 2, members);
+  const double bytes = 8 * 6;  // norms of four blocks and the tied embedding, and the loss
+  const double latency_seconds = real(0.1, 1), rate = bytes / real(0.01, 1);
+  for (int a = 0; a < members; ++a) {
+    for (int b = 0; b < a; ++b) {
+      const double factor = alike ? 1 : real(0.5, 2);
+      problem.links[a][b] = problem.links[b][a] = {LinkModel::Line(latency_seconds * factor, rate * factor), {}};
+    }
+  }
+  const Plan plan = Replicas(4, std::vector<int>(members, 1));
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.ok());
+  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
+  double predicted = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::kReduceScalars) continue;
+    predicted = prediction->units[0].timeline[i].end_seconds - prediction->units[0].timeline[i].start_seconds;
+  }
+  const double simulated = AllToAllSeconds(problem, members, bytes);
+  // Where links differ the prediction is what the busiest end takes at least.
+  CHECK(predicted <= simulated * 1.001);
+  CHECK(predicted >= simulated * (alike ? 0.999 : 0.6));
+}
+
+TEST_CASE("devices of a host slow each other down while they compute at the same time") {
+  PlanningProblem problem = Uniform(3, 2, 8);
+  for (DeviceCost& device : problem.devices) {
+    device.host = 4;
+    device.shared_slowdown = 1.5;
+    device.shared_with = 2;
+  }
+  // One device alone is as fast as ever.
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {8})) == Approx(8 * 6).epsilon(1e-12));
+  // Two of three: half of the slow-down, until one has nothing left to do.
+  const auto two = PredictStep(problem, Replicas(4, {3, 5}));
+  REQUIRE(two.ok());
+  CHECK(two->step_seconds == Approx(3 * 6 * 1.25 + 2 * 6).epsilon(1e-12));
+  CHECK(two->units[0].busy_seconds == Approx(3 * 6 * 1.25).epsilon(1e-12));
+  // All three: all of it, then half, then none.
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {1, 2, 5})) == Approx(6 * 1.5 + 6 * 1.25 + 3 * 6).epsilon(1e-12));
+  // A device of another host takes no part, nor one that was not measured with them.
+  problem.devices[1].host = 5;
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
+  problem.devices[1].host = 4;
+  problem.devices[1].shared_slowdown = 1;
+  problem.devices[1].shared_with = 0;
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
 }
 

@@ -18,11 +18,18 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions& reducti
 
 StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own)
     : problem_(problem), own_reductions_(std::move(own)), reductions_(reductions ? *reductions : *own_reductions_) {
-  std::map<int, int> processors;
+  std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);
     const int number = static_cast<int>(processors.size());
     processor_.push_back(processors.emplace(problem.devices[d].processor, number).first->second);
+    const DeviceCost& device = problem.devices[d];
+    if (device.shared_with <= 0 || device.host < 0) {
+      host_.push_back(-1);
+      continue;
+    }
+    const int host = static_cast<int>(hosts.size());
+    host_.push_back(hosts.emplace(device.host, host).first->second);
   }
   parameters_before_.push_back(0);
   for (int block = 0; block < problem.shape.model.blocks(); ++block) {
@@ -159,7 +166,7 @@ int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruc
     return task;
   };
   const auto computation = [&](double seconds) {
-    tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = processor_[cost.device]});
+    tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = cost.device});
     return static_cast<int>(tasks_.size()) - 1;
   };
   switch (instruction.kind) {
@@ -205,6 +212,7 @@ void StepSimulator::AddEdge(int from, int to) {
 absl::Status StepSimulator::Simulate() {
   running_.clear();
   computing_.assign(problem_.devices.size(), 0);
+  computing_on_host_.assign(problem_.devices.size(), 0);
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -260,7 +268,10 @@ void StepSimulator::StartWork(int task, double now) {
 
 void StepSimulator::Occupy(const Running& running, int change) {
   const Task& task = tasks_[running.task];
-  if (running.resource == Resource::kProcessor) computing_[task.from] += change;
+  if (running.resource == Resource::kProcessor) {
+    computing_[processor_[task.from]] += change;
+    if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
+  }
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
     receiving_[task.to] += change;
@@ -271,10 +282,18 @@ double StepSimulator::ShareOf(const Running& running) const {
   const Task& task = tasks_[running.task];
   switch (running.resource) {
     case Resource::kNone: return 1;
-    case Resource::kProcessor: return computing_[task.from];
+    case Resource::kProcessor: return computing_[processor_[task.from]] * SlowdownOf(task.from);
     case Resource::kLink: return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
+}
+
+// A device computes one thing at a time, so the computations on its host are the devices that compute.
+double StepSimulator::SlowdownOf(int device) const {
+  if (host_[device] < 0) return 1;
+  const DeviceCost& cost = problem_.devices[device];
+  const double others = std::min(computing_on_host_[host_[device]] - 1, cost.shared_with);
+  return 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
 }
 
 // Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares touches

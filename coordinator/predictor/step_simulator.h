@@ -42,7 +42,7 @@ class StepSimulator {
     Resource resource = Resource::kNone;
     double latency_seconds = 0;  // before `work_seconds`, using nothing
     double work_seconds = 0;     // when the resource is not shared
-    int from = -1, to = -1;      // devices of a message; `from` is the processor of a computation
+    int from = -1, to = -1;      // devices of a message; `from` is the device of a computation
     int waits_for = 0;           // tasks not done yet
     int first_edge = -1;         // into edges_: tasks that wait for this one
     double start_seconds = 0, end_seconds = -1;
@@ -80,6 +80,7 @@ class StepSimulator {
   int NextToEnd(double now);
   void Occupy(const Running& running, int change);
   double ShareOf(const Running& running) const;
+  double SlowdownOf(int device) const;
 
   StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
 
@@ -87,7 +88,7 @@ class StepSimulator {
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
   Reductions& reductions_;
   std::map<std::string, int> device_by_name_;
-  std::vector<int> processor_;                // of each device, numbered from 0
+  std::vector<int> processor_, host_;         // of each device, numbered from 0; -1: it shares nothing with its host
   std::vector<int64_t> parameters_before_;    // of blocks, without the tied embedding
 
   std::vector<StepProgram> programs_;
@@ -99,6 +100,7 @@ class StepSimulator {
   std::vector<Edge> edges_;
   std::vector<Running> running_;
   std::vector<int> computing_, sending_, receiving_;  // running tasks of a processor, of a device's ends
+  std::vector<int> computing_on_host_;                // likewise, of the devices with a host_
   int64_t simulated_instructions_ = 0;
 };
 
