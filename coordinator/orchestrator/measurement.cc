@@ -76,7 +76,7 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   v1::ConstraintSpec constraints = EffectiveConstraints(request.spec);
   constraints.clear_devices();  // those of the request are the ones
   const auto collected = [&]() -> absl::StatusOr<std::vector<MissingProfile>> {
-    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, Collect(request));
+    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, Known(request));
     return MissingProfiles(request.training, constraints, cluster);
   };
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
@@ -108,12 +108,12 @@ Measurement::Result Measurement::MeasureLinks(const MeasurementRequest& request)
   LinkMeasurement links(store_, run_, progress_);
   AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
-  absl::StatusOr<v1::ClusterSpec> cluster = Collect(request);
+  absl::StatusOr<v1::ClusterSpec> cluster = Known(request);
   if (!cluster.ok()) return {Failed(cluster.status()), {}};
   return {{}, *std::move(cluster)};
 }
 
-absl::StatusOr<v1::ClusterSpec> Measurement::Collect(const MeasurementRequest& request) {
+absl::StatusOr<v1::ClusterSpec> Measurement::Known(const MeasurementRequest& request) {
   v1::ClusterSpec cluster = NodesOf(request.devices);
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());

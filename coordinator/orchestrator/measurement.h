@@ -42,10 +42,12 @@ class Measurement {
   };
   Result Complete(const MeasurementRequest& request);
 
+  // The same without measuring: what is not in the store is missing in the cluster.
+  absl::StatusOr<v1::ClusterSpec> Known(const MeasurementRequest& request);
+
  private:
   AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
   Result MeasureLinks(const MeasurementRequest& request);
-  absl::StatusOr<v1::ClusterSpec> Collect(const MeasurementRequest& request);
 
   Store& store_;
   const RunAttempt run_;
