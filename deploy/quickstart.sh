@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From a fresh clone on Debian 12 to a GPT trained on three unlike devices of this machine, in minutes: installs packages,
 # builds, starts a coordinator and three agents, measures, plans, trains on the King James Bible, shows predicted beside
-# measured, exports the model and lets it speak. Everything it writes lies in .medley/quickstart. May be run again.
+# measured, exports the model and lets it speak. Everything it writes lies in .medley/quickstart. Run again, it begins anew: it
+# removes what the last run has left, but for the programs.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -34,12 +35,22 @@ if [ $install = yes ]; then
 fi
 
 say "Build (about five minutes the first time)"
-bazel build --noshow_progress --ui_event_filters=-info //:medley 2>&1 | grep -v -e '^INFO' -e 'OpenJDK' || true
+# On a terminal Bazel draws a bar; elsewhere a line now and then shows that it moves.
+progress=()
+[ -t 2 ] || progress=(--curses=no --show_progress_rate_limit=10)
+bazel build "${progress[@]}" --ui_event_filters=-info //:medley
 for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
   [ -x "bazel-bin/$binary" ] || { echo "bazel-bin/$binary was not built; run: bazel build //:medley" >&2; exit 1; }
   install -m 755 "bazel-bin/$binary" "$bin/"
 done
 PATH=$bin:$PATH
+
+# What the last run has left: its cluster's state, its jobs' checkpoints, its model.
+if [ -e "$work/up/coordinator.address" ] && MEDLEY_COORDINATOR=$(cat "$work/up/coordinator.address") medley nodes >/dev/null 2>&1; then
+  echo "a cluster runs on $work/up; end it first (Ctrl-C where it was started)" >&2
+  exit 1
+fi
+rm -rf "$work/up" "$work/checkpoints" "$work/model"
 
 say "Text: the King James Bible, nine tenths to train on, one to validate"
 bible -f gen1:1-rev22:21 > "$work/bible.txt"
@@ -68,7 +79,6 @@ sed -e "s|/tmp/bible.txt|$work/train.txt|" -e "s|/tmp/bible-validation.txt|$work
     -e "s|/tmp/medley-checkpoints|$work/checkpoints|" -e "s|^steps:.*|steps: $steps|" examples/bible.yaml > "$work/job.yaml"
 
 say "A coordinator and three agents"
-rm -rf "$work/up"
 medley up --config "$work/cluster.yaml" --directory "$work/up" > "$work/up.log" 2>&1 &
 up=$!
 trap 'kill $up 2>/dev/null; wait $up 2>/dev/null || true' EXIT
@@ -97,4 +107,4 @@ medley export "$job" --to "$work/model"
 ls -l "$work/model"
 medley generate --model "$work/model" --prompt "And God said" --tokens 240
 
-say "Done. Start this cluster again with: $bin/medley up --config ${work#"$root"/}/cluster.yaml"
+say "Done. Start this cluster again, with its jobs and profiles: $bin/medley up --config $work/cluster.yaml --directory $work/up"
