@@ -56,6 +56,46 @@ TEST_CASE("a plan is emulated if a device that it uses is") {
   CHECK(report.emulated());
 }
 
+TEST_CASE("a device that computes a bf16 job in f32 is said to") {
+  v1::ClusterSpec cluster = Cluster();
+  cluster.mutable_nodes(0)->mutable_devices(1)->set_computes_bf16(true);
+  v1::PlanReport report;
+  AddShare(report, "a/cpu0", "cpu", true);
+  AddShare(report, "a/gpu0", "gpu", true);
+  TrainingSpec training = Training();
+  AddProvenance(training, cluster, report);
+  CHECK_FALSE(report.devices(0).computes_f32_instead());
+  training.precision = Precision::kBf16;
+  AddProvenance(training, cluster, report);
+  CHECK(report.devices(0).computes_f32_instead());
+  CHECK_FALSE(report.devices(1).computes_f32_instead());
+}
+
+TEST_CASE("what a profile's times are worth, and what jobs changed of it, is said") {
+  v1::ClusterSpec cluster = Cluster();
+  AddProfile(cluster, "gpu", ShapeKey(Training()), 5, "measured");
+  v1::DeviceProfile& profile = *cluster.mutable_profiles(0);
+  profile.add_times()->set_spread(0.01);
+  profile.add_times()->set_spread(0.25);
+  profile.mutable_times(1)->set_doubt("a layer is too slow");
+  v1::PlanReport report;
+  AddShare(report, "a/gpu0", "gpu", true);
+  AddProvenance(Training(), cluster, report);
+  REQUIRE(report.profiles_size() == 1);
+  CHECK(report.profiles(0).spread() == 0.25);
+  REQUIRE(report.profiles(0).doubts_size() == 1);
+  CHECK(report.profiles(0).doubts(0) == "a layer is too slow");
+  CHECK(report.profiles(0).correction().empty());
+  CHECK(CorrectionsOf(Training(), cluster).empty());
+
+  profile.mutable_correction()->set_factor(0.9401);
+  profile.mutable_correction()->set_steps(4);
+  profile.mutable_correction()->set_job_id("gpt-7");
+  AddProvenance(Training(), cluster, report);
+  CHECK(report.profiles(0).correction() == "corrected by job gpt-7 over 4 steps: x 0.94");
+  CHECK(CorrectionsOf(Training(), cluster) == std::map<std::string, double>{{"gpu", 0.9401}});
+}
+
 TEST_CASE("of each kind the newest profile of the job's shape is named") {
   v1::ClusterSpec cluster = Cluster();
   const std::string shape = ShapeKey(Training());

@@ -31,7 +31,8 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
 
 }  // namespace
 
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster) {
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
+                                   const std::vector<v1::LeftOutDevice>& left_out) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
   ChosenPlan chosen;
   if (spec.has_plan()) {
@@ -52,6 +53,8 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
       EncodePlanReport(chosen, explanation, problem.shape, spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
                        FormatExplanation(explanation));
   AddProvenance(training, cluster, planned.report);
+  planned.corrections = CorrectionsOf(training, cluster);
+  planned.report.mutable_left_out()->Add(left_out.begin(), left_out.end());
   return planned;
 }
 

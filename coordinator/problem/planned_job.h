@@ -1,5 +1,6 @@
 #pragma once
-#include <optional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,10 +21,13 @@ struct PlannedJob {
   StepPrediction prediction;
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   v1::PlanReport report;
+  std::map<std::string, double> corrections;  // by device kind: what the prediction multiplied the profile's passes by
 };
 
-// Takes the pinned plan of `spec` or chooses one, checks it and explains it. Pure. Used for live and offline planning alike.
+// Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job may use and that
+// are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster);
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
+                                   const std::vector<v1::LeftOutDevice>& left_out = {});
 
 }  // namespace medley

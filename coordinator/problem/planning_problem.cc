@@ -1,6 +1,7 @@
 #include "coordinator/problem/planning_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,6 +18,9 @@
 
 namespace medley {
 namespace {
+
+// Less is what repeated measurements differ by.
+constexpr double kLeastSlowdown = 1.02;
 
 struct ClusterDevice {
   std::string name;  // "node/device"
@@ -114,10 +118,10 @@ absl::Status MissingError(const std::vector<MissingProfile>& missing, const std:
       absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(parts, "; ")));
 }
 
-BlockTimes DecodeTimes(const v1::BlockPassTimes& times) {
-  return {{times.embedding_forward_seconds(), times.embedding_backward_seconds()},
-          {times.layer_forward_seconds(), times.layer_backward_seconds()},
-          {times.head_forward_seconds(), times.head_backward_seconds()}};
+BlockTimes DecodeTimes(const v1::BlockPassTimes& times, double factor) {
+  return {{factor * times.embedding_forward_seconds(), factor * times.embedding_backward_seconds()},
+          {factor * times.layer_forward_seconds(), factor * times.layer_backward_seconds()},
+          {factor * times.head_forward_seconds(), factor * times.head_backward_seconds()}};
 }
 
 Bytes DecodeBytes(uint64_t value) {
@@ -133,8 +137,8 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   cost.memory = DecodeBytes(device.device->memory_bytes());
   for (const int size : sizes) {
     const v1::BlockPassTimes* times = nullptr;
-    FindProfile(cluster, cost.kind, shape, size, &times);
-    cost.times.push_back(DecodeTimes(*times));
+    const v1::DeviceProfile& newest = *FindProfile(cluster, cost.kind, shape, size, &times);
+    cost.times.push_back(DecodeTimes(*times, newest.has_correction() ? newest.correction().factor() : 1));
   }
   const v1::DeviceProfile& profile = *FindProfile(cluster, cost.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter = profile.update_seconds_per_parameter();
@@ -142,6 +146,42 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   cost.workspace = DecodeBytes(profile.workspace_bytes());
   cost.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
   return cost;
+}
+
+// The newest of a host and shape.
+const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape) {
+  const v1::HostSlowdown* newest = nullptr;
+  for (const v1::HostSlowdown& slowdown : cluster.slowdowns()) {
+    if (slowdown.host() != host || slowdown.shape() != shape) continue;
+    if (newest == nullptr || slowdown.measured_at_seconds() >= newest->measured_at_seconds()) newest = &slowdown;
+  }
+  return newest;
+}
+
+// Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
+void AddSlowdowns(const std::vector<ClusterDevice>& devices, const v1::ClusterSpec& cluster, const std::string& shape,
+                  std::vector<DeviceCost>& costs) {
+  std::map<int, int> on_processor;
+  for (const DeviceCost& cost : costs) ++on_processor[cost.processor];
+  for (size_t d = 0; d < devices.size(); ++d) {
+    if (on_processor[costs[d].processor] > 1) continue;
+    const v1::HostSlowdown* slowdown = FindSlowdown(cluster, HostOf(*devices[d].node), shape);
+    if (slowdown == nullptr || slowdown->devices_size() < 2) continue;
+    double sum = 0, slowest = 1;
+    int of_kind = 0;
+    bool known = false;
+    for (const v1::SharedSlowdown& shared : slowdown->devices()) {
+      slowest = std::max(slowest, shared.factor());
+      known |= shared.device() == costs[d].name;
+      if (shared.device_kind() != costs[d].kind) continue;
+      sum += std::max(1.0, shared.factor());
+      ++of_kind;
+    }
+    if (!known || of_kind == 0 || slowest < kLeastSlowdown) continue;
+    const double factor = std::round(100 * sum / of_kind) / 100;
+    costs[d].shared_with = slowdown->devices_size() - 1;
+    costs[d].shared_slowdown = factor < kLeastSlowdown ? 1 : factor;
+  }
 }
 
 absl::Status CheckLink(const std::string& field, const v1::LinkProfile& link) {
@@ -187,6 +227,8 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
 }
 
 }  // namespace
+
+std::string HostOf(const v1::Node& node) { return node.host().empty() ? node.name() : node.host(); }
 
 std::string ShapeKey(const TrainingSpec& spec) {
   const ModelConfig& model = spec.shape.model;
@@ -266,6 +308,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::
       problem.links[b][a] = problem.links[a][b];
     }
   }
+  AddSlowdowns(devices, cluster, shape, problem.devices);
   return problem;
 }
 

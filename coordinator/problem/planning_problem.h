@@ -10,6 +10,9 @@
 
 namespace medley {
 
+// The machine of a node, as HostSlowdown::host has it: Node::host, or the node's name if that is empty.
+std::string HostOf(const v1::Node& node);
+
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
 // micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a Llama with
 // "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not matter.
@@ -48,7 +51,11 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
 // and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both, in
-// either order, or else default_link; one without points takes latency and bytes at its rates.
+// either order, or else default_link; one without points takes latency and bytes at its rates. What running jobs taught about
+// a profile (DeviceProfile::correction) multiplies its passes.
+//
+// Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them both, equally for
+// all of a kind, in hundredths and from 1.02; those that share a processor do that instead.
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.

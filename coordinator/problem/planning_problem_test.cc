@@ -87,6 +87,58 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->constraints.schedules.size() == 2);
 }
 
+TEST_CASE("what running jobs taught multiplies a profile's passes") {
+  v1::ClusterSpec cluster = Cluster();
+  cluster.mutable_profiles(0)->mutable_correction()->set_factor(0.5);
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.ok());
+  CHECK(problem->devices[0].times[2].layer.forward_seconds == Approx(0.02));
+  CHECK(problem->devices[0].times[2].head.backward_seconds == Approx(0.01));
+  CHECK(problem->devices[0].update_seconds_per_parameter == Approx(0.01 * 1e-6));
+  CHECK(problem->devices[1].times[2].layer.forward_seconds == Approx(0.16));
+}
+
+// Devices a/cpu0 and d/cpu0 of the host, of a kind and on cores of their own, beside two that share one.
+v1::ClusterSpec SlowedCluster() {
+  v1::ClusterSpec cluster = Cluster();
+  AddNode(cluster, "d", "laptop", "fast", {2});
+  v1::HostSlowdown& slowdown = *cluster.add_slowdowns();
+  slowdown.set_host("laptop");
+  slowdown.set_shape(kShape);
+  for (const auto& [device, kind, factor] : {std::tuple("a/cpu0", "fast", 1.301), std::tuple("b/cpu0", "slow", 1.5),
+                                             std::tuple("d/cpu0", "fast", 1.213)}) {
+    v1::SharedSlowdown& shared = *slowdown.add_devices();
+    shared.set_device(device);
+    shared.set_device_kind(kind);
+    shared.set_factor(factor);
+  }
+  return cluster;
+}
+
+TEST_CASE("devices of a host slow each other down as was measured, equally for all of a kind") {
+  v1::ClusterSpec cluster = SlowedCluster();
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  for (const int d : {0, 3}) {
+    CHECK(problem->devices[d].shared_slowdown == Approx(1.26));  // hundredths
+    CHECK(problem->devices[d].shared_with == 2);
+  }
+  for (const int d : {1, 2}) {  // on one processor: they slow each other down anyway
+    CHECK(problem->devices[d].shared_slowdown == 1);
+    CHECK(problem->devices[d].shared_with == 0);
+  }
+
+  v1::ClusterSpec other = cluster;
+  other.mutable_slowdowns(0)->set_shape("another");
+  CHECK(MakeProblem(Spec(), {}, other)->devices[0].shared_with == 0);
+  other.mutable_slowdowns(0)->set_shape(kShape);
+  other.mutable_slowdowns(0)->set_host("tower");
+  CHECK(MakeProblem(Spec(), {}, other)->devices[0].shared_with == 0);
+
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.set_factor(1.015);
+  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_with == 0);  // noise
+}
+
 TEST_CASE("the newest measurement counts, size by size") {
   v1::ClusterSpec cluster = Cluster();
   AddProfile(cluster, "fast", 0.02, 5, {1});

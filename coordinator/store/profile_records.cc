@@ -49,6 +49,17 @@ std::pair<std::string, std::string> EndsOf(const std::string& a, const std::stri
   return std::minmax(a, b);
 }
 
+absl::Status WriteProfile(Database& database, const v1::DeviceProfile& profile) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(profile));
+  return database.Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
+                      profile.device_kind(), profile.shape(), Blob{bytes});
+}
+
+absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
+  return absl::NotFoundError(
+      absl::StrCat("nothing was measured for device kind \"", device_kind, "\" and shape \"", shape, "\""));
+}
+
 }  // namespace
 
 absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
@@ -56,23 +67,43 @@ absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(const std::optional<v1::DeviceProfile> older,
                    ReadProfile(*database_, profile.device_kind(), profile.shape()));
-  ASSIGN_OR_RETURN(const std::string bytes, ToRow(Merged(older.value_or(v1::DeviceProfile()), profile)));
-  RETURN_IF_ERROR(
-      database_->Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
-                     profile.device_kind(), profile.shape(), Blob{bytes}));
+  RETURN_IF_ERROR(WriteProfile(*database_, Merged(older.value_or(v1::DeviceProfile()), profile)));
   return transaction.Commit();
+}
+
+absl::Status Store::PutCorrection(const std::string& device_kind, const std::string& shape,
+                                  const v1::ProfileCorrection& correction) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
+  if (!profile.has_value()) return NotMeasured(device_kind, shape);
+  *profile->mutable_correction() = correction;
+  RETURN_IF_ERROR(WriteProfile(*database_, *profile));
+  return transaction.Commit();
+}
+
+absl::Status Store::PutHostSlowdown(const v1::HostSlowdown& slowdown) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(slowdown));
+  const MutexLock lock(mutex_);
+  return database_->Run("REPLACE INTO host_slowdowns (host, shape, message) VALUES (?, ?, ?)", slowdown.host(),
+                        slowdown.shape(), Blob{bytes});
+}
+
+absl::StatusOr<std::vector<v1::HostSlowdown>> Store::ListHostSlowdowns() {
+  const MutexLock lock(mutex_);
+  return AllOf<v1::HostSlowdown>(*database_,
+                                 database_->Query("SELECT message FROM host_slowdowns ORDER BY host, shape"));
 }
 
 absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_kind, const std::string& shape,
                                                      absl::Span<const uint32_t> micro_batch_sizes) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
-  const std::string subject = absl::StrCat("device kind \"", device_kind, "\" and shape \"", shape, "\"");
-  if (!profile.has_value()) return absl::NotFoundError(absl::StrCat("nothing was measured for ", subject));
+  if (!profile.has_value()) return NotMeasured(device_kind, shape);
   std::set<uint32_t> missing(micro_batch_sizes.begin(), micro_batch_sizes.end());
   for (const v1::BlockPassTimes& time : profile->times()) missing.erase(time.micro_batch_sequences());
   if (missing.empty()) return *std::move(profile);
-  return absl::NotFoundError(absl::StrCat("nothing was measured for ", subject, " with micro-batches of ",
+  return absl::NotFoundError(absl::StrCat(NotMeasured(device_kind, shape).message(), " with micro-batches of ",
                                           absl::StrJoin(missing, ", ")));
 }
 

@@ -111,6 +111,16 @@ class Store {
   // By device kind and shape.
   absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
 
+  // Replaces what running jobs taught about a profile; a measurement (PutProfile) forgets it.
+  // NotFound: nothing was measured for these.
+  absl::Status PutCorrection(const std::string& device_kind, const std::string& shape,
+                             const v1::ProfileCorrection& correction);
+
+  // Replaces what is known of the same host and shape.
+  absl::Status PutHostSlowdown(const v1::HostSlowdown& slowdown);
+  // By host and shape.
+  absl::StatusOr<std::vector<v1::HostSlowdown>> ListHostSlowdowns();
+
   // Replaces the profile of the link between the same two ends; a link from a to b is one from b to a.
   absl::Status PutLink(const v1::LinkProfile& link);
   // NotFound: it was not measured.

@@ -219,6 +219,48 @@ TEST_CASE("a newer profile keeps the sizes that only the older one has, and what
   CHECK(Same(*store->FindProfile("amx", "tiny", {}), all));
 }
 
+TEST_CASE("what jobs taught about a profile stays with it until it is measured anew") {
+  const TemporaryDirectory directory;
+  v1::ProfileCorrection correction;
+  correction.set_factor(0.94);
+  correction.set_job_id("gpt-1");
+  {
+    const auto store = OpenStore(directory);
+    CHECK(absl::IsNotFound(store->PutCorrection("amx", "tiny", correction)));
+    REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {1}, 1)).ok());
+    REQUIRE(store->PutCorrection("amx", "tiny", correction).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(Same(store->ListProfiles()->at(0).correction(), correction));
+  CHECK(store->ListProfiles()->at(0).times_size() == 1);
+  REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {2}, 1)).ok());
+  CHECK_FALSE(store->ListProfiles()->at(0).has_correction());
+}
+
+TEST_CASE("how much a host's devices slow each other down is kept by host and shape, the newest of each") {
+  const TemporaryDirectory directory;
+  v1::HostSlowdown slowdown;
+  slowdown.set_host("rack1");
+  slowdown.set_shape("tiny");
+  v1::SharedSlowdown& device = *slowdown.add_devices();
+  device.set_device("a/cpu0");
+  device.set_device_kind("amx");
+  device.set_factor(1.2);
+  {
+    const auto store = OpenStore(directory);
+    CHECK(store->ListHostSlowdowns()->empty());
+    REQUIRE(store->PutHostSlowdown(slowdown).ok());
+    device.set_factor(1.3);
+    REQUIRE(store->PutHostSlowdown(slowdown).ok());
+    slowdown.set_shape("small");
+    REQUIRE(store->PutHostSlowdown(slowdown).ok());
+  }
+  const auto store = OpenStore(directory);
+  REQUIRE(store->ListHostSlowdowns()->size() == 2);
+  CHECK(Same(store->ListHostSlowdowns()->at(0), slowdown));
+  CHECK(store->ListHostSlowdowns()->at(1).devices(0).factor() == 1.3);
+}
+
 TEST_CASE("a profile never outgrows what its message may hold") {
   const TemporaryDirectory directory;
   const auto store = OpenStore(directory);
