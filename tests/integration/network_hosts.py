@@ -74,6 +74,9 @@ class NetworkHosts:
             raise NotPermitted("no network namespaces: %s" % error) from error
         try:
             self._connect(sites)
+        except OSError as error:  # a kernel without bridges, or without pairs of interfaces
+            self.remove()
+            raise NotPermitted("network namespaces cannot be joined: %s" % error) from error
         except BaseException:
             self.remove()
             raise
