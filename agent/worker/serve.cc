@@ -1,15 +1,15 @@
 #include "agent/worker/serve.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <future>
-#include <thread>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "agent/channel/message_channel.h"
+#include "agent/worker/agent_watch.h"
 #include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
+#include "runtime/base/progress.h"
 #include "runtime/codec/device_codec.h"
 #include "runtime/codec/validate.h"
 
@@ -25,10 +25,11 @@ WorkerSite SiteOf(const v1::PrepareWorker& prepare) {
   return site;
 }
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare, const AgentWatch& watch) {
   const v1::PrepareRequest& request = prepare.request();
   if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return valid;
-  const WorkerSite site = SiteOf(prepare);
+  WorkerSite site = SiteOf(prepare);
+  site.finish_early = &watch.finish_early();
   if (request.has_train()) return PrepareTraining(request, site);
   if (request.has_profile()) return PrepareProfile(request, site);
   if (request.has_probe()) return PrepareProbe(request, site);
@@ -39,31 +40,6 @@ void SetFinished(v1::Finished& finished, const absl::Status& status) {
   finished.set_code(static_cast<uint32_t>(status.raw_code()));
   finished.set_message(std::string(status.message()));
 }
-
-// Everything after the preparation comes through here: the start, and the end of the agent, which is the worker's too.
-class StartWatch {
- public:
-  explicit StartWatch(MessageChannel& channel)
-      : started_(promise_.get_future()), thread_([this, &channel] {
-          v1::WorkerCommand command;
-          bool told = false;
-          while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
-            if (!command.has_start() || told) continue;
-            told = true;
-            promise_.set_value({command.start().data_plane_addresses().begin(),
-                                command.start().data_plane_addresses().end()});
-          }
-          _exit(3);  // nobody is left to work for; what is half done is of no use
-        }) {
-    thread_.detach();
-  }
-  std::vector<std::string> Addresses() { return started_.get(); }
-
- private:
-  std::promise<std::vector<std::string>> promise_;
-  std::future<std::vector<std::string>> started_;
-  std::thread thread_;
-};
 
 int ServeKernels(MessageChannel& channel, const v1::Device& description) {
   absl::StatusOr<Device> device = OpenDevice(DecodeDevice(description));
@@ -81,15 +57,16 @@ int ServeKernels(MessageChannel& channel, const v1::Device& description) {
 }  // namespace
 
 int ServeOneTask(int channel_descriptor) {
-  // Both outlive the watching thread: the process ends by _exit.
+  // Both outlive the watching threads: the process ends by _exit.
   auto& channel = *new MessageChannel(channel_descriptor);
   v1::WorkerCommand command;
   if (!channel.Receive(command, absl::InfiniteFuture()).ok()) return 2;
   if (!command.has_prepare() && !command.has_describe_kernels()) return 2;
-  auto& watch = *new StartWatch(channel);
+  auto& watch = *new AgentWatch(channel);
+  watch.HoldTo(absl::Seconds(command.prepare().lease_seconds()));
   if (command.has_describe_kernels()) return ServeKernels(channel, command.describe_kernels());
 
-  absl::StatusOr<std::unique_ptr<WorkerTask>> task = PrepareTask(command.prepare());
+  absl::StatusOr<std::unique_ptr<WorkerTask>> task = PrepareTask(command.prepare(), watch);
   v1::WorkerReply reply;
   if (!task.ok()) {
     SetFinished(*reply.mutable_failed(), task.status());
@@ -98,16 +75,25 @@ int ServeOneTask(int channel_descriptor) {
   }
   reply.mutable_prepared()->set_data_plane_address((*task)->data_plane_address());
   reply.mutable_prepared()->set_allocated_bytes(static_cast<uint64_t>((*task)->allocated().value));
+  reply.mutable_prepared()->set_data_fingerprint((*task)->data_fingerprint());
+  Progress::OfProcess().Enter("waiting for the start", /*waits_for_peers=*/true);
   (void)channel.Send(reply);
 
-  const absl::Status status = (*task)->Run(watch.Addresses(), [&](const v1::WorkerEvent& event) {
+  const std::vector<std::string> addresses = watch.Addresses();
+  Progress::OfProcess().Enter("running");
+  const absl::Status status = (*task)->Run(addresses, [&](const v1::WorkerEvent& event) {
     v1::WorkerReply said;
     *said.mutable_event() = event;
     (void)channel.Send(said);
   });
   if (!status.ok()) spdlog::error("{}", std::string(status.message()));
   v1::WorkerReply last;
-  SetFinished(*last.mutable_event()->mutable_finished(), status);
+  v1::Finished& finished = *last.mutable_event()->mutable_finished();
+  SetFinished(finished, status);
+  if (const std::optional<int64_t> step = (*task)->stopped_at_step(); status.ok() && step.has_value()) {
+    finished.set_stopped(true);
+    finished.set_stopped_at_step(static_cast<uint32_t>(*step));
+  }
   (void)channel.Send(last);
   return status.ok() ? 0 : 1;
 }

@@ -1,6 +1,8 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,8 @@ struct WorkerSite {
   std::string device_kind;
   UcxTransport::Links links = UcxTransport::Links::kAutomatic;
   std::string network_devices;
+  // Whether the agent has asked for an early end, with a checkpoint; lives as long as the process.
+  const std::atomic<bool>* finish_early = nullptr;
 };
 
 // One task of a worker: prepared when created, then run once.
@@ -27,6 +31,10 @@ class WorkerTask {
   // For the peers; empty if there are none.
   virtual std::string data_plane_address() const { return ""; }
   virtual Bytes allocated() const = 0;
+  // Of the token files that it reads (FileWindowSource); empty: it reads none.
+  virtual std::string data_fingerprint() const { return ""; }
+  // When Run has returned OK: it ended early, as it was asked to, after a checkpoint of this step.
+  virtual std::optional<int64_t> stopped_at_step() const { return std::nullopt; }
   // Blocks until the task is done. `report` may be called from this thread only.
   virtual absl::Status Run(const std::vector<std::string>& addresses,
                            const std::function<void(const v1::WorkerEvent&)>& report) = 0;

@@ -1,14 +1,20 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "agent/worker/communication.h"
 #include "agent/worker/task.h"
 #include "agent/worker/traffic.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/codec/job_codec.h"
@@ -42,7 +48,17 @@ struct TrainingSetup {
   std::vector<ReductionChoice> reductions;
   int unit = 0;
   int64_t done_steps = 0;
+  RunIdentity identity;                   // data_fingerprint: of this unit's own files
+  std::vector<int> saved_segments;        // that this unit writes
+  std::string resume_from;                // a checkpoint's directory; empty: from the start
+  bool resumes_other_run = false;
+  std::string known_data_fingerprint;     // of the units that read data, as the coordinator knows it; empty: not yet
+  absl::Duration stall_timeout;
 };
+
+// Shorter waits for a peer are no sign of anything.
+constexpr absl::Duration kLeastStallTimeout = absl::Minutes(2);
+constexpr double kStallSteps = 20;
 
 // Which steps' instruction times are reported: an early one, once things run smoothly, and one now and then.
 bool IsTraced(int64_t step, int64_t done_steps) { return step == done_steps + 4 || step % 25 == 0; }
@@ -56,6 +72,8 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
   metrics.set_learning_rate(outcome.learning_rate);
   metrics.set_step_seconds(outcome.seconds);
   metrics.set_tokens(static_cast<uint64_t>(setup.spec.shape.global_batch_sequences) * setup.spec.shape.sequence);
+  metrics.set_skipped(outcome.skipped);
+  metrics.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
   return event;
 }
 
@@ -76,11 +94,19 @@ v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes pe
 class TrainTask final : public WorkerTask {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerTask>> Prepare(const v1::PrepareRequest& request, const WorkerSite& site) {
-    std::unique_ptr<TrainTask> task(new TrainTask);
+    Progress& progress = Progress::OfProcess();
+    std::unique_ptr<TrainTask> task(new TrainTask(site.finish_early));
+    progress.Enter("reading the task");
     RETURN_IF_ERROR(task->ReadRequest(request));
+    progress.Enter("opening the device");
     ASSIGN_OR_RETURN(task->device_, OpenDevice(site.device));
-    RETURN_IF_ERROR(task->LoadModel(request.train().resume_from()));
+    progress.Enter("opening the data");
     RETURN_IF_ERROR(task->OpenData());
+    progress.Enter("trying the checkpoint directory");
+    RETURN_IF_ERROR(task->TakeCheckpointFolder());
+    progress.Enter("loading the model");
+    RETURN_IF_ERROR(task->LoadModel());
+    progress.Enter("opening the network");
     ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.unit,
                                                            static_cast<int>(task->setup_.plan.units.size())));
     return task;
@@ -88,6 +114,8 @@ class TrainTask final : public WorkerTask {
 
   std::string data_plane_address() const override { return communicator_->address(); }
   Bytes allocated() const override { return device_.queue->allocated(); }
+  std::string data_fingerprint() const override { return setup_.identity.data_fingerprint; }
+  std::optional<int64_t> stopped_at_step() const override { return end_.stopped_at_step; }
 
   absl::Status Run(const std::vector<std::string>& addresses,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
@@ -101,10 +129,14 @@ class TrainTask final : public WorkerTask {
   }
 
  private:
+  explicit TrainTask(const std::atomic<bool>* finish_early) : finish_early_(finish_early) {}
+
   UnitExecutor::Options ExecutorOptions() {
     return {.spec = setup_.spec, .plan = setup_.plan, .unit = setup_.unit, .reductions = setup_.reductions,
+            .stall_timeout = setup_.stall_timeout,
             .ask = [this](int unit) { return communicator_->Ask(unit, "activity", Now() + kAnswerTime); },
-            .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); }};
+            .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
+            .wishes_to_finish = [this] { return finish_early_ != nullptr && finish_early_->load(); }};
   }
 
   absl::Status TrainConnected(const std::vector<std::string>& addresses,
@@ -113,10 +145,19 @@ class TrainTask final : public WorkerTask {
     communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
       return activity->Describe(Now());  // it outlives the executor
     });
+    Progress::OfProcess().Enter("connecting to the other units", /*waits_for_peers=*/true);
     RETURN_IF_ERROR(
         Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other units"));
-    return Train(setup_.spec, setup_.done_steps, *shard_, executor,
-                 OwnedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model), Reports(report));
+    Progress::OfProcess().DescribeBy([activity = executor.activity()]() -> Progress::Phase {
+      return {activity->Describe(Now()), activity->WaitsForPeers()};
+    });
+    const absl::StatusOr<TrainingEnd> end =
+        Train({.spec = setup_.spec, .identity = setup_.identity, .saved_segments = setup_.saved_segments,
+               .done_steps = setup_.done_steps},
+              *shard_, executor, Reports(report));
+    Progress::OfProcess().Enter("ending");
+    if (end.ok()) end_ = *end;
+    return end.status();
   }
 
   absl::Status ReadRequest(const v1::PrepareRequest& request) {
@@ -139,10 +180,43 @@ class TrainTask final : public WorkerTask {
       return absl::InvalidArgumentError(absl::StrCat("unit: ", setup_.unit, " of ", setup_.plan.units.size()));
     }
     ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
+    setup_.saved_segments = SavedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model);
+    setup_.identity = {.owner = {.run = train.run_id(), .job = train.job_id(), .launch = request.attempt()},
+                       .spec_fingerprint = train.spec_fingerprint()};
+    setup_.resume_from = train.resume_from();
+    setup_.resumes_other_run = train.resumes_other_run();
+    setup_.known_data_fingerprint = train.data_fingerprint();
+    setup_.stall_timeout =
+        std::max(kLeastStallTimeout, absl::Seconds(kStallSteps * train.predicted_step_seconds()));
     return absl::OkStatus();
   }
 
-  absl::Status LoadModel(const std::string& resume_from) {
+  // Finds out now, rather than at the first checkpoint, whether this unit can write there, and makes the folder the run's.
+  absl::Status TakeCheckpointFolder() {
+    const std::string& root = setup_.spec.checkpoint_directory;
+    if (root.empty() || device_.emulated) return absl::OkStatus();
+    if (setup_.saved_segments.empty() && setup_.unit != 0) return absl::OkStatus();
+    const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
+    const bool launched_before = owner.ok() && owner->has_value() && (*owner)->run == setup_.identity.owner.run;
+    absl::Status taken = TryFolder(root);
+    if (taken.ok() && setup_.unit == 0) {
+      taken = ClaimFolder(root, setup_.identity.owner, setup_.resumes_other_run ? setup_.resume_from : "");
+      // Of who owns the folder: its message names the field.
+      if (absl::IsFailedPrecondition(taken)) return taken;
+    }
+    if (taken.ok()) return absl::OkStatus();
+    if (absl::IsResourceExhausted(taken) && launched_before) {
+      // A run that trains on a full disk is not ended for that, and neither is one that is launched anew.
+      spdlog::warn("checkpoint.directory: {}; checkpoints cannot be written for now", std::string(taken.message()));
+      return absl::OkStatus();
+    }
+    // Whether it is worth another try elsewhere: a file server that is away is, what the user gave is not.
+    const bool passing = absl::IsUnavailable(taken) || absl::IsDataLoss(taken);
+    return absl::Status(passing ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
+                        absl::StrCat("checkpoint.directory: ", taken.message()));
+  }
+
+  absl::Status LoadModel() {
     const TrainingSpec& spec = setup_.spec;
     ASSIGN_OR_RETURN(
         shard_,
@@ -152,13 +226,51 @@ class TrainTask final : public WorkerTask {
                                      .slots = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).slots,
                                      .precision = spec.precision}));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
-    if (!resume_from.empty()) {
-      ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(resume_from));
-      setup_.done_steps = manifest.step;
-      return LoadCheckpoint(manifest, spec, *shard_);
-    }
+    if (!setup_.resume_from.empty()) return Resume();
     if (!spec.hugging_face_directory.empty()) return LoadHuggingFace(spec.hugging_face_directory, *shard_);
     return shard_->arena().Initialise(spec.seed);
+  }
+
+  absl::Status Resume() {
+    const std::string& directory = setup_.resume_from;
+    const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(directory);
+    if (absl::IsNotFound(manifest.status()) && !setup_.resumes_other_run) {
+      return absl::DataLossError(absl::StrCat("checkpoint ", directory, ": ", manifest.status().message()));
+    }
+    if (!manifest.ok()) return Annotate(manifest.status(), absl::StrCat("checkpoint ", directory));
+    RETURN_IF_ERROR(CheckRun(*manifest));
+    RETURN_IF_ERROR(CheckData(*manifest));
+    setup_.done_steps = manifest->step;
+    return LoadCheckpoint(*manifest, setup_.spec, *shard_);
+  }
+
+  // That the checkpoint is the one that was meant.
+  absl::Status CheckRun(const CheckpointManifest& manifest) const {
+    const std::string& run = setup_.identity.owner.run;
+    if (setup_.resumes_other_run) {
+      if (manifest.step < setup_.spec.steps) return absl::OkStatus();
+      return absl::FailedPreconditionError(absl::StrCat("steps: ", setup_.spec.steps, "; checkpoint.resume_from: ",
+                                                        manifest.directory, " has ", manifest.step,
+                                                        " done already; give more steps"));
+    }
+    if (run.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const bool own, IsOfRun(manifest, setup_.spec.checkpoint_directory, run));
+    if (own) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", manifest.directory, " is of another run (job ",
+                                                      manifest.job, "), not of this one; continue it with "
+                                                      "checkpoint.resume_from"));
+  }
+
+  // That the data is what the checkpoint was trained on.
+  absl::Status CheckData(const CheckpointManifest& manifest) const {
+    const std::string& own = setup_.identity.data_fingerprint;
+    const std::string& now = own.empty() ? setup_.known_data_fingerprint : own;
+    if (now.empty() || manifest.data_fingerprint.empty() || now == manifest.data_fingerprint) return absl::OkStatus();
+    const std::string difference = absl::StrCat("data.train: checkpoint ", manifest.directory, " was trained on other data (",
+                                                manifest.data_fingerprint, ") than is there now (", now, ")");
+    if (!setup_.resumes_other_run) return absl::FailedPreconditionError(difference);
+    spdlog::warn("{}", difference);
+    return absl::OkStatus();
   }
 
   absl::Status OpenData() {
@@ -168,7 +280,9 @@ class TrainTask final : public WorkerTask {
       windows_ = std::make_unique<NoWindows>();
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(windows_, FileWindowSource::Open(setup_.spec));
+    ASSIGN_OR_RETURN(std::unique_ptr<FileWindowSource> windows, FileWindowSource::Open(setup_.spec));
+    setup_.identity.data_fingerprint = windows->data_fingerprint();
+    windows_ = std::move(windows);
     return absl::OkStatus();
   }
 
@@ -188,6 +302,12 @@ class TrainTask final : public WorkerTask {
       event.mutable_validation()->set_loss(loss);
       report(event);
     };
+    reports.checkpoint_failed = [report](int64_t step, const std::string& reason) {
+      v1::WorkerEvent event;
+      event.mutable_checkpoint_failed()->set_step(static_cast<uint32_t>(step));
+      event.mutable_checkpoint_failed()->set_reason(ValidUtf8(reason));
+      report(event);
+    };
     reports.checkpoint = [report](int64_t step, const std::string& directory) {
       v1::WorkerEvent event;
       event.mutable_checkpoint()->set_step(static_cast<uint32_t>(step));
@@ -197,7 +317,9 @@ class TrainTask final : public WorkerTask {
     return reports;
   }
 
+  const std::atomic<bool>* const finish_early_;  // null: nobody asks
   TrainingSetup setup_;
+  TrainingEnd end_;
   Device device_;
   std::unique_ptr<ModelShard> shard_;
   std::unique_ptr<WindowSource> windows_;

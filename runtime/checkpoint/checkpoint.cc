@@ -212,9 +212,8 @@ absl::Status RemoveIncomplete(const std::string& root, int64_t step, const RunOw
   RETURN_IF_ERROR(CheckRunOwner(root, own));
   const std::string directory = CheckpointDirectory(root, step);
   std::error_code error;
-  if (std::filesystem::exists(absl::StrCat(directory, "/", kManifestName), error)) return absl::OkStatus();
-  std::filesystem::remove_all(directory, error);
-  return error ? FileError(error.value(), "remove", directory) : absl::OkStatus();
+  if (ReadComplete(directory, Verification::kSizes).ok() || !std::filesystem::exists(directory, error)) return absl::OkStatus();
+  return RemoveCheckpoint(directory);
 }
 
 absl::Status TryFolder(const std::string& root) {

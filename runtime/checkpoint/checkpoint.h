@@ -78,7 +78,7 @@ absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::stri
 absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep,
                                                               const RunOwner& own = {});
 
-// Removes what a try to write `step` that failed has left: the directory, unless it holds a manifest. Errors: as above.
+// Removes what a try to write `step` that failed has left: the directory, unless it is complete, by sizes. Errors: as above.
 absl::Status RemoveIncomplete(const std::string& root, int64_t step, const RunOwner& own = {});
 
 // Whether checkpoints can be written under `root`: creates it, and writes, syncs and removes a small file there, under a name of

@@ -1,5 +1,7 @@
 #include "runtime/exec/activity_board.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -49,6 +51,12 @@ std::vector<Activity> ActivityBoard::Running() const {
     if (activity) running.push_back(*activity);
   }
   return running;
+}
+
+bool ActivityBoard::WaitsForPeers() const {
+  const std::vector<Activity> running = Running();
+  return !running.empty() && std::all_of(running.begin(), running.end(),
+                                         [](const Activity& activity) { return !activity.peers.empty(); });
 }
 
 std::string ActivityBoard::Describe(absl::Time now) const {

@@ -34,6 +34,8 @@ class ActivityBoard {
   std::string Phase() const;
   // Of the streams that are at something.
   std::vector<Activity> Running() const;
+  // Whether some are, and none can end without other units.
+  bool WaitsForPeers() const;
 
   // "step 12: forward of micro-batch 3 for 0.2 s; receive activation of micro-batch 4 (1.0 MiB) with unit 0 for 0.1 s"
   std::string Describe(absl::Time now) const;

@@ -1,7 +1,9 @@
 #include "runtime/exec/file_window_source.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/data/file_fingerprint.h"
 
 namespace medley {
 namespace {
@@ -10,6 +12,13 @@ absl::StatusOr<TokenFile> OpenAs(const std::string& field, const std::string& pa
   absl::StatusOr<TokenFile> file = TokenFile::Open(path, spec.data_format, spec.shape.model.vocabulary);
   if (!file.ok()) return Annotate(file.status(), field);
   return file;
+}
+
+absl::Status AddFingerprint(const std::string& name, const std::string& path, std::string& text) {
+  const absl::StatusOr<std::string> fingerprint = FileFingerprint(path);
+  if (!fingerprint.ok()) return Annotate(fingerprint.status(), absl::StrCat("data.", name));
+  absl::StrAppend(&text, name, " ", *fingerprint);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -30,6 +39,11 @@ absl::StatusOr<std::unique_ptr<FileWindowSource>> FileWindowSource::Open(const T
           validation.tokens(), spec.shape.sequence + 1));
     }
     source->validation_ = std::move(validation);
+  }
+  RETURN_IF_ERROR(AddFingerprint("train", spec.train_file, source->data_fingerprint_));
+  if (source->validation_) {
+    source->data_fingerprint_ += "; ";
+    RETURN_IF_ERROR(AddFingerprint("validation", spec.validation_file, source->data_fingerprint_));
   }
   return source;
 }

@@ -1,6 +1,12 @@
 #include "runtime/exec/shard_checkpoint.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/hugging_face.h"
@@ -40,16 +46,13 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
   return absl::OkStatus();
 }
 
-absl::StatusOr<FileRecord> SaveSegment(const std::string& directory, int segment, const ModelConfig& config,
-                                       ModelShard& shard) {
+// Of the device, on the host.
+absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config, const ParameterArena& arena) {
   SegmentValues values(SegmentElements(config, segment));
-  ParameterArena& arena = shard.arena();
   RETURN_IF_ERROR(ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
     return arena.Read(part, name, place);
   }));
-  return WriteSegment(directory, segment,
-                      CutSegment(config, segment, absl::MakeConstSpan(values.parameters), absl::MakeConstSpan(values.m),
-                                 absl::MakeConstSpan(values.v)));
+  return values;
 }
 
 // What the units tell each other about their files, as sums over units: each number is given by one unit alone, and
@@ -69,8 +72,12 @@ FileRecord Decode(int segment, absl::Span<const double> numbers) {
                      .xxh3 = static_cast<uint64_t>(numbers[1]) << 32 | static_cast<uint64_t>(numbers[2])}};
 }
 
-CheckpointManifest ManifestOf(const TrainingSpec& spec, int64_t step) {
+CheckpointManifest ManifestOf(const TrainingSpec& spec, const RunIdentity& identity, int64_t step) {
   return {.job = spec.job_name,
+          .run = identity.owner.run,
+          .spec = identity.spec_fingerprint,
+          .launch = identity.owner.launch,
+          .data_fingerprint = identity.data_fingerprint,
           .step = step,
           .model = spec.shape.model,
           .data = {.steps = step, .order = spec.data_order, .seed = spec.seed, .sequence = spec.shape.sequence,
@@ -78,7 +85,7 @@ CheckpointManifest ManifestOf(const TrainingSpec& spec, int64_t step) {
 }
 
 absl::Status CheckSameTraining(const CheckpointManifest& manifest, const TrainingSpec& spec) {
-  const CheckpointManifest want = ManifestOf(spec, manifest.step);
+  const CheckpointManifest want = ManifestOf(spec, {}, manifest.step);
   const char* field = !(manifest.model == want.model)                                            ? "model"
                       : manifest.data.sequence != want.data.sequence                             ? "batch.sequence_length"
                       : manifest.data.global_batch_sequences != want.data.global_batch_sequences ? "batch.sequences"
@@ -90,39 +97,109 @@ absl::Status CheckSameTraining(const CheckpointManifest& manifest, const Trainin
       absl::StrFormat("checkpoint %s was made with another %s than the job's", manifest.directory, field));
 }
 
-}  // namespace
+// One try to write a checkpoint.
+class CheckpointTry {
+ public:
+  CheckpointTry(const TrainingSpec& spec, const RunIdentity& identity, int64_t step, ModelShard& shard,
+                UnitExecutor& executor)
+      : spec_(spec), identity_(identity), step_(step), shard_(shard), executor_(executor),
+        directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
-absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
-                                           UnitExecutor& executor, const std::vector<int>& owned_segments) {
-  const ModelConfig& config = spec.shape.model;
-  const int segments = SegmentCount(config);
-  const std::string directory = CheckpointDirectory(spec.checkpoint_directory, step);
-  std::vector<double> numbers(segments * kNumbersPerSegment + 1);  // the last one counts failures
-  absl::Status failure, tidied;
-  for (const int segment : owned_segments) {
-    const absl::StatusOr<FileRecord> record = SaveSegment(directory, segment, config, shard);
-    if (!record.ok()) {
-      failure = record.status();
-      numbers.back() = 1;
-      break;
+  absl::StatusOr<SavedCheckpoint> Run(const std::vector<int>& segments) {
+    const int count = SegmentCount(spec_.shape.model);
+    std::vector<double> numbers(count * kNumbersPerSegment);
+    absl::Status failure = CheckFolder();
+    for (const int segment : segments) {
+      if (!failure.ok()) break;
+      Enter(absl::StrCat("writing segment ", segment));
+      ASSIGN_OR_RETURN(const SegmentValues values, ReadValues(segment, spec_.shape.model, shard_.arena()));
+      failure = Write(segment, values, absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
     }
-    Encode(*record, absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
+    Enter("waiting until all units have written");
+    RETURN_IF_ERROR(executor_.SumOverUnits(absl::MakeSpan(numbers)));
+    SavedCheckpoint saved{.directory = directory_};
+    RETURN_IF_ERROR(FindFailure(failure, saved.written));
+    if (!saved.written.ok()) return saved;
+    RETURN_IF_ERROR(FindFailure(executor_.unit() == 0 ? Commit(numbers, saved.tidied) : absl::OkStatus(), saved.written));
+    return saved;
   }
-  RETURN_IF_ERROR(executor.SumOverUnits(absl::MakeSpan(numbers)));
-  if (executor.unit() == 0 && numbers.back() == 0) {
-    CheckpointManifest manifest = ManifestOf(spec, step);
-    for (int segment = 0; segment < segments; ++segment) {
+
+ private:
+  void Enter(const std::string& phase) {
+    executor_.activity()->Enter(absl::StrCat("checkpoint of step ", step_, ": ", phase));
+    Progress::OfProcess().Add();
+  }
+
+  absl::Status CheckFolder() {
+    const std::string& root = spec_.checkpoint_directory;
+    return executor_.unit() == 0 ? KeepRunOwner(root, identity_.owner) : CheckRunOwner(root, identity_.owner);
+  }
+
+  absl::Status Write(int segment, const SegmentValues& values, absl::Span<double> numbers) {
+    written_.push_back(segment);
+    ASSIGN_OR_RETURN(const FileRecord record,
+                     WriteSegment(directory_, segment,
+                                  CutSegment(spec_.shape.model, segment, absl::MakeConstSpan(values.parameters),
+                                             absl::MakeConstSpan(values.m), absl::MakeConstSpan(values.v))));
+    Encode(record, numbers);
+    return absl::OkStatus();
+  }
+
+  absl::Status Commit(const std::vector<double>& numbers, absl::Status& tidied) {
+    Enter("committing");
+    CheckpointManifest manifest = ManifestOf(spec_, identity_, step_);
+    for (int segment = 0; segment < SegmentCount(spec_.shape.model); ++segment) {
       manifest.files.push_back(Decode(
           segment, absl::MakeConstSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment)));
     }
-    failure = CommitManifest(spec.checkpoint_directory, manifest);
-    if (failure.ok()) tidied = RemoveOldCheckpoints(spec.checkpoint_directory, spec.checkpoint_keep).status();
+    RETURN_IF_ERROR(CommitManifest(spec_.checkpoint_directory, manifest));
+    Enter("removing old ones");
+    tidied = RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, identity_.owner).status();
+    return absl::OkStatus();
   }
-  double failures = failure.ok() ? 0 : 1;
-  RETURN_IF_ERROR(executor.SumOverUnits({&failures, 1}));
-  if (!failure.ok()) return failure;
-  if (failures > 0) return absl::AbortedError("another unit could not write its part");
-  return SavedCheckpoint{directory, tidied};
+
+  // The units tell each other how it went with them, `own`: `first` becomes that of the first one that failed, with its name, or
+  // stays OK. If one failed, what was written is removed. Aborted: some unit found that it is superseded; then nothing is.
+  absl::Status FindFailure(const absl::Status& own, absl::Status& first) {
+    const int units = static_cast<int>(executor_.plan().units.size());
+    std::vector<double> codes(units);
+    codes[executor_.unit()] = static_cast<double>(own.raw_code());
+    RETURN_IF_ERROR(executor_.SumOverUnits(absl::MakeSpan(codes)));
+    auto failed = std::find(codes.begin(), codes.end(), static_cast<double>(absl::StatusCode::kAborted));
+    const bool superseded = failed != codes.end();
+    if (!superseded) failed = std::find_if(codes.begin(), codes.end(), [](double code) { return code != 0; });
+    if (failed == codes.end()) return absl::OkStatus();
+    const int unit = static_cast<int>(failed - codes.begin());
+    if (!superseded) RemoveWritten();
+    ASSIGN_OR_RETURN(const std::string text, executor_.TextOf(unit, std::string(own.message())));
+    first = absl::Status(static_cast<absl::StatusCode>(static_cast<int>(*failed)),
+                         absl::StrCat("unit ", unit, " (", executor_.plan().units[unit].device, "): ", text));
+    if (superseded) return first;
+    // All have removed their files.
+    if (executor_.unit() == 0) (void)RemoveIncomplete(spec_.checkpoint_directory, step_, identity_.owner);
+    return absl::OkStatus();
+  }
+
+  // What cannot be removed on a disk that fails stays, and is no checkpoint.
+  void RemoveWritten() const {
+    for (const int segment : written_) unlink(absl::StrCat(directory_, "/", SegmentFileName(segment)).c_str());
+  }
+
+  const TrainingSpec& spec_;
+  const RunIdentity& identity_;
+  const int64_t step_;
+  ModelShard& shard_;
+  UnitExecutor& executor_;
+  const std::string directory_;
+  std::vector<int> written_;  // segments
+};
+
+}  // namespace
+
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity, int64_t step,
+                                               ModelShard& shard, UnitExecutor& executor,
+                                               const std::vector<int>& segments) {
+  return CheckpointTry(spec, identity, step, shard, executor).Run(segments);
 }
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {
@@ -130,10 +207,16 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
   const ModelConfig& config = spec.shape.model;
   ParameterArena& arena = shard.arena();
   for (const int segment : arena.layout().segments) {
+    Progress::OfProcess().Enter(absl::StrCat("reading segment ", segment, " of ", manifest.directory));
     SegmentValues values(SegmentElements(config, segment));
-    RETURN_IF_ERROR(ReadSegment(manifest, segment,
-                                CutSegment(config, segment, absl::MakeSpan(values.parameters), absl::MakeSpan(values.m),
-                                           absl::MakeSpan(values.v))));
+    const absl::Status read = ReadSegment(manifest, segment,
+                                          CutSegment(config, segment, absl::MakeSpan(values.parameters),
+                                                     absl::MakeSpan(values.m), absl::MakeSpan(values.v)));
+    if (!read.ok()) {
+      // A file that is missing is damage, too: others of the run's checkpoints may be whole.
+      return absl::Status(absl::IsNotFound(read) ? absl::StatusCode::kDataLoss : read.code(),
+                          absl::StrCat("checkpoint ", manifest.directory, ": ", read.message()));
+    }
     RETURN_IF_ERROR(
         ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
           return arena.Write(part, name, place);
@@ -146,6 +229,7 @@ absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
   ASSIGN_OR_RETURN(const HuggingFaceModel model, HuggingFaceModel::Open(directory));
   ParameterArena& arena = shard.arena();
   for (const int segment : arena.layout().segments) {
+    Progress::OfProcess().Enter(absl::StrCat("reading segment ", segment, " from ", directory));
     SegmentValues values(SegmentElements(model.config(), segment));
     RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
     RETURN_IF_ERROR(

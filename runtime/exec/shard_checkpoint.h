@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/run_owner.h"
 #include "runtime/exec/unit_executor.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/model_shard.h"
@@ -12,18 +13,34 @@
 // Between a shard in device memory and checkpoints on disk (runtime/checkpoint), which know nothing of plans.
 namespace medley {
 
-// Writes what `step` left: each unit the segments it owns; then, once all are on disk, unit 0 the manifest, and it removes
-// what the job's keep rule does not keep. All units call it together.
-// If one unit fails, all return an error and there is no manifest; the message of the one that failed has the cause.
+// Which run a checkpoint is of, beyond what the job's spec says. The same on all units.
+struct RunIdentity {
+  RunOwner owner;                // empty `run`: the folder is nobody's, and nothing is compared
+  std::string spec_fingerprint;  // empty: not known
+  std::string data_fingerprint;  // likewise
+};
+
 struct SavedCheckpoint {
   std::string directory;
+  // Not OK: there is no checkpoint, and what this try had written is removed; the first unit that could not write its part, and
+  // why. The same on all units.
+  absl::Status written;
   absl::Status tidied;  // of removing old ones, on unit 0; the new one is complete whatever it says
 };
-absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, int64_t step, ModelShard& shard,
-                                           UnitExecutor& executor, const std::vector<int>& owned_segments);
+
+// Writes what `step` left: each unit `segments`, its SavedSegments; then, once all are on disk, unit 0 the manifest, and it
+// removes what the job's keep rule does not keep. All units call it together; it takes as long as the slowest writer.
+//
+// Errors, all of which end the training: Aborted, the folder is another run's or a later launch's ("superseded by launch 7"),
+// and nothing was written or removed there; others: of the device or the transport. A disk that is full or fails is no error.
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity, int64_t step,
+                                               ModelShard& shard, UnitExecutor& executor,
+                                               const std::vector<int>& segments);
 
 // Loads parameters and moments of every segment that `shard` holds.
-// FailedPrecondition: the checkpoint is of another model, data order or batch, naming the field. DataLoss, ...: see ReadSegment.
+//   FailedPrecondition   the checkpoint is of another model, data order or batch; the message names the field.
+//   DataLoss             a file of it is missing or damaged; the message names the checkpoint and the file.
+//   Otherwise            see ReadSegment.
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard);
 
 // Loads the parameters of every held segment from the job's Hugging Face directory; moments start at zero.

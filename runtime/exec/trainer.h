@@ -1,8 +1,13 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/exec/shard_checkpoint.h"
 #include "runtime/exec/unit_executor.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/model_shard.h"
@@ -14,12 +19,35 @@ struct TrainerReports {
   std::function<void(int64_t step, const StepOutcome&)> step;
   std::function<void(int64_t step, double loss)> validation;
   std::function<void(int64_t step, const std::string& directory)> checkpoint;  // it is complete
+  // It could not be written, and whose fault it was; training goes on.
+  std::function<void(int64_t step, const std::string& reason)> checkpoint_failed;
   std::function<void(const std::string& text)> warning;
 };
 
-// Trains from the step after `done_steps` to the job's last: steps, validations and checkpoints as the job says. All units of
-// a plan call it together. Returns the first failure, with the step.
-absl::Status Train(const TrainingSpec& spec, int64_t done_steps, ModelShard& shard, UnitExecutor& executor,
-                   const std::vector<int>& owned_segments, const TrainerReports& reports);
+struct TrainerOptions {
+  TrainingSpec spec;
+  RunIdentity identity;             // data_fingerprint: of this unit's data, empty if it reads none
+  std::vector<int> saved_segments;  // SavedSegments of the unit
+  int64_t done_steps = 0;           // training begins with the step after these
+  // After the last step a checkpoint that cannot be written is tried again until so much later, with pauses that double.
+  absl::Duration last_save_limit = absl::Hours(1);
+  absl::Duration first_pause = absl::Seconds(1), longest_pause = absl::Seconds(30);
+};
+
+struct TrainingEnd {
+  std::optional<int64_t> stopped_at_step;  // ended before the job's last step, with a checkpoint of this one, as was wished
+};
+
+// Trains from the step after done_steps to the job's last: steps, validations and checkpoints as the job says. All units of a
+// plan call it together. When a unit wishes to finish (UnitExecutor::Options), all save the step that they are at and end; of a
+// job without checkpoints the wish is passed over with a warning.
+//
+// A checkpoint that cannot be written fails nothing: it is reported, and tried again after a tenth of the steps between two
+// checkpoints, at least one.
+//
+// Returns the first failure, with the step. Of the last checkpoint: why it could not be written, when last_save_limit is over or
+// somebody wishes to finish.
+absl::StatusOr<TrainingEnd> Train(const TrainerOptions& options, ModelShard& shard, UnitExecutor& executor,
+                                  const TrainerReports& reports);
 
 }  // namespace medley

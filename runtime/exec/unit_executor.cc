@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "comm/collective/all_reduce_scalars.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -39,7 +40,7 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
       all_units_(AllUnits(options_.plan)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
       gradients_ready_(train_program_.slices.size()),
-      scalars_(SegmentCount(options_.spec.shape.model) + 1) {
+      scalars_(SegmentCount(options_.spec.shape.model)) {
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,
@@ -47,13 +48,15 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
   }
 }
 
+double UnitExecutor::Scalars::norm() const { return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0)); }
+
 absl::Time UnitExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
 
 StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
   if (const absl::Status opened = exchange_.Open(Deadline()); !opened.ok()) {
     return {.status = Annotate(opened, "agreeing with the other units on how memory is sent")};
   }
-  std::fill(scalars_.begin(), scalars_.end(), 0.0);
+  std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
   return RunStreams(
       program, [&](const Instruction& instruction) {
         return Annotate(RunWatched(instruction, purpose, data_step), Where(instruction));
@@ -79,6 +82,7 @@ absl::Status UnitExecutor::RunWatched(const Instruction& instruction, Purpose pu
         absl::StrCat(status.message(), ". ", StallReport(*board_, activity, transport_, options_.ask)));
   }
   board_->End(instruction.stream);
+  Progress::OfProcess().Add();
   return status;
 }
 
@@ -89,12 +93,13 @@ absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
   if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
   const TrainingShape& shape = options_.spec.shape;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
-  const double squared = std::accumulate(scalars_.begin(), scalars_.end() - 1, 0.0);
   const absl::Duration length = Now() - run.started_at;
   longest_step_ = std::max(longest_step_, length);
-  return StepOutcome{.loss = scalars_.back() / tokens,
-                     .gradient_norm = std::sqrt(squared),
+  return StepOutcome{.loss = scalars_.loss() / tokens,
+                     .gradient_norm = scalars_.norm(),
                      .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
+                     .finish_wished = scalars_.wishes() > 0,
+                     .skipped = skipped_in_a_row_ > 0,
                      .seconds = absl::ToDoubleSeconds(length),
                      .started_at = run.started_at,
                      .times = std::move(run.times)};
@@ -107,13 +112,41 @@ absl::StatusOr<double> UnitExecutor::Evaluate() {
     board_->Enter(absl::StrCat("validation batch ", batch, " after step ", step_));
     const StepRun run = RunProgram(evaluate_program_, Purpose::kEvaluate, batch);
     if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("validation batch %d", batch));
-    sum += scalars_.back();
+    sum += scalars_.loss();
   }
   return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence * options_.spec.validation_batches);
 }
 
 absl::Status UnitExecutor::SumOverUnits(absl::Span<double> values) {
-  return AllReduceScalars(transport_, all_units_, values, Deadline());
+  // On the board like the sum of a step: whoever asks, and the watch, are told who is waited for.
+  const Instruction sum{.kind = InstructionKind::kReduceScalars, .stream = Stream::kCollective};
+  board_->Begin(sum, PeersOf(sum));
+  const absl::Status status = Sum(values, absl::InfiniteFuture());
+  board_->End(sum.stream);
+  Progress::OfProcess().Add();
+  return status;
+}
+
+absl::StatusOr<std::string> UnitExecutor::TextOf(int from, const std::string& text) {
+  constexpr size_t kMostBytes = 1024, kBytesPerNumber = 4;  // 32 bits are exact in a double
+  std::vector<double> numbers(kMostBytes / kBytesPerNumber + 1);
+  if (unit() == from) {
+    const std::string sent = text.substr(0, kMostBytes);
+    numbers.back() = static_cast<double>(sent.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      numbers[i / kBytesPerNumber] += static_cast<double>(uint32_t{static_cast<uint8_t>(sent[i])} << (8 * (i % kBytesPerNumber)));
+    }
+  }
+  RETURN_IF_ERROR(SumOverUnits(absl::MakeSpan(numbers)));
+  std::string received(static_cast<size_t>(numbers.back()), '\0');
+  for (size_t i = 0; i < received.size(); ++i) {
+    received[i] = static_cast<char>(static_cast<uint32_t>(numbers[i / kBytesPerNumber]) >> (8 * (i % kBytesPerNumber)));
+  }
+  return received;
+}
+
+absl::Status UnitExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
+  return AllReduceScalars(transport_, all_units_, values, deadline);
 }
 
 absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
@@ -180,26 +213,35 @@ absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose pu
 
 absl::Status UnitExecutor::CollectNorms() {
   for (const int segment : owned_segments_) {
-    ASSIGN_OR_RETURN(scalars_[segment], shard_.SquaredGradientNorm(segment));
+    ASSIGN_OR_RETURN(scalars_.squared_norm(segment), shard_.SquaredGradientNorm(segment));
   }
   return absl::OkStatus();
 }
 
 absl::Status UnitExecutor::ReduceScalars() {
   if (options_.plan.units[options_.unit].blocks.contains(options_.spec.shape.model.head_block())) {
-    ASSIGN_OR_RETURN(scalars_.back(), shard_.TakeLossSum());
+    ASSIGN_OR_RETURN(scalars_.loss(), shard_.TakeLossSum());
   }
-  return SumOverUnits(absl::MakeSpan(scalars_));
+  scalars_.wishes() = wishes_to_finish() ? 1 : 0;
+  return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
 
 absl::Status UnitExecutor::Update() {
   const OptimizerSettings& optimizer = options_.spec.optimizer;
-  const double norm = std::sqrt(std::accumulate(scalars_.begin(), scalars_.end() - 1, 0.0));
-  if (!std::isfinite(scalars_.back()) || !std::isfinite(norm)) {
+  const double norm = scalars_.norm();
+  if (!std::isfinite(scalars_.loss()) || !std::isfinite(norm)) {
+    // Every unit decides by the same bits.
+    if (skipped_in_a_row_ < optimizer.skip_non_finite) {
+      ++skipped_in_a_row_;
+      RETURN_IF_ERROR(shard_.ZeroGradients());
+      return Finish();
+    }
     return absl::InvalidArgumentError(absl::StrFormat(
-        "the %s is not finite (loss sum %g, gradient norm %g); nothing was updated. Try a lower learning rate, a longer "
-        "warm-up, or gradient clipping", std::isfinite(scalars_.back()) ? "gradient norm" : "loss", scalars_.back(), norm));
+        "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning rate, a longer "
+        "warm-up, or gradient clipping", std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
+        skipped_in_a_row_ > 0 ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_) : ""));
   }
+  skipped_in_a_row_ = 0;
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
   RETURN_IF_ERROR(shard_.UpdateParameters(
       {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),

@@ -20,9 +20,11 @@
 namespace medley {
 
 struct StepOutcome {
-  double loss = 0;           // mean over the step's tokens, nats; the same on every unit
+  double loss = 0;           // mean over the step's tokens, nats; the same on every unit, as all that follows to `skipped`
   double gradient_norm = 0;  // global, before clipping; 0 when evaluating
   double learning_rate = 0;
+  bool finish_wished = false;  // by some unit; see Options
+  bool skipped = false;        // loss or gradient was not finite: nothing was updated
   double seconds = 0;
   absl::Time started_at;
   std::vector<MeasuredTime> times;  // parallel to the training program's instructions
@@ -30,8 +32,8 @@ struct StepOutcome {
 
 // Runs one unit's step programs: the worker's half of "one step program, two interpreters".
 //
-// All units of a plan call the same methods in the same order. Blocks; every wait for a peer ends after `stall_timeout`
-// with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long before. One thread.
+// All units of a plan call the same methods in the same order. Blocks; within a step every wait for a peer ends after
+// `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long before. One thread.
 class UnitExecutor {
  public:
   struct Options {
@@ -39,29 +41,35 @@ class UnitExecutor {
     Plan plan;
     int unit = 0;
     std::vector<ReductionChoice> reductions;            // the same at all units; slices without one: an even ring
-    absl::Duration stall_timeout = absl::Minutes(2);  // grows with the length of the steps seen
+    absl::Duration stall_timeout = absl::Minutes(2);  // at least 20 predicted steps; grows with the length of the steps seen
     absl::Duration stall_warning = absl::Seconds(10);
     AskUnit ask;                                        // what another unit is at; null: nobody is asked
     std::function<void(const std::string&)> warn;       // of a stall that lasts; null: nobody is warned. From any thread
+    std::function<bool()> wishes_to_finish;             // asked once a step, so that all units learn it; null: never
   };
   // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor. `transport` has rank `unit` and a rank for each unit.
   UnitExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
-  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite; then nothing was updated,
-  // on any unit.
+  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a row more than the
+  // job skips; then nothing was updated, on any unit.
   absl::StatusOr<StepOutcome> TrainStep(int64_t step);
 
   // Mean loss over the validation batches; nothing changes.
   absl::StatusOr<double> Evaluate();
 
-  // Sums `values` over all units; the same bits everywhere. Also a barrier.
+  // Between steps: sums `values` over all units; the same bits everywhere. Also a barrier, and for as long as it takes: it ends
+  // when all have come, or one is gone.
   absl::Status SumOverUnits(absl::Span<double> values);
+  // Between steps, called by all units: what `from` gives as `text`, at most 1024 bytes of it, on every unit.
+  absl::StatusOr<std::string> TextOf(int from, const std::string& text);
 
   // What the unit is at, for units that ask; from any thread.
   std::shared_ptr<ActivityBoard> activity() const { return board_; }
 
   const StepProgram& program() const { return train_program_; }
   int unit() const { return options_.unit; }
+  const Plan& plan() const { return options_.plan; }
+  bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
 
  private:
   absl::Status Run(const Instruction& instruction, Purpose purpose, int64_t data_step);
@@ -79,6 +87,7 @@ class UnitExecutor {
   absl::Status Update();
   StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
   absl::Time Deadline() const;
+  absl::Status Sum(absl::Span<double> values, absl::Time deadline);
 
   const Options options_;
   ModelShard& shard_;
@@ -91,9 +100,17 @@ class UnitExecutor {
   std::vector<Fence> gradients_ready_;  // parallel to the training program's slices
   int64_t step_ = 0;
   absl::Duration longest_step_;
-  // Squared norm by segment, then the sum of the losses; summed over units by kReduceScalars. Written by one stream at
-  // a time, as the program orders it.
-  std::vector<double> scalars_;
+  // What kReduceScalars sums over units. Written by one stream at a time, as the program orders it.
+  struct Scalars {
+    std::vector<double> values;  // squared norm by segment, sum of the losses, wishes to finish
+    explicit Scalars(int segments) : values(segments + 2) {}
+    double& squared_norm(int segment) { return values[segment]; }
+    double& loss() { return values[values.size() - 2]; }
+    double& wishes() { return values.back(); }
+    double norm() const;
+  };
+  Scalars scalars_;
+  int skipped_in_a_row_ = 0;
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -71,6 +72,7 @@ absl::Status ParameterArena::Initialise(uint64_t seed) {
     values.resize(placed.spec.elements);
     InitialiseParameter(placed.spec, seed, values.data());
     RETURN_IF_ERROR(Write(Part::kParameter, placed.spec.name, values));
+    Progress::OfProcess().Add();
   }
   return absl::OkStatus();
 }

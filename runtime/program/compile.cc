@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/model/parameters.h"
 #include "runtime/program/program.h"
@@ -266,6 +267,25 @@ std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& co
   std::vector<int> owned = SegmentsOf(config, plan.units[unit].blocks);
   std::erase_if(owned, [&](int segment) { return HoldersOf(plan, config, segment).front() != unit; });
   return owned;
+}
+
+std::vector<int> SavedSegments(const Plan& plan, int unit, const ModelConfig& config) {
+  std::vector<int> segments(SegmentCount(config));
+  std::iota(segments.begin(), segments.end(), 0);
+  std::stable_sort(segments.begin(), segments.end(), [&](int a, int b) {
+    return SegmentElements(config, a) > SegmentElements(config, b);
+  });
+  std::vector<int64_t> elements(plan.units.size());  // to write, by unit
+  std::vector<int> saved;
+  for (const int segment : segments) {
+    const std::vector<int> holders = HoldersOf(plan, config, segment);
+    const int writer = *std::min_element(holders.begin(), holders.end(),
+                                         [&](int a, int b) { return elements[a] < elements[b]; });
+    elements[writer] += SegmentElements(config, segment);
+    if (writer == unit) saved.push_back(segment);
+  }
+  std::sort(saved.begin(), saved.end());
+  return saved;
 }
 
 std::string NameOf(InstructionKind kind) {

@@ -89,6 +89,10 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfi
 // Segments whose squared norm `unit` answers for: those it is the first holder of.
 std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config);
 
+// Segments that `unit` writes into checkpoints, ascending: each is written by one of its holders, the largest being given out
+// first, each to the holder that has fewest elements to write so far.
+std::vector<int> SavedSegments(const Plan& plan, int unit, const ModelConfig& config);
+
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
 
 }  // namespace medley

@@ -1,0 +1,84 @@
+#include "agent/worker/agent_watch.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/progress.h"
+#include "runtime/base/valid_utf8.h"
+
+namespace medley {
+namespace {
+
+constexpr int kAgentGone = 3;
+constexpr int kAgentSilent = 4;
+
+v1::WorkerReply Pong() {
+  const Progress::Phase phase = Progress::OfProcess().phase();
+  v1::WorkerReply reply;
+  v1::Pong& pong = *reply.mutable_pong();
+  pong.set_progress(Progress::OfProcess().count());
+  pong.set_waits_for_peers(phase.waits_for_peers);
+  pong.set_activity(ValidUtf8(phase.activity));
+  return reply;
+}
+
+// Not by the logger: who reads its lines may be what hangs.
+void SayIfPossible(const std::string& line) {
+  pollfd standard_error{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&standard_error, 1, 0) == 1) (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace
+
+AgentWatch::AgentWatch(MessageChannel& channel) : channel_(channel), heard_(Now()), started_(promise_.get_future()) {
+  std::thread([this] { Receive(); }).detach();
+}
+
+void AgentWatch::HoldTo(absl::Duration lease) {
+  if (lease > absl::ZeroDuration()) std::thread([this, lease] { Watch(lease); }).detach();
+}
+
+void AgentWatch::Receive() {
+  v1::WorkerCommand command;
+  while (channel_.Receive(command, absl::InfiniteFuture()).ok()) {
+    {
+      MutexLock lock(mutex_);
+      heard_ = Now();
+    }
+    Handle(command);
+  }
+  _exit(kAgentGone);  // what is half done is of no use
+}
+
+void AgentWatch::Handle(const v1::WorkerCommand& command) {
+  // A pong that finds the channel full is lost: the agent has other life signs to read.
+  if (command.has_ping()) (void)channel_.TrySend(Pong());
+  if (command.has_finish_early()) finish_early_ = true;
+  if (!command.has_start() || std::exchange(told_, true)) return;
+  promise_.set_value({command.start().data_plane_addresses().begin(), command.start().data_plane_addresses().end()});
+}
+
+void AgentWatch::Watch(absl::Duration lease) {
+  // In a thread of its own, which waits for nothing else.
+  SilenceLimit silence(lease, Now());
+  while (true) {
+    absl::SleepFor(silence.look_time());
+    {
+      MutexLock lock(mutex_);
+      silence.Heard(heard_);
+    }
+    const absl::Time now = Now();
+    if (!silence.IsOver(now)) continue;
+    SayIfPossible(absl::StrFormat("error: nothing was heard of the agent for %.1f s: this worker ends itself\n",
+                                  absl::ToDoubleSeconds(silence.silence(now))));
+    _exit(kAgentSilent);
+  }
+}
+
+}  // namespace medley
