@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """What a test says of cases that it skipped."""
 import io
 import os
