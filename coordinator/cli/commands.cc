@@ -1,18 +1,18 @@
 #include "coordinator/cli/commands.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/chrome_trace.h"
 #include "coordinator/cli/coordinator_client.h"
-#include "coordinator/cli/input_file.h"
 #include "coordinator/cli/kernel_view.h"
-#include "coordinator/cli/offline_plan.h"
-#include "coordinator/cli/watch.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/codec/json_message.h"
 #include "runtime/codec/yaml_message.h"
 
 namespace medley {
@@ -20,70 +20,40 @@ namespace {
 
 CoordinatorClient Connect(const Connection& connection) { return {connection.address, connection.timeout}; }
 
-void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
-// A reply in the form that was asked for.
-template <typename Message, typename Format>
-absl::Status Show(const Connection& connection, const absl::StatusOr<Message>& reply, Format format) {
-  RETURN_IF_ERROR(reply.status());
-  Print(connection.output == Output::kJson ? JsonLine(*reply) : format(*reply));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<v1::JobSpec> ReadJob(const std::string& file) {
-  v1::JobSpec spec;
-  RETURN_IF_ERROR(ReadInputFile(file, &spec));
-  return spec;
-}
-
-absl::Status WatchToEnd(CoordinatorClient& client, const Connection& connection, const std::string& job_id) {
-  ASSIGN_OR_RETURN(const v1::Job job, WatchJob(client, job_id, connection.output));
-  if (job.state() == v1::JOB_STATE_DONE) return absl::OkStatus();
-  const char* what = job.state() == v1::JOB_STATE_CANCELLED ? " was cancelled" : " failed";
-  return absl::AbortedError(
-      absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ", job.state_reason()));
+// `all` with one node and the profiles of its devices' kinds.
+absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all, const std::string& name) {
+  v1::ListNodesResponse one;
+  std::set<std::string> kinds;
+  std::vector<std::string> names;
+  for (const v1::Node& node : all.nodes()) {
+    names.push_back(node.name());
+    if (node.name() != name) continue;
+    *one.add_nodes() = node;
+    for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
+  }
+  if (one.nodes().empty()) {
+    return absl::NotFoundError(absl::StrCat("no node ", name, "; there are: ", absl::StrJoin(names, ", ")));
+  }
+  for (const v1::DeviceProfile& profile : all.profiles()) {
+    if (kinds.count(profile.device_kind()) > 0) *one.add_profiles() = profile;
+  }
+  return one;
 }
 
 }  // namespace
 
-absl::Status RunSubmit(const Connection& connection, const SubmitCommand& command) {
-  v1::SubmitJobRequest request;
-  ASSIGN_OR_RETURN(*request.mutable_spec(), ReadJob(command.job_file));
-  request.set_request_id(command.request_id);
+absl::Status RunNodes(const Connection& connection, const std::string& node) {
   CoordinatorClient client = Connect(connection);
-  const absl::StatusOr<v1::Job> job = client.Submit(request);
-  RETURN_IF_ERROR(Show(connection, job, [](const v1::Job& j) { return absl::StrCat(j.id(), "\n"); }));
-  if (command.then == AfterSubmit::kReturn) return absl::OkStatus();
-  std::fflush(stdout);
-  return WatchToEnd(client, connection, job->id());
-}
-
-absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
-  ASSIGN_OR_RETURN(const v1::JobSpec spec, ReadJob(command.job_file));
-  const auto format = [&](const v1::PlanReport& report) { return FormatPlan(report, command.detail); };
-  if (command.cluster_file.empty()) return Show(connection, Connect(connection).PlanJob(spec), format);
-  v1::ClusterSpec cluster;
-  RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-  return Show(connection, PlanOffline(spec, cluster), format);
-}
-
-absl::Status RunStatus(const Connection& connection, const std::string& job_id) {
-  CoordinatorClient client = Connect(connection);
-  if (job_id.empty()) return Show(connection, client.ListJobs(), FormatJobs);
-  return Show(connection, client.GetJob(job_id), FormatJob);
-}
-
-absl::Status RunWatch(const Connection& connection, const std::string& job_id) {
-  CoordinatorClient client = Connect(connection);
-  return WatchToEnd(client, connection, job_id);
-}
-
-absl::Status RunNodes(const Connection& connection) {
-  CoordinatorClient client = Connect(connection);
-  if (connection.output != Output::kCluster) return Show(connection, client.ListNodes(), FormatNodes);
-  ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
-  Print(WriteYaml(cluster));
-  return absl::OkStatus();
+  if (connection.output == Output::kCluster) {
+    if (!node.empty()) return absl::InvalidArgumentError("--output: cluster is of all nodes; leave the node out");
+    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
+    Print(WriteYaml(cluster));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
+  if (nodes.ok() && !node.empty()) nodes = OnlyNode(*nodes, node);
+  return Show(connection, nodes,
+              [&](const v1::ListNodesResponse& reply) { return FormatNodes(reply, connection.columns); });
 }
 
 absl::Status RunKernels(const Connection& connection, const std::string& node) {
@@ -93,20 +63,15 @@ absl::Status RunKernels(const Connection& connection, const std::string& node) {
   return Show(connection, Connect(connection).ListKernels(node), FormatKernels);
 }
 
-absl::Status RunCancel(const Connection& connection, const std::string& job_id) {
-  return Show(connection, Connect(connection).Cancel(job_id), FormatJob);
+absl::Status RunForget(const Connection& connection, const std::string& node) {
+  RETURN_IF_ERROR(Connect(connection).ForgetNode(node));
+  Print(connection.output == Output::kJson ? absl::StrCat("{\"forgotten\": ", JsonString(node), "}\n")
+                                           : absl::StrCat("node ", node, " is forgotten\n"));
+  return absl::OkStatus();
 }
 
-absl::Status RunLogs(const Connection& connection, const std::string& job_id) {
-  return Show(connection, Connect(connection).ListLogs(job_id), FormatLogs);
-}
-
-absl::Status RunSteps(const Connection& connection, const std::string& job_id) {
-  return Show(connection, Connect(connection).ListSteps(job_id), FormatSteps);
-}
-
-absl::Status RunTrace(const Connection& connection, const std::string& job_id, const std::string& file) {
-  ASSIGN_OR_RETURN(const v1::Trace trace, Connect(connection).GetTrace(job_id));
+absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step, const std::string& file) {
+  ASSIGN_OR_RETURN(const v1::Trace trace, Connect(connection).GetTrace(job_id, step));
   const std::string text = ChromeTrace(trace);
   if (file == "-") {
     Print(text);
@@ -116,8 +81,11 @@ absl::Status RunTrace(const Connection& connection, const std::string& job_id, c
   out << text;
   out.close();
   if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", file));
-  Print(absl::StrCat("step ", trace.step(), " of ", trace.job_id(), " in ", file,
-                     "; open it in https://ui.perfetto.dev\n"));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"job_id\": ", JsonString(trace.job_id()), ", \"step\": ", trace.step(),
+                           ", \"file\": ", JsonString(file), "}\n")
+            : absl::StrCat("step ", trace.step(), " of ", trace.job_id(), " in ", file,
+                           "; open it in https://ui.perfetto.dev\n"));
   return absl::OkStatus();
 }
 
@@ -129,7 +97,10 @@ absl::Status RunExport(const Connection& connection, const std::string& job_id,
   }
   ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(job.checkpoint_path()));
   RETURN_IF_ERROR(ExportHuggingFace(manifest, directory));
-  Print(absl::StrCat("step ", job.checkpoint_step(), " of ", job.id(), " in ", directory, "\n"));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"job_id\": ", JsonString(job.id()), ", \"step\": ", job.checkpoint_step(),
+                           ", \"directory\": ", JsonString(directory), "}\n")
+            : absl::StrCat("step ", job.checkpoint_step(), " of ", job.id(), " in ", directory, "\n"));
   return absl::OkStatus();
 }
 

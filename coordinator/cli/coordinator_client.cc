@@ -3,8 +3,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/connection_error.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -12,8 +15,22 @@
 
 namespace medley {
 
+namespace {
+
+// A coordinator that comes back is found within a second, however long it was away.
+constexpr int kFirstReconnectMilliseconds = 100;
+constexpr int kLongestReconnectMilliseconds = 1000;
+constexpr int kMostReplyBytes = 256 << 20;  // the metrics of a long job
+
+// Whether a status was sent by the coordinator, and not made up on this side because it could not be asked.
+bool WasSent(const grpc::ClientContext& context) {
+  return absl::StrContains(context.debug_error_string(), "Error received from peer");
+}
+
+}  // namespace
+
 struct CallHandle::State {
-  Mutex mutex;
+  mutable Mutex mutex;
   grpc::ClientContext* context = nullptr;  // of the call under way
   bool cancelled = false;
 };
@@ -27,41 +44,72 @@ void CallHandle::Cancel() {
   if (state_->context != nullptr) state_->context->TryCancel();
 }
 
+bool CallHandle::cancelled() const {
+  MutexLock lock(state_->mutex);
+  return state_->cancelled;
+}
+
 struct CoordinatorClient::Impl {
   std::string address;
   absl::Duration timeout;
   std::unique_ptr<v1::Coordinator::Stub> stub;
 
-  absl::Status FromGrpc(const grpc::Status& status) const {
+  absl::Duration long_timeout() const { return std::max(10 * timeout, absl::Minutes(5)); }
+
+  absl::Status FromGrpc(const grpc::ClientContext& context, const grpc::Status& status) const {
     if (status.ok()) return absl::OkStatus();
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-      return absl::UnavailableError(
-          absl::StrCat("no coordinator at ", address, " (", status.error_message(), ")"));
+    const std::string message = status.error_message();
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !WasSent(context)) {
+      return absl::UnavailableError(DescribeUnreachable(address, message));
     }
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !WasSent(context)) {
       return absl::DeadlineExceededError(
-          absl::StrCat("the coordinator at ", address, " did not answer in time"));
+          absl::StrCat("the coordinator at ", address, " did not answer in time; --timeout SECONDS gives it more"));
+    }
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+      return absl::UnimplementedError(
+          absl::StrCat("what listens at ", address, " does not know this call: it is no coordinator, or one of another version"));
     }
     // The codes are the same numbers.
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                        message.empty() ? absl::StrCat("the coordinator at ", address, " gave no reason") : message);
   }
 
+  // A call that `handle` may end.
+  class Cancellable {
+   public:
+    Cancellable(CallHandle& handle, grpc::ClientContext& context) : state_(*handle.state_) {
+      MutexLock lock(state_.mutex);
+      state_.context = &context;
+      if (state_.cancelled) context.TryCancel();
+    }
+    ~Cancellable() {
+      MutexLock lock(state_.mutex);
+      state_.context = nullptr;
+    }
+
+   private:
+    CallHandle::State& state_;
+  };
+
   template <typename Response, typename Request>
-  absl::StatusOr<Response> Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
-                                                                              const Request&, Response*),
-                                const Request& request, absl::Duration limit) const {
+  using Method = grpc::Status (v1::Coordinator::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> Call(Method<Response, Request> method, const Request& request, absl::Duration limit,
+                                CallHandle* handle = nullptr) const {
     grpc::ClientContext context;
     context.set_deadline(ToSystemClock(Now() + limit));
+    std::optional<Cancellable> cancellable;
+    if (handle != nullptr) cancellable.emplace(*handle, context);
     Response response;
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
-    if (!status.ok()) return FromGrpc(status);
+    if (!status.ok()) return FromGrpc(context, status);
     return response;
   }
 
   template <typename Response, typename Request>
-  absl::StatusOr<Response> OfJob(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
-                                                                               const Request&, Response*),
-                                 const std::string& job_id) const {
+  absl::StatusOr<Response> OfJob(Method<Response, Request> method, const std::string& job_id) const {
     Request request;
     request.set_job_id(job_id);
     return Call(method, request, timeout);
@@ -72,12 +120,19 @@ CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration 
   impl_->address = address;
   impl_->timeout = timeout;
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(256 << 20);  // the metrics of a long job
+  arguments.SetMaxReceiveMessageSize(kMostReplyBytes);
+  // Proxies of the environment are for the web; a coordinator is in the same network.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
   impl_->stub = v1::Coordinator::NewStub(
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }
 
 CoordinatorClient::~CoordinatorClient() = default;
+
+const std::string& CoordinatorClient::address() const { return impl_->address; }
 
 using Stub = v1::Coordinator::Stub;
 
@@ -90,18 +145,43 @@ absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) {
   return impl_->OfJob(&Stub::GetJob, job_id);
 }
 
-absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs() {
-  return impl_->Call(&Stub::ListJobs, v1::ListJobsRequest(), impl_->timeout);
+absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs(uint32_t limit) {
+  v1::ListJobsRequest request;
+  request.set_limit(limit);
+  return impl_->Call(&Stub::ListJobs, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const std::string& job_id) {
-  return impl_->OfJob(&Stub::CancelJob, job_id);
+absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const v1::CancelJobRequest& request) {
+  return impl_->Call(&Stub::CancelJob, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec) {
+absl::StatusOr<v1::Job> CoordinatorClient::Resume(const std::string& job_id) {
+  return impl_->OfJob(&Stub::ResumeJob, job_id);
+}
+
+absl::StatusOr<v1::ReplanJobResponse> CoordinatorClient::Replan(const v1::ReplanJobRequest& request,
+                                                                CallHandle& handle) {
+  return impl_->Call(&Stub::ReplanJob, request, impl_->long_timeout(), &handle);
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::Hold(const v1::HoldJobRequest& request) {
+  return impl_->Call(&Stub::HoldJob, request, impl_->timeout);
+}
+
+absl::Status CoordinatorClient::Delete(const std::string& job_id) {
+  return impl_->OfJob(&Stub::DeleteJob, job_id).status();
+}
+
+absl::Status CoordinatorClient::ForgetNode(const std::string& node) {
+  v1::ForgetNodeRequest request;
+  request.set_node(node);
+  return impl_->Call(&Stub::ForgetNode, request, impl_->timeout).status();
+}
+
+absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec, CallHandle& handle) {
   v1::PlanJobRequest request;
   *request.mutable_spec() = spec;
-  return impl_->Call(&Stub::PlanJob, request, std::max(10 * impl_->timeout, absl::Minutes(5)));
+  return impl_->Call(&Stub::PlanJob, request, impl_->long_timeout(), &handle);
 }
 
 absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
@@ -111,7 +191,7 @@ absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
 absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std::string& node) {
   v1::ListKernelsRequest request;
   request.set_node(node);
-  return impl_->Call(&Stub::ListKernels, request, std::max(10 * impl_->timeout, absl::Minutes(5)));
+  return impl_->Call(&Stub::ListKernels, request, impl_->long_timeout());
 }
 
 absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
@@ -135,20 +215,19 @@ absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(
   return impl_->Call(&Stub::ExplainAllReduce, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id) {
-  return impl_->OfJob(&Stub::GetPlan, job_id);
+absl::StatusOr<v1::Trace> CoordinatorClient::GetTrace(const std::string& job_id, uint32_t step) {
+  v1::GetTraceRequest request;
+  request.set_job_id(job_id);
+  request.set_step(step);
+  return impl_->Call(&Stub::GetTrace, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::Trace> CoordinatorClient::GetTrace(const std::string& job_id) {
-  return impl_->OfJob(&Stub::GetTrace, job_id);
+absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request) {
+  return impl_->Call(&Stub::ListSteps, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const std::string& job_id) {
-  return impl_->OfJob(&Stub::ListSteps, job_id);
-}
-
-absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const std::string& job_id) {
-  return impl_->OfJob(&Stub::ListLogs, job_id);
+absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListLogsRequest& request) {
+  return impl_->Call(&Stub::ListLogs, request, impl_->timeout);
 }
 
 absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {
@@ -157,24 +236,16 @@ absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {
 
 absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,
                                       const std::function<void(const v1::JobUpdate&)>& on_update) {
-  CallHandle::State& state = *handle.state_;
   grpc::ClientContext context;
   context.set_deadline(ToSystemClock(Now() + absl::Hours(1)));
-  {
-    MutexLock lock(state.mutex);
-    if (state.cancelled) return absl::CancelledError("cancelled");
-    state.context = &context;
-  }
+  const Impl::Cancellable cancellable(handle, context);
   v1::WatchJobRequest request;
   request.set_job_id(job_id);
   request.set_after_step(after_step);
   const auto reader = impl_->stub->WatchJob(&context, request);
   v1::JobUpdate update;
   while (reader->Read(&update)) on_update(update);
-  const grpc::Status status = reader->Finish();
-  MutexLock lock(state.mutex);
-  state.context = nullptr;
-  return impl_->FromGrpc(status);
+  return impl_->FromGrpc(context, reader->Finish());
 }
 
 }  // namespace medley

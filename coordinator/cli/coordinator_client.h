@@ -10,12 +10,13 @@
 
 namespace medley {
 
-// Ends a call that is under way; from any thread, once or more.
+// Ends calls that are under way or yet to come; Cancel from any thread, once or more. Outlives the calls it is given to.
 class CallHandle {
  public:
   CallHandle();
   ~CallHandle();
   void Cancel();
+  bool cancelled() const;
 
  private:
   friend class CoordinatorClient;
@@ -23,19 +24,29 @@ class CallHandle {
   std::shared_ptr<State> state_;
 };
 
-// The coordinator over gRPC. Every call ends within its timeout. One thread, Cancel excepted.
-// Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS (...)"; DeadlineExceeded.
+// The coordinator over gRPC, never through a proxy. Every call ends within its timeout. One thread, CallHandle excepted.
+// Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS: ..." if it cannot be reached; DeadlineExceeded;
+// Cancelled, by a handle.
 class CoordinatorClient {
  public:
   CoordinatorClient(const std::string& address, absl::Duration timeout);
   ~CoordinatorClient();
 
+  const std::string& address() const;
+
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
   absl::StatusOr<v1::Job> GetJob(const std::string& job_id);
-  absl::StatusOr<v1::ListJobsResponse> ListJobs();
-  absl::StatusOr<v1::Job> Cancel(const std::string& job_id);
+  // The newest `limit`; 0: 100.
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(uint32_t limit);
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::Job> Resume(const std::string& job_id);
+  // Plans: may take as long as PlanJob.
+  absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request, CallHandle& handle);
+  absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
+  absl::Status Delete(const std::string& job_id);
+  absl::Status ForgetNode(const std::string& node);
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
-  absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec);
+  absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // Of all live nodes if `node` is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
@@ -45,10 +56,10 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const std::vector<std::string>& devices,
                                                             uint64_t bytes);
-  absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id);
-  absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id);
-  absl::StatusOr<v1::ListStepsResponse> ListSteps(const std::string& job_id);
-  absl::StatusOr<v1::ListLogsResponse> ListLogs(const std::string& job_id);
+  // Of a step; 0: the newest that was traced.
+  absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step);
+  absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request);
+  absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
 
   // Calls `on_update` with every update of a job, those of steps after `after_step`, until the coordinator

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/cli/number_format.h"
 #include "coordinator/cli/text_table.h"
 #include "runtime/base/bytes.h"
@@ -31,6 +32,9 @@ std::string AgeOf(const v1::LinkProfile& link, double now) {
   return absl::StrCat(FormatDuration(now - link.measured_at_seconds()), " ago");
 }
 
+// How the columns of a matrix are headed.
+enum class DeviceHeads { kNames, kNumbers };
+
 // By both ends, in the order of their names.
 using ByEnds = std::map<std::pair<std::string, std::string>, const v1::LinkProfile*>;
 
@@ -40,11 +44,15 @@ ByEnds IndexOf(const v1::ListLinksResponse& links) {
   return index;
 }
 
-std::string FormatMatrix(const v1::ListLinksResponse& links, const ByEnds& index) {
+std::string FormatMatrix(const v1::ListLinksResponse& links, const ByEnds& index, DeviceHeads heads) {
+  const bool numbers = heads == DeviceHeads::kNumbers;
   Rows rows = {{""}};
-  for (const std::string& device : links.devices()) rows[0].push_back(Printable(device));
+  for (int column = 0; column < links.devices_size(); ++column) {
+    rows[0].push_back(numbers ? absl::StrCat("[", column + 1, "]") : Printable(links.devices(column)));
+  }
   for (int row = 0; row < links.devices_size(); ++row) {
-    rows.push_back({Printable(links.devices(row))});
+    const std::string name = Printable(links.devices(row));
+    rows.push_back({numbers ? absl::StrCat("[", row + 1, "] ", name) : name});
     for (int column = 0; column < links.devices_size(); ++column) {
       const auto found = index.find(std::minmax(links.devices(row), links.devices(column)));
       if (row == column) {
@@ -60,12 +68,23 @@ std::string FormatMatrix(const v1::ListLinksResponse& links, const ByEnds& index
   return absl::StrCat(FormatTable(rows), "latency above the diagonal, bandwidth below it\n");
 }
 
+// The matrix as it fits; empty if it does not.
+std::string FormatMatrixWithin(const v1::ListLinksResponse& links, const ByEnds& index, size_t columns) {
+  for (const DeviceHeads heads : {DeviceHeads::kNames, DeviceHeads::kNumbers}) {
+    std::string matrix = FormatMatrix(links, index, heads);
+    const std::vector<std::string> lines = absl::StrSplit(matrix, '\n');
+    const bool fits = std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return DisplayWidth(line) <= columns; });
+    if (columns == 0 || fits) return matrix;
+  }
+  return "";
+}
+
 std::string MeasuredBetween(const v1::LinkProfile& link) {
   return link.measured_between().empty() ? absl::StrCat(link.a(), " - ", link.b()) : link.measured_between();
 }
 
 // One line for each measurement, however many pairs it stands for.
-std::string FormatMeasurements(const v1::ListLinksResponse& links, double now) {
+std::string FormatMeasurements(const v1::ListLinksResponse& links, double now, size_t columns) {
   std::map<std::string, int> pairs;
   for (const v1::LinkProfile& link : links.links()) ++pairs[MeasuredBetween(link)];
   Rows rows = {{"MEASURED BETWEEN", "PAIRS", "LATENCY", "BANDWIDTH", "OVER", "AGE", "WITH"}};
@@ -77,7 +96,7 @@ std::string FormatMeasurements(const v1::ListLinksResponse& links, double now) {
                     FormatBandwidth(link.bytes_per_second()), Printable(link.transport()), AgeOf(link, now),
                     Printable(link.provenance())});
   }
-  return rows.size() == 1 ? "" : FormatTable(rows);
+  return rows.size() == 1 ? "" : FormatTable(rows, columns);
 }
 
 std::string AlgorithmName(v1::AllReduceAlgorithm algorithm) {
@@ -87,22 +106,24 @@ std::string AlgorithmName(v1::AllReduceAlgorithm algorithm) {
 
 }  // namespace
 
-std::string FormatLinks(const v1::ListLinksResponse& links, double now_unix_seconds) {
+std::string FormatLinks(const v1::ListLinksResponse& links, double now_unix_seconds, size_t columns) {
   const ByEnds index = IndexOf(links);
   const int64_t count = links.devices_size();
   if (count < 2) return "fewer than two devices: there are no links\n";
   std::vector<std::string> parts;
-  if (count <= kMostInMatrix) parts.push_back(FormatMatrix(links, index));
-  if (links.links_size() > 0) parts.push_back(FormatMeasurements(links, now_unix_seconds));
+  const std::string matrix = count <= kMostInMatrix ? FormatMatrixWithin(links, index, columns) : "";
+  if (!matrix.empty()) parts.push_back(matrix);
+  if (links.links_size() > 0) parts.push_back(FormatMeasurements(links, now_unix_seconds, columns));
   if (const int64_t unknown = count * (count - 1) / 2 - static_cast<int64_t>(index.size()); unknown > 0) {
-    parts.push_back(absl::StrCat(unknown, unknown == 1 ? " pair has" : " pairs have",
-                                 " not been measured; the first job that may use them does it, and so does "
-                                 "`medley links --refresh`\n"));
+    const std::string text = absl::StrCat(unknown, unknown == 1 ? " pair has" : " pairs have",
+                                          " not been measured; the first job that may use them does it, and so does "
+                                          "`medley links --refresh`");
+    parts.push_back(absl::StrCat(absl::StrJoin(WrapText(text, columns), "\n"), "\n"));
   }
   return absl::StrJoin(parts, "\n");
 }
 
-std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds) {
+std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds, size_t columns) {
   std::string text = absl::StrCat(Printable(link.a()), " - ", Printable(link.b()), "\n");
   const absl::StatusOr<LinkCost> cost = DecodeLink(link);
   if (!cost.ok()) return absl::StrCat(text, Printable(std::string(cost.status().message())), "\n");
@@ -113,7 +134,7 @@ std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds) {
     rows.push_back({FormatSize(size), FormatLatency(transfer), FormatBandwidth(bytes / transfer),
                     FormatLatency(exchange), FormatBandwidth(bytes / exchange)});
   }
-  absl::StrAppend(&text, FormatTable(rows));
+  absl::StrAppend(&text, FormatTable(rows, columns));
   Rows facts;
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty() && value != "-") facts.push_back({name, Printable(value)});
@@ -124,11 +145,13 @@ std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds) {
   add("with", link.provenance());
   add("points", absl::StrCat(cost->transfer.points.size(), " one way, ", cost->exchange.points.size(),
                              " of an exchange; straight lines between them"));
-  for (const std::vector<std::string>& fact : facts) absl::StrAppend(&text, fact[0], ": ", fact[1], "\n");
+  for (const std::vector<std::string>& fact : facts) {
+    absl::StrAppend(&text, absl::StrJoin(WrapText(absl::StrCat(fact[0], ": ", fact[1]), columns), "\n  "), "\n");
+  }
   return text;
 }
 
-std::string FormatAllReduce(const v1::AllReduceExplanation& explanation) {
+std::string FormatAllReduce(const v1::AllReduceExplanation& explanation, size_t columns) {
   Rows rows = {{"", "ALGORITHM", "PREDICTED", "HOW"}};
   for (const v1::AllReduceCandidate& candidate : explanation.candidates()) {
     const bool possible = candidate.impossible().empty();
@@ -139,10 +162,10 @@ std::string FormatAllReduce(const v1::AllReduceExplanation& explanation) {
   }
   return absl::StrCat("summing ", FormatSize(explanation.bytes()), " of f32 over ",
                       explanation.devices_size(), " devices: ", AlgorithmName(explanation.chosen()), "\n",
-                      FormatTable(rows));
+                      FormatTable(rows, columns));
 }
 
-std::string FormatTraffic(const v1::Trace& trace) {
+std::string FormatTraffic(const v1::Trace& trace, size_t columns) {
   Rows rows = {{"DEVICE", "PEER", "OPERATION", "SENT", "RECEIVED", "MESSAGES", "WAITED", "OVER"}};
   std::string dropped;
   for (const v1::TraceLane& lane : trace.lanes()) {
@@ -164,7 +187,7 @@ std::string FormatTraffic(const v1::Trace& trace) {
   }
   const std::string title = absl::StrCat("since the attempt began, until step ", trace.step(), "\n");
   if (rows.size() == 1) return absl::StrCat(title, "nothing was sent between units\n", dropped);
-  return absl::StrCat(title, FormatTable(rows), dropped);
+  return absl::StrCat(title, FormatTable(rows, columns), dropped);
 }
 
 }  // namespace medley

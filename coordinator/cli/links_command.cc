@@ -16,8 +16,6 @@ namespace {
 
 double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
-void Print(const std::string& text) { std::fputs(text.c_str(), stdout); }
-
 absl::Status CheckOptions(const LinksCommand& command) {
   const auto refuse = [](const char* what) { return absl::InvalidArgumentError(what); };
   const bool group = !command.devices.empty() || command.bytes != 0;
@@ -44,9 +42,9 @@ absl::Status AsInput(const absl::Status& status) {
 }
 
 absl::Status ShowTraffic(CoordinatorClient& client, const Connection& connection, const std::string& job) {
-  ASSIGN_OR_RETURN(v1::Trace trace, client.GetTrace(job));
+  ASSIGN_OR_RETURN(v1::Trace trace, client.GetTrace(job, 0));
   for (v1::TraceLane& lane : *trace.mutable_lanes()) lane.clear_instructions();
-  Print(connection.output == Output::kJson ? JsonLine(trace) : FormatTraffic(trace));
+  Print(connection.output == Output::kJson ? JsonLine(trace) : FormatTraffic(trace, connection.columns));
   return absl::OkStatus();
 }
 
@@ -54,7 +52,7 @@ absl::Status ShowGroup(CoordinatorClient& client, const Connection& connection, 
   const absl::StatusOr<v1::AllReduceExplanation> explanation =
       client.ExplainAllReduce(command.devices, static_cast<uint64_t>(command.bytes));
   RETURN_IF_ERROR(AsInput(explanation.status()));
-  Print(connection.output == Output::kJson ? JsonLine(*explanation) : FormatAllReduce(*explanation));
+  Print(connection.output == Output::kJson ? JsonLine(*explanation) : FormatAllReduce(*explanation, connection.columns));
   return absl::OkStatus();
 }
 
@@ -73,12 +71,12 @@ absl::Status RunLinks(const Connection& connection, const LinksCommand& command)
   if (connection.output == Output::kJson) {
     Print(JsonLine(*links));
   } else if (command.pair.empty()) {
-    Print(FormatLinks(*links, NowSeconds()));
+    Print(FormatLinks(*links, NowSeconds(), connection.columns));
   } else if (links->links().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("the link ", command.pair[0], " - ", command.pair[1],
                                                       " was not measured yet; --refresh does it"));
   } else {
-    Print(FormatLink(links->links(0), NowSeconds()));
+    Print(FormatLink(links->links(0), NowSeconds(), connection.columns));
   }
   return absl::OkStatus();
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "coordinator/cli/commands.h"
+#include "coordinator/cli/connection.h"
 
 namespace medley {
 

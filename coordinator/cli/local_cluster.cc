@@ -22,6 +22,7 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kStartLimit = absl::Minutes(1);
+constexpr absl::Duration kQuietWait = absl::Seconds(2);
 constexpr absl::Duration kStopLimit = absl::Seconds(10);
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {
@@ -57,6 +58,7 @@ class LocalCluster {
       RETURN_IF_ERROR(Start("medley-agent", agent.name(), agent));
     }
     std::printf("coordinator  %s\nfiles        %s\n\n", address_.c_str(), directory_.c_str());
+    std::fflush(stdout);
     RETURN_IF_ERROR(AwaitNodes());
     if (!stopped_) std::printf("\nReady. Ctrl-C stops everything.\n");
     std::fflush(stdout);
@@ -90,6 +92,7 @@ class LocalCluster {
       if (std::getline(file, address_) && !address_.empty()) return absl::OkStatus();
       if (Now() > deadline)
         return absl::UnavailableError("medley-coordinator does not listen after a minute");
+      SayWhatIsAwaited("medley-coordinator to listen");
       RETURN_IF_ERROR(Pause(absl::Milliseconds(50)));
     }
     return absl::OkStatus();
@@ -103,6 +106,9 @@ class LocalCluster {
       std::set<std::string> missing;
       for (const v1::AgentConfig& agent : config_.agents()) missing.insert(agent.name());
       const absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
+      SayWhatIsAwaited(absl::StrCat(
+          "the agents ", absl::StrJoin(missing, ", "), " to register",
+          nodes.ok() ? "" : absl::StrCat("; ", std::string(nodes.status().message()))));
       if (nodes.ok()) {
         for (const v1::Node& node : nodes->nodes()) {
           if (node.alive()) missing.erase(node.name());
@@ -120,6 +126,14 @@ class LocalCluster {
       RETURN_IF_ERROR(Pause(absl::Milliseconds(100)));
     }
     return absl::OkStatus();
+  }
+
+  // Once what is waited for lasts, and again where it changes.
+  void SayWhatIsAwaited(const std::string& what) {
+    if (Now() - began_ < kQuietWait || what == said_) return;
+    said_ = what;
+    std::printf("waiting for %s ...\n", what.c_str());
+    std::fflush(stdout);
   }
 
   // Lets time pass; looks for signals and dead children.
@@ -140,7 +154,8 @@ class LocalCluster {
 
   v1::LocalClusterConfig config_;
   const std::string directory_;
-  std::string address_;
+  const absl::Time began_ = Now();
+  std::string address_, said_;
   std::deque<ChildProcess> children_;
   bool stopped_ = false;
 };

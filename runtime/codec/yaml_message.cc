@@ -370,7 +370,7 @@ absl::Status ReadYaml(const std::string& text, const std::string& file_name, Mes
   return violation ? reader.ErrorAt(*violation) : absl::OkStatus();
 }
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+absl::StatusOr<std::string> ReadDocumentFile(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return absl::FailedPreconditionError(absl::StrCat("cannot read ", path, ": it is a folder, not a file"));
@@ -386,7 +386,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 }
 
 absl::Status ReadYamlFile(const std::string& path, Message* out) {
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadDocumentFile(path));
   return ReadYaml(text, path, out);
 }
 

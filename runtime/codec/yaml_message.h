@@ -46,9 +46,9 @@ absl::Status ReadYaml(const std::string& text, const std::string& file_name, goo
                       const std::vector<YamlOverride>& overrides = {}, YamlPlaces* places = nullptr);
 
 // The contents of a file. NotFound, PermissionDenied, FailedPrecondition (a folder) with the path if it cannot be read.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
+absl::StatusOr<std::string> ReadDocumentFile(const std::string& path);
 
-// ReadYaml of a file. Errors of ReadTextFile, too.
+// ReadYaml of a file. Errors of ReadDocumentFile, too.
 absl::Status ReadYamlFile(const std::string& path, google::protobuf::Message* out);
 
 // A document that ReadYaml reads back as an equal message, if `message` breaks no rule. Fields that are not
