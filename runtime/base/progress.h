@@ -51,7 +51,7 @@ class Progress {
  private:
   std::atomic<uint64_t> count_ = 0;
   mutable Mutex mutex_;
-  Phase phase_ ABSL_GUARDED_BY(mutex_);
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = {"starting"};
   std::function<Phase()> describe_ ABSL_GUARDED_BY(mutex_);
 };
 

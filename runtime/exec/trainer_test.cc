@@ -15,6 +15,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/scarce_disk.h"
 #include "runtime/data/temporary_directory.h"
 #include "runtime/exec/shard_checkpoint.h"
 #include "tests/same_loss/training_harness.h"
@@ -299,6 +300,30 @@ TEST_CASE("a checkpoint that one unit cannot write is told with the unit and the
   }
   CHECK(run.checkpoints == std::vector<int64_t>{6, 8, 12});
   CHECK(NamesIn(directory.File("job")) == std::vector<std::string>{"step-00000006", "step-00000008", "step-00000012"});
+}
+
+TEST_CASE("a full disk costs no step, leaves nothing half-written and keeps the last good checkpoint") {
+  const TemporaryDirectory directory;
+  TrainingSpec spec = TwelveSteps(directory.File("job"));
+  spec.checkpoint_keep = 1;
+  std::unique_ptr<FileSizeLimit> full;  // of the whole process
+  std::vector<std::string> left;
+  Run run;
+  const Changes changes{
+      .after_step = [&](int64_t step, ModelShard&) { if (step == 6) full = std::make_unique<FileSizeLimit>(2000); },
+      .checkpoint_failed = [&](int64_t step, const std::string&) {
+        left = NamesIn(spec.checkpoint_directory);
+        if (step == 9) full.reset();
+      }};
+  const std::vector<absl::Status> statuses =
+      TrainUnits({spec}, SingleDevicePlan(spec.shape, 4), 0, run, changes);
+  CHECK(statuses[0].ToString() == "OK");
+  CHECK(run.losses.size() == 12);
+  REQUIRE(run.failed.size() == 2);
+  CHECK_THAT(run.failed.at(8), Catch::Contains("unit 0 (test/0): write ") && Catch::Contains("segment-0000"));
+  CHECK(run.failed.count(9) == 1);
+  CHECK(left == std::vector<std::string>{"step-00000004"});
+  CHECK(run.checkpoints == std::vector<int64_t>{4, 10, 12});
 }
 
 TEST_CASE("the last checkpoint is tried again until it can be written, or for as long as is allowed") {
