@@ -1,4 +1,5 @@
 // medley-agent: offers a node's devices to a coordinator and supervises the workers that run on them.
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -19,6 +20,7 @@
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/codec/address.h"
 #include "runtime/codec/yaml_message.h"
 
 namespace medley {
@@ -34,8 +36,12 @@ std::string WorkerProgram() { return std::filesystem::read_symlink("/proc/self/e
 
 absl::Status FillDefaults(v1::AgentConfig& config) {
   if (config.name().empty()) config.set_name(HostName());
-  if (config.coordinator_address().empty()) config.set_coordinator_address("127.0.0.1:7070");
-  if (config.listen_address().empty()) config.set_listen_address("127.0.0.1:0");
+  if (config.coordinator_address().empty()) config.set_coordinator_address("127.0.0.1");
+  if (config.listen_address().empty()) config.set_listen_address("127.0.0.1");
+  ASSIGN_OR_RETURN(*config.mutable_coordinator_address(),
+                   CompleteAddress("coordinator_address", config.coordinator_address(), kCoordinatorPort));
+  ASSIGN_OR_RETURN(*config.mutable_listen_address(),
+                   CompleteAddress("listen_address", config.listen_address(), 0, AnyPort::kAllowed));
   if (config.links().empty()) config.set_links("automatic");
   // What others reach this node by is no wildcard.
   const std::string& reached = config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
@@ -63,6 +69,7 @@ std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
 }
 
 absl::Status Serve(v1::AgentConfig config) {
+  gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
   RETURN_IF_ERROR(FillDefaults(config));
   std::vector<v1::Device> devices(config.devices().begin(), config.devices().end());
   if (devices.empty()) devices = DiscoverDevices(AllBackends());

@@ -1,4 +1,5 @@
 // medley-coordinator: takes jobs, measures, plans, launches, watches.
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -16,6 +17,7 @@
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/atomic_file.h"
+#include "runtime/codec/address.h"
 #include "runtime/codec/yaml_message.h"
 
 namespace medley {
@@ -29,13 +31,17 @@ void BlockStopSignals(sigset_t& signals) {
 }
 
 absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals) {
-  const std::string listen = config.listen_address().empty() ? "127.0.0.1:7070" : config.listen_address();
+  gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
+  ASSIGN_OR_RETURN(const std::string listen,
+                   CompleteAddress("listen_address", config.listen_address().empty() ? "127.0.0.1" : config.listen_address(),
+                                   kCoordinatorPort, AnyPort::kAllowed));
   const std::string state = config.state_directory().empty() ? "medley-state" : config.state_directory();
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(state));
   GrpcAgentClient agents;
   const double lease = config.has_lease_seconds() ? config.lease_seconds() : 6;
+  const double settle = config.has_settle_seconds() ? config.settle_seconds() : 2;
   ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
-                   Orchestrator::Create({.lease = absl::Seconds(lease)}, *store, agents));
+                   Orchestrator::Create({.lease = absl::Seconds(lease), .settle = absl::Seconds(settle)}, *store, agents));
   CoordinatorService service(*orchestrator, *store);
   RegistryService registry(*orchestrator);
   grpc::EnableDefaultHealthCheckService(true);
@@ -85,5 +91,5 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l coordinator: %v");
   const absl::Status status = medley::Serve(config, signals);
   if (!status.ok()) std::fprintf(stderr, "medley-coordinator: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : 1;
+  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
 }

@@ -188,9 +188,19 @@ void FakeAgents::SetProbe(Training probe) {
   probe_ = std::move(probe);
 }
 
+void FakeAgents::SetProfile(Training profile) {
+  MutexLock lock(mutex_);
+  profile_ = std::move(profile);
+}
+
 void FakeAgents::SetPreparation(Preparation preparation) {
   MutexLock lock(mutex_);
   preparation_ = std::move(preparation);
+}
+
+void FakeAgents::SetFingerprint(Fingerprint fingerprint) {
+  MutexLock lock(mutex_);
+  fingerprint_ = std::move(fingerprint);
 }
 
 void FakeAgents::TakeDown(const std::string& agent_address) {
@@ -232,7 +242,7 @@ std::vector<v1::PrepareRequest> FakeAgents::requests() {
 
 int FakeAgents::profiles() {
   MutexLock lock(mutex_);
-  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_profile(); }));
+  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_profile() && r.profile().together_seconds() == 0; }));
 }
 
 int FakeAgents::probes() {
@@ -251,11 +261,13 @@ bool FakeAgents::AwaitTrainings(size_t count) {
 absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent_address,
                                                         const v1::PrepareRequest& request) {
   Preparation preparation;
+  Fingerprint fingerprint;
   {
     MutexLock lock(mutex_);
     if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
     requests_.push_back(request);
     preparation = preparation_;
+    fingerprint = fingerprint_;
     changed_.NotifyAll();
   }
   if (preparation) {
@@ -263,6 +275,7 @@ absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent
   }
   v1::PrepareResponse response;
   response.set_data_plane_address(absl::StrCat("address of ", request.task_id()));
+  if (fingerprint && request.has_train()) response.set_data_fingerprint(fingerprint(request));
   return response;
 }
 
@@ -294,6 +307,12 @@ void FakeAgents::Stop(const std::string&, const v1::StopRequest& request) {
 
 absl::Status FakeAgents::Run(FakeWorker& worker) {
   if (worker.request().has_profile()) {
+    Training profile;
+    {
+      MutexLock lock(mutex_);
+      profile = profile_;
+    }
+    if (profile) return profile(worker);
     worker.Say(MadeUpProfile(worker.request().profile()));
     return absl::OkStatus();
   }

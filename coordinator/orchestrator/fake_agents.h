@@ -39,9 +39,14 @@ class FakeAgents final : public AgentClient {
   void SetTraining(Training training);
   // What both ends of a probe do; what `finished` says. The default measures 10 us and 1 GB/s.
   void SetProbe(Training probe);
+  // Likewise, of profiles. By default times that are made up.
+  void SetProfile(Training profile);
   // How the preparation of a task ends; the default is OK.
   using Preparation = std::function<absl::Status(const v1::PrepareRequest&)>;
   void SetPreparation(Preparation preparation);
+  // What units say of the data that they read; the default is nothing.
+  using Fingerprint = std::function<std::string(const v1::PrepareRequest&)>;
+  void SetFingerprint(Fingerprint fingerprint);
 
   // From now on the agent does not answer; its tasks end with Unavailable.
   void TakeDown(const std::string& agent_address);
@@ -56,7 +61,7 @@ class FakeAgents final : public AgentClient {
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
-  int profiles();
+  int profiles();   // of devices alone
   int probes();
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
@@ -81,7 +86,9 @@ class FakeAgents final : public AgentClient {
   ConditionVariable changed_;
   Training training_ ABSL_GUARDED_BY(mutex_);
   Training probe_ ABSL_GUARDED_BY(mutex_);
+  Training profile_ ABSL_GUARDED_BY(mutex_);
   Preparation preparation_ ABSL_GUARDED_BY(mutex_);
+  Fingerprint fingerprint_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);

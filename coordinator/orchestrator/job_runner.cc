@@ -3,13 +3,19 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
+#include "runtime/checkpoint/atomic_file.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/codec/job_codec.h"
@@ -20,8 +26,10 @@
 namespace medley {
 namespace {
 
-// Loading a model from a slow disk takes a while; a worker that hangs does not.
-constexpr absl::Duration kPrepareTime = absl::Minutes(3);
+// Measuring may compile kernels, which takes minutes and shows no progress.
+constexpr double kMeasuringSilenceSeconds = 900;
+// Of training: what no device is silent for while all is well.
+constexpr double kLeastSilenceSeconds = 120, kStepsOfSilence = 20;
 
 // Whether the same job may well go on elsewhere or later.
 bool IsLoss(const absl::Status& status) {
@@ -34,21 +42,42 @@ bool IsLoss(const absl::Status& status) {
   }
 }
 
-// The newest complete checkpoint's directory; "" if there is none. Workers may have come further than the journal knows
-// when the coordinator was killed: from a checkpoint within what it knows, the metrics of those steps are made again.
-absl::StatusOr<std::string> CheckpointToResume(const TrainingSpec& training, const v1::Job& job, JobJournal& journal) {
-  if (training.checkpoint_directory.empty()) return std::string();
-  ASSIGN_OR_RETURN(CheckpointSearch search,
-                   LatestCheckpoint(training.checkpoint_directory, Verification::kChecksums, job.last_step().step()));
-  if (!search.latest) {
-    ASSIGN_OR_RETURN(search, LatestCheckpoint(training.checkpoint_directory));
+// What a launch begins from.
+struct Beginning {
+  std::string checkpoint;   // directory; empty: from the start
+  bool other_run = false;   // the checkpoint is not this run's own
+};
+
+// The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at: workers read every byte,
+// and say so when it is not what the manifest says. Workers may have come further than the journal knows when the coordinator
+// was killed: from a checkpoint within what it knows, the metrics of those steps are made again.
+Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const std::set<std::string>& unreadable,
+                      JobJournal& journal) {
+  const auto note = [&](const std::string& text) { journal.Log(job.id(), "coordinator", text); };
+  if (!training.checkpoint_directory.empty()) {
+    const auto search = [&](int64_t highest) {
+      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(), unreadable);
+    };
+    absl::StatusOr<CheckpointSearch> found = search(job.last_step().step());
+    if (found.ok() && !found->latest) found = search(std::numeric_limits<int64_t>::max());
+    if (!found.ok()) {
+      note(absl::StrCat("checkpoints cannot be looked for from here: ", found.status().message()));
+    } else {
+      for (const SkippedCheckpoint& skipped : found->skipped) {
+        note(absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
+      }
+      if (found->latest) return {found->latest->directory};
+    }
+    // Where the coordinator does not see the directory, its word stands.
+    if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0) return {job.checkpoint_path()};
+    if (!unreadable.empty()) note("no checkpoint is left that can be read: from the start");
   }
-  for (const SkippedCheckpoint& skipped : search.skipped) {
-    journal.Log(job.id(), "coordinator",
-                absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
-  }
-  if (search.latest) return search.latest->directory;
-  return job.checkpoint_path();  // where the coordinator does not see the directory, its word stands
+  return {training.resume_from, !training.resume_from.empty()};
+}
+
+std::string FingerprintOf(const v1::JobSpec& spec) {
+  const std::string bytes = spec.SerializeAsString();
+  return absl::StrFormat("%016x", DigestOf(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())).xxh3);
 }
 
 // The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too small. A pinned plan
@@ -89,36 +118,82 @@ void JobRunner::Abort(JobEvent event, const std::string& cause) {
   for (AttemptRun* run : current_) run->Abort(absl::CancelledError(cause));
 }
 
+void JobRunner::FinishEarly(JobEvent event, const std::string& cause) {
+  MutexLock lock(mutex_);
+  wish_ = RunOutcome{.event = event, .cause = cause};
+  if (training_ != nullptr) training_->FinishEarly();
+}
+
+void JobRunner::Leave() {
+  MutexLock lock(mutex_);
+  leaving_ = true;
+  for (AttemptRun* run : current_) {
+    if (run == training_) {
+      run->Leave();
+    } else {
+      run->Abort(absl::CancelledError("the coordinator is stopping"));
+    }
+  }
+}
+
 bool JobRunner::cancelled() {
   MutexLock lock(mutex_);
   return aborted_ && aborted_->event == JobEvent::kCancelled;
 }
 
-AttemptEnd JobRunner::RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks,
-                             absl::Duration prepare_timeout) {
-  AttemptRun run(services_.agents, std::move(tasks));
+std::vector<std::string> JobRunner::TaskIds() {
+  MutexLock lock(mutex_);
+  std::vector<std::string> ids;
+  for (const AttemptRun* run : current_) {
+    for (std::string& id : run->TaskIds()) ids.push_back(std::move(id));
+  }
+  return ids;
+}
+
+absl::Time JobRunner::LastHeard() {
+  MutexLock lock(mutex_);
+  return training_ == nullptr ? absl::InfinitePast() : heard_;
+}
+
+AttemptEnd JobRunner::WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work) {
   {
     MutexLock lock(mutex_);
     if (aborted_) return {.status = absl::CancelledError(aborted_->cause)};
+    if (leaving_) return {.status = absl::CancelledError("the coordinator is stopping")};
     current_.insert(&run);
+    if (trains) training_ = &run;
+    heard_ = Now();
   }
-  AttemptEnd end = run.Run(callbacks, prepare_timeout);
+  AttemptEnd end = work();
   MutexLock lock(mutex_);
   current_.erase(&run);
+  if (trains) training_ = nullptr;
   return end;
 }
 
-Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSpec& training) {
-  Measurement measurement(
+AttemptEnd JobRunner::RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
+  const bool trains = tasks.front().request.has_train();
+  for (AttemptTask& task : tasks) {
+    if (!trains) task.request.set_silence_seconds(kMeasuringSilenceSeconds);
+  }
+  AttemptRun run(services_.agents, std::move(tasks));
+  return WhileUnderWay(run, trains, [&] { return run.Run(callbacks); });
+}
+
+Measurement JobRunner::MeasurementOf() {
+  return Measurement(
       services_.store,
       [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
-        return RunAttempt(std::move(tasks), callbacks, kPrepareTime);
+        return RunAttempt(std::move(tasks), callbacks);
       },
       [this](const std::string& what) {
         services_.journal.Log(job_id_, "coordinator", what);
         (void)services_.journal.Change(job_id_, [&](v1::Job& job) { job.set_state_reason(what); });
       });
-  return measurement.Complete({.spec = spec, .training = training, .devices = devices_});
+}
+
+Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSpec& training) {
+  return MeasurementOf().Complete({.spec = spec, .training = training, .devices = devices_});
 }
 
 // A job that does not name its devices was given none that it must not have: the refusal is the one for those that do.
@@ -140,11 +215,29 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster);
 }
 
+absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
+                                                 const std::vector<ClusterDeviceLocation>& beside) {
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
+  MeasurementRequest all{.spec = spec, .training = training, .devices = devices_};
+  if (!devices_.empty()) {
+    const Measurement::Result measured = Measure(spec, training);
+    RETURN_IF_ERROR(measured.end.status);
+  }
+  all.devices.insert(all.devices.end(), beside.begin(), beside.end());
+  ASSIGN_OR_RETURN(v1::ClusterSpec cluster, MeasurementOf().Known(all));
+  for (const v1::LinkProfile& link : cluster.links()) {
+    if (!cluster.has_default_link() || link.bytes_per_second() < cluster.default_link().bytes_per_second()) {
+      *cluster.mutable_default_link() = link;
+    }
+  }
+  return PlanJob(OnDevicesOf(cluster, spec), training, cluster);
+}
+
 absl::Status JobRunner::RefreshLinks() {
   LinkMeasurement links(
       services_.store,
       [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
-        return RunAttempt(std::move(tasks), callbacks, kPrepareTime);
+        return RunAttempt(std::move(tasks), callbacks);
       },
       [](const std::string& what) { spdlog::info("{}", what); });
   return links.Measure(devices_, LinkMeasurement::What::kAll).status;
@@ -152,8 +245,15 @@ absl::Status JobRunner::RefreshLinks() {
 
 RunOutcome JobRunner::OutcomeOf(const AttemptEnd& end) {
   MutexLock lock(mutex_);
+  if (end.left) return {.left = true};
   if (aborted_) return {.event = aborted_->event, .cause = aborted_->cause, .end = end};
+  if (end.stopped) {
+    return {.event = wish_ ? wish_->event : JobEvent::kInterrupted,
+            .cause = wish_ ? wish_->cause : "it was asked to finish early",
+            .end = end};
+  }
   if (end.status.ok()) return {};
+  if (leaving_) return {.event = JobEvent::kInterrupted, .cause = "the coordinator was stopped", .end = end};
   return {.event = IsLoss(end.status) ? JobEvent::kLost : JobEvent::kRefused,
           .cause = std::string(end.status.message()),
           .end = end};
@@ -183,80 +283,188 @@ RunOutcome JobRunner::Run() {
                           absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
                                        " take time and compute nothing; losses of this attempt mean nothing"));
   }
+  if (services_.planned) {
+    std::vector<std::string> used;
+    for (const Unit& unit : planned->plan.units) used.push_back(unit.device);
+    services_.planned(used);
+  }
   return Train(*training, *planned);
 }
 
-absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job, const TrainingSpec& training,
-                                                                const PlannedJob& planned, uint64_t attempt) {
-  ASSIGN_OR_RETURN(const std::string checkpoint, CheckpointToResume(training, job, services_.journal));
-  if (!checkpoint.empty()) services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", checkpoint));
+absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job, const PlannedJob& planned,
+                                                                  const std::string& checkpoint, bool other_run) {
   std::vector<AttemptTask> tasks;
+  const double step_seconds = planned.prediction.step_seconds;
   for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
     const std::string& name = planned.plan.units[unit].device;
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
     if (device == devices_.end()) return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
     AttemptTask& task = tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
-    task.request.set_task_id(absl::StrCat(job_id_, "/", attempt, "/", unit));
-    task.request.set_attempt(attempt);
+    task.request.set_task_id(absl::StrCat(job_id_, "/", job.launch(), "/", unit));
+    task.request.set_attempt(job.launch());
     task.request.set_device(device->device.description.name);
+    task.request.set_silence_seconds(std::max(kLeastSilenceSeconds, kStepsOfSilence * step_seconds));
     v1::TrainTask& train = *task.request.mutable_train();
     *train.mutable_spec() = job.spec();
     *train.mutable_plan() = EncodePlan(planned.plan);
     train.set_unit(static_cast<uint32_t>(unit));
     train.set_resume_from(checkpoint);
+    train.set_resumes_other_run(other_run);
     train.set_job_id(job_id_);
+    train.set_run_id(job.run_id());
+    train.set_spec_fingerprint(FingerprintOf(job.spec()));
+    train.set_data_fingerprint(job.data_fingerprint());
+    train.set_predicted_step_seconds(step_seconds);
     for (const ReductionChoice& reduction : planned.reductions) *train.add_reductions() = EncodeReduction(reduction);
   }
   return tasks;
 }
 
-RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned) {
-  const absl::StatusOr<uint64_t> attempt = services_.store.NextAttempt();
-  if (!attempt.ok()) return OutcomeOf({.status = attempt.status()});
-  const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
-    *j.mutable_plan() = planned.report;
-    j.set_attempt(j.attempt() + 1);
-    j.set_parameters(static_cast<uint64_t>(ModelElements(training.shape.model)));
-    j.clear_measured_step_seconds();
+// Nodes that read other data than the rest would train without a word.
+absl::Status JobRunner::CheckData(const std::vector<AttemptTask>& tasks, const std::vector<v1::PrepareResponse>& responses) {
+  int first = -1;
+  for (int i = 0; i < static_cast<int>(responses.size()); ++i) {
+    if (responses[i].data_fingerprint().empty()) continue;
+    if (first < 0) first = i;
+    if (responses[i].data_fingerprint() == responses[first].data_fingerprint()) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data: the nodes read different files under the same paths: ", tasks[first].device, " has ",
+        responses[first].data_fingerprint(), ", ", tasks[i].device, " has ", responses[i].data_fingerprint()));
+  }
+  if (first < 0) return absl::OkStatus();
+  const std::string& fingerprint = responses[first].data_fingerprint();
+  std::string before;
+  (void)services_.journal.Change(job_id_, [&](v1::Job& job) {
+    before = job.data_fingerprint();
+    if (before.empty()) job.set_data_fingerprint(fingerprint);
   });
-  if (!job.ok()) return OutcomeOf({.status = job.status()});
-  absl::StatusOr<std::vector<AttemptTask>> tasks = TrainingTasks(*job, training, planned, *attempt);
-  if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
-
-  Mutex trace_mutex;
-  TraceCollector traces(job_id_, planned, training.shape);
-  return OutcomeOf(RunAttempt(*std::move(tasks), {
-      .launched = [&] { (void)services_.journal.Apply(job_id_, JobEvent::kLaunched, ""); },
-      .event = [&](int unit, const v1::WorkerEvent& event) {
-        if (!event.has_measured()) return OnEvent(planned, job->attempt(), unit, event);
-        MutexLock lock(trace_mutex);
-        if (const std::optional<v1::Trace> trace = traces.Add(unit, event.measured())) {
-          (void)services_.store.PutTrace(*trace);
-        }
-      }}, kPrepareTime));
+  if (before.empty() || before == fingerprint) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("data: the files have changed since the job began: it was ", before,
+                                                    ", and ", tasks[first].device, " has ", fingerprint));
 }
 
-void JobRunner::OnEvent(const PlannedJob& planned, uint32_t attempt, int unit, const v1::WorkerEvent& event) {
+void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
+  (void)services_.journal.Apply(job_id_, JobEvent::kLaunched, "", [&](v1::Job& job) {
+    job.clear_tasks();
+    for (const AttemptTask& task : tasks) {
+      v1::LaunchedTask& launched = *job.add_tasks();
+      launched.set_task_id(task.request.task_id());
+      launched.set_device(task.device);
+      launched.set_agent_address(task.agent_address);
+    }
+  });
+}
+
+RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned) {
+  while (true) {
+    const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
+    if (!launch.ok()) return OutcomeOf({.status = launch.status()});
+    const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
+      *j.mutable_plan() = planned.report;
+      j.set_attempt(j.attempt() + 1);
+      j.set_launch(*launch);
+      j.set_parameters(static_cast<uint64_t>(ModelElements(training.shape.model)));
+      j.clear_measured_step_seconds();
+      j.clear_launch_seconds();
+    });
+    if (!job.ok()) return OutcomeOf({.status = job.status()});
+    const Beginning beginning = BeginningOf(training, *job, unreadable_, services_.journal);
+    if (!beginning.checkpoint.empty()) {
+      services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", beginning.checkpoint));
+    }
+    const absl::StatusOr<std::vector<AttemptTask>> tasks =
+        TrainingTasks(*job, planned, beginning.checkpoint, beginning.other_run);
+    if (!tasks.ok()) return OutcomeOf({.status = tasks.status()});
+
+    Mutex trace_mutex;
+    TraceCollector traces(job_id_, planned, training.shape);
+    const AttemptEnd end = RunAttempt(
+        *tasks, {.prepared = [&](const std::vector<v1::PrepareResponse>& responses) { return CheckData(*tasks, responses); },
+                 .launched = [&] { NoteLaunch(*tasks); },
+                 .event = [&](int unit, const v1::WorkerEvent& event) {
+                   OnEvent((*tasks)[unit].device, job->attempt(), planned.report.emulated(), unit, event);
+                   if (!event.has_measured()) return;
+                   MutexLock lock(trace_mutex);
+                   if (const std::optional<v1::Trace> trace = traces.Add(unit, event.measured())) {
+                     (void)services_.store.PutTrace(*trace);
+                   }
+                 }});
+    // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
+    const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning.checkpoint.empty() &&
+                            absl::StrContains(end.status.message(), beginning.checkpoint);
+    if (!unreadable || beginning.other_run) return OutcomeOf(end);
+    services_.journal.Log(job_id_, "coordinator", absl::StrCat("checkpoint ", beginning.checkpoint, " is passed over: ",
+                                                               end.status.message()));
+    unreadable_.insert(beginning.checkpoint);
+  }
+}
+
+RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
+  std::vector<AttemptTask> tasks;
+  for (const v1::LaunchedTask& launched : job.tasks()) {
+    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = launched.device(), .agent_address = launched.agent_address(),
+                                                       .after_event = launched.seen_event()});
+    task.request.set_task_id(launched.task_id());
+  }
+  AttemptRun run(services_.agents, tasks);
+  return OutcomeOf(WhileUnderWay(run, /*trains=*/true, [&] {
+    return run.TakeUp({.event = [&](int unit, const v1::WorkerEvent& event) {
+      OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);
+    }}, patience);
+  }));
+}
+
+void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task, const v1::WorkerEvent& event) {
+  JobJournal& journal = services_.journal;
+  bool is_first_step = false;
+  {
+    MutexLock lock(mutex_);
+    heard_ = Now();
+  }
   switch (event.event_case()) {
     case v1::WorkerEvent::kStep: {
       v1::StepMetrics step = event.step();
       step.set_attempt(attempt);
-      step.set_emulated(planned.report.emulated());
-      return services_.journal.AddStep(job_id_, step);
+      step.set_emulated(emulated);
+      if (step.at_seconds() == 0) step.set_at_seconds(NowSeconds());
+      journal.AddStep(job_id_, step);
+      const absl::StatusOr<v1::Job> job = journal.Get(job_id_);
+      is_first_step = job.ok() && job->launch_seconds() == 0;
+      break;
     }
-    case v1::WorkerEvent::kValidation: return services_.journal.AddValidation(job_id_, event.validation());
+    case v1::WorkerEvent::kValidation:
+      journal.AddValidation(job_id_, event.validation());
+      break;
     case v1::WorkerEvent::kCheckpoint:
-      (void)services_.journal.Change(job_id_, [&](v1::Job& job) {
+      (void)journal.Change(job_id_, [&](v1::Job& job) {
         job.set_checkpoint_path(event.checkpoint().path());
         job.set_checkpoint_step(event.checkpoint().step());
+        job.clear_checkpoint_problem();
+        job.set_restarts_without_progress(0);
       });
-      return services_.journal.Log(job_id_, planned.plan.units[unit].device,
-                                   absl::StrCat("checkpoint of step ", event.checkpoint().step(), " at ",
-                                                event.checkpoint().path()));
-    case v1::WorkerEvent::kLog: return services_.journal.Log(job_id_, planned.plan.units[unit].device, event.log());
-    default: return;
+      journal.Log(job_id_, device,
+                  absl::StrCat("checkpoint of step ", event.checkpoint().step(), " at ", event.checkpoint().path()));
+      break;
+    case v1::WorkerEvent::kCheckpointFailed:
+      (void)journal.Change(job_id_, [&](v1::Job& job) {
+        job.set_checkpoint_problem(ValidUtf8(absl::StrCat("step ", event.checkpoint_failed().step(), ": ",
+                                                          event.checkpoint_failed().reason())));
+      });
+      journal.Log(job_id_, device, absl::StrCat("no checkpoint of step ", event.checkpoint_failed().step(), ": ",
+                                                event.checkpoint_failed().reason(), "; training goes on"));
+      break;
+    case v1::WorkerEvent::kLog:
+      journal.Log(job_id_, device, event.log());
+      break;
+    default:
+      break;
   }
+  if (is_first_step) {
+    const double seconds = absl::ToDoubleSeconds(Now() - granted_);
+    (void)journal.Change(job_id_, [&](v1::Job& job) { job.set_launch_seconds(seconds); });
+  }
+  if (event.number() > 0) journal.Seen(job_id_, task, event.number());
 }
 
 }  // namespace medley

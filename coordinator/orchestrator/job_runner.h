@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,54 +19,88 @@ namespace medley {
 
 // How a run of a job ended, and what is to become of the job.
 struct RunOutcome {
-  JobEvent event = JobEvent::kFinished;  // kFinished, kLost, kRefused, kCancelled or kWaitForDevices (no plan fits)
+  JobEvent event = JobEvent::kFinished;  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (no plan fits)
   std::string cause;
-  AttemptEnd end;                          // of what failed
+  AttemptEnd end;                        // of what failed
+  bool left = false;                     // the job goes on without this coordinator: nothing becomes of it
 };
 
-// Takes one job, on devices that were granted to it, from measuring through planning and launching to its end.
-// Run blocks and is called once; Abort from any thread.
+// Takes one job, on devices that were granted to it, from measuring through planning and launching to its end; or takes up one
+// that an earlier coordinator launched. Run, or TakeUp, blocks and one of them is called once; the others from any thread.
 class JobRunner {
  public:
   struct Services {
     Store& store;
     JobJournal& journal;
     AgentClient& agents;
+    // Called with the devices that the plan uses, once it is known. May be null.
+    std::function<void(const std::vector<std::string>& devices)> planned;
   };
   JobRunner(const Services& services, std::string job_id, std::vector<ClusterDeviceLocation> devices)
       : services_(services), job_id_(std::move(job_id)), devices_(std::move(devices)) {}
 
   RunOutcome Run();
 
+  // The job as it was stored, running. Its agents are waited for, `patience` long.
+  RunOutcome TakeUp(const v1::Job& job, absl::Duration patience);
+
   // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's.
   absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec);
+
+  // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former is measured, links
+  // to the latter that were not measured are taken to be as slow as the slowest that was.
+  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& beside);
 
   // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.
   absl::Status RefreshLinks();
 
-  // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish.
+  // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted: planned anew.
   void Abort(JobEvent event, const std::string& cause);
+
+  // Ends the training after its current step and a checkpoint, with `event` (kCancelled, kInterrupted) and `cause`. Nothing
+  // happens before it trains.
+  void FinishEarly(JobEvent event, const std::string& cause);
+
+  // The coordinator ends: training goes on by itself; anything else is aborted with kInterrupted.
+  void Leave();
+
   // Abort was called with kCancelled, first.
   bool cancelled();
+
+  // Of the tasks that are under way.
+  std::vector<std::string> TaskIds();
+  // When it was last heard of its training; absl::InfinitePast() if it does not train.
+  absl::Time LastHeard();
 
   const std::vector<ClusterDeviceLocation>& devices() const { return devices_; }
 
  private:
-  AttemptEnd RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks, absl::Duration prepare_timeout);
+  AttemptEnd RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks);
+  // `run` is under way while `work` is done.
+  AttemptEnd WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work);
+  Measurement MeasurementOf();
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
-  absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const TrainingSpec& training,
-                                                       const PlannedJob& planned, uint64_t attempt);
+  absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const PlannedJob& planned,
+                                                         const std::string& checkpoint, bool other_run);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned);
-  void OnEvent(const PlannedJob& planned, uint32_t attempt, int unit, const v1::WorkerEvent& event);
+  absl::Status CheckData(const std::vector<AttemptTask>& tasks, const std::vector<v1::PrepareResponse>& responses);
+  void NoteLaunch(const std::vector<AttemptTask>& tasks);
+  void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task, const v1::WorkerEvent& event);
   RunOutcome OutcomeOf(const AttemptEnd& end);
   absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 
   const Services services_;
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
+  const absl::Time granted_ = Now();
   Mutex mutex_;
   std::set<AttemptRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
+  AttemptRun* training_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<RunOutcome> aborted_ ABSL_GUARDED_BY(mutex_);
+  std::optional<RunOutcome> wish_ ABSL_GUARDED_BY(mutex_);  // what becomes of it when it has finished early
+  absl::Time heard_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::set<std::string> unreadable_;  // checkpoints; of the running thread alone
 };
 
 // The job's spec in domain terms; reads the model's dimensions where the spec names a directory.

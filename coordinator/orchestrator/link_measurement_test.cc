@@ -38,7 +38,7 @@ struct Site {
         *store,
         [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
           AttemptRun run(agents, std::move(tasks));
-          return run.Run(callbacks, absl::Seconds(30));
+          return run.Run(callbacks);
         },
         [this](const std::string& what_is_measured) { said.push_back(what_is_measured); });
     return measurement.Measure(devices, what);

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/slowdown_measurement.h"
 #include "coordinator/problem/planning_problem.h"
+#include "coordinator/problem/profile_change.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/device_codec.h"
+#include "runtime/codec/job_codec.h"
 
 namespace medley {
 namespace {
@@ -51,10 +53,10 @@ std::string ProvenanceLine(const v1::Provenance& with) {
 
 }  // namespace
 
-AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
-                              const std::vector<int>& sizes) {
+Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+                                               const std::vector<int>& sizes) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
-  if (!attempt.ok()) return Failed(attempt.status());
+  if (!attempt.ok()) return {Failed(attempt.status()), {}};
   AttemptTask task = TaskOn(device, absl::StrCat("profile/", *attempt), *attempt);
   *task.request.mutable_profile()->mutable_spec() = request.spec;
   for (const int size : sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
@@ -64,12 +66,37 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
                         MutexLock lock(mutex);
                         if (event.has_profile()) profile = event.profile();
                       }});
-  if (!end.status.ok()) return end;
-  if (!profile) return Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile")));
+  if (!end.status.ok()) return {std::move(end), {}};
+  if (!profile) return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
   profile->set_shape(ShapeKey(request.training));
   profile->mutable_measured_with()->set_device(FullName(device));
   profile->set_provenance(ProvenanceLine(profile->measured_with()));
-  return Failed(store_.PutProfile(*profile));
+  return {{}, *std::move(profile)};
+}
+
+AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+                                const std::vector<int>& sizes) {
+  Profiled profiled = ProfileOnce(request, device, sizes);
+  if (!profiled.end.status.ok()) return std::move(profiled.end);
+  const absl::StatusOr<v1::DeviceProfile> before = store_.FindProfile(device.device.kind, profiled.profile.shape(), {});
+  if (before.ok()) {
+    std::vector<ProfileChange> slower = MuchSlower(*before, profiled.profile);
+    if (!slower.empty()) {
+      progress_(absl::StrCat("measuring ", FullName(device), " again: ", slower.front().why));
+      Profiled again = ProfileOnce(request, device, sizes);
+      if (!again.end.status.ok()) return std::move(again.end);
+      profiled.profile = FasterOf(std::move(profiled.profile), std::move(again.profile));
+      slower = MuchSlower(*before, profiled.profile);
+    }
+    MarkAsDoubtful(slower, profiled.profile);
+  } else if (!absl::IsNotFound(before.status())) {
+    return Failed(before.status());
+  }
+  for (const v1::BlockPassTimes& times : profiled.profile.times()) {
+    if (times.doubt().empty()) continue;
+    progress_(absl::StrCat("the profile of ", device.device.kind, " is doubtful: ", times.doubt()));
+  }
+  return Failed(store_.PutProfile(profiled.profile));
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
@@ -81,30 +108,42 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   };
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
   if (!missing.ok()) return {Failed(missing.status()), {}};
-  std::set<std::string> too_small;  // device kinds
-  AttemptEnd too_small_end;
+  const std::vector<int> sizes = CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
+  std::map<std::string, AttemptEnd> too_small;  // by device kind
   for (const MissingProfile& what : *missing) {
     progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
     const auto device = std::find_if(request.devices.begin(), request.devices.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
     if (device == request.devices.end()) return {Failed(absl::InternalError("a profile of an unknown device")), {}};
-    const AttemptEnd end = Profile(request, *device, what.micro_batch_sizes);
+    const AttemptEnd end = Profile(request, *device, sizes);
     // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others.
     if (absl::IsResourceExhausted(end.status)) {
       progress_(absl::StrCat(what.device, " is left out: ", end.status.message()));
-      too_small.insert(what.device_kind);
-      too_small_end = end;
+      too_small[what.device_kind] = end;
       continue;
     }
     if (!end.status.ok()) return {end, {}};
   }
   MeasurementRequest fitting = request;
   std::erase_if(fitting.devices, [&](const auto& device) { return too_small.count(device.device.kind) > 0; });
-  if (fitting.devices.empty()) return {too_small_end, {}};
-  return MeasureLinks(fitting);
+  if (fitting.devices.empty()) return {too_small.begin()->second, {}};
+  Result result = MeasureTogether(fitting);
+  for (const ClusterDeviceLocation& device : request.devices) {
+    const auto end = too_small.find(device.device.kind);
+    if (end == too_small.end()) continue;
+    v1::LeftOutDevice& left_out = result.left_out.emplace_back();
+    left_out.set_device(FullName(device));
+    left_out.set_why(std::string(end->second.status.message()));
+  }
+  return result;
 }
 
-Measurement::Result Measurement::MeasureLinks(const MeasurementRequest& request) {
+Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {
+  const absl::StatusOr<v1::ClusterSpec> known = Known(request);
+  if (!known.ok()) return {Failed(known.status()), {}};
+  SlowdownMeasurement slowdowns(store_, run_, progress_);
+  AttemptEnd slowed = slowdowns.Measure(request.spec, ShapeKey(request.training), request.devices, *known);
+  if (!slowed.status.ok()) return {std::move(slowed), {}};
   LinkMeasurement links(store_, run_, progress_);
   AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
@@ -118,6 +157,8 @@ absl::StatusOr<v1::ClusterSpec> Measurement::Known(const MeasurementRequest& req
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
+  cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
   const std::vector<v1::LinkProfile> links = LinkTable(measured).Among(request.devices);
   cluster.mutable_links()->Add(links.begin(), links.end());
   return cluster;

@@ -12,6 +12,7 @@
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
+#include "proto/medley/v1/plan.pb.h"
 #include "runtime/job/training_spec.h"
 
 namespace medley {
@@ -23,9 +24,11 @@ struct MeasurementRequest {
   std::vector<ClusterDeviceLocation> devices;
 };
 
-// Makes sure that the profiles of all device kinds and the links of all kinds that `request` needs are in the
-// store, measuring what is missing, so that nothing disturbs anything: devices one after another, links as
-// link_measurement.h says. Then returns them as a cluster, with a link for every pair.
+// Makes sure that the profiles of all device kinds, what devices of a host do to each other, and the links of all kinds that
+// `request` needs are in the store, measuring what is missing, so that nothing disturbs anything: devices one after another,
+// then together as slowdown_measurement.h says, links as link_measurement.h says. Then returns them as a cluster, with a link for
+// every pair. Where a micro-batch size is missing all sizes are measured, so that they are of one time. What is much slower
+// than it was before is measured once more, and then marked.
 //
 // Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one attempt of tasks
 // and lets it be aborted from outside; it is called from several threads at a time. Errors: those of the
@@ -39,6 +42,7 @@ class Measurement {
   struct Result {
     AttemptEnd end;             // OK: `cluster` is complete
     v1::ClusterSpec cluster;  // without the devices that are too small for any part of the job
+    std::vector<v1::LeftOutDevice> left_out;  // those
   };
   Result Complete(const MeasurementRequest& request);
 
@@ -46,8 +50,15 @@ class Measurement {
   absl::StatusOr<v1::ClusterSpec> Known(const MeasurementRequest& request);
 
  private:
+  struct Profiled {
+    AttemptEnd end;
+    v1::DeviceProfile profile;
+  };
+  // Into the store, held against what was there before.
   AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
-  Result MeasureLinks(const MeasurementRequest& request);
+  Profiled ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
+  // What devices do to each other, and their links.
+  Result MeasureTogether(const MeasurementRequest& request);
 
   Store& store_;
   const RunAttempt run_;

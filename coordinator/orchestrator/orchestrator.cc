@@ -3,15 +3,15 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cluster/node_codec.h"
 #include "coordinator/jobs/job_life_codec.h"
 #include "coordinator/jobs/job_queue.h"
 #include "coordinator/orchestrator/node_kernels.h"
-#include "runtime/base/clock.h"
+#include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -20,50 +20,91 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 // That an agent may take to open its devices and ask them; those with a compiler of their own take longest.
 constexpr absl::Duration kKernelsTime = absl::Minutes(2);
+// A job is said to stall when nothing was heard of it for so many predicted steps, and so long.
+constexpr double kStepsToStall = 10;
+constexpr absl::Duration kLeastStall = absl::Minutes(1);
+
+constexpr const char* kStopping = "the coordinator is stopping";
+constexpr const char* kByUser = "cancelled by the user";
 
 std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
 
-constexpr const char* kStopping = "the coordinator is stopping";
+bool Has(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
 
-constexpr const char* kAnd = "; ";
-constexpr const char* kWaitsFor = "waits for ";
+bool Waits(const absl::StatusOr<v1::Job>& job) {
+  return job.ok() && (job->state() == v1::JOB_STATE_QUEUED || job->state() == v1::JOB_STATE_RECOVERING);
+}
 
-// A job's reason without the devices that it was said to wait for.
-std::string WithoutWait(const std::string& reason) {
-  if (reason.compare(0, std::strlen(kWaitsFor), kWaitsFor) == 0) return "";
-  return reason.substr(0, reason.rfind(absl::StrCat(kAnd, kWaitsFor)));
+// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not measured last.
+std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
+                                      const std::vector<v1::DeviceProfile>& profiles) {
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
+  if (!training.ok()) return {};
+  std::map<std::string, double> seconds_by_kind;  // a sequence
+  for (const v1::DeviceProfile& profile : profiles) {
+    if (profile.shape() != ShapeKey(*training)) continue;
+    for (const v1::BlockPassTimes& times : profile.times()) {
+      const double seconds = (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
+      const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind(), seconds);
+      if (!is_new) known->second = std::min(known->second, seconds);
+    }
+  }
+  std::vector<std::pair<double, std::string>> order;
+  for (const NodeSnapshot& node : nodes) {
+    for (const ClusterDevice& device : node.description.devices) {
+      const auto seconds = seconds_by_kind.find(device.kind);
+      if (seconds == seconds_by_kind.end()) continue;
+      order.emplace_back(seconds->second, absl::StrCat(node.description.name, "/", device.description.name));
+    }
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> devices;
+  for (auto& [seconds, device] : order) devices.push_back(std::move(device));
+  return devices;
 }
 
 }  // namespace
 
 Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& agents)
-    : store_(store), agents_(agents), journal_(store), cluster_({.lease = options.lease}) {}
+    : options_(options), store_(store), agents_(agents), journal_(store), created_(options.clock->Now()),
+      cluster_({.lease = options.lease}), ticked_(created_) {}
 
 absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options& options, Store& store,
                                                                    AgentClient& agents) {
   std::unique_ptr<Orchestrator> orchestrator(new Orchestrator(options, store, agents));
   ASSIGN_OR_RETURN(const std::vector<v1::Job> unfinished, store.UnfinishedJobs());
+  ASSIGN_OR_RETURN(const std::vector<std::string> nodes, store.ListNodes());
   {
     MutexLock lock(orchestrator->mutex_);
+    orchestrator->awaited_nodes_ = {nodes.begin(), nodes.end()};
     for (const v1::Job& job : unfinished) {
-      const absl::StatusOr<v1::Job> after =
-          orchestrator->journal_.Apply(job.id(), JobEvent::kLost, "the coordinator was restarted while it ran");
-      const bool waits = after.ok() && (after->state() == v1::JOB_STATE_QUEUED || after->state() == v1::JOB_STATE_RECOVERING);
-      if (waits) orchestrator->waiting_.push_back(job.id());
+      if (job.state() == v1::JOB_STATE_RUNNING && job.tasks_size() > 0) {
+        orchestrator->TakeUp(job);
+        continue;
+      }
+      const absl::StatusOr<v1::Job> after = orchestrator->journal_.Apply(job.id(), JobEvent::kInterrupted,
+                                                                         "the coordinator was restarted before it trained");
+      if (Waits(after)) orchestrator->waiting_.push_back(job.id());
     }
   }
-  orchestrator->loop_ = std::thread([o = orchestrator.get()] { o->Loop(); });
+  if (options.own_thread) orchestrator->loop_ = std::thread([o = orchestrator.get()] { o->Loop(); });
   return orchestrator;
 }
 
 Orchestrator::~Orchestrator() {
+  std::vector<std::thread> growing;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
     changed_.NotifyAll();
-    for (auto& [id, active] : active_) active.runner->Abort(JobEvent::kLost, "the coordinator was stopped while it ran");
+    for (auto& [id, active] : active_) active.runner->Leave();
+    for (JobRunner* runner : serving_) runner->Abort(JobEvent::kInterrupted, kStopping);
+    growing.swap(growing_);
   }
   if (loop_.joinable()) loop_.join();
+  for (std::thread& thread : growing) thread.join();
   std::map<std::string, Active> active;
   {
     MutexLock lock(mutex_);
@@ -93,7 +134,11 @@ void Orchestrator::Tick() {
     MutexLock lock(mutex_);
     ExpireLeases();
     ended = TakeEndedThreads();
-    if (!stopping_) StartWaitingJobs();
+    if (!stopping_) {
+      StartWaitingJobs();
+      WatchForStalls();
+      GrowJobs();
+    }
   }
   for (std::thread& thread : ended) thread.join();
 }
@@ -111,15 +156,30 @@ std::vector<std::thread> Orchestrator::TakeEndedThreads() {
   return threads;
 }
 
-void Orchestrator::ExpireLeases() { HandleLost(cluster_.Expire(Now())); }
+void Orchestrator::ExpireLeases() {
+  const absl::Time now = Time();
+  // Whoever could not be heard because this process stood still is not to blame.
+  const absl::Duration stall = now - ticked_ - kTick;
+  if (stall > options_.lease / 3) {
+    spdlog::warn("the coordinator stood still for {}; leases are longer by that", absl::FormatDuration(stall));
+    cluster_.Extend(stall);
+  }
+  ticked_ = now;
+  for (const Renewals::Renewal& renewal : renewals_.Take()) {
+    if (cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok()) suspect_nodes_.erase(renewal.node);
+  }
+  HandleLost(cluster_.Expire(now), JobEvent::kLost);
+}
 
-void Orchestrator::HandleLost(const std::vector<LostNode>& nodes) {
+void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
+    renewals_.Ended(node.name);
+    (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
     for (const std::string& job : node.jobs) {
       const auto active = active_.find(job);
       if (active == active_.end()) continue;
-      active->second.runner->Abort(JobEvent::kLost, absl::StrCat("node ", node.name, " is lost: ", node.reason));
+      active->second.runner->Abort(event, absl::StrCat("node ", node.name, " is lost: ", node.reason));
     }
   }
 }
@@ -128,18 +188,6 @@ std::vector<std::string> Orchestrator::UsableDevices() {
   std::vector<std::string> devices = cluster_.FreeDevices();
   std::erase_if(devices, [&](const std::string& device) { return suspect_nodes_.count(NodeOf(device)) > 0; });
   return devices;
-}
-
-// Emulated ones, unless the job is a rehearsal.
-std::vector<std::string> Orchestrator::ForbiddenDevices(const v1::JobSpec& spec) {
-  std::vector<std::string> forbidden;
-  if (spec.allow_emulated()) return forbidden;
-  for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
-    for (const ClusterDevice& device : node.description.devices) {
-      if (device.emulated) forbidden.push_back(absl::StrCat(node.description.name, "/", device.description.name));
-    }
-  }
-  return forbidden;
 }
 
 // A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
@@ -157,51 +205,127 @@ std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
   return wanted;
 }
 
+Orchestrator::Round Orchestrator::LookAround() {
+  Round round{.nodes = cluster_.Nodes(Time())};
+  for (const NodeSnapshot& node : round.nodes) {
+    for (const ClusterDevice& device : node.description.devices) {
+      const std::string name = absl::StrCat(node.description.name, "/", device.description.name);
+      if (node.alive) round.live.push_back(name);
+      if (device.emulated) round.emulated.push_back(name);
+    }
+  }
+  return round;
+}
+
+bool Orchestrator::Settled() {
+  const absl::Time now = Time();
+  const absl::Duration margin = absl::Seconds(1);
+  if (!awaited_nodes_.empty() && now < created_ + options_.lease + margin) return false;
+  return now >= last_news_ + options_.settle;
+}
+
+absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Round& round) {
+  const v1::SchedulingSpec& scheduling = job.spec().scheduling();
+  WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
+  const auto tried = tried_in_vain_.find(job.id());
+  if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
+  if (!job.spec().allow_emulated()) waiting.never = round.emulated;
+  waiting.priority = scheduling.priority();
+  waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
+  waiting.most = scheduling.most_devices();
+  if (waiting.most > 0) {
+    ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
+    waiting.preferred = FastestFirst(job.spec(), round.nodes, profiles);
+  }
+  return waiting;
+}
+
 void Orchestrator::StartWaitingJobs() {
+  if (waiting_.empty()) return;
+  const Round round = LookAround();
+  const bool settled = Settled();
   std::vector<WaitingJob> jobs;
-  for (const std::string& id : waiting_) {
+  const std::vector<std::string> ids = waiting_;
+  for (const std::string& id : ids) {
     const absl::StatusOr<v1::Job> job = journal_.Get(id);
     if (!job.ok()) continue;
+    if (job->held()) {
+      journal_.SetWait(id, absl::StrCat("held; `medley release ", id, "` lets it go"));
+      continue;
+    }
+    const auto pause = not_before_.find(id);
+    if (pause != not_before_.end() && Time() < pause->second) {
+      journal_.SetWait(id, absl::StrCat("tried again in ",
+                                        absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1)))));
+      continue;
+    }
+    if (!settled && !job->spec().has_plan()) {
+      journal_.SetWait(id, "waits for nodes that may still register");
+      continue;
+    }
     const auto tried = tried_in_vain_.find(id);
-    jobs.push_back({.id = id,
-                    .devices = WantedDevices(job->spec()),
-                    .tried_in_vain = tried == tried_in_vain_.end() ? std::vector<std::string>() : tried->second,
-                    .never = ForbiddenDevices(job->spec())});
+    if (tried != tried_in_vain_.end() && settled && !MoreMayCome(*job, tried->second.devices, round)) {
+      (void)journal_.Apply(id, JobEvent::kRefused, tried->second.cause);
+      tried_in_vain_.erase(id);
+      std::erase(waiting_, id);
+      continue;
+    }
+    absl::StatusOr<WaitingJob> waiting = Describe(*job, round);
+    if (waiting.ok()) jobs.push_back(*std::move(waiting));
   }
   std::vector<std::string> free = UsableDevices();
   while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
-    StartJob(grant->job, grant->devices);
+    if (!StartJob(grant->job, grant->devices)) break;  // a node went this very moment: again with the next tick
     std::erase_if(jobs, [&](const WaitingJob& job) { return job.id == grant->job; });
     std::erase(waiting_, grant->job);
     free = UsableDevices();
   }
-  for (const WaitingJob& job : jobs) NoteMissing(job, free);
+  std::vector<WaitingJob> before;
+  for (const WaitingJob& job : jobs) {
+    journal_.SetWait(job.id, WhatItWaitsFor(job, before, free, round));
+    before.push_back(job);
+  }
 }
 
-// Says in the job's reason which of the devices that it names keep it waiting.
-void Orchestrator::NoteMissing(const WaitingJob& waiting, const std::vector<std::string>& free) {
-  std::vector<std::string> missing;
-  for (const std::string& device : waiting.devices) {
-    if (std::find(free.begin(), free.end(), device) != free.end()) continue;
-    const bool there = cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0;
-    missing.push_back(absl::StrCat(device, there ? " (in use)" : " (not there)"));
+std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
+                                         const std::vector<std::string>& free, const Round& round) {
+  std::map<std::string, std::string> holders;
+  for (const NodeSnapshot& node : round.nodes) {
+    for (const auto& [device, job] : node.jobs) holders[absl::StrCat(node.description.name, "/", device)] = job;
   }
-  const absl::StatusOr<v1::Job> job = journal_.Get(waiting.id);
-  if (!job.ok()) return;
-  std::string reason = WithoutWait(job->state_reason());
-  if (!missing.empty()) {
-    absl::StrAppend(&reason, reason.empty() ? "" : kAnd, kWaitsFor, absl::StrJoin(missing, ", "));
+  if (!waiting.devices.empty()) {
+    std::vector<std::string> missing;
+    for (const std::string& device : waiting.devices) {
+      if (Has(free, device)) continue;
+      const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
+      const auto holder = holders.find(device);
+      missing.push_back(absl::StrCat(device, !there                    ? " (not there)"
+                                             : holder == holders.end() ? " (in use)"
+                                                                       : absl::StrCat(" (in use by ", holder->second, ")")));
+    }
+    if (!missing.empty()) return absl::StrCat("waits for ", absl::StrJoin(missing, ", "));
+  } else {
+    std::vector<std::string> usable = free;
+    std::erase_if(usable, [&](const std::string& device) { return Has(waiting.never, device); });
+    if (round.live.empty()) return "waits for a device: no agent is registered";
+    if (usable.empty() && !free.empty()) {
+      return "waits for a device that is not emulated: the job does not have allow_emulated: true";
+    }
+    if (usable.empty()) {
+      std::set<std::string> users;
+      for (const auto& [device, job] : holders) users.insert(job);
+      return absl::StrCat("waits for a device: all are in use by ", absl::StrJoin(users, ", "));
+    }
+    if (usable.size() < waiting.least) {
+      return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable.size(),
+                          usable.size() == 1 ? " is free" : " are free");
+    }
+    if (!waiting.tried_in_vain.empty()) {
+      return absl::StrCat("waits for more devices than ", absl::StrJoin(waiting.tried_in_vain, ", "));
+    }
   }
-  const bool only_forbidden =
-      !free.empty() && std::all_of(free.begin(), free.end(), [&](const std::string& device) {
-        return std::find(waiting.never.begin(), waiting.never.end(), device) != waiting.never.end();
-      });
-  if (waiting.devices.empty() && only_forbidden) {
-    absl::StrAppend(&reason, reason.empty() ? "" : kAnd, kWaitsFor,
-                    "a device that is not emulated: the job does not have allow_emulated: true");
-  }
-  if (reason == job->state_reason()) return;
-  (void)journal_.Change(waiting.id, [&](v1::Job& j) { j.set_state_reason(reason); });
+  if (!before.empty()) return absl::StrCat("waits behind ", before.front().id);
+  return "waits for devices";
 }
 
 absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const std::vector<std::string>& devices) {
@@ -212,107 +336,206 @@ absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const st
   return locations;
 }
 
-void Orchestrator::StartJob(const std::string& job_id, const std::vector<std::string>& devices) {
+bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::string>& devices) {
   const absl::StatusOr<std::vector<ClusterDeviceLocation>> locations = Locate(devices);
-  const absl::Status occupied = locations.ok() ? cluster_.Occupy(devices, job_id) : locations.status();
-  if (!occupied.ok()) {  // a node went this very moment: try again with the next tick
-    waiting_.insert(waiting_.begin(), job_id);
-    return;
-  }
+  if (!locations.ok() || !cluster_.Occupy(devices, job_id).ok()) return false;
   (void)journal_.Apply(job_id, JobEvent::kDevicesGranted, absl::StrCat("on ", absl::StrJoin(devices, ", ")));
+  tried_in_vain_.erase(job_id);
   Active& active = active_[job_id];
+  active.devices = {devices.begin(), devices.end()};
   active.runner = std::make_unique<JobRunner>(
-      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_}, job_id, *locations);
-  active.thread = std::thread([this, job_id, runner = active.runner.get()] { RunJob(job_id, *runner); });
+      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_,
+                          .planned = [this, job_id](const std::vector<std::string>& used) { KeepOnly(job_id, used); }},
+      job_id, *locations);
+  active.thread = std::thread([this, job_id, runner = active.runner.get()] { Settle(job_id, *runner, runner->Run()); });
+  return true;
 }
 
-void Orchestrator::RunJob(const std::string& job_id, JobRunner& runner) {
-  Settle(job_id, runner, runner.Run());
+// Its nodes come back one by one: their devices are the job's as they do.
+void Orchestrator::TakeUp(const v1::Job& job) {
+  Active& active = active_[job.id()];
+  for (const v1::LaunchedTask& task : job.tasks()) active.devices.insert(task.device());
+  active.looked_at_checkpoint = job.checkpoint_step();
+  active.runner = std::make_unique<JobRunner>(
+      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_}, job.id(),
+      std::vector<ClusterDeviceLocation>());
+  journal_.Log(job.id(), "coordinator", "the coordinator was restarted; the job is taken up where it is");
+  active.thread = std::thread([this, job, runner = active.runner.get()] {
+    Settle(job.id(), *runner, runner->TakeUp(job, 2 * options_.lease));
+  });
+}
+
+// What its plan does not use is free for others.
+void Orchestrator::KeepOnly(const std::string& job_id, const std::vector<std::string>& devices) {
+  MutexLock lock(mutex_);
+  cluster_.Release(job_id);
+  (void)cluster_.Occupy(devices, job_id);
+  const auto active = active_.find(job_id);
+  if (active != active_.end()) active->second.devices = {devices.begin(), devices.end()};
 }
 
 // Whether there are devices that the job may use beside those that it was given.
-bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<ClusterDeviceLocation>& given) {
+bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round) {
   if (job.restarts() > 0) return true;
   std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
-  if (devices.empty()) {
-    for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
-      if (!node.alive) continue;
-      for (const ClusterDevice& device : node.description.devices) {
-        devices.insert(absl::StrCat(node.description.name, "/", device.description.name));
-      }
-    }
+  if (devices.empty()) devices = {round.live.begin(), round.live.end()};
+  for (const std::string& device : given) devices.erase(device);
+  if (!job.spec().allow_emulated()) {
+    for (const std::string& device : round.emulated) devices.erase(device);
   }
-  for (const ClusterDeviceLocation& device : given) devices.erase(FullName(device));
-  for (const std::string& device : ForbiddenDevices(job.spec())) devices.erase(device);
   return !devices.empty();
 }
 
 // What becomes of a job after a run. The devices are free again before the job can be seen as ended.
 void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome) {
   MutexLock lock(mutex_);
-  if (outcome.event != JobEvent::kFinished && runner.cancelled()) {  // the wish came while the run was ending
-    outcome = {.event = JobEvent::kCancelled, .cause = "cancelled by the user", .end = outcome.end};
+  Active& active = active_[job_id];
+  if (!outcome.left) {
+    if (outcome.event != JobEvent::kFinished && runner.cancelled()) {  // the wish came while the run was ending
+      outcome = {.event = JobEvent::kCancelled, .cause = kByUser, .end = outcome.end};
+    }
+    cluster_.Release(job_id);
+    for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
+    if (outcome.event == JobEvent::kWaitForDevices) {
+      tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()}, .cause = outcome.cause};
+    }
+    const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, outcome.event, outcome.cause);
+    if (Waits(after)) {
+      const int lost = outcome.event == JobEvent::kLost ? static_cast<int>(after->restarts_without_progress()) : 0;
+      not_before_[job_id] = Time() + BackOff(lost, options_.back_off);
+      waiting_.insert(waiting_.begin(), job_id);  // it came first
+    } else {
+      not_before_.erase(job_id);
+      tried_in_vain_.erase(job_id);
+    }
   }
-  JobEvent event = outcome.event;
-  cluster_.Release(job_id);
-  for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
-  if (event == JobEvent::kWaitForDevices) {
-    std::vector<std::string>& tried = tried_in_vain_[job_id];
-    tried.clear();
-    for (const ClusterDeviceLocation& device : runner.devices()) tried.push_back(FullName(device));
-    // With nothing left to wait for, a job that does not fit has failed. A job that had more devices before waits for them.
-    const absl::StatusOr<v1::Job> job = journal_.Get(job_id);
-    if (!job.ok() || !MoreMayCome(*job, runner.devices())) event = JobEvent::kRefused;
-  }
-  const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, event, outcome.cause);
-  if (after.ok() && (after->state() == v1::JOB_STATE_QUEUED || after->state() == v1::JOB_STATE_RECOVERING)) {
-    waiting_.insert(waiting_.begin(), job_id);  // it came first
-  }
-  active_[job_id].ended = true;
+  active.ended = true;
   changed_.NotifyAll();
+}
+
+// A worker that gets nothing done is its agent's to end; that a job stands still is said here.
+void Orchestrator::WatchForStalls() {
+  for (auto& [id, active] : active_) {
+    const absl::Time heard = active.runner->LastHeard();
+    if (active.ended || heard == absl::InfinitePast()) continue;
+    const absl::StatusOr<v1::Job> job = journal_.Get(id);
+    if (!job.ok()) continue;
+    const double step = std::max(job->plan().predicted_step_seconds(), job->measured_step_seconds());
+    const absl::Duration silence = Now() - heard;
+    const bool stalls = silence > std::max(kLeastStall, absl::Seconds(kStepsToStall * step));
+    if (stalls && !active.stall_told) {
+      journal_.Log(id, "coordinator", absl::StrCat("nothing was heard of the training for ",
+                                                   absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))),
+                                                   absl::StrFormat("; a step is expected to take %.3g s", step)));
+    }
+    active.stall_told = stalls;
+  }
 }
 
 absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request) {
   RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
   ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), NowSeconds()));
   MutexLock lock(mutex_);
-  const absl::StatusOr<JobLife> life = LifeOf(job);
-  const bool known = std::find(waiting_.begin(), waiting_.end(), job.id()) != waiting_.end() || active_.count(job.id()) > 0;
-  if (!known && life.ok() && WaitsForDevices(life->state)) {
-    journal_.Add(job);
+  journal_.Add(job);  // unless it is known, and further on
+  const bool known = Has(waiting_, job.id()) || active_.count(job.id()) > 0;
+  if (!known && Waits(journal_.Get(job.id()))) {
     waiting_.push_back(job.id());
     changed_.NotifyAll();
   }
   return journal_.Get(job.id());
 }
 
-absl::StatusOr<v1::Job> Orchestrator::Cancel(const std::string& job_id) {
+absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request) {
+  const std::string& id = request.job_id();
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
-  const auto active = active_.find(job_id);
-  if (active != active_.end() && !active->second.ended) {
-    active->second.runner->Abort(JobEvent::kCancelled, "cancelled by the user");
-    return job;
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
+  const auto active = active_.find(id);
+  if (active == active_.end() || active->second.ended) {
+    std::erase(waiting_, id);
+    tried_in_vain_.erase(id);
+    return journal_.Apply(id, JobEvent::kCancelled, kByUser);
   }
-  std::erase(waiting_, job_id);
-  return journal_.Apply(job_id, JobEvent::kCancelled, "cancelled by the user");
+  if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
+    active->second.runner->Abort(JobEvent::kCancelled, kByUser);
+    journal_.SetWait(id, "is being cancelled");
+  } else {
+    if (job.spec().checkpoint().directory().empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
+    }
+    active->second.runner->FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
+    journal_.SetWait(id, "ends after its step and a checkpoint");
+  }
+  return journal_.Get(id);
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec) {
+absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, JobEvent::kResumed, "resumed by the user");
+  RETURN_IF_ERROR(after.status());
+  const auto active = active_.find(job_id);
+  const bool runs = active != active_.end() && !active->second.ended;
+  if (Waits(after) && !runs && !Has(waiting_, job_id)) {
+    not_before_.erase(job_id);
+    waiting_.push_back(job_id);
+    changed_.NotifyAll();
+  }
+  return after;
+}
+
+absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(request.job_id()));
+  if (request.hold() && !Has(waiting_, job.id())) {
+    ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(), " is ", NameOf(life.state), "; only one that waits can be held"));
+  }
+  if (job.held() == request.hold()) return job;
+  RETURN_IF_ERROR(journal_.Change(job.id(), [&](v1::Job& j) { j.set_held(request.hold()); }).status());
+  journal_.SetWait(job.id(), request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
+  changed_.NotifyAll();
+  return journal_.Get(job.id());
+}
+
+absl::Status Orchestrator::Delete(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  if (active_.count(job_id) > 0 && !active_[job_id].ended) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has not ended"));
+  }
+  return journal_.Delete(job_id);
+}
+
+absl::Status Orchestrator::ForgetNode(const std::string& node) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cluster_.Forget(node));
+  suspect_nodes_.erase(node);
+  awaited_nodes_.erase(node);
+  return store_.DeleteNode(node);
+}
+
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled) {
   RETURN_IF_ERROR(ResolveSpec(spec, "").status());
   std::string name;
   std::vector<ClusterDeviceLocation> locations;
   {
     MutexLock lock(mutex_);
+    const Round round = LookAround();
     std::vector<std::string> devices = UsableDevices();
     const std::vector<std::string> wanted = WantedDevices(spec);
     if (!wanted.empty()) {
-      std::erase_if(devices, [&](const std::string& d) { return std::find(wanted.begin(), wanted.end(), d) == wanted.end(); });
-    } else {
-      const std::vector<std::string> forbidden = ForbiddenDevices(spec);
-      const size_t erased = std::erase_if(devices, [&](const std::string& d) {
-        return std::find(forbidden.begin(), forbidden.end(), d) != forbidden.end();
-      });
+      std::vector<std::string> unknown;
+      for (const std::string& device : wanted) {
+        if (absl::IsNotFound(cluster_.Find(device).status())) unknown.push_back(device);
+      }
+      if (!unknown.empty()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", absl::StrJoin(unknown, ", "),
+            unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
+            round.live.empty() ? "none" : absl::StrJoin(round.live, ", ")));
+      }
+      std::erase_if(devices, [&](const std::string& d) { return !Has(wanted, d); });
+    } else if (!spec.allow_emulated()) {
+      const size_t erased = std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
       if (devices.empty() && erased > 0) {
         return absl::FailedPreconditionError(
             "all devices that are free are emulated, and the job does not have allow_emulated: true");
@@ -329,7 +552,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec) {
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
   absl::StatusOr<PlannedJob> planned;
-  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); });
+  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
   if (!planned.ok()) return planned.status();
   return planned->report;
 }
@@ -340,41 +563,90 @@ void Orchestrator::StopCalls() {
   for (JobRunner* runner : serving_) runner->Abort(JobEvent::kLost, kStopping);
 }
 
-void Orchestrator::Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work) {
+void Orchestrator::Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work,
+                         const std::function<bool()>& cancelled) {
+  bool done = false;
+  std::thread watch;
   {
     MutexLock lock(mutex_);
     if (calls_stopped_) runner.Abort(JobEvent::kLost, kStopping);
     serving_.insert(&runner);
+    if (cancelled) {
+      watch = std::thread([&] {
+        MutexLock watching(mutex_);
+        while (!changed_.WaitUntil(mutex_, Now() + kTick, [&] { return done; })) {
+          if (cancelled()) runner.Abort(JobEvent::kCancelled, "nobody waits for the answer any more");
+        }
+      });
+    }
   }
   work();
-  MutexLock lock(mutex_);
-  serving_.erase(&runner);
-  cluster_.Release(name);
-  changed_.NotifyAll();
+  {
+    MutexLock lock(mutex_);
+    done = true;
+    serving_.erase(&runner);
+    cluster_.Release(name);
+    changed_.NotifyAll();
+  }
+  if (watch.joinable()) watch.join();
 }
 
-absl::StatusOr<absl::Duration> Orchestrator::Register(const v1::RegisterRequest& request) {
+absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRequest& request) {
   ASSIGN_OR_RETURN(const NodeDescription node, DecodeNode(request.node(), request.incarnation()));
   MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, Now()));
-  HandleLost(lost);
+  const absl::Time now = Time();
+  bool was_there = false;
+  for (const NodeSnapshot& snapshot : cluster_.Nodes(now)) {
+    was_there |= snapshot.description.name == node.name && snapshot.alive && snapshot.description.incarnation == node.incarnation;
+  }
+  ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
+  HandleLost(lost, JobEvent::kLost);
+  renewals_.Held(node.name, node.incarnation);
   suspect_nodes_.erase(node.name);
+  awaited_nodes_.erase(node.name);
+  if (!was_there) last_news_ = now;
+  if (const absl::Status kept = store_.PutNode(node.name); !kept.ok()) {
+    spdlog::error("node {}: {}", node.name, std::string(kept.message()));
+  }
   spdlog::info("node {} at {} with {} device(s)", node.name, node.agent_address, node.devices.size());
+
+  v1::RegisterResponse response;
+  response.set_lease_seconds(absl::ToDoubleSeconds(cluster_.lease()));
+  std::set<std::string> wanted;
+  for (auto& [id, active] : active_) {
+    if (active.ended) continue;
+    for (std::string& task : active.runner->TaskIds()) wanted.insert(std::move(task));
+    std::vector<std::string> devices;  // of this node: a job that was taken up gets them back
+    for (const std::string& device : active.devices) {
+      if (NodeOf(device) == node.name) devices.push_back(device);
+    }
+    (void)cluster_.Occupy(devices, id);
+  }
+  for (JobRunner* runner : serving_) {
+    for (std::string& task : runner->TaskIds()) wanted.insert(std::move(task));
+  }
+  for (const v1::AgentTask& task : request.tasks()) {
+    if (wanted.count(task.task_id()) == 0) response.add_stop_tasks(task.task_id());
+  }
   changed_.NotifyAll();
-  return cluster_.lease();
+  return response;
 }
 
 absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& request) {
+  if (renewals_.Note(request.node(), request.incarnation(), Time())) return options_.lease;
+  return absl::NotFoundError(absl::StrCat("node ", request.node(), " holds no lease here"));
+}
+
+void Orchestrator::Deregister(const v1::DeregisterRequest& request) {
   MutexLock lock(mutex_);
-  RETURN_IF_ERROR(cluster_.Renew(request.node(), request.incarnation(), Now()));
-  suspect_nodes_.erase(request.node());
-  return cluster_.lease();
+  HandleLost(cluster_.Leave(request.node(), request.incarnation()), JobEvent::kInterrupted);
+  changed_.NotifyAll();
 }
 
 std::vector<v1::Node> Orchestrator::Nodes() {
   MutexLock lock(mutex_);
   std::vector<v1::Node> nodes;
-  for (const NodeSnapshot& node : cluster_.Nodes(Now())) nodes.push_back(EncodeNode(node));
+  for (const NodeSnapshot& node : cluster_.Nodes(Time())) nodes.push_back(EncodeNode(node));
   return nodes;
 }
 

@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -15,8 +16,10 @@
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/job_runner.h"
+#include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -25,22 +28,36 @@ namespace medley {
 // brings it back when something is lost. What is decided is decided by pure functions (coordinator/{jobs,cluster,planner,
 // predictor}); what must survive is in the store.
 //
-// Thread-safe. `store` and `agents` outlive it. The destructor stops all work; unfinished jobs go on with the next coordinator.
+// Thread-safe. `store` and `agents` outlive it. The destructor leaves jobs that train to their agents, which go on, and stops all
+// other work; unfinished jobs go on with the next coordinator, those that train without a step lost.
 class Orchestrator {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(6);
+    // No job starts before no new node has come for so long, nor, after a start, before those that were there before have come
+    // or a lease has passed.
+    absl::Duration settle = absl::Seconds(2);
+    absl::Duration back_off = absl::Seconds(5);  // see BackOff
+    const Clock* clock = &Clock::Steady();       // of leases and pauses; outlives it
+    bool own_thread = true;                      // false: somebody else calls Tick
   };
-  // Jobs that the last coordinator left running are recovered: they count a restart and wait for devices.
+  // Jobs that train are taken up where they are; others that the last coordinator was at wait for devices again.
   static absl::StatusOr<std::unique_ptr<Orchestrator>> Create(const Options& options, Store& store, AgentClient& agents);
   ~Orchestrator();
 
   // As the rpcs of the same name (proto/medley/v1/coordinator.proto).
   absl::StatusOr<v1::Job> Submit(const v1::SubmitJobRequest& request);
-  absl::StatusOr<v1::Job> Cancel(const std::string& job_id);
-  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec);
-  absl::StatusOr<absl::Duration> Register(const v1::RegisterRequest& request);
+  absl::StatusOr<v1::Job> Cancel(const v1::CancelJobRequest& request);
+  absl::StatusOr<v1::Job> Resume(const std::string& job_id);
+  absl::StatusOr<v1::ReplanJobResponse> Replan(const v1::ReplanJobRequest& request);
+  absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
+  absl::Status Delete(const std::string& job_id);
+  absl::Status ForgetNode(const std::string& node);
+  // `cancelled`, asked several times a second: nobody waits for the answer any more.
+  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled = nullptr);
+  absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
+  void Deregister(const v1::DeregisterRequest& request);
   std::vector<v1::Node> Nodes();
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   // What was measured of the kinds of their devices.
@@ -53,54 +70,97 @@ class Orchestrator {
   void StopCalls();
   JobJournal& journal() { return journal_; }
 
+  // Does what is due: expires leases, starts waiting jobs, plans anew what has room to grow. Called by its own thread.
+  void Tick();
+
  private:
   struct Active {
     std::unique_ptr<JobRunner> runner;
     std::thread thread;
+    std::set<std::string> devices;      // that are the job's, also of nodes that are not there yet
     bool ended = false;
+    uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
+    std::set<std::string> grown_over;   // devices that it was asked for in vain
+    bool stall_told = false;
+  };
+  // What is known of the cluster in one round of the loop.
+  struct Round {
+    std::vector<NodeSnapshot> nodes;
+    std::vector<std::string> live, emulated;  // devices
   };
 
   Orchestrator(const Options& options, Store& store, AgentClient& agents);
+  absl::Time Time() const { return options_.clock->Now(); }
   void Loop();
-  void Tick();
   void ExpireLeases() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void HandleLost(const std::vector<LostNode>& nodes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Aborts the jobs of nodes whose life is over.
+  void HandleLost(const std::vector<LostNode>& nodes, JobEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Round LookAround() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the nodes that are to be expected have come.
+  bool Settled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void StartJob(const std::string& job_id, const std::vector<std::string>& devices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunJob(const std::string& job_id, JobRunner& runner);
+  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartJob(const std::string& job_id, const std::vector<std::string>& devices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TakeUp(const v1::Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
-  bool MoreMayCome(const v1::Job& job, const std::vector<ClusterDeviceLocation>& given)
+  bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteMissing(const WaitingJob& waiting, const std::vector<std::string>& free) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
+                             const std::vector<std::string>& free, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<std::string> ForbiddenDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);
+  void WatchForStalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> LiveDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of `devices`, or of all live ones if it is empty.
   absl::StatusOr<std::vector<ClusterDeviceLocation>> LocateOrAll(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does what a call waits for, on devices occupied under `name`, which are free again afterwards.
-  void Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work);
+  void Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work,
+             const std::function<bool()>& cancelled = nullptr);
   absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ListLinksResponse> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Growing (orchestrator_replan.cc).
+  struct Growth {
+    v1::Job job;
+    std::string name;                            // that the free devices are occupied under
+    std::vector<ClusterDeviceLocation> own, free;
+  };
+  // Devices that the running job may use beside its own, occupied under a name. FailedPrecondition: it cannot be planned anew.
+  absl::StatusOr<Growth> PrepareGrowth(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<v1::ReplanJobResponse> Decide(const Growth& growth, bool force);
+  void GrowJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
   Store& store_;
   AgentClient& agents_;
   JobJournal journal_;
+  Renewals renewals_;
+  const absl::Time created_;
   Mutex mutex_;
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
+  absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of a node that was not there before
+  std::set<std::string> awaited_nodes_ ABSL_GUARDED_BY(mutex_);          // that were there when the last coordinator ended
   std::vector<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // job ids in order of submission
-  std::map<std::string, std::vector<std::string>> tried_in_vain_ ABSL_GUARDED_BY(mutex_);  // by job id
+  struct InVain {
+    std::vector<std::string> devices;
+    std::string cause;
+  };
+  std::map<std::string, InVain> tried_in_vain_ ABSL_GUARDED_BY(mutex_);  // by job id
+  std::map<std::string, absl::Time> not_before_ ABSL_GUARDED_BY(mutex_); // by job id
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
   // Nodes whose agent did not answer; not used until they are heard of again.
   std::set<std::string> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::thread> growing_ ABSL_GUARDED_BY(mutex_);
   bool calls_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread loop_;

@@ -7,14 +7,13 @@
 #include "coordinator/orchestrator/explain_all_reduce.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/orchestrator.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 
 std::vector<std::string> Orchestrator::LiveDevices() {
   std::vector<std::string> devices;
-  for (const NodeSnapshot& node : cluster_.Nodes(Now())) {
+  for (const NodeSnapshot& node : cluster_.Nodes(Time())) {
     if (!node.alive) continue;
     for (const ClusterDevice& device : node.description.devices) {
       devices.push_back(absl::StrCat(node.description.name, "/", device.description.name));

@@ -6,99 +6,14 @@
 #include <fstream>
 #include <iterator>
 #include <set>
-#include <stdexcept>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "coordinator/orchestrator/fake_agents.h"
-#include "coordinator/store/store_under_test.h"
-#include "runtime/base/clock.h"
+#include "coordinator/orchestrator/orchestrator_under_test.h"
 
 namespace medley {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(10);
-
-struct NotInTime : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// A coordinator over a store and fake agents, which can be stopped and started again.
-struct Site {
-  TemporaryDirectory directory;
-  std::unique_ptr<Store> store = OpenStore(directory);
-  FakeAgents agents;
-  std::unique_ptr<Orchestrator> orchestrator;
-
-  Site() { Start(); }
-  ~Site() { orchestrator.reset(); }
-
-  // The lease is longer than any test: nodes are lost when a test says so.
-  void Start() {
-    absl::StatusOr<std::unique_ptr<Orchestrator>> created =
-        Orchestrator::Create({.lease = absl::Hours(1)}, *store, agents);
-    INFO(created.status().ToString());
-    REQUIRE(created.ok());
-    orchestrator = *std::move(created);
-  }
-  void Register(const v1::RegisterRequest& node) { REQUIRE(orchestrator->Register(node).ok()); }
-
-  std::string Submit(const v1::JobSpec& spec) {
-    v1::SubmitJobRequest request;
-    *request.mutable_spec() = spec;
-    const absl::StatusOr<v1::Job> job = orchestrator->Submit(request);
-    INFO(job.status().ToString());
-    REQUIRE(job.ok());
-    return job->id();
-  }
-
-  template <typename Wanted>
-  v1::Job AwaitJob(const std::string& id, Wanted wanted, absl::Duration patience = kPatience) {
-    const absl::Time deadline = Now() + patience;
-    uint64_t seen = 0;
-    v1::Job job;
-    do {
-      job = *orchestrator->journal().Get(id);
-      if (wanted(job)) return job;
-      seen = orchestrator->journal().AwaitChange(id, seen, deadline);
-    } while (Now() < deadline);
-    throw NotInTime(absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
-  }
-  v1::Job Await(const std::string& id, v1::JobState state) {
-    return AwaitJob(id, [&](const v1::Job& job) { return job.state() == state; });
-  }
-
-  // What the coordinator wrote into the job's log.
-  std::vector<std::string> Log(const std::string& id) {
-    orchestrator->journal().Flush();
-    std::vector<std::string> lines;
-    const std::vector<v1::LogLine> log = *store->ListLogs(id, 1000);
-    for (const v1::LogLine& line : log) {
-      if (line.source() == "coordinator") lines.push_back(line.text());
-    }
-    return lines;
-  }
-  // The states that it went through, as the log has them.
-  std::vector<std::string> States(const std::string& id) {
-    static const std::set<std::string> kNames = {"queued", "profiling", "planning", "launching", "running",
-                                                 "recovering", "done", "failed", "cancelled"};
-    std::vector<std::string> states;
-    for (const std::string& line : Log(id)) {
-      const std::string word = line.substr(0, line.find(':'));
-      if (kNames.count(word) > 0) states.push_back(word);
-    }
-    return states;
-  }
-  bool AllDevicesAreFree() {
-    for (const v1::Node& node : orchestrator->Nodes()) {
-      if (!node.jobs().empty()) return false;
-    }
-    return true;
-  }
-};
-
 TEST_CASE("a job goes through its life once, and what it did is on disk") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   const std::string id = site.Submit(FakeJob("tiny"));
   const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
@@ -116,7 +31,7 @@ TEST_CASE("a job goes through its life once, and what it did is on disk") {
 }
 
 TEST_CASE("a job waits for the first device to come") {
-  Site site;
+  OrchestratorSite site;
   const std::string id = site.Submit(FakeJob("early"));
   CHECK(site.orchestrator->journal().Get(id)->state() == v1::JOB_STATE_QUEUED);
   site.Register(FakeNode("a"));
@@ -124,7 +39,7 @@ TEST_CASE("a job waits for the first device to come") {
 }
 
 TEST_CASE("every unit is told all addresses, its own unit, and an attempt that no launch had before") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   const std::string first = site.Submit(PinnedJob("one", {"a/cpu0", "a/cpu1"}));
   site.Await(first, v1::JOB_STATE_DONE);
@@ -144,7 +59,7 @@ TEST_CASE("every unit is told all addresses, its own unit, and an attempt that n
 }
 
 TEST_CASE("all units are told the same ways to sum what they hold in common, those that their job forces") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   v1::JobSpec spec = PinnedJob("tree", {"a/cpu0", "a/cpu1"});
   spec.mutable_communication()->set_all_reduce(v1::ALL_REDUCE_ALGORITHM_TREE);
@@ -164,7 +79,7 @@ TEST_CASE("all units are told the same ways to sum what they hold in common, tho
 }
 
 TEST_CASE("device kinds and links are measured once and never again") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
   site.Await(site.Submit(FakeJob("first")), v1::JOB_STATE_DONE);
@@ -181,7 +96,7 @@ TEST_CASE("device kinds and links are measured once and never again") {
 }
 
 TEST_CASE("a worker that dies brings its job back from the last checkpoint, once") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   std::atomic<int> launches = 0;
   site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
@@ -205,7 +120,7 @@ TEST_CASE("a worker that dies brings its job back from the last checkpoint, once
 }
 
 TEST_CASE("an error that no restart can help fails the job at once and names the device") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining([](FakeWorker&) { return absl::InvalidArgumentError("the loss is not finite"); });
   const std::string id = site.Submit(FakeJob("tiny"));
@@ -217,7 +132,7 @@ TEST_CASE("an error that no restart can help fails the job at once and names the
 }
 
 TEST_CASE("a job that keeps losing its workers fails after max_restarts") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining([](FakeWorker&) { return absl::UnavailableError("the worker died"); });
   v1::JobSpec spec = FakeJob("unlucky");
@@ -229,7 +144,7 @@ TEST_CASE("a job that keeps losing its workers fails after max_restarts") {
 }
 
 TEST_CASE("when an agent is gone its job goes on with the other devices, and uses it again once it is heard of") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
   site.agents.SetTraining(TrainForEver);
@@ -244,16 +159,13 @@ TEST_CASE("when an agent is gone its job goes on with the other devices, and use
   CHECK(job.plan().plan().units(0).devices(0) == "a/cpu0");
 
   site.agents.BringUp("b:1");
-  v1::RenewRequest renewal;
-  renewal.set_node("b");
-  renewal.set_incarnation(1);
-  REQUIRE(site.orchestrator->Renew(renewal).ok());
+  REQUIRE(site.Renew("b").ok());
   const v1::Job next = site.Await(site.Submit(FakeJob("next")), v1::JOB_STATE_DONE);
   CHECK(next.plan().plan().units_size() == 2);
 }
 
 TEST_CASE("an agent that cannot be reached when launching costs a restart, not the job") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
   site.Await(site.Submit(FakeJob("measures")), v1::JOB_STATE_DONE);
@@ -264,7 +176,7 @@ TEST_CASE("an agent that cannot be reached when launching costs a restart, not t
 }
 
 TEST_CASE("an agent that was started anew gives up its job, which is launched again") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining(TrainForEver);
   const std::string id = site.Submit(FakeJob("tiny"));
@@ -279,7 +191,7 @@ TEST_CASE("an agent that was started anew gives up its job, which is launched ag
 }
 
 TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays cancelled") {
-  Site site;
+  OrchestratorSite site;
   const std::string phase = GENERATE("queued", "measuring", "launching", "running");
   CAPTURE(phase);
   std::string hung;
@@ -300,16 +212,16 @@ TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays ca
   } else if (phase == "running") {
     site.Await(id, v1::JOB_STATE_RUNNING);
   }
-  REQUIRE(site.orchestrator->Cancel(id).ok());
+  REQUIRE(site.Cancel(id).ok());
   const v1::Job job = site.Await(id, v1::JOB_STATE_CANCELLED);
   CHECK_THAT(job.state_reason(), Catch::Contains("user"));
   CHECK(site.AllDevicesAreFree());
-  CHECK(site.orchestrator->Cancel(id)->state() == v1::JOB_STATE_CANCELLED);
-  CHECK(absl::IsNotFound(site.orchestrator->Cancel("nobody-1").status()));
+  CHECK(site.Cancel(id)->state() == v1::JOB_STATE_CANCELLED);
+  CHECK(absl::IsNotFound(site.Cancel("nobody-1").status()));
 }
 
 TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Await(site.Submit(FakeJob("measures")), v1::JOB_STATE_DONE);
   v1::SubmitJobRequest request;
@@ -327,41 +239,8 @@ TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   CHECK(runner.cancelled());
 }
 
-TEST_CASE("a coordinator that is started again goes on with the jobs of the one before") {
-  Site site;
-  site.Register(FakeNode("a"));
-  site.agents.SetTraining(TrainForEver);
-  const std::string running = site.Submit(FakeJob("running"));
-  site.Await(running, v1::JOB_STATE_RUNNING);
-  const std::string queued = site.Submit(FakeJob("queued"));
-  const std::string ended = site.Submit(FakeJob("ended"));
-  REQUIRE(site.orchestrator->Cancel(ended).ok());
-  site.orchestrator.reset();
-  CHECK(site.store->GetJob(running)->state() == v1::JOB_STATE_RECOVERING);
-  CHECK(site.store->GetJob(queued)->state() == v1::JOB_STATE_QUEUED);
-
-  site.agents.SetTraining(TrainThreeSteps);
-  site.Start();
-  site.Register(FakeNode("a", 1, /*incarnation=*/2));
-  CHECK(site.Await(running, v1::JOB_STATE_DONE).restarts() == 1);
-  CHECK(site.Await(queued, v1::JOB_STATE_DONE).restarts() == 0);
-  CHECK(site.orchestrator->journal().Get(ended)->state() == v1::JOB_STATE_CANCELLED);
-}
-
-TEST_CASE("a job that was running when the coordinator was killed counts a restart") {
-  Site site;
-  site.orchestrator.reset();
-  v1::Job job = *site.store->InsertJob(FakeJob("killed"), "", 1);
-  job.set_state(v1::JOB_STATE_RUNNING);
-  REQUIRE(site.store->UpdateJob(job).ok());
-  site.Start();
-  CHECK(site.orchestrator->journal().Get(job.id())->state() == v1::JOB_STATE_RECOVERING);
-  site.Register(FakeNode("a"));
-  CHECK(site.Await(job.id(), v1::JOB_STATE_DONE).restarts() == 1);
-}
-
 TEST_CASE("jobs that want the same devices run in the order in which they came") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining(TrainForEver);
   const std::string first = site.Submit(FakeJob("first"));
@@ -370,7 +249,7 @@ TEST_CASE("jobs that want the same devices run in the order in which they came")
   const std::string third = site.Submit(FakeJob("third"));
   CHECK(site.orchestrator->journal().Get(second)->state() == v1::JOB_STATE_QUEUED);
   site.agents.SetTraining(TrainThreeSteps);
-  REQUIRE(site.orchestrator->Cancel(first).ok());
+  REQUIRE(site.Cancel(first).ok());
   site.Await(third, v1::JOB_STATE_DONE);
   const std::vector<v1::PrepareRequest> tasks = site.agents.trainings();
   REQUIRE(tasks.size() == 3);
@@ -379,7 +258,7 @@ TEST_CASE("jobs that want the same devices run in the order in which they came")
 }
 
 TEST_CASE("jobs pinned to different devices run side by side") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.agents.SetTraining(TrainForEver);
   const std::string first = site.Submit(PinnedJob("first", {"a/cpu0"}));
@@ -389,7 +268,7 @@ TEST_CASE("jobs pinned to different devices run side by side") {
 }
 
 TEST_CASE("a job that fits no device there is fails and says what it needs") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   v1::JobSpec huge = FakeJob("huge");
   huge.mutable_model()->mutable_gpt2()->set_hidden(8192);
@@ -400,7 +279,7 @@ TEST_CASE("a job that fits no device there is fails and says what it needs") {
 }
 
 TEST_CASE("a job that does not fit on what is left of its devices waits for more, without trying the same again") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a"));
   v1::RegisterRequest large = FakeNode("b");
   large.mutable_node()->mutable_devices(0)->set_memory_bytes(uint64_t{64} << 30);
@@ -428,15 +307,12 @@ TEST_CASE("a job that does not fit on what is left of its devices waits for more
   const std::vector<std::string> states = site.States(id);
   CHECK(std::count(states.begin(), states.end(), "planning") == 2);  // once with both, once with what was left
   site.agents.BringUp("b:1");
-  v1::RenewRequest renewal;
-  renewal.set_node("b");
-  renewal.set_incarnation(1);
-  REQUIRE(site.orchestrator->Renew(renewal).ok());
+  REQUIRE(site.Renew("b").ok());
   site.Await(id, v1::JOB_STATE_DONE);
 }
 
 TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
-  Site site;
+  OrchestratorSite site;
   CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(FakeJob("dry")).status()));
   site.Register(FakeNode("a", 2));
   const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(FakeJob("dry"));
@@ -451,7 +327,7 @@ TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
 }
 
 TEST_CASE("a submission repeated under its request id is the same job") {
-  Site site;
+  OrchestratorSite site;
   v1::SubmitJobRequest request;
   *request.mutable_spec() = FakeJob("tiny");
   request.set_request_id("r1");
@@ -465,7 +341,7 @@ TEST_CASE("a submission repeated under its request id is the same job") {
 }
 
 TEST_CASE("an exported cluster has the live nodes and all that was measured") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.Await(site.Submit(FakeJob("tiny")), v1::JOB_STATE_DONE);
   const absl::StatusOr<v1::ClusterSpec> cluster = site.orchestrator->ExportCluster();
@@ -476,7 +352,7 @@ TEST_CASE("an exported cluster has the live nodes and all that was measured") {
 }
 
 TEST_CASE("links are listed as far as they are known, for all devices or for some") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
   absl::StatusOr<v1::ListLinksResponse> links = site.orchestrator->Links({});
@@ -508,7 +384,7 @@ TEST_CASE("links are listed as far as they are known, for all devices or for som
 }
 
 TEST_CASE("links are measured between free devices alone") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.agents.SetTraining(TrainForEver);
   const std::string id = site.Submit(PinnedJob("busy", {"a/cpu1"}));
@@ -517,13 +393,13 @@ TEST_CASE("links are measured between free devices alone") {
   CHECK(absl::IsFailedPrecondition(busy));
   CHECK_THAT(std::string(busy.message()), Catch::Contains("a/cpu1 is in use") && !Catch::Contains("a/cpu0"));
   CHECK(site.agents.probes() == 0);
-  REQUIRE(site.orchestrator->Cancel(id).ok());
+  REQUIRE(site.Cancel(id).ok());
   site.Await(id, v1::JOB_STATE_CANCELLED);
   CHECK(site.orchestrator->MeasureLinks({}).ok());
 }
 
 TEST_CASE("an attempt's secret is in no answer and not in the store") {
-  Site site;
+  OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.agents.SetTraining([](FakeWorker&) { return absl::InternalError("broken"); });
   const std::string id = site.Submit(PinnedJob("tiny", {"a/cpu0", "a/cpu1"}));

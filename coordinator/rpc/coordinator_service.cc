@@ -1,6 +1,7 @@
 #include "coordinator/rpc/coordinator_service.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/jobs/job_life_codec.h"
@@ -52,7 +53,7 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext*, const v1::ListJo
                                           v1::ListJobsResponse* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListJobsResponse> {
     const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
-    ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, store_.ListJobs(limit));
+    ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, orchestrator_.journal().List(limit));
     v1::ListJobsResponse all;
     Fill(*all.mutable_jobs(), jobs);
     return all;
@@ -65,10 +66,21 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
   JobJournal& journal = orchestrator_.journal();
   uint32_t after_step = request->after_step(), after_validation = request->after_step();
   uint64_t seen = 0;
+  uint32_t attempt = 0, first_step = 0;  // that the reader has heard of
   while (!context->IsCancelled() && !stopping_) {
-    const uint64_t version = journal.AwaitChange(request->job_id(), seen, Now() + kLookAroundEvery);
-    if (version == seen && seen != 0) continue;
-    seen = version;
+    const JobJournal::Glance glance = journal.AwaitChange(request->job_id(), seen, Now() + kLookAroundEvery);
+    if (glance.version == seen && seen != 0) continue;
+    seen = glance.version;
+    // An attempt makes steps anew that the reader was told before.
+    if (glance.first_step != 0 && (glance.attempt != attempt || glance.first_step != first_step)) {
+      const bool told = attempt != 0 || after_step >= glance.first_step;
+      if (told && glance.attempt != attempt) {
+        after_step = std::min(after_step, glance.first_step - 1);
+        after_validation = std::min(after_validation, glance.first_step - 1);
+      }
+      attempt = glance.attempt;
+      first_step = glance.first_step;
+    }
     const absl::StatusOr<v1::Job> job = journal.Get(request->job_id());
     if (!job.ok()) return ToGrpc(job.status());
     const auto steps = store_.ListSteps(request->job_id(), after_step);
@@ -87,12 +99,39 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
 }
 
 grpc::Status CoordinatorService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Cancel(request->job_id()); });
+  return Answer(*request, *response, [&] { return orchestrator_.Cancel(*request); });
 }
 
-grpc::Status CoordinatorService::PlanJob(grpc::ServerContext*, const v1::PlanJobRequest* request,
+grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Resume(request->job_id()); });
+}
+
+grpc::Status CoordinatorService::ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request,
+                                           v1::ReplanJobResponse* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Replan(*request); });
+}
+
+grpc::Status CoordinatorService::HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request, v1::Job* response) {
+  return Answer(*request, *response, [&] { return orchestrator_.Hold(*request); });
+}
+
+grpc::Status CoordinatorService::DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request,
+                                           v1::DeleteJobResponse*) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  return ToGrpc(orchestrator_.Delete(request->job_id()));
+}
+
+grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request,
+                                            v1::ForgetNodeResponse*) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  return ToGrpc(orchestrator_.ForgetNode(request->node()));
+}
+
+grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Plan(request->spec()); });
+  return Answer(*request, *response, [&] {
+    return orchestrator_.Plan(request->spec(), [&] { return context->IsCancelled(); });
+  });
 }
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -141,10 +180,8 @@ grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlan
 grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::Trace> {
     RETURN_IF_ERROR(orchestrator_.journal().Get(request->job_id()).status());
-    absl::StatusOr<v1::Trace> trace = store_.GetTrace(request->job_id());
-    if (absl::IsNotFound(trace.status())) {
-      return absl::FailedPreconditionError(absl::StrCat("no step of job ", request->job_id(), " was traced yet"));
-    }
+    absl::StatusOr<v1::Trace> trace = store_.GetTrace(request->job_id(), request->step());
+    if (absl::IsNotFound(trace.status())) return absl::FailedPreconditionError(trace.status().message());
     return trace;
   });
 }
@@ -153,8 +190,12 @@ grpc::Status CoordinatorService::ListSteps(grpc::ServerContext*, const v1::ListS
                                            v1::ListStepsResponse* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListStepsResponse> {
     v1::ListStepsResponse all;
-    ASSIGN_OR_RETURN(const auto steps, store_.ListSteps(request->job_id(), request->after_step()));
-    ASSIGN_OR_RETURN(const auto validations, store_.ListValidations(request->job_id(), request->after_step()));
+    const int limit = static_cast<int>(std::min<uint32_t>(request->limit(), std::numeric_limits<int>::max()));
+    ASSIGN_OR_RETURN(auto steps, store_.ListSteps(request->job_id(), request->after_step(), limit));
+    ASSIGN_OR_RETURN(auto validations, store_.ListValidations(request->job_id(), request->after_step()));
+    std::erase_if(steps, [&](const v1::StepMetrics& step) { return step.at_seconds() < request->since_seconds(); });
+    const uint32_t first = steps.empty() ? std::numeric_limits<uint32_t>::max() : steps.front().step();
+    std::erase_if(validations, [&](const v1::ValidationMetrics& validation) { return validation.step() < first; });
     Fill(*all.mutable_steps(), steps);
     Fill(*all.mutable_validations(), validations);
     return all;
@@ -165,7 +206,8 @@ grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLo
                                           v1::ListLogsResponse* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
     const int limit = request->limit() == 0 ? kDefaultLogLines : static_cast<int>(request->limit());
-    ASSIGN_OR_RETURN(const auto lines, store_.ListLogs(request->job_id(), limit));
+    ASSIGN_OR_RETURN(auto lines, store_.ListLogs(request->job_id(), limit, request->after_line()));
+    std::erase_if(lines, [&](const v1::LogLine& line) { return line.at_seconds() < request->since_seconds(); });
     v1::ListLogsResponse all;
     Fill(*all.mutable_lines(), lines);
     return all;
@@ -180,9 +222,16 @@ grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext*, const v1::E
 grpc::Status RegistryService::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  const absl::StatusOr<absl::Duration> lease = orchestrator_.Register(*request);
-  if (!lease.ok()) return ToGrpc(lease.status());
-  response->set_lease_seconds(absl::ToDoubleSeconds(*lease));
+  absl::StatusOr<v1::RegisterResponse> registered = orchestrator_.Register(*request);
+  if (!registered.ok()) return ToGrpc(registered.status());
+  *response = *std::move(registered);
+  return grpc::Status::OK;
+}
+
+grpc::Status RegistryService::Deregister(grpc::ServerContext*, const v1::DeregisterRequest* request,
+                                         v1::DeregisterResponse*) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  orchestrator_.Deregister(*request);
   return grpc::Status::OK;
 }
 

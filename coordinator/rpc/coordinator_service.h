@@ -23,6 +23,11 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*, grpc::ServerWriter<v1::JobUpdate>*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest*, v1::Job*) override;
+  grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest*, v1::ReplanJobResponse*) override;
+  grpc::Status HoldJob(grpc::ServerContext*, const v1::HoldJobRequest*, v1::Job*) override;
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest*, v1::DeleteJobResponse*) override;
+  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest*, v1::ForgetNodeResponse*) override;
   grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*, v1::PlanReport*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*, v1::ListKernelsResponse*) override;
@@ -49,6 +54,7 @@ class RegistryService final : public v1::Registry::Service {
   explicit RegistryService(Orchestrator& orchestrator) : orchestrator_(orchestrator) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
   grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
+  grpc::Status Deregister(grpc::ServerContext*, const v1::DeregisterRequest*, v1::DeregisterResponse*) override;
 
  private:
   Orchestrator& orchestrator_;

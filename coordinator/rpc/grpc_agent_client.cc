@@ -14,29 +14,96 @@ namespace {
 
 constexpr int kKeepaliveMilliseconds = 3000;
 
+// Between two tries to hear of a task again.
+constexpr absl::Duration kBetweenTries = absl::Milliseconds(100);
+// An end of a call that the agent has begun comes within so long.
+constexpr absl::Duration kFinishTime = absl::Seconds(2);
+
 class GrpcRunningTask final : public RunningTask {
  public:
-  GrpcRunningTask(std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request,
+  GrpcRunningTask(std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request, absl::Duration patience,
                   std::function<void(const v1::WorkerEvent&)> on_event)
-      : stub_(std::move(stub)), thread_([this, request, on_event = std::move(on_event)] {
-          const std::unique_ptr<grpc::ClientReader<v1::WorkerEvent>> reader = stub_->Start(&context_, request);
-          v1::WorkerEvent event;
-          while (reader->Read(&event)) on_event(event);
-          status_ = FromGrpc(reader->Finish());
-        }) {}
+      : stub_(std::move(stub)), request_(request), patience_(patience), on_event_(std::move(on_event)),
+        thread_([this] { status_ = Listen(); }) {}
   ~GrpcRunningTask() override {
     Cancel();
     (void)Join();
   }
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    changed_.NotifyAll();
+  }
   absl::Status Join() override {
     if (thread_.joinable()) thread_.join();
     return status_;
   }
 
  private:
+  absl::Status Listen() {
+    absl::Time heard = Now();
+    while (true) {
+      const absl::Status status = ListenOnce(heard);
+      // An agent that cannot be reached for a moment still has the task, and what it said meanwhile.
+      if (!absl::IsUnavailable(status) || Now() > heard + patience_) return status;
+      MutexLock lock(mutex_);
+      if (changed_.WaitUntil(mutex_, Now() + kBetweenTries, [&] { return cancelled_; })) {
+        return absl::CancelledError("nobody listens any more");
+      }
+    }
+  }
+
+  absl::Status ListenOnce(absl::Time& heard) {
+    grpc::ClientContext context;
+    {
+      MutexLock lock(mutex_);
+      if (cancelled_) return absl::CancelledError("nobody listens any more");
+      context_ = &context;
+    }
+    const std::unique_ptr<grpc::ClientReader<v1::WorkerEvent>> reader = stub_->Start(&context, request_);
+    v1::WorkerEvent event;
+    bool finished = false;
+    while (!finished && reader->Read(&event)) {
+      heard = Now();
+      request_.set_after_event(event.number());
+      on_event_(event);
+      finished = event.has_finished();
+    }
+    const absl::Status status = Finish(*reader, context);
+    MutexLock lock(mutex_);
+    context_ = nullptr;
+    if (finished) return absl::OkStatus();
+    if (cancelled_) return absl::CancelledError("nobody listens any more");
+    if (absl::IsCancelled(status)) return absl::CancelledError("the task was stopped, or says what cannot be read");
+    return status;
+  }
+
+  // An event that cannot be read leaves the call open, and its end would be waited for in vain.
+  absl::Status Finish(grpc::ClientReader<v1::WorkerEvent>& reader, grpc::ClientContext& context) {
+    bool done = false;
+    std::thread guard([&] {
+      MutexLock lock(mutex_);
+      if (!changed_.WaitUntil(mutex_, Now() + kFinishTime, [&] { return done; })) context.TryCancel();
+    });
+    const absl::Status status = FromGrpc(reader.Finish());
+    {
+      MutexLock lock(mutex_);
+      done = true;
+      changed_.NotifyAll();
+    }
+    guard.join();
+    return status;
+  }
+
   const std::shared_ptr<v1::Agent::Stub> stub_;
-  grpc::ClientContext context_;
+  v1::StartRequest request_;
+  const absl::Duration patience_;
+  const std::function<void(const v1::WorkerEvent&)> on_event_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the call under way
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_;
   std::thread thread_;
 };
@@ -53,23 +120,25 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetMaxReceiveMessageSize(64 << 20);  // times of a step with many micro-batches
     stub = v1::Agent::NewStub(grpc::CreateCustomChannel(agent_address, grpc::InsecureChannelCredentials(), arguments));
   }
   return stub;
 }
 
 absl::StatusOr<v1::PrepareResponse> GrpcAgentClient::Prepare(const std::string& agent_address,
-                                                             const v1::PrepareRequest& request, absl::Time deadline) {
+                                                             const v1::PrepareRequest& request) {
   grpc::ClientContext context;
-  context.set_deadline(ToSystemClock(deadline));
   v1::PrepareResponse response;
   RETURN_IF_ERROR(FromGrpc(StubOf(agent_address)->Prepare(&context, request, &response)));
   return response;
 }
 
 std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_address, const v1::StartRequest& request,
+                                                    absl::Duration patience,
                                                     std::function<void(const v1::WorkerEvent&)> on_event) {
-  return std::make_unique<GrpcRunningTask>(StubOf(agent_address), request, std::move(on_event));
+  return std::make_unique<GrpcRunningTask>(StubOf(agent_address), request, patience, std::move(on_event));
 }
 
 absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::string& agent_address,
@@ -81,11 +150,9 @@ absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::stri
   return response;
 }
 
-void GrpcAgentClient::Stop(const std::string& agent_address, const std::string& task_id) {
+void GrpcAgentClient::Stop(const std::string& agent_address, const v1::StopRequest& request) {
   grpc::ClientContext context;
   context.set_deadline(ToSystemClock(Now() + absl::Seconds(1)));
-  v1::StopRequest request;
-  request.set_task_id(task_id);
   v1::StopResponse response;
   (void)StubOf(agent_address)->Stop(&context, request, &response);
 }

@@ -1,0 +1,217 @@
+#include "coordinator/orchestrator/measurement.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/orchestrator/fake_agents.h"
+#include "coordinator/orchestrator/slowdown_measurement.h"
+#include "coordinator/problem/planning_problem.h"
+#include "coordinator/store/store_under_test.h"
+#include "runtime/base/mutex.h"
+#include "runtime/codec/job_codec.h"
+
+namespace medley {
+namespace {
+
+ClusterDeviceLocation DeviceOf(const std::string& node, const std::string& host, const std::string& kind, std::vector<int> cores) {
+  ClusterDeviceLocation device{.node = node, .agent_address = node + ":1", .host = host};
+  device.device.description = {.name = "cpu-" + node, .backend = "cpu", .cores = std::move(cores), .memory_limit = GiB(1)};
+  device.device.kind = kind;
+  return device;
+}
+
+// A host with a fast and a slow device, and another host with a fast one.
+std::vector<ClusterDeviceLocation> Devices() {
+  return {DeviceOf("a", "tower", "fast", {0}), DeviceOf("b", "tower", "slow", {1}), DeviceOf("c", "rack", "fast", {0})};
+}
+
+struct Site {
+  TemporaryDirectory directory;
+  std::unique_ptr<Store> store = OpenStore(directory);
+  FakeAgents agents;
+  std::vector<std::string> said;
+  MeasurementRequest request = {.spec = FakeJob("gpt"), .devices = Devices()};
+  // Of a layer, by "node" and whether others compute beside it; and what is wrong with the n-th profile of a node.
+  std::function<double(const std::string& node, bool together, int nth)> layer_seconds = [](const std::string& node, bool, int) {
+    return node == "b" ? 0.04 : 0.02;
+  };
+  std::set<std::string> too_small;
+  Mutex mutex;
+  std::map<std::string, int> profiled ABSL_GUARDED_BY(mutex);
+  std::set<uint64_t> together ABSL_GUARDED_BY(mutex);  // attempts with more than one task
+
+  Site() {
+    const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(request.spec, "gpt-1", std::nullopt);
+    REQUIRE(training.ok());
+    request.training = *training;
+    agents.SetProfile([this](FakeWorker& worker) { return Profile(worker); });
+  }
+
+  absl::Status Profile(FakeWorker& worker) {
+    const v1::ProfileTask& task = worker.request().profile();
+    const std::string node = worker.request().device().substr(4);
+    if (too_small.count(node) > 0) return absl::ResourceExhaustedError("a layer needs 4 GiB");
+    bool beside_others = false;
+    int nth = 0;
+    {
+      MutexLock lock(mutex);
+      beside_others = together.count(worker.request().attempt()) > 0;
+      if (task.together_seconds() == 0) nth = ++profiled[node];
+    }
+    v1::WorkerEvent event;
+    for (const uint32_t size : task.micro_batch_sizes()) {
+      v1::BlockPassTimes& times = *event.mutable_profile()->add_times();
+      times.set_micro_batch_sequences(size);
+      times.set_layer_forward_seconds(layer_seconds(node, beside_others, nth) * size / 3);
+      times.set_layer_backward_seconds(layer_seconds(node, beside_others, nth) * size * 2 / 3);
+      times.set_spread(0.01);
+    }
+    event.mutable_profile()->set_device_kind(node == "b" ? "slow" : "fast");
+    worker.Say(event);
+    return absl::OkStatus();
+  }
+
+  Measurement::Result Complete() {
+    Measurement measurement(
+        *store,
+        [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
+          if (tasks.size() > 1) {
+            MutexLock lock(mutex);
+            together.insert(tasks[0].request.attempt());
+          }
+          AttemptRun run(agents, std::move(tasks));
+          return run.Run(callbacks);
+        },
+        [this](const std::string& what) { said.push_back(what); });
+    return measurement.Complete(request);
+  }
+
+  bool Said(const std::string& text) const {
+    return std::any_of(said.begin(), said.end(), [&](const std::string& s) { return s.find(text) != std::string::npos; });
+  }
+};
+
+TEST_CASE("devices of a host are measured together, each against itself alone, once") {
+  Site site;
+  site.layer_seconds = [](const std::string& node, bool together, int) {
+    return (node == "b" ? 0.04 : 0.02) * (!together ? 1 : node == "b" ? 1.1 : 1.3);
+  };
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  REQUIRE(result.cluster.slowdowns_size() == 1);  // c is alone on its host
+  const v1::HostSlowdown& slowdown = result.cluster.slowdowns(0);
+  CHECK(slowdown.host() == "tower");
+  CHECK(slowdown.shape() == ShapeKey(site.request.training));
+  REQUIRE(slowdown.devices_size() == 2);
+  CHECK(slowdown.devices(0).device() == "a/cpu-a");
+  CHECK(slowdown.devices(0).device_kind() == "fast");
+  CHECK(slowdown.devices(0).factor() == Approx(1.3));
+  CHECK(slowdown.devices(0).spread() == 0.01);
+  CHECK(slowdown.devices(1).factor() == Approx(1.1));
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(site.request.training, {}, result.cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].shared_slowdown == Approx(1.3));
+  CHECK(problem->devices[2].shared_with == 0);
+
+  const size_t asked = site.agents.requests().size();
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK(site.agents.requests().size() == asked);
+
+  // Another device under an old name is measured with the others.
+  site.request.devices[1].device.kind = "fast";
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK(site.store->ListHostSlowdowns()->at(0).devices(1).device_kind() == "fast");
+  // Some of those that are known together need nothing.
+  site.request.devices = {Devices()[0]};
+  const size_t before = site.agents.requests().size();
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK(site.agents.requests().size() == before);
+}
+
+TEST_CASE("nothing that is measured beside others is faster than alone") {
+  Site site;
+  site.layer_seconds = [](const std::string&, bool together, int) { return together ? 0.01 : 0.02; };
+  REQUIRE(site.Complete().end.status.ok());
+  CHECK(site.store->ListHostSlowdowns()->at(0).devices(0).factor() == 1);
+}
+
+TEST_CASE("emulated devices and those that share a core are not measured together") {
+  std::vector<ClusterDeviceLocation> devices = Devices();
+  CHECK(DevicesToMeasureTogether(devices, {}, "s").size() == 1);
+  devices[1].device.description.cores = {0};
+  CHECK(DevicesToMeasureTogether(devices, {}, "s").empty());
+  devices[1].device.description.cores = {};  // a card
+  CHECK(DevicesToMeasureTogether(devices, {}, "s").size() == 1);
+  devices[1].device.emulated = true;
+  CHECK(DevicesToMeasureTogether(devices, {}, "s").empty());
+}
+
+TEST_CASE("devices are measured together with the largest micro-batch that is short, for many repetitions") {
+  const SharingDevices sharing{"tower", {Devices()[0], Devices()[1]}};
+  v1::ClusterSpec cluster;
+  for (const auto& [kind, seconds] : {std::pair("fast", 0.01), std::pair("slow", 0.03)}) {
+    v1::DeviceProfile& profile = *cluster.add_profiles();
+    profile.set_device_kind(kind);
+    profile.set_shape("s");
+    for (const uint32_t size : {1, 2, 4, 8}) {
+      profile.add_times()->set_micro_batch_sequences(size);
+      profile.mutable_times(profile.times_size() - 1)->set_layer_forward_seconds(seconds * size);
+    }
+  }
+  const TogetherTask task = TogetherTaskFor(sharing, cluster, "s");
+  CHECK(task.micro_batch_sequences == 4);  // two layers of the slow one take 0.24 s
+  CHECK(task.seconds == Approx(24 * 0.24));
+  CHECK(task.twice);
+  CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
+  for (v1::BlockPassTimes& times : *cluster.mutable_profiles(1)->mutable_times()) times.set_layer_forward_seconds(100);
+  CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);
+  CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == 8);
+}
+
+TEST_CASE("devices that are too small are left out with the reason") {
+  Site site;
+  site.too_small = {"b"};
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  CHECK(result.cluster.nodes_size() == 2);
+  REQUIRE(result.left_out.size() == 1);
+  CHECK(result.left_out[0].device() == "b/cpu-b");
+  CHECK_THAT(result.left_out[0].why(), Catch::Contains("a layer needs 4 GiB"));
+  site.too_small = {"a", "b", "c"};
+  CHECK(site.Complete().end.status.ok());  // a's kind is known by now
+  Site none;
+  none.too_small = {"a", "b", "c"};
+  CHECK(absl::IsResourceExhausted(none.Complete().end.status));
+}
+
+TEST_CASE("a profile that is much slower than the one before is measured again, and marked if it stays so") {
+  for (const bool stays : {false, true}) {
+    Site site;
+    REQUIRE(site.Complete().end.status.ok());
+    site.layer_seconds = [stays](const std::string& node, bool, int nth) {
+      return (node == "b" ? 0.04 : 0.02) * (nth == 2 || stays ? 15 : 1);
+    };
+    // Sizes that are missing are measured with those that are not.
+    site.request.spec.mutable_constraints()->add_micro_batch_sizes(1);
+    site.request.spec.mutable_constraints()->add_micro_batch_sizes(3);
+    site.request.spec.mutable_batch()->set_sequences(12);
+    site.request.training.shape.global_batch_sequences = 12;
+    const Measurement::Result result = site.Complete();
+    REQUIRE(result.end.status.ToString() == "OK");
+    CHECK(site.Said("measuring a/cpu-a again"));
+    CHECK(site.Said("is doubtful") == stays);
+    for (const v1::DeviceProfile& profile : result.cluster.profiles()) {
+      const v1::BlockPassTimes& times = profile.times(0);
+      CHECK(times.micro_batch_sequences() == 1);
+      CHECK(times.doubt().empty() != stays);
+      const double alone = (profile.device_kind() == "slow" ? 0.04 : 0.02) * (stays ? 15 : 1);
+      CHECK(times.layer_forward_seconds() == Approx(alone / 3));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,176 @@
+// A coordinator that ends, and the one that comes after it.
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "coordinator/orchestrator/orchestrator_under_test.h"
+
+namespace medley {
+namespace {
+
+// Steps that a job makes while nobody listens are made by this.
+class Pace {
+ public:
+  absl::Status Train(FakeWorker& worker) {
+    if (worker.request().train().unit() != 0) return absl::OkStatus();
+    for (uint32_t step = 1; step <= 6; ++step) {
+      {
+        MutexLock lock(mutex_);
+        changed_.WaitUntil(mutex_, Now() + kPatience, [&] { return allowed_ >= step; });
+      }
+      worker.Say(StepOf(step, 10.0 - step));
+      if (step % 2 == 0) worker.Say(CheckpointAt(step, absl::StrCat("/checkpoints/step-", step)));
+      MutexLock lock(mutex_);
+      made_ = step;
+      changed_.NotifyAll();
+    }
+    return absl::OkStatus();
+  }
+  void Allow(uint32_t steps) {
+    MutexLock lock(mutex_);
+    allowed_ = steps;
+    changed_.NotifyAll();
+  }
+  bool AwaitMade(uint32_t steps) {
+    MutexLock lock(mutex_);
+    return changed_.WaitUntil(mutex_, Now() + kPatience, [&] { return made_ >= steps; });
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  uint32_t allowed_ = 0, made_ = 0;
+};
+
+v1::RegisterRequest WithTasksOf(const v1::Job& job, v1::RegisterRequest node) {
+  for (const v1::LaunchedTask& launched : job.tasks()) {
+    v1::AgentTask& task = *node.add_tasks();
+    task.set_task_id(launched.task_id());
+    task.set_attempt(job.launch());
+    task.set_started(true);
+  }
+  return node;
+}
+
+TEST_CASE("ten coordinators one after another cost a job that trains no step and no restart") {
+  Pace pace;
+  OrchestratorSite site;
+  site.agents.SetTraining([&](FakeWorker& worker) { return pace.Train(worker); });
+  site.Register(FakeNode("a", 2));
+  pace.Allow(1);
+  const std::string id = site.Submit(PinnedJob("healthy", {"a/cpu0", "a/cpu1"}));
+  v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() == 1; });
+  for (int life = 0; life < 10; ++life) {
+    site.orchestrator.reset();
+    job = *site.store->GetJob(id);
+    CHECK(job.state() == v1::JOB_STATE_RUNNING);
+    if (life == 4) {  // the job goes on meanwhile
+      pace.Allow(4);
+      REQUIRE(pace.AwaitMade(4));
+    }
+    site.Start();
+    const absl::StatusOr<v1::RegisterResponse> registered =
+        site.orchestrator->Register(WithTasksOf(job, FakeNode("a", 2)));
+    REQUIRE(registered.ok());
+    CHECK(registered->stop_tasks().empty());
+    CHECK_FALSE(site.AllDevicesAreFree());  // they are the job's again
+    if (life >= 4) site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() == 4; });
+  }
+  CHECK(site.agents.stopped().empty());
+  pace.Allow(6);
+  job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.attempt() == 1);
+  CHECK(job.restarts() == 0);
+  CHECK(job.checkpoint_step() == 6);
+  const std::vector<v1::StepMetrics> steps = *site.store->ListSteps(id, 0);
+  REQUIRE(steps.size() == 6);
+  for (uint32_t i = 0; i < 6; ++i) CHECK(steps[i].loss() == 9.0 - i);
+  CHECK(site.agents.trainings().size() == 2);  // launched once
+}
+
+TEST_CASE("a job that ends while there is no coordinator has ended when there is one") {
+  Pace pace;
+  OrchestratorSite site;
+  site.agents.SetTraining([&](FakeWorker& worker) { return pace.Train(worker); });
+  site.Register(FakeNode("a"));
+  pace.Allow(1);
+  const std::string id = site.Submit(PinnedJob("quick", {"a/cpu0"}));
+  site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() == 1; });
+  site.orchestrator.reset();
+  pace.Allow(6);
+  REQUIRE(pace.AwaitMade(6));
+  site.Start();
+  CHECK(site.Await(id, v1::JOB_STATE_DONE).last_step().step() == 6);
+}
+
+TEST_CASE("a job whose agent was started anew while there was no coordinator is launched again, and counts a restart") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(PinnedJob("tiny", {"a/cpu0"}));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.orchestrator.reset();
+  v1::Job job = *site.store->GetJob(id);
+  job.mutable_tasks(0)->set_task_id("nobody knows it");
+  REQUIRE(site.store->UpdateJob(job).ok());
+  site.agents.SetTraining(TrainThreeSteps);
+  site.Start();
+  site.Register(FakeNode("a", 1, /*incarnation=*/2));
+  CHECK(site.Await(id, v1::JOB_STATE_DONE).restarts() == 1);
+}
+
+TEST_CASE("jobs that waited or were being launched go on, and count no restart") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::atomic<bool> hangs = true;
+  site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (!request.has_train() || !hangs) return absl::OkStatus();
+    site.agents.AwaitStop(request.task_id());
+    return absl::AbortedError("was killed by signal 9");
+  });
+  const std::string launching = site.Submit(FakeJob("launching"));
+  REQUIRE(site.agents.AwaitTrainings(1));
+  const std::string queued = site.Submit(FakeJob("queued"));
+  const std::string ended = site.Submit(FakeJob("ended"));
+  REQUIRE(site.Cancel(ended).ok());
+  site.orchestrator.reset();
+  CHECK(site.store->GetJob(launching)->state() == v1::JOB_STATE_QUEUED);
+  CHECK(site.store->GetJob(queued)->state() == v1::JOB_STATE_QUEUED);
+  hangs = false;
+  site.Start();
+  site.Register(FakeNode("a"));
+  CHECK(site.Await(launching, v1::JOB_STATE_DONE).restarts() == 0);
+  CHECK(site.Await(queued, v1::JOB_STATE_DONE).restarts() == 0);
+  CHECK(site.orchestrator->journal().Get(ended)->state() == v1::JOB_STATE_CANCELLED);
+}
+
+TEST_CASE("an agent is told to stop what nobody waits for any more") {
+  OrchestratorSite site;
+  v1::RegisterRequest node = FakeNode("a");
+  node.add_tasks()->set_task_id("old-1/7/0");
+  const absl::StatusOr<v1::RegisterResponse> registered = site.orchestrator->Register(node);
+  REQUIRE(registered.ok());
+  REQUIRE(registered->stop_tasks_size() == 1);
+  CHECK(registered->stop_tasks(0) == "old-1/7/0");
+}
+
+TEST_CASE("an agent that leaves in an orderly way costs its jobs no restart, and they go on elsewhere") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.Register(FakeNode("b"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(FakeJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.agents.SetTraining(TrainThreeSteps);
+  v1::DeregisterRequest leaves;
+  leaves.set_node("b");
+  leaves.set_incarnation(1);
+  site.orchestrator->Deregister(leaves);
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 0);
+  CHECK(job.attempt() == 2);
+  CHECK(job.plan().plan().units_size() == 1);
+  CHECK(absl::IsNotFound(site.Renew("b")));
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,291 @@
+// What users do with jobs that run, wait or have ended.
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "coordinator/orchestrator/orchestrator_under_test.h"
+
+namespace medley {
+namespace {
+
+v1::JobSpec SavingJob(const std::string& name) {
+  v1::JobSpec spec = FakeJob(name);
+  spec.set_steps(1000);
+  spec.mutable_checkpoint()->set_directory("/nowhere/checkpoints");  // the nodes' disk: not seen from here
+  return spec;
+}
+
+absl::StatusOr<v1::ReplanJobResponse> Replan(OrchestratorSite& site, const std::string& id, bool force) {
+  v1::ReplanJobRequest request;
+  request.set_job_id(id);
+  request.set_force(force);
+  return site.orchestrator->Replan(request);
+}
+
+TEST_CASE("a failed or cancelled job goes on under its id from its last checkpoint when the user resumes it") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining([](FakeWorker& worker) -> absl::Status {
+    worker.Say(StepOf(1, 3));
+    worker.Say(CheckpointAt(1, "/nowhere/checkpoints/tiny/step-1"));
+    return absl::InvalidArgumentError("the loss is not finite");
+  });
+  const std::string id = site.Submit(SavingJob("tiny"));
+  v1::Job job = site.Await(id, v1::JOB_STATE_FAILED);
+  CHECK(job.ended_at_seconds() > 0);
+  site.agents.SetTraining(TrainThreeSteps);
+  REQUIRE(site.orchestrator->Resume(id).ok());
+  job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 0);
+  CHECK(job.attempt() == 2);
+  REQUIRE(site.agents.trainings().size() == 2);
+  CHECK(site.agents.trainings()[1].train().resume_from() == "/nowhere/checkpoints/tiny/step-1");
+  CHECK(site.agents.trainings()[1].train().run_id() == site.agents.trainings()[0].train().run_id());
+  CHECK_FALSE(site.agents.trainings()[1].train().resumes_other_run());
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->Resume(id).status()));  // it is done
+  CHECK(absl::IsNotFound(site.orchestrator->Resume("nobody-1").status()));
+}
+
+TEST_CASE("a job begins from another run's checkpoint only where its spec says so, and from its own afterwards") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::atomic<int> launches = 0;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (++launches > 1) return TrainThreeSteps(worker);
+    worker.Say(CheckpointAt(2, "/nowhere/checkpoints/tiny/step-2"));
+    return absl::UnavailableError("the worker died");
+  });
+  v1::JobSpec spec = SavingJob("tiny");
+  spec.mutable_checkpoint()->set_resume_from("/elsewhere/step-00000120");
+  site.Await(site.Submit(spec), v1::JOB_STATE_DONE);
+  REQUIRE(site.agents.trainings().size() == 2);
+  CHECK(site.agents.trainings()[0].train().resume_from() == "/elsewhere/step-00000120");
+  CHECK(site.agents.trainings()[0].train().resumes_other_run());
+  CHECK(site.agents.trainings()[1].train().resume_from() == "/nowhere/checkpoints/tiny/step-2");
+  CHECK_FALSE(site.agents.trainings()[1].train().resumes_other_run());
+}
+
+TEST_CASE("a job can be stopped after a checkpoint, and goes on from there") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string without = site.Submit(FakeJob("without"));
+  site.Await(without, v1::JOB_STATE_RUNNING);
+  CHECK(absl::IsFailedPrecondition(site.Cancel(without, /*after_checkpoint=*/true).status()));
+  REQUIRE(site.Cancel(without).ok());
+  const std::string id = site.Submit(SavingJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  CHECK_THAT(site.Cancel(id, /*after_checkpoint=*/true)->state_reason(), Catch::Contains("checkpoint"));
+  CHECK_THAT(site.Await(id, v1::JOB_STATE_CANCELLED).state_reason(), Catch::Contains("by the user after a checkpoint"));
+  CHECK(site.AllDevicesAreFree());
+}
+
+TEST_CASE("a job that is being cancelled says so at once") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(FakeJob("tiny"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  const absl::StatusOr<v1::Job> answer = site.Cancel(id);
+  REQUIRE(answer.ok());
+  CHECK((answer->state() == v1::JOB_STATE_CANCELLED || absl::StrContains(answer->state_reason(), "is being cancelled")));
+  CHECK(site.Await(id, v1::JOB_STATE_CANCELLED).state_reason() == "cancelled by the user");
+}
+
+TEST_CASE("a job that is held waits until it is released") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  v1::JobSpec spec = FakeJob("held");
+  spec.mutable_scheduling()->set_hold(true);
+  const std::string id = site.Submit(spec);
+  const std::string other = site.Submit(FakeJob("other"));
+  site.Await(other, v1::JOB_STATE_DONE);  // is not held up by it
+  CHECK_THAT(site.AwaitJob(id, [](const v1::Job& job) { return !job.state_reason().empty(); }).state_reason(),
+             Catch::Contains("medley release"));
+  v1::HoldJobRequest release;
+  release.set_job_id(id);
+  REQUIRE(site.orchestrator->Hold(release).ok());
+  site.Await(id, v1::JOB_STATE_DONE);
+  release.set_hold(true);
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->Hold(release).status()));
+}
+
+TEST_CASE("what a plan does not use is free for the next job") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 2));
+  site.agents.SetTraining(TrainForEver);
+  v1::JobSpec spec = FakeJob("one");
+  spec.mutable_constraints()->set_max_routes(1);
+  spec.mutable_constraints()->set_max_stages(1);
+  const std::string first = site.Submit(spec), second = site.Submit(spec);
+  site.Await(first, v1::JOB_STATE_RUNNING);
+  site.Await(second, v1::JOB_STATE_RUNNING);
+}
+
+TEST_CASE("a running job is planned anew with a device that came, and goes on from a checkpoint without a restart counted") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("grows"));
+  site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING && job.launch_seconds() > 0; });
+  site.Register(FakeNode("b"));
+  const absl::StatusOr<v1::ReplanJobResponse> replanned = Replan(site, id, /*force=*/true);
+  INFO(replanned.status().ToString());
+  REQUIRE(replanned.ok());
+  CHECK(replanned->replans());
+  CHECK(replanned->step_seconds_then() < replanned->step_seconds_now());
+  CHECK_THAT(replanned->decision(), Catch::Contains("planned anew: a step takes"));
+  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
+  CHECK(job.plan().plan().units_size() == 2);
+  CHECK(job.restarts() == 0);
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE("a job is not planned anew where that gains nothing, or cannot be") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("stays"));
+  site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING && job.last_step().step() == 1; });
+  const absl::StatusOr<v1::ReplanJobResponse> same = Replan(site, id, /*force=*/false);
+  REQUIRE(same.ok());
+  CHECK_FALSE(same->replans());
+  CHECK_THAT(same->decision(), Catch::Contains("stays as it is"));
+  CHECK(absl::IsNotFound(Replan(site, "nobody-1", true).status()));
+  REQUIRE(site.Cancel(id).ok());
+  site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(absl::IsFailedPrecondition(Replan(site, id, true).status()));
+  const std::string unsaved = site.Submit(FakeJob("unsaved"));
+  site.Await(unsaved, v1::JOB_STATE_RUNNING);
+  CHECK_THAT(std::string(Replan(site, unsaved, true).status().message()), Catch::Contains("checkpoint.directory"));
+}
+
+TEST_CASE("a job grows by itself at a checkpoint when the rest of it gains more than the pause, and logs both figures") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::atomic<bool> save = false;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().unit() == 0) {
+      for (uint32_t step = 1; step <= 4; ++step) worker.Say(StepOf(step, 3.0, /*seconds=*/50));
+      while (!save && !worker.asked_to_finish()) std::this_thread::yield();
+      worker.Say(CheckpointAt(4, "/nowhere/checkpoints/step-4"));
+    }
+    worker.AwaitEnd();
+    return worker.asked_to_finish() ? worker.FinishedAt(5) : absl::OkStatus();
+  });
+  const std::string id = site.Submit(SavingJob("grows"));
+  site.AwaitJob(id, [](const v1::Job& job) { return job.measured_step_seconds() > 0; });
+  site.Register(FakeNode("b"));
+  save = true;
+  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2; });
+  CHECK(job.restarts() == 0);
+  bool told = false;
+  for (const std::string& line : site.Log(id)) told |= absl::StrContains(line, "a step takes 50 s now and would take");
+  CHECK(told);
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE("nodes that read other data than the rest are told apart before a step is made") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.Register(FakeNode("b"));
+  site.agents.SetFingerprint([](const v1::PrepareRequest& request) { return request.train().unit() == 0 ? "train 10" : "train 11"; });
+  v1::Job job = site.Await(site.Submit(PinnedJob("two", {"a/cpu0", "b/cpu0"})), v1::JOB_STATE_FAILED);
+  CHECK_THAT(job.state_reason(), Catch::Contains("a/cpu0 has train 10") && Catch::Contains("b/cpu0 has train 11"));
+  CHECK(job.last_step().step() == 0);
+
+  // Nor does a job go on with files that have changed.
+  std::string now = "train 10";
+  site.agents.SetFingerprint([&](const v1::PrepareRequest&) { return now; });
+  site.agents.SetTraining([&](FakeWorker&) -> absl::Status {
+    now = "train 12";
+    return absl::UnavailableError("the worker died");
+  });
+  job = site.Await(site.Submit(PinnedJob("one", {"a/cpu0"})), v1::JOB_STATE_FAILED);
+  CHECK(job.data_fingerprint() == "train 10");
+  CHECK_THAT(job.state_reason(), Catch::Contains("train 10") && Catch::Contains("train 12"));
+}
+
+TEST_CASE("a checkpoint that a worker cannot read is passed over for the one before, which costs no restart") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  std::atomic<bool> damaged = false;
+  std::atomic<int> launches = 0;
+  site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (!damaged || request.train().resume_from().empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(request.train().resume_from(), "/segment-00001.safetensors: has checksum 1"));
+  });
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (++launches > 1) return TrainThreeSteps(worker);
+    worker.Say(CheckpointAt(1, "/nowhere/checkpoints/step-1"));
+    damaged = true;
+    return absl::UnavailableError("the worker died");
+  });
+  const std::string id = site.Submit(SavingJob("tiny"));
+  const v1::Job job = site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(job.restarts() == 1);  // the worker's death
+  CHECK(site.agents.trainings().back().train().resume_from().empty());
+  bool told = false;
+  for (const std::string& line : site.Log(id)) told |= absl::StrContains(line, "step-1 is passed over");
+  CHECK(told);
+}
+
+TEST_CASE("the job after one whose launch failed gets all devices") {
+  OrchestratorSite site;
+  for (const char* name : {"a", "b", "c"}) site.Register(FakeNode(name));
+  std::atomic<bool> fails = true;
+  site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
+    if (!request.has_train() || !fails) return absl::OkStatus();
+    if (request.train().unit() == 0) return absl::NotFoundError("data.train: no such file");
+    site.agents.AwaitStop(request.task_id());
+    return absl::AbortedError("was killed by signal 9");
+  });
+  site.Await(site.Submit(PinnedJob("bad", {"a/cpu0", "b/cpu0", "c/cpu0"})), v1::JOB_STATE_FAILED);
+  fails = false;
+  CHECK(site.Await(site.Submit(FakeJob("good")), v1::JOB_STATE_DONE).plan().plan().units_size() == 3);
+}
+
+TEST_CASE("why a job waits is said") {
+  OrchestratorSite site;
+  const std::string id = site.Submit(FakeJob("first"));
+  const auto reason = [&](const std::string& job, const std::string& text) {
+    site.AwaitJob(job, [&](const v1::Job& j) { return absl::StrContains(j.state_reason(), text); });
+  };
+  reason(id, "waits for a device: no agent is registered");
+  site.agents.SetTraining(TrainForEver);
+  site.Register(FakeNode("a"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  const std::string second = site.Submit(FakeJob("second"));
+  reason(second, absl::StrCat("waits for a device: all are in use by ", id));
+  v1::JobSpec wants = FakeJob("wants");
+  wants.mutable_scheduling()->set_least_devices(2);
+  const std::string third = site.Submit(wants);
+  REQUIRE(site.Cancel(second).ok());
+  REQUIRE(site.Cancel(id).ok());
+  reason(third, "waits for 2 devices (scheduling.least_devices): 1 is free");
+  const std::string fourth = site.Submit(PinnedJob("fourth", {"a/cpu0", "x/cpu0"}));
+  reason(fourth, "x/cpu0 (not there)");
+}
+
+TEST_CASE("jobs that have ended are deleted and lost nodes forgotten when the user says so") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  const std::string id = site.Submit(FakeJob("tiny"));
+  site.Await(id, v1::JOB_STATE_DONE);
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->ForgetNode("a")));
+  CHECK(absl::IsNotFound(site.orchestrator->ForgetNode("b")));
+  site.AwaitJob(id, [&](const v1::Job&) { return site.AllDevicesAreFree(); });
+  absl::Status deleted;
+  do deleted = site.orchestrator->Delete(id);  // its thread may still be ending
+  while (absl::IsFailedPrecondition(deleted));
+  REQUIRE(deleted.ok());
+  CHECK(absl::IsNotFound(site.orchestrator->journal().Get(id).status()));
+  v1::DeregisterRequest leaves;
+  leaves.set_node("a");
+  leaves.set_incarnation(1);
+  site.orchestrator->Deregister(leaves);
+  REQUIRE(site.orchestrator->ForgetNode("a").ok());
+  CHECK(site.orchestrator->Nodes().empty());
+}
+
+}  // namespace
+}  // namespace medley

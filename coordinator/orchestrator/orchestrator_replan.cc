@@ -1,0 +1,116 @@
+// What the orchestrator does so that a running job goes on under a better plan.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/jobs/replan_decision.h"
+#include "coordinator/orchestrator/orchestrator.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// Of a job that has not told how long its launch took.
+constexpr double kUsualPauseSeconds = 30;
+
+}  // namespace
+
+absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::string& job_id) {
+  Growth growth;
+  ASSIGN_OR_RETURN(growth.job, journal_.Get(job_id));
+  const v1::JobSpec& spec = growth.job.spec();
+  const auto active = active_.find(job_id);
+  if (active == active_.end() || active->second.ended || growth.job.state() != v1::JOB_STATE_RUNNING) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " does not run"));
+  }
+  if (spec.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, ": its spec names its plan"));
+  if (spec.checkpoint().directory().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " has no checkpoint.directory: it would begin from the start"));
+  }
+  const std::vector<std::string> own(active->second.devices.begin(), active->second.devices.end());
+  ASSIGN_OR_RETURN(growth.own, Locate(own));
+  const Round round = LookAround();
+  std::vector<std::string> free = UsableDevices();
+  const std::set<std::string> named(spec.constraints().devices().begin(), spec.constraints().devices().end());
+  std::erase_if(free, [&](const std::string& device) {
+    const bool emulated = std::find(round.emulated.begin(), round.emulated.end(), device) != round.emulated.end();
+    return (!named.empty() && named.count(device) == 0) || (emulated && !spec.allow_emulated());
+  });
+  const size_t most = spec.scheduling().most_devices();
+  if (most > 0) free.resize(std::min(free.size(), most - std::min(most, own.size())));
+  ASSIGN_OR_RETURN(growth.free, Locate(free));
+  growth.name = absl::StrCat("(replan of ", job_id, ")");
+  RETURN_IF_ERROR(cluster_.Occupy(free, growth.name));
+  return growth;
+}
+
+absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth, bool force) {
+  const v1::Job& job = growth.job;
+  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, growth.name, growth.free);
+  absl::StatusOr<PlannedJob> planned;
+  Serve(growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); });
+  RETURN_IF_ERROR(planned.status());
+  const ReplanDecision decision = DecideReplan(
+      {.measured_step_seconds = job.measured_step_seconds(),
+       .predicted_step_seconds = job.plan().predicted_step_seconds(),
+       .predicted_then_step_seconds = planned->prediction.step_seconds,
+       .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
+       .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds});
+  v1::ReplanJobResponse response;
+  response.set_step_seconds_now(decision.now_step_seconds);
+  response.set_step_seconds_then(decision.then_step_seconds);
+  response.set_replans(decision.worth_it || force);
+  response.set_decision(absl::StrCat(response.replans() ? "planned anew" : "stays as it is", ": ", decision.text, " (",
+                                     planned->report.description(), ")"));
+  journal_.Log(job.id(), "coordinator", response.decision());
+  MutexLock lock(mutex_);
+  const auto active = active_.find(job.id());
+  if (response.replans()) {
+    if (active == active_.end() || active->second.ended) {
+      return absl::FailedPreconditionError(absl::StrCat("job ", job.id(), " does not run any more"));
+    }
+    active->second.runner->FinishEarly(JobEvent::kInterrupted, response.decision());
+  }
+  ASSIGN_OR_RETURN(*response.mutable_job(), journal_.Get(job.id()));
+  return response;
+}
+
+absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRequest& request) {
+  absl::StatusOr<Growth> growth;
+  {
+    MutexLock lock(mutex_);
+    growth = PrepareGrowth(request.job_id());
+  }
+  RETURN_IF_ERROR(growth.status());
+  return Decide(*growth, request.force());
+}
+
+// At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for, are worth the pause.
+void Orchestrator::GrowJobs() {
+  if (!waiting_.empty() || calls_stopped_) return;
+  for (auto& [id, active] : active_) {
+    const absl::StatusOr<v1::Job> job = journal_.Get(id);
+    if (active.ended || !job.ok() || job->state() != v1::JOB_STATE_RUNNING) continue;
+    if (job->checkpoint_step() <= active.looked_at_checkpoint || job->measured_step_seconds() == 0) continue;
+    active.looked_at_checkpoint = job->checkpoint_step();
+    absl::StatusOr<Growth> growth = PrepareGrowth(id);
+    if (!growth.ok()) continue;
+    std::set<std::string> free;
+    for (const ClusterDeviceLocation& device : growth->free) free.insert(FullName(device));
+    const bool is_news = !free.empty() && !std::includes(active.grown_over.begin(), active.grown_over.end(), free.begin(), free.end());
+    if (!is_news) {
+      cluster_.Release(growth->name);
+      continue;
+    }
+    active.grown_over.insert(free.begin(), free.end());
+    growing_.emplace_back([this, growth = *std::move(growth)] {
+      const absl::StatusOr<v1::ReplanJobResponse> decided = Decide(growth, /*force=*/false);
+      if (!decided.ok()) spdlog::warn("job {} is not planned anew: {}", growth.job.id(), std::string(decided.status().message()));
+    });
+  }
+}
+
+}  // namespace medley

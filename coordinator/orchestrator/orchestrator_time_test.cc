@@ -1,0 +1,208 @@
+// What depends on time, in virtual time.
+#include <catch2/catch.hpp>
+
+#include "coordinator/orchestrator/orchestrator_under_test.h"
+
+namespace medley {
+namespace {
+
+class FakeClock final : public Clock {
+ public:
+  absl::Time Now() const override {
+    MutexLock lock(mutex_);
+    return now_;
+  }
+  void Advance(absl::Duration by) {
+    MutexLock lock(mutex_);
+    now_ += by;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  absl::Time now_ ABSL_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1'000'000);
+};
+
+struct TimedSite {
+  FakeClock clock;
+  OrchestratorSite site{{.lease = absl::Seconds(6), .settle = absl::Seconds(2), .back_off = absl::Seconds(5), .clock = &clock,
+                         .own_thread = false}};
+  Orchestrator& orchestrator() { return *site.orchestrator; }
+
+  // Time goes by as it does for a coordinator that looks around all the time; `each` is done every half second.
+  void Pass(absl::Duration time, const std::function<void()>& each = [] {}) {
+    for (absl::Duration passed; passed < time; passed += absl::Milliseconds(100)) {
+      clock.Advance(absl::Milliseconds(100));
+      if ((passed / absl::Milliseconds(100)) == static_cast<int>(passed / absl::Milliseconds(500)) * 5) each();
+      orchestrator().Tick();
+    }
+  }
+  std::vector<std::string> Alive() {
+    std::vector<std::string> names;
+    for (const v1::Node& node : orchestrator().Nodes()) {
+      if (node.alive()) names.push_back(node.name());
+    }
+    return names;
+  }
+  v1::Job Job(const std::string& id) { return *orchestrator().journal().Get(id); }
+};
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a node that does not renew is lost when its lease ends, and its job goes on with the others") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  timed.site.Register(FakeNode("b"));
+  timed.site.agents.SetTraining(TrainForEver);
+  const std::string id = timed.site.Submit(FakeJob("tiny"));
+  const auto renew_a = [&] { CHECK(timed.site.Renew("a").ok()); };
+  const auto renew_both = [&] {
+    renew_a();
+    CHECK(timed.site.Renew("b").ok());
+  };
+  timed.Pass(absl::Seconds(3), renew_both);
+  timed.site.Await(id, v1::JOB_STATE_RUNNING);
+  timed.Pass(absl::Seconds(5), renew_a);
+  CHECK(timed.Alive() == Names{"a", "b"});
+  CHECK(timed.Job(id).restarts() == 0);
+  timed.site.agents.SetTraining(TrainThreeSteps);
+  timed.Pass(absl::Seconds(2), renew_a);
+  CHECK(timed.Alive() == Names{"a"});
+  CHECK(absl::IsNotFound(timed.site.Renew("b")));
+  const v1::Job lost = timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 1; });
+  CHECK_THAT(lost.state_reason(), Catch::Contains("node b is lost: its agent has not been heard of"));
+  timed.Pass(absl::Seconds(1), renew_a);
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 1);
+}
+
+TEST_CASE("leases are renewed while a disk is waited for, and outlast a coordinator that stood still") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  timed.Pass(absl::Seconds(5));
+  CHECK(timed.site.Renew("a").ok());  // needs no lock that a disk could hold, and counts from now
+  timed.clock.Advance(absl::Seconds(5));
+  CHECK(timed.site.Renew("a").ok());
+  timed.clock.Advance(absl::Seconds(5));
+  timed.orchestrator().Tick();
+  CHECK(timed.Alive() == Names{"a"});
+  timed.clock.Advance(absl::Minutes(3));  // the process was stopped: nobody could be heard
+  timed.orchestrator().Tick();
+  CHECK(timed.Alive() == Names{"a"});
+  CHECK(timed.site.Renew("a").ok());
+  timed.Pass(absl::Seconds(7));
+  CHECK(timed.Alive().empty());
+}
+
+TEST_CASE("agents that come one after another are planned with together") {
+  TimedSite timed;
+  const std::string id = timed.site.Submit(FakeJob("tiny"));
+  timed.Pass(absl::Seconds(1));
+  CHECK_THAT(timed.Job(id).state_reason(), Catch::Contains("no agent is registered"));
+  const auto renew = [&] {
+    for (const char* name : {"a", "b", "c"}) (void)timed.site.Renew(name);
+  };
+  for (const char* name : {"a", "b", "c"}) {
+    timed.site.Register(FakeNode(name));
+    timed.Pass(absl::Milliseconds(700), renew);
+    CHECK(timed.Job(id).state() == v1::JOB_STATE_QUEUED);
+    CHECK_THAT(timed.Job(id).state_reason(), Catch::Contains("may still register"));
+  }
+  timed.Pass(absl::Seconds(2), renew);
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 3);
+}
+
+TEST_CASE("a job that needs two devices does not fail because one came first") {
+  TimedSite timed;
+  v1::JobSpec spec = FakeJob("large");
+  spec.mutable_model()->mutable_gpt2()->set_hidden(512);
+  spec.mutable_model()->mutable_gpt2()->set_vocabulary(4096);
+  spec.mutable_model()->mutable_gpt2()->set_layers(8);
+  const auto small = [](const std::string& name) {
+    v1::RegisterRequest node = FakeNode(name);
+    node.mutable_node()->mutable_devices(0)->set_memory_bytes(350u << 20);
+    return node;
+  };
+  const std::string id = timed.site.Submit(spec);
+  timed.site.Register(small("a"));
+  timed.Pass(absl::Milliseconds(700));
+  timed.site.Register(small("b"));
+  const auto renew = [&] {
+    for (const char* name : {"a", "b"}) (void)timed.site.Renew(name);
+  };
+  timed.Pass(absl::Seconds(3), renew);
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 2);
+
+  // Where nothing more may come, it fails, and says what it lacks.
+  TimedSite alone;
+  alone.site.Register(small("a"));
+  const std::string lonely = alone.site.Submit(spec);
+  for (int i = 0; i < 100 && alone.Job(lonely).state() != v1::JOB_STATE_FAILED; ++i) {
+    alone.Pass(absl::Milliseconds(500), [&] { (void)alone.site.Renew("a"); });
+    absl::SleepFor(absl::Milliseconds(5));  // the job's thread plans
+  }
+  CHECK(alone.Job(lonely).state() == v1::JOB_STATE_FAILED);
+  CHECK_THAT(alone.Job(lonely).state_reason(), Catch::Contains("MiB"));
+}
+
+TEST_CASE("after a restart of the coordinator jobs wait for the nodes that were there, a lease long at most") {
+  TimedSite timed;
+  for (const char* name : {"a", "b"}) timed.site.Register(FakeNode(name));
+  timed.site.orchestrator.reset();
+  timed.site.Start();
+  const std::string id = timed.site.Submit(FakeJob("tiny"));
+  timed.site.Register(FakeNode("a"));
+  const auto renew = [&] { (void)timed.site.Renew("a"); };
+  timed.Pass(absl::Seconds(5), renew);
+  CHECK(timed.Job(id).state() == v1::JOB_STATE_QUEUED);
+  const bool comes = GENERATE(true, false);
+  CAPTURE(comes);
+  if (comes) timed.site.Register(FakeNode("b"));
+  timed.Pass(absl::Seconds(3), [&] {
+    renew();
+    if (comes) (void)timed.site.Renew("b");
+  });
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == (comes ? 2 : 1));
+}
+
+TEST_CASE("restarts come ever later, and a checkpoint between them gives all of them back") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  const bool saves = GENERATE(false, true);
+  CAPTURE(saves);
+  timed.site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    const uint32_t step = worker.request().attempt() % 100;
+    worker.Say(StepOf(step, 1));
+    if (saves) worker.Say(CheckpointAt(step, "/checkpoints/tiny"));
+    return absl::UnavailableError("the network is down");
+  });
+  v1::JobSpec spec = FakeJob("unlucky");
+  spec.set_max_restarts(2);
+  const std::string id = timed.site.Submit(spec);
+  const auto until = [&](int attempt, absl::Duration limit) {
+    absl::Duration passed;
+    while (timed.Job(id).attempt() < static_cast<uint32_t>(attempt) && passed < limit) {
+      timed.Pass(absl::Milliseconds(500), [&] { (void)timed.site.Renew("a"); });
+      passed += absl::Milliseconds(500);
+      absl::SleepFor(absl::Milliseconds(5));  // the job's thread runs
+    }
+    return passed;
+  };
+  until(1, absl::Minutes(1));
+  timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 1; });
+  CHECK(until(2, absl::Minutes(1)) < absl::Seconds(5));  // at once
+  timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 2; });
+  if (saves) {
+    CHECK(until(3, absl::Minutes(1)) < absl::Seconds(5));  // at once again
+    timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 3; });
+    CHECK(timed.Job(id).restarts_without_progress() == 1);
+    REQUIRE(timed.site.Cancel(id).ok());
+    return;
+  }
+  timed.Pass(absl::Seconds(1), [&] { (void)timed.site.Renew("a"); });
+  CHECK_THAT(timed.Job(id).state_reason(), Catch::Contains("the network is down; tried again in "));
+  CHECK(until(3, absl::Minutes(1)) >= absl::Seconds(3));
+  const v1::Job failed = timed.site.Await(id, v1::JOB_STATE_FAILED);
+  CHECK_THAT(failed.state_reason(), Catch::Contains("the network is down") && Catch::Contains("max_restarts is 2"));
+}
+
+}  // namespace
+}  // namespace medley

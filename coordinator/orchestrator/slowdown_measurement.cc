@@ -1,0 +1,190 @@
+#include "coordinator/orchestrator/slowdown_measurement.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "coordinator/orchestrator/link_table.h"
+#include "coordinator/problem/processors.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+namespace {
+
+// Repetitions are no longer than this where a smaller micro-batch was measured, and there are so many of them.
+constexpr double kLongestRepetitionSeconds = 0.25, kRepetitions = 24;
+constexpr double kLeastSeconds = 0.4, kMostSeconds = 8;
+// Below this a step's length is not the devices' computing.
+constexpr double kWorthMeasuringTwiceSeconds = 0.02;
+// Layers that a repetition is of.
+constexpr double kLayers = 2;
+
+std::string HostOf(const ClusterDeviceLocation& device) { return device.host.empty() ? device.node : device.host; }
+
+double LayerSeconds(const v1::BlockPassTimes& times) {
+  return times.layer_forward_seconds() + times.layer_backward_seconds();
+}
+
+bool Covers(const v1::HostSlowdown& known, const std::vector<ClusterDeviceLocation>& devices) {
+  return std::all_of(devices.begin(), devices.end(), [&](const ClusterDeviceLocation& device) {
+    return std::any_of(known.devices().begin(), known.devices().end(), [&](const v1::SharedSlowdown& shared) {
+      return shared.device() == FullName(device) && shared.device_kind() == device.device.kind;
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
+                                                     absl::Span<const v1::HostSlowdown> known, const std::string& shape) {
+  std::vector<HeldCores> cores;
+  for (const ClusterDeviceLocation& device : devices) {
+    HeldCores& held = cores.emplace_back(HeldCores{.host = HostOf(device)});
+    for (const int core : device.device.description.cores) held.cores.push_back(static_cast<uint32_t>(core));
+  }
+  const std::vector<int> processors = SharedProcessors(cores);
+  std::map<std::string, std::vector<ClusterDeviceLocation>> by_host;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const bool own_cores = std::count(processors.begin(), processors.end(), processors[d]) == 1;
+    if (own_cores && !devices[d].device.emulated) by_host[HostOf(devices[d])].push_back(devices[d]);
+  }
+  std::vector<SharingDevices> sharing;
+  for (auto& [host, its] : by_host) {
+    const bool measured = std::any_of(known.begin(), known.end(), [&, h = host](const v1::HostSlowdown& slowdown) {
+      return slowdown.host() == h && slowdown.shape() == shape && Covers(slowdown, by_host[h]);
+    });
+    if (its.size() >= 2 && !measured) sharing.push_back({host, its});
+  }
+  return sharing;
+}
+
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster, const std::string& shape) {
+  std::map<uint32_t, double> slowest;  // layer's seconds by micro-batch
+  for (const v1::DeviceProfile& profile : cluster.profiles()) {
+    const bool takes_part = std::any_of(sharing.devices.begin(), sharing.devices.end(), [&](const ClusterDeviceLocation& device) {
+      return device.device.kind == profile.device_kind();
+    });
+    if (!takes_part || profile.shape() != shape) continue;
+    for (const v1::BlockPassTimes& times : profile.times()) {
+      double& seconds = slowest[times.micro_batch_sequences()];
+      seconds = std::max(seconds, LayerSeconds(times));
+    }
+  }
+  TogetherTask task;
+  double repetition_seconds = 0;
+  for (const auto& [size, layer_seconds] : slowest) {
+    if (repetition_seconds > 0 && kLayers * layer_seconds > kLongestRepetitionSeconds) break;
+    task.micro_batch_sequences = static_cast<int>(size);
+    repetition_seconds = kLayers * layer_seconds;
+  }
+  task.seconds = std::clamp(kRepetitions * repetition_seconds, kLeastSeconds, kMostSeconds);
+  task.twice = repetition_seconds >= kWorthMeasuringTwiceSeconds;
+  return task;
+}
+
+AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::string& shape,
+                                        const std::vector<ClusterDeviceLocation>& devices, const v1::ClusterSpec& cluster) {
+  const std::vector<v1::HostSlowdown> known(cluster.slowdowns().begin(), cluster.slowdowns().end());
+  for (const SharingDevices& sharing : DevicesToMeasureTogether(devices, known, shape)) {
+    const AttemptEnd end = MeasureHost(spec, shape, sharing, TogetherTaskFor(sharing, cluster, shape));
+    if (absl::IsResourceExhausted(end.status)) {
+      progress_(absl::StrCat("devices of ", sharing.host, " count as not slowing each other down: ", end.status.message()));
+      continue;
+    }
+    if (!end.status.ok()) return end;
+  }
+  return {};
+}
+
+AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
+                                            const TogetherTask& task) {
+  std::vector<ClusterDeviceLocation> kinds;  // the first of each
+  for (const ClusterDeviceLocation& device : sharing.devices) {
+    const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const ClusterDeviceLocation& other) {
+      return other.device.kind == device.device.kind;
+    });
+    if (!known) kinds.push_back(device);
+  }
+  std::vector<std::string> names;
+  for (const ClusterDeviceLocation& device : sharing.devices) names.push_back(FullName(device));
+  progress_(absl::StrCat("measuring together ", absl::StrJoin(names, ", ")));
+
+  const size_t count = sharing.devices.size();
+  std::map<std::string, double> alone_seconds;  // by kind
+  std::vector<double> together_seconds(count, 0), spread(count, 0);
+  const int bouts = task.twice ? 2 : 1;
+  const auto together = [&]() -> AttemptEnd {
+    Timed timed = Time(spec, sharing.devices, task);
+    if (!timed.end.status.ok()) return std::move(timed.end);
+    for (size_t d = 0; d < count; ++d) {
+      together_seconds[d] += LayerSeconds(timed.times[d]) / bouts;
+      spread[d] = std::max(spread[d], timed.times[d].spread());
+    }
+    return {};
+  };
+  for (int bout = 0; bout < bouts; ++bout) {
+    if (bout > 0) {
+      if (AttemptEnd end = together(); !end.status.ok()) return end;
+    }
+    for (const ClusterDeviceLocation& device : kinds) {
+      Timed timed = Time(spec, {device}, task);
+      if (!timed.end.status.ok()) return std::move(timed.end);
+      alone_seconds[device.device.kind] += LayerSeconds(timed.times[0]) / bouts;
+    }
+    std::reverse(kinds.begin(), kinds.end());
+    if (bout == 0) {
+      if (AttemptEnd end = together(); !end.status.ok()) return end;
+    }
+  }
+
+  v1::HostSlowdown slowdown;
+  slowdown.set_host(sharing.host);
+  slowdown.set_shape(shape);
+  for (size_t d = 0; d < count; ++d) {
+    v1::SharedSlowdown& shared = *slowdown.add_devices();
+    shared.set_device(names[d]);
+    shared.set_device_kind(sharing.devices[d].device.kind);
+    const double alone = alone_seconds[sharing.devices[d].device.kind];
+    shared.set_factor(alone > 0 ? std::clamp(together_seconds[d] / alone, 1.0, 1000.0) : 1);
+    shared.set_spread(spread[d]);
+  }
+  slowdown.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  slowdown.set_provenance(absl::StrFormat("layers of %d windows for %.1f s%s, alone and all at once", task.micro_batch_sequences,
+                                          task.seconds, task.twice ? " twice" : ""));
+  return {.status = store_.PutHostSlowdown(slowdown)};
+}
+
+SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices,
+                                                     const TogetherTask& task) {
+  const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
+  if (!attempt.ok()) return {.end = {.status = attempt.status()}};
+  std::vector<AttemptTask> tasks;
+  for (const ClusterDeviceLocation& device : devices) {
+    AttemptTask& one = tasks.emplace_back(TaskOn(device, absl::StrCat("together/", *attempt, "/", tasks.size()), *attempt));
+    v1::ProfileTask& profile = *one.request.mutable_profile();
+    *profile.mutable_spec() = spec;
+    profile.add_micro_batch_sizes(static_cast<uint32_t>(task.micro_batch_sequences));
+    profile.set_together_seconds(task.seconds);
+  }
+  Mutex mutex;
+  std::vector<std::optional<v1::BlockPassTimes>> heard(devices.size());
+  Timed timed;
+  timed.end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
+                     MutexLock lock(mutex);
+                     if (event.has_profile() && event.profile().times_size() == 1) heard[index] = event.profile().times(0);
+                   }});
+  if (!timed.end.status.ok()) return timed;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    if (!heard[d]) return {.end = {.status = absl::InternalError(absl::StrCat(FullName(devices[d]), " ended without a profile"))}};
+    timed.times.push_back(*std::move(heard[d]));
+  }
+  return timed;
+}
+
+}  // namespace medley

@@ -1,0 +1,64 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "coordinator/cluster/cluster_view.h"
+#include "coordinator/orchestrator/attempt_run.h"
+#include "coordinator/orchestrator/link_measurement.h"
+#include "coordinator/store/store.h"
+#include "proto/medley/v1/cluster.pb.h"
+#include "proto/medley/v1/job.pb.h"
+
+namespace medley {
+
+// Devices of one machine that may slow each other down: real ones, each on cores of its own.
+struct SharingDevices {
+  std::string host;                            // HostSlowdown.host
+  std::vector<ClusterDeviceLocation> devices;  // two or more
+};
+
+// Those of `devices` that `known` of `shape` does not have together, each under its kind. Pure.
+std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
+                                                     absl::Span<const v1::HostSlowdown> known, const std::string& shape);
+
+// How devices of a host are measured beside each other.
+struct TogetherTask {
+  int micro_batch_sequences = 1;
+  double seconds = 0;
+  bool twice = false;  // alone, together, together, alone: a machine whose speed drifts deceives nobody
+};
+// By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose repetitions are
+// short, and for so long that there are enough of them. Pure.
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster, const std::string& shape);
+
+// Measures how much the devices of each host slow each other down, and puts it in the store.
+class SlowdownMeasurement {
+ public:
+  using RunAttempt = LinkMeasurement::RunAttempt;
+  // `progress` hears what is being measured, from the thread that measures.
+  SlowdownMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
+      : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
+
+  // Each device kind of a host alone, one after another, then all devices at once. `cluster` has the profiles that the times
+  // are chosen by. Blocks, for seconds a host. Where a block does not fit a device the host's devices count as not slowing
+  // each other down. Other errors: those of the tasks, naming the device; the store's.
+  AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape, const std::vector<ClusterDeviceLocation>& devices,
+                     const v1::ClusterSpec& cluster);
+
+ private:
+  struct Timed {
+    AttemptEnd end;
+    std::vector<v1::BlockPassTimes> times;  // parallel to the devices
+  };
+  AttemptEnd MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
+                         const TogetherTask& task);
+  Timed Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices, const TogetherTask& task);
+
+  Store& store_;
+  const RunAttempt run_;
+  const std::function<void(const std::string&)> progress_;
+};
+
+}  // namespace medley
