@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <memory>
 #include <set>
@@ -74,7 +75,7 @@ struct OrchestratorSite {
     do {
       job = *orchestrator->journal().Get(id);
       if (wanted(job)) return job;
-      seen = orchestrator->journal().AwaitChange(id, seen, deadline);
+      seen = orchestrator->journal().AwaitChange(id, seen, std::min(deadline, Now() + absl::Milliseconds(100))).version;
     } while (Now() < deadline);
     throw NotInTime(absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
   }
