@@ -10,6 +10,8 @@ namespace {
 
 // A round that waited so much of its time was disturbed.
 constexpr double kDisturbedShare = 0.03;
+// A pass computes at least this share of its time, whatever it is said to have waited.
+constexpr double kLeastComputed = 0.1;
 // Samples are left out beyond so many distances of the quartiles, or beyond this share of the median.
 constexpr double kFence = 1.5, kLeastFence = 0.02;
 
@@ -134,7 +136,10 @@ double MicroBatchTimes::spread(int layers) const {
 
 Middle MiddleOf(const std::vector<PassSample>& samples) {
   std::vector<double> sorted;
-  for (const PassSample& sample : samples) sorted.push_back(sample.seconds - sample.waited_seconds);
+  for (const PassSample& sample : samples) {
+    // The kernel books waiting by moments of its own: of a pass of microseconds it may name more than the whole.
+    sorted.push_back(std::max(sample.seconds - sample.waited_seconds, kLeastComputed * sample.seconds));
+  }
   std::sort(sorted.begin(), sorted.end());
   const double low = Quantile(sorted, 0.25), median = Quantile(sorted, 0.5), high = Quantile(sorted, 0.75);
   const double fence = std::max(kFence * (high - low), kLeastFence * median);

@@ -84,6 +84,10 @@ TEST_CASE("beside a load that computes half of the time, the middle foretells wh
   CHECK(training > 1.15 * pass);
 }
 
+TEST_CASE("a pass that is said to have waited longer than it took has taken some time") {
+  CHECK(MiddleOf({{4e-6, 5e-6}, {4e-6, 8e-6}, {4e-6, 6e-6}}).seconds == Approx(4e-7));
+}
+
 TEST_CASE("one sample is its own middle, and equal ones have no spread") {
   CHECK(MiddleOf({{0.25, 0}}).seconds == 0.25);
   CHECK(MiddleOf({{0.25, 0.05}}).seconds == Approx(0.2));
