@@ -5,7 +5,10 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/exec/shard_checkpoint.h"
@@ -87,16 +90,27 @@ int32_t Sample(const std::vector<float>& logits, const GenerateOptions& options,
   return ids[std::discrete_distribution<int>(weights.begin(), weights.end())(random)];
 }
 
+constexpr int kByteVocabulary = 256;
+
 absl::Status CheckOptions(const GenerateOptions& options, const ModelConfig& config) {
-  if (options.prompt.empty()) return absl::InvalidArgumentError("--prompt: empty; give at least one character");
-  if (options.tokens < 1) return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d, at least 1", options.tokens));
-  if (!(options.temperature >= 0)) {
-    return absl::InvalidArgumentError(absl::StrFormat("--temperature: %g, at least 0", options.temperature));
+  const bool bytes = options.prompt_kind == PromptKind::kBytes;
+  const char* const prompt = bytes ? "--prompt" : "--prompt-tokens";
+  if (bytes && config.vocabulary != kByteVocabulary) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "--prompt: the model has a vocabulary of %d ids, so that its tokens are not bytes; turn the text into ids with its "
+        "tokenizer and give them as --prompt-tokens",
+        config.vocabulary));
   }
+  if (options.prompt.empty()) return absl::InvalidArgumentError(absl::StrFormat("%s: is empty; give at least one %s", prompt, bytes ? "character" : "id"));
+  if (options.tokens < 1) return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d is not at least 1", options.tokens));
+  if (!(options.temperature >= 0)) {
+    return absl::InvalidArgumentError(absl::StrFormat("--temperature: %g is not at least 0", options.temperature));
+  }
+  if (options.top_k < 0) return absl::InvalidArgumentError(absl::StrFormat("--top-k: %d is not at least 0", options.top_k));
   for (const int32_t id : options.prompt) {
     if (id < 0 || id >= config.vocabulary) {
       return absl::InvalidArgumentError(
-          absl::StrFormat("--prompt: token %d is not in the model's vocabulary, [0, %d)", id, config.vocabulary));
+          absl::StrFormat("%s: token %d is not in the model's vocabulary, [0, %d)", prompt, id, config.vocabulary));
     }
   }
   return absl::OkStatus();
@@ -104,13 +118,29 @@ absl::Status CheckOptions(const GenerateOptions& options, const ModelConfig& con
 
 }  // namespace
 
-absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void(int32_t)>& emit) {
+absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text) {
+  std::vector<int32_t> ids;
+  for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(", \t\n[]"), absl::SkipEmpty())) {
+    int32_t id;
+    if (!absl::SimpleAtoi(word, &id) || id < 0) {
+      return absl::InvalidArgumentError(absl::StrFormat("--prompt-tokens: \"%s\" is not a token's id; write ids as in 1,2,3",
+                                                        absl::CHexEscape(word)));
+    }
+    ids.push_back(id);
+  }
+  if (ids.empty()) return absl::InvalidArgumentError("--prompt-tokens: is empty; give at least one id");
+  return ids;
+}
+
+absl::Status Generate(Device& device, const GenerateOptions& options, const std::function<void()>& begin,
+                      const std::function<void(int32_t)>& emit) {
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.model_directory));
   RETURN_IF_ERROR(CheckOptions(options, config));
   const int64_t wanted = static_cast<int64_t>(options.prompt.size()) + options.tokens;
   const int sequence = static_cast<int>(std::min<int64_t>(config.context, wanted));
   ASSIGN_OR_RETURN(const std::unique_ptr<Generator> generator,
                    Generator::Create(device, options.model_directory, config, sequence));
+  begin();
   std::mt19937_64 random(options.seed);
   std::vector<int32_t> tokens = options.prompt;
   for (int i = 0; i < options.tokens; ++i) {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "agent/discovery/discovery.h"
 #include "agent/worker/align_commands.h"
@@ -16,33 +17,38 @@
 #include "agent/worker/serve.h"
 #include "agent/worker/task.h"
 #include "kernels/backends.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/codec/device_codec.h"
 
 namespace {
 
 constexpr int kChannelDescriptor = 3;
+constexpr int kFailed = 1, kBadInput = 2;
 
 struct GenerateFlags {
-  std::string model, prompt;
-  std::vector<int32_t> prompt_tokens;
+  std::string model, prompt, prompt_tokens;
   medley::GenerateOptions options;
 };
 
 absl::Status RunGenerate(GenerateFlags& flags) {
   medley::GenerateOptions& options = flags.options;
   options.model_directory = flags.model;
-  options.prompt = flags.prompt_tokens;
-  const bool bytes = options.prompt.empty();
+  const bool bytes = flags.prompt_tokens.empty();
   if (bytes) {
+    options.prompt_kind = medley::PromptKind::kBytes;
     for (const unsigned char c : flags.prompt) options.prompt.push_back(c);
+  } else {
+    ASSIGN_OR_RETURN(options.prompt, medley::ParseTokenIds(flags.prompt_tokens));
   }
-  absl::StatusOr<std::vector<medley::v1::Device>> devices =
-      medley::CompleteDevices(medley::DiscoverDevices(), medley::AllBackends());
-  if (!devices.ok()) return devices.status();
-  absl::StatusOr<medley::Device> device = medley::OpenDevice(medley::DecodeDevice(devices->front()));
-  if (!device.ok()) return device.status();
-  if (bytes) std::fwrite(flags.prompt.data(), 1, flags.prompt.size(), stdout);
-  const absl::Status status = medley::Generate(*device, options, [&](int32_t token) {
+  ASSIGN_OR_RETURN(const std::vector<medley::v1::Device> devices,
+                   medley::CompleteDevices(medley::DiscoverDevices(), medley::AllBackends()));
+  ASSIGN_OR_RETURN(medley::Device device, medley::OpenDevice(medley::DecodeDevice(devices.front())));
+  bool begun = false;
+  const auto begin = [&] {
+    begun = true;
+    if (bytes) std::fwrite(flags.prompt.data(), 1, flags.prompt.size(), stdout);
+  };
+  const absl::Status status = medley::Generate(device, options, begin, [&](int32_t token) {
     if (bytes) {
       std::fputc(token, stdout);
     } else {
@@ -50,9 +56,12 @@ absl::Status RunGenerate(GenerateFlags& flags) {
     }
     std::fflush(stdout);
   });
-  std::printf("\n");
+  if (begun) std::printf("\n");
   return status;
 }
+
+// What CLI11 has to say of the command line, and the exit code: 2 if it is wrong.
+int ReportParse(const CLI::App& app, const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : kBadInput; }
 
 }  // namespace
 
@@ -67,7 +76,7 @@ int main(int argc, char** argv) {
   GenerateFlags flags;
   generate->add_option("--model", flags.model, "directory with config.json and model.safetensors")->required();
   auto* prompt = generate->add_option("--prompt", flags.prompt, "text; its bytes are the tokens");
-  auto* ids = generate->add_option("--prompt-tokens", flags.prompt_tokens, "token ids, for models that are not byte-level");
+  auto* ids = generate->add_option("--prompt-tokens", flags.prompt_tokens, "token ids, as in 1,2,3; for models that are not byte-level");
   prompt->excludes(ids);
   generate->add_option("--tokens", flags.options.tokens, "how many to generate")->capture_default_str();
   generate->add_option("--temperature", flags.options.temperature, "0: always the likeliest")->capture_default_str();
@@ -75,7 +84,11 @@ int main(int argc, char** argv) {
   generate->add_option("--seed", flags.options.seed, "of the sampling")->capture_default_str();
   std::function<absl::Status()> align;
   medley::AddAlignCommands(app, align);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return ReportParse(app, error);
+  }
   if (run->parsed()) {
     const int status = medley::ServeOneTask(kChannelDescriptor);
     std::fflush(nullptr);
@@ -84,5 +97,5 @@ int main(int argc, char** argv) {
   const absl::Status status = align ? align() : RunGenerate(flags);
   const char* command = align ? "align" : "generate";
   if (!status.ok()) std::fprintf(stderr, "medley %s: %s\n", command, std::string(status.message()).c_str());
-  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
+  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? kBadInput : kFailed;
 }

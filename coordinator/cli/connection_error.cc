@@ -29,7 +29,8 @@ std::string DescribeUnreachable(const std::string& address, const std::string& t
     return absl::StrCat("no coordinator at ", address, ": ", cause, ". ", kWhatToDo);
   }
   // Nothing known: what stands before the first detail.
-  const std::string text = Printable(transport_message.substr(0, transport_message.find_first_of("{;")));
+  std::string text = Printable(transport_message.substr(0, transport_message.find_first_of("{;")));
+  absl::StripTrailingAsciiWhitespace(&text);
   return absl::StrCat("no coordinator at ", address, text.empty() ? "" : ": ", text, ". ", kWhatToDo);
 }
 
