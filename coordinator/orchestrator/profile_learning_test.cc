@@ -1,0 +1,134 @@
+#include "coordinator/orchestrator/profile_learning.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "coordinator/store/store_under_test.h"
+
+namespace medley {
+namespace {
+
+PlannedJob Planned() {
+  PlannedJob planned;
+  for (const auto& [device, kind] : {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
+    v1::DeviceShare& share = *planned.report.add_devices();
+    share.set_device(device);
+    share.set_kind(kind);
+    share.set_used(true);
+  }
+  for (const char* kind : {"fast", "slow"}) {
+    v1::ProfileUse& use = *planned.report.add_profiles();
+    use.set_device_kind(kind);
+    use.set_measured_at_seconds(7);
+  }
+  return planned;
+}
+
+// Each device forward for 1 s and backward for 2 s as predicted, but `times` as long; and an update that takes for ever.
+v1::Trace Step(const std::map<std::string, double>& times) {
+  v1::Trace trace;
+  for (const auto& [device, factor] : times) {
+    v1::TraceLane& lane = *trace.add_lanes();
+    lane.set_device(device);
+    double at = 0;
+    for (const auto& [kind, seconds] : {std::pair("forward", 1.0), std::pair("backward", 2.0)}) {
+      v1::TraceInstruction& instruction = *lane.add_instructions();
+      instruction.set_kind(kind);
+      instruction.set_predicted_start_seconds(10);
+      instruction.set_predicted_end_seconds(10 + seconds);
+      instruction.set_measured_start_seconds(at);
+      at += seconds * factor;
+      instruction.set_measured_end_seconds(at);
+    }
+    v1::TraceInstruction& update = *lane.add_instructions();
+    update.set_kind("update parameters");
+    update.set_predicted_end_seconds(1);
+    update.set_measured_end_seconds(100);
+  }
+  return trace;
+}
+
+TEST_CASE("three steps that agree correct a kind's profile, and say so again when it moves") {
+  ProfileLearner learner("gpt-1", Planned(), "tiny");
+  CHECK(learner.Add(Step({{"a/cpu0", 0.93}, {"b/cpu0", 1.01}, {"c/cpu0", 0.95}}), 1).empty());
+  CHECK(learner.Add(Step({{"a/cpu0", 0.93}, {"b/cpu0", 1.01}, {"c/cpu0", 0.95}}), 2).empty());
+  const auto lessons = learner.Add(Step({{"a/cpu0", 0.93}, {"b/cpu0", 1.01}, {"c/cpu0", 0.95}}), 3);
+  REQUIRE(lessons.size() == 1);  // 1 % is not worth it
+  CHECK(lessons[0].device_kind == "fast");
+  CHECK(lessons[0].profile_measured_at_seconds == 7);
+  CHECK(lessons[0].correction.factor() == Approx(0.94));
+  CHECK(lessons[0].correction.steps() == 3);
+  CHECK(lessons[0].correction.job_id() == "gpt-1");
+  CHECK(lessons[0].correction.at_seconds() == 3);
+  CHECK(learner.Add(Step({{"a/cpu0", 0.94}, {"c/cpu0", 0.94}}), 4).empty());
+  for (int i = 0; i < 3; ++i) CHECK(learner.Add(Step({{"a/cpu0", 0.9}, {"c/cpu0", 0.9}}), 5).empty());
+  const auto moved = learner.Add(Step({{"a/cpu0", 0.9}, {"c/cpu0", 0.9}}), 6);
+  REQUIRE(moved.size() == 1);
+  CHECK(moved[0].correction.factor() == Approx(0.9));
+}
+
+TEST_CASE("what the prediction was multiplied by already is counted in") {
+  PlannedJob planned = Planned();
+  planned.corrections["slow"] = 1.2;
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  std::vector<ProfileLearner::Lesson> lessons;
+  for (int i = 0; i < 3; ++i) lessons = learner.Add(Step({{"b/cpu0", 0.8}}), 1);
+  REQUIRE(lessons.size() == 1);
+  CHECK(lessons[0].correction.factor() == Approx(0.96));
+}
+
+TEST_CASE("steps that do not agree, and what cannot be, teach nothing") {
+  ProfileLearner learner("gpt-1", Planned(), "tiny");
+  for (const double factor : {0.8, 1.0, 1.3, 0.7, 1.5, 1.1, 0.9}) CHECK(learner.Add(Step({{"b/cpu0", factor}}), 1).empty());
+  for (int i = 0; i < 9; ++i) CHECK(learner.Add(Step({{"a/cpu0", 50}, {"c/cpu0", 50}}), 1).empty());
+  CHECK(learner.Add(Step({{"elsewhere/cpu0", 3}}), 1).empty());
+  PlannedJob emulated = Planned();
+  for (v1::DeviceShare& share : *emulated.report.mutable_devices()) share.set_emulated(true);
+  ProfileLearner rehearsal("gpt-1", emulated, "tiny");
+  for (int i = 0; i < 9; ++i) CHECK(rehearsal.Add(Step({{"a/cpu0", 2}}), 1).empty());
+}
+
+TEST_CASE("a factor is found through noise and the odd step that was disturbed", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{100}));
+  std::mt19937_64 random(seed);
+  const double factor = std::uniform_real_distribution<double>(0.5, 2)(random);
+  CAPTURE(seed, factor);
+  if (std::abs(factor - 1) < 0.05) return;
+  ProfileLearner learner("gpt-1", Planned(), "tiny");
+  double told = 0;
+  for (int i = 0; i < 15; ++i) {
+    const double noise = std::normal_distribution<double>(1, 0.01)(random);
+    const double disturbed = random() % 6 == 0 ? 3 : 1;
+    for (const auto& lesson : learner.Add(Step({{"b/cpu0", factor * noise * disturbed}}), 1)) told = lesson.correction.factor();
+  }
+  CHECK(told == Approx(factor).epsilon(0.03));
+}
+
+TEST_CASE("what a step taught is in the store, unless the profile is another by now") {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = OpenStore(directory);
+  v1::DeviceProfile profile;
+  profile.set_device_kind("slow");
+  profile.set_shape("tiny");
+  profile.add_times()->set_micro_batch_sequences(1);
+  for (const double measured_at : {7.0, 8.0}) {
+    profile.set_measured_at_seconds(measured_at);
+    REQUIRE(store->PutProfile(profile).ok());
+    ProfileLearner learner("gpt-1", Planned(), "tiny");
+    std::vector<std::string> said;
+    for (int i = 0; i < 3; ++i) said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", 1.25}}));
+    const v1::DeviceProfile now = store->ListProfiles()->at(0);
+    if (measured_at == 7) {
+      REQUIRE(said.size() == 1);
+      CHECK_THAT(said[0], Catch::Contains("1.25 times"));
+      CHECK(now.correction().factor() == Approx(1.25));
+      CHECK(now.correction().job_id() == "gpt-1");
+    } else {
+      CHECK(said.empty());
+      CHECK_FALSE(now.has_correction());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace medley
