@@ -108,6 +108,10 @@ AttemptEnd AttemptRun::Run(const Callbacks& callbacks) {
 }
 
 AttemptEnd AttemptRun::TakeUp(const Callbacks& callbacks, absl::Duration patience) {
+  {
+    MutexLock lock(mutex_);
+    started_ = true;  // by another run
+  }
   std::vector<v1::StartRequest> requests(tasks_.size());
   for (size_t i = 0; i < tasks_.size(); ++i) {
     requests[i].set_task_id(tasks_[i].request.task_id());

@@ -131,10 +131,11 @@ class FakeAgents::Listener final : public RunningTask {
       {
         MutexLock lock(agents_.mutex_);
         agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] {
-          return cancelled_ || task->stopped_ || task->IsDown() || task->events_.size() > heard;
+          return cancelled_ || task->stopped_ || task->IsDown() || task->ended_ || task->events_.size() > heard;
         });
         if (task->IsDown()) return absl::UnavailableError("connection refused");
         if (cancelled_ || task->stopped_) return absl::CancelledError("cancelled");
+        if (heard >= task->events_.size()) return absl::OkStatus();  // its end was heard before
         event = task->events_[heard++];
       }
       on_event_(event);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/clock.h"
@@ -28,6 +29,8 @@ namespace {
 
 // Measuring may compile kernels, which takes minutes and shows no progress.
 constexpr double kMeasuringSilenceSeconds = 900;
+// Of a link where none was measured at all: a slow Ethernet.
+constexpr double kUnknownLinkLatencySeconds = 1e-4, kUnknownLinkBytesPerSecond = 1e8;
 // Of training: what no device is silent for while all is well.
 constexpr double kLeastSilenceSeconds = 120, kStepsOfSilence = 20;
 
@@ -225,10 +228,19 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
   }
   all.devices.insert(all.devices.end(), beside.begin(), beside.end());
   ASSIGN_OR_RETURN(v1::ClusterSpec cluster, MeasurementOf().Known(all));
+  // Links to devices that are in use cannot be measured now.
   for (const v1::LinkProfile& link : cluster.links()) {
     if (!cluster.has_default_link() || link.bytes_per_second() < cluster.default_link().bytes_per_second()) {
       *cluster.mutable_default_link() = link;
     }
+  }
+  if (!cluster.has_default_link()) {
+    v1::LinkProfile& link = *cluster.mutable_default_link();
+    link.set_a("any");
+    link.set_b("any");
+    link.set_latency_seconds(kUnknownLinkLatencySeconds);
+    link.set_bytes_per_second(kUnknownLinkBytesPerSecond);
+    link.set_all_reduce_bytes_per_second(kUnknownLinkBytesPerSecond);
   }
   return PlanJob(OnDevicesOf(cluster, spec), training, cluster);
 }
@@ -379,6 +391,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
 
     Mutex trace_mutex;
     TraceCollector traces(job_id_, planned, training.shape);
+    ProfileLearner learner(job_id_, planned, ShapeKey(training));
     const AttemptEnd end = RunAttempt(
         *tasks, {.prepared = [&](const std::vector<v1::PrepareResponse>& responses) { return CheckData(*tasks, responses); },
                  .launched = [&] { NoteLaunch(*tasks); },
@@ -386,8 +399,11 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
                    OnEvent((*tasks)[unit].device, job->attempt(), planned.report.emulated(), unit, event);
                    if (!event.has_measured()) return;
                    MutexLock lock(trace_mutex);
-                   if (const std::optional<v1::Trace> trace = traces.Add(unit, event.measured())) {
-                     (void)services_.store.PutTrace(*trace);
+                   const std::optional<v1::Trace> trace = traces.Add(unit, event.measured());
+                   if (!trace) return;
+                   (void)services_.store.PutTrace(*trace);
+                   for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
+                     services_.journal.Log(job_id_, "coordinator", line);
                    }
                  }});
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
@@ -408,6 +424,10 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     task.request.set_task_id(launched.task_id());
   }
   AttemptRun run(services_.agents, tasks);
+  {
+    MutexLock lock(mutex_);
+    if (leaving_) return {.left = true};
+  }
   return OutcomeOf(WhileUnderWay(run, /*trains=*/true, [&] {
     return run.TakeUp({.event = [&](int unit, const v1::WorkerEvent& event) {
       OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);

@@ -48,7 +48,7 @@ class JobRunner {
   absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec);
 
   // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former is measured, links
-  // to the latter that were not measured are taken to be as slow as the slowest that was.
+  // to the latter that were not measured are taken to be as slow as the slowest that was, or as 1 Gbit/s Ethernet.
   absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& beside);
 
   // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.

@@ -354,6 +354,7 @@ bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::st
 // Its nodes come back one by one: their devices are the job's as they do.
 void Orchestrator::TakeUp(const v1::Job& job) {
   Active& active = active_[job.id()];
+  active.taken_up = true;
   for (const v1::LaunchedTask& task : job.tasks()) active.devices.insert(task.device());
   active.looked_at_checkpoint = job.checkpoint_step();
   active.runner = std::make_unique<JobRunner>(
@@ -449,6 +450,10 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
   const std::string& id = request.job_id();
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
+  ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
+  if (request.after_checkpoint() && !IsEnded(life.state) && job.spec().checkpoint().directory().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
+  }
   const auto active = active_.find(id);
   if (active == active_.end() || active->second.ended) {
     std::erase(waiting_, id);
@@ -459,9 +464,6 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
     active->second.runner->Abort(JobEvent::kCancelled, kByUser);
     journal_.SetWait(id, "is being cancelled");
   } else {
-    if (job.spec().checkpoint().directory().empty()) {
-      return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
-    }
     active->second.runner->FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
     journal_.SetWait(id, "ends after its step and a checkpoint");
   }
@@ -470,6 +472,11 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
 
 absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
   MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
+  if (job.state() == v1::JOB_STATE_DONE) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " is done; one that failed or was cancelled can be resumed"));
+  }
   const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, JobEvent::kResumed, "resumed by the user");
   RETURN_IF_ERROR(after.status());
   const auto active = active_.find(job_id);
@@ -621,6 +628,14 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
       if (NodeOf(device) == node.name) devices.push_back(device);
     }
     (void)cluster_.Occupy(devices, id);
+    if (devices.empty() || !active.taken_up) continue;
+    const std::vector<std::string> tasks = active.runner->TaskIds();
+    const bool has_one = std::any_of(request.tasks().begin(), request.tasks().end(), [&](const v1::AgentTask& task) {
+      return std::find(tasks.begin(), tasks.end(), task.task_id()) != tasks.end();
+    });
+    if (!has_one && !tasks.empty()) {
+      active.runner->Abort(JobEvent::kLost, absl::StrCat("node ", node.name, ": its agent was started anew"));
+    }
   }
   for (JobRunner* runner : serving_) {
     for (std::string& task : runner->TaskIds()) wanted.insert(std::move(task));
@@ -671,6 +686,8 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   }
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
+  ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
+  cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
   ASSIGN_OR_RETURN(const v1::ListLinksResponse links, Links({}));
   *cluster.mutable_links() = links.links();
   return cluster;

@@ -64,7 +64,9 @@ class Orchestrator {
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
   absl::StatusOr<v1::ListLinksResponse> Links(const std::vector<std::string>& devices);
-  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
+  // `cancelled` as of Plan.
+  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices,
+                                                     const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
   // Ends the dry runs and measurements that calls are waiting for, and those to come, with Cancelled.
   void StopCalls();
@@ -79,6 +81,7 @@ class Orchestrator {
     std::thread thread;
     std::set<std::string> devices;      // that are the job's, also of nodes that are not there yet
     bool ended = false;
+    bool taken_up = false;
     uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
     std::set<std::string> grown_over;   // devices that it was asked for in vain
     bool stall_told = false;

@@ -241,7 +241,7 @@ TEST_CASE("the job after one whose launch failed gets all devices") {
   });
   site.Await(site.Submit(PinnedJob("bad", {"a/cpu0", "b/cpu0", "c/cpu0"})), v1::JOB_STATE_FAILED);
   fails = false;
-  CHECK(site.Await(site.Submit(FakeJob("good")), v1::JOB_STATE_DONE).plan().plan().units_size() == 3);
+  CHECK(site.Await(site.Submit(FakeJob("good")), v1::JOB_STATE_DONE).plan().devices_size() == 3);
 }
 
 TEST_CASE("why a job waits is said") {

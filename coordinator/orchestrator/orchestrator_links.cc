@@ -76,7 +76,8 @@ absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>&
       in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
 }
 
-absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vector<std::string>& devices) {
+absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,
+                                                                 const std::function<bool()>& cancelled) {
   std::vector<ClusterDeviceLocation> locations;
   std::string name;
   {
@@ -94,7 +95,7 @@ absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vect
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
   absl::Status measured;
-  Serve(name, runner, [&] { measured = runner.RefreshLinks(); });
+  Serve(name, runner, [&] { measured = runner.RefreshLinks(); }, cancelled);
   RETURN_IF_ERROR(measured);
   return LinksAmong(locations);
 }

@@ -107,7 +107,7 @@ TEST_CASE("agents that come one after another are planned with together") {
     CHECK_THAT(timed.Job(id).state_reason(), Catch::Contains("may still register"));
   }
   timed.Pass(absl::Seconds(2), renew);
-  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 3);
+  CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().devices_size() == 3);
 }
 
 TEST_CASE("a job that needs two devices does not fail because one came first") {
