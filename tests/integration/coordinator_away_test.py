@@ -7,7 +7,7 @@ import time
 import cluster
 from cluster import ClusterTest, fast_and_slow, route, unit, wait_for
 
-LEASE_SECONDS = 2
+LEASE_SECONDS = 1
 RESTARTS = 10
 LEASES_AWAY = 10
 MORE_STEPS = 3  # that the job makes before the coordinator goes once more
@@ -55,7 +55,7 @@ class CoordinatorAwayTest(ClusterTest):
 
     def test_ten_restarts_in_a_row(self):
         # Half of them kill the coordinator, the others ask it to end.
-        steps = self.steps_of(3.0 * RESTARTS)
+        steps = self.steps_of(2.0 * RESTARTS)
         job_id = self.running.submit(self.long_spec("restarts", steps))
         before = self.running.wait_for_step(job_id, MORE_STEPS)["last_step"]["step"]
         for number in range(RESTARTS):
