@@ -73,7 +73,8 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
     seen = glance.version;
     // An attempt makes steps anew that the reader was told before.
     if (glance.first_step != 0 && (glance.attempt != attempt || glance.first_step != first_step)) {
-      const bool told = attempt != 0 || after_step >= glance.first_step;
+      // Of the first attempt, nothing that a reader may have been told before it asked was made anew.
+      const bool told = attempt != 0 || (glance.attempt > 1 && after_step >= glance.first_step);
       if (told && glance.attempt != attempt) {
         after_step = std::min(after_step, glance.first_step - 1);
         after_validation = std::min(after_validation, glance.first_step - 1);
@@ -155,10 +156,11 @@ grpc::Status CoordinatorService::ListLinks(grpc::ServerContext*, const v1::ListL
   });
 }
 
-grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest* request,
+grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context, const v1::MeasureLinksRequest* request,
                                               v1::ListLinksResponse* response) {
   return Answer(*request, *response, [&] {
-    return orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()});
+    return orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
+                                      [&] { return context->IsCancelled(); });
   });
 }
 
