@@ -44,8 +44,20 @@ std::vector<int> AllowedCores() {
   return cores;
 }
 
-int64_t AvailableMemoryBytes() {
-  return std::strtoll(LineAfter("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
+// "MemAvailable", "MemTotal"
+int64_t HostMemoryBytes(const std::string& which) {
+  return std::strtoll(LineAfter("/proc/meminfo", which).c_str(), nullptr, 10) * 1024;
+}
+
+// A device that computes in this host's own memory.
+bool IsProcessor(const v1::Device& device) { return device.backend() == "cpu" || device.backend() == "reference"; }
+
+absl::Status CheckHostHolds(const v1::Device& device, const std::string& field) {
+  const int64_t total = HostMemoryBytes("MemTotal");
+  if (!IsProcessor(device) || total <= 0 || device.memory_bytes() <= static_cast<uint64_t>(total)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ".memory_bytes: ", FormatBytes({static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), INT64_MAX))}),
+                   " is more than the ", FormatBytes({total}), " of this host"));
 }
 
 // What profiles are kept under: all that a device's speed depends on, and nothing else.
@@ -80,7 +92,7 @@ void CompleteReal(v1::Device& device, const Backend& backend) {
     for (const int core : AllowedCores()) device.add_cores(core);
   }
   device.set_kind(KindOf(device));
-  device.set_computes_bf16(device.variant() == "amx");
+  device.set_computes_bf16(device.variant() == "amx" || device.backend() == "reference");
   if (backend.nature == nullptr) return;
   const DeviceNature nature = backend.nature(DecodeDevice(device));
   if (nature.kind.empty()) return;  // the backend will object
@@ -97,7 +109,7 @@ std::vector<v1::Device> DiscoverDevices() {
   v1::Device device;
   device.set_name("cpu0");
   device.set_backend("cpu");
-  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, AvailableMemoryBytes() * 8 / 10));
+  device.set_memory_bytes(std::max<int64_t>(MiB(64).value, HostMemoryBytes("MemAvailable") * 8 / 10));
   return {device};
 }
 
@@ -139,6 +151,7 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     if (!device.has_memory_bytes()) {
       return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));
     }
+    RETURN_IF_ERROR(CheckHostHolds(device, field));
     const std::string objection = backend->objection(DecodeDevice(device));
     if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
   }

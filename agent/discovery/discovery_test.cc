@@ -90,6 +90,21 @@ TEST_CASE("an emulated device is what its profile says, and a changed profile is
   CHECK((*devices)[3].memory_bytes() == 1 << 30);
 }
 
+TEST_CASE("a device says that it computes bf16 exactly if it does when it is open") {
+  std::vector<v1::Device> devices = {Cpu("a", "sse41", {0}), Cpu("b", "", {0})};
+  devices[1].set_backend("reference");
+  const auto complete = CompleteDevices(devices, AllBackends());
+  REQUIRE(complete.status().ToString() == "OK");
+  CHECK_FALSE((*complete)[0].computes_bf16());
+  CHECK((*complete)[1].computes_bf16());
+  for (const Backend& backend : AllBackends()) {
+    if (backend.name != "reference") continue;
+    const absl::StatusOr<Device> open = backend.open({.name = "b", .backend = "reference", .cores = {0}, .memory_limit = MiB(1)});
+    REQUIRE(open.status().ToString() == "OK");
+    CHECK(open->computes_bf16);
+  }
+}
+
 TEST_CASE("a device cannot say of itself that it is emulated") {
   v1::Device device = Cpu("a", "sse41", {0});
   device.set_emulated(true);
@@ -111,6 +126,8 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
   profiled.set_profile("x.yaml");
   no_profile.clear_profile();
   no_memory.clear_memory_bytes();
+  v1::Device huge = Cpu("h", "", {0});
+  huge.set_memory_bytes(uint64_t{1} << 60);
   v1::Device large = EmulatedDevice(file, "l");
   large.set_memory_bytes(uint64_t{65} << 30);
   const auto c = GENERATE_COPY(values<Case>({
@@ -121,6 +138,7 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
       {{profiled}, "devices[0] (p).profile: is for devices of the backend emulated"},
       {{no_profile}, "devices[0] (n).profile: is empty"},
       {{no_memory}, "devices[0] (m).memory_bytes: is not given"},
+      {{huge}, "devices[0] (h).memory_bytes: 1048576.0 TiB is more than the "},
       {{EmulatedDevice(broken, "b")}, ":7: speed: unknown key"},
       {{large}, "memory_bytes: 65.0 GiB is more than the profile's 64.0 GiB"},
   }));
