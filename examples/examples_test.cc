@@ -8,6 +8,7 @@
 #include "kernels/emulated/emulated_backend.h"
 #include "kernels/emulated/emulation_profile.h"
 #include "proto/medley/v1/config.pb.h"
+#include "runtime/codec/address.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/yaml_message.h"
 #include "runtime/model/parameters.h"
@@ -20,8 +21,8 @@ TEST_CASE("every example is one that this test knows") {
   for (const auto& entry : std::filesystem::directory_iterator("examples")) {
     if (entry.path().extension() == ".yaml") files.insert(entry.path().string());
   }
-  CHECK(files == std::set<std::string>{"examples/bible.yaml", "examples/cluster.yaml",
-                                       "examples/emulated-a100.yaml", "examples/emulated-cluster.yaml",
+  CHECK(files == std::set<std::string>{"examples/agent.yaml", "examples/bible.yaml", "examples/cluster.yaml",
+                                       "examples/coordinator.yaml", "examples/emulated-a100.yaml", "examples/emulated-cluster.yaml",
                                        "examples/emulated-l4.yaml", "examples/gpt2-124m.yaml",
                                        "examples/llama-bible.yaml", "examples/local-cluster.yaml",
                                        "examples/rehearsal.yaml"});
@@ -47,6 +48,29 @@ TEST_CASE("the example cluster has profiles for the GPT-2 jobs") {
   REQUIRE(problem->devices.size() == 6);
   CHECK(problem->devices[4].processor == problem->devices[5].processor);
   CHECK(problem->devices[0].processor != problem->devices[1].processor);
+}
+
+TEST_CASE("a cluster of several machines listens where others can connect") {
+  v1::CoordinatorConfig coordinator;
+  REQUIRE(ReadYamlFile("examples/coordinator.yaml", &coordinator).ToString() == "OK");
+  v1::AgentConfig agent;
+  REQUIRE(ReadYamlFile("examples/agent.yaml", &agent).ToString() == "OK");
+  for (const std::string& address : {coordinator.listen_address(), agent.listen_address()}) {
+    CHECK(CompleteAddress("listen_address", address, kCoordinatorPort, AnyPort::kAllowed).ok());
+    CHECK_THAT(address, !Catch::StartsWith("127."));
+  }
+  const absl::StatusOr<std::string> dialled =
+      CompleteAddress("coordinator_address", agent.coordinator_address(), kCoordinatorPort);
+  REQUIRE(dialled.ok());
+  CHECK(dialled->substr(dialled->rfind(':')) == coordinator.listen_address().substr(coordinator.listen_address().rfind(':')));
+  CHECK_FALSE(agent.advertise_address().empty());
+}
+
+TEST_CASE("the GPT job is of the size that it says") {
+  const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(ReadJob("examples/bible.yaml"), "job", std::nullopt);
+  REQUIRE(training.ok());
+  // Rounded: 3.3 million.
+  CHECK((ModelElements(training->shape.model) + 50'000) / 100'000 == 33);
 }
 
 TEST_CASE("the Llama job is valid, and of the size that it says") {

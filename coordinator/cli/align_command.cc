@@ -185,7 +185,7 @@ void AddAlignCommand(CLI::App& app, const Output& output, std::function<absl::St
       "Devices: BACKEND[:VARIANT][/CORES], as in cpu:avx512, cpu:avx2/2, opencl, cuda, reference.\n"
       "Exit codes: 0 aligned; 1 they part, or it could not be found out; 2 the command line, the model or a "
       "device is\n"
-      "wrong or not there.");
+      "wrong or not there; 130 Ctrl-C.");
   align->add_option("--devices", command->devices, "A,B")->required();
   const auto option = [&](const char* name, const char* what) {
     return align->add_option_function<std::string>(

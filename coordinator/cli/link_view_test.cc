@@ -1,9 +1,11 @@
 #include "coordinator/cli/link_view.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/cli/number_format.h"
 
 namespace medley {
@@ -62,6 +64,24 @@ TEST_CASE("many devices have no matrix, and one has no links") {
   AddLink(links, "n0/gpu0", "n1/gpu0", 1e-6, 1e9);
   CHECK_THAT(FormatLinks(links, 2000), !Catch::Contains("diagonal") && Catch::Contains("n0/gpu0 - n1/gpu0") &&
                                            Catch::Contains("77 pairs have not been measured"));
+}
+
+TEST_CASE("on a narrow terminal the matrix has numbers, and none where they do not help") {
+  v1::ListLinksResponse links;
+  for (const char* device : {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0", "laptop-amx/cpu0"}) {
+    links.add_devices(device);
+  }
+  AddLink(links, "laptop-avx512/cpu0", "laptop-avx2/cpu0", 1e-6, 1e9).set_provenance(std::string(60, 'x'));
+  const auto widest = [](const std::string& text) {
+    size_t width = 0;
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) width = std::max(width, line.size());
+    return width;
+  };
+  CHECK(widest(FormatLinks(links, 1000)) > 80);
+  const std::string text = FormatLinks(links, 1000, 80);
+  CHECK(widest(text) <= 80);
+  CHECK_THAT(text, Catch::Contains("[4]\n") && Catch::Contains("\n[1] laptop-avx512/cpu0") && Catch::Contains("    with: xxx"));
+  CHECK_THAT(FormatLinks(links, 1000, 30), !Catch::Contains("diagonal"));
 }
 
 TEST_CASE("a link by size follows its points, both one way and of an exchange") {

@@ -81,7 +81,7 @@ class AlignTest(ClusterTest):
                                                          for path, _, files in os.walk(temporary)))
             running.send_signal(signal.SIGINT)
             error = running.communicate(timeout=20)[1].decode()
-        self.assertEqual(running.returncode, 1, error)
+        self.assertEqual(running.returncode, 130, error)
         self.assertIn("interrupted", error)
         self.assertEqual(os.listdir(temporary), [])
 

@@ -1,4 +1,5 @@
 """What goes wrong is said once, clearly, and the state is as it says."""
+import json
 import math
 import os
 import struct
@@ -60,17 +61,30 @@ class ErrorsTest(ClusterTest):
             "unknown-key": (good.replace("steps", "step"), ":7:", "step", "steps"),
             "type": (good.replace("layers: 3", "layers: three"), ":3:", "layers", "three"),
             "range": (good.replace("steps: 20", "steps: 0"), "steps", "0"),
-            "missing": (good.replace("name: x\n", ""), "name"),
+            "missing": (good.replace("name: x\n", ""), "name: is required, but missing"),
+            "no-steps": (good.replace("steps: 20\n", ""), "steps: is required, but missing; must be in [1, "),
+            "relative": (good.replace(self.data, "x.txt"), ":5:", 'data.train: "x.txt" is not an absolute path'),
+            "micro-batches": (good + "plan: {micro_batch_sequences: 4, units: [{devices: [a/cpu0], blocks: [{end: 5}]}], "
+                              "routes: [{units: [0], micro_batches: 1}]}\n", ":8:", "must be the global batch of 8"),
+            "scheduling": (good + "scheduling: {least_devices: 3, most_devices: 2}\n", ":8:", "scheduling.least_devices: 3"),
             "enum": (good + "precision: f16\n", ":8:", "precision", "f16", "bf16"),
-            "heads": (good.replace("heads: 4", "heads: 5"), "heads", "5", "32"),
+            "heads": (good.replace("heads: 4", "heads: 5"), ":3:", "heads", "5", "32"),
             "empty": ("", "name"),
+            "indentation": (good + " a: b\n", ":8:", "not valid YAML (indentation?)"),
         }
         for name, (text, *wanted) in cases.items():
             file = write_file(self.running.path("bad-" + name + ".yaml"), text)
             for command in ("submit", "plan"):
                 with self.subTest(case=name, command=command):
                     self.assert_message(self.running.cli(command, file, check=False), 2, *wanted)
+                    as_json = self.running.cli(command, file, "--output", "json", check=False)
+                    error = json.loads(as_json.err)
+                    self.assertEqual((as_json.status, as_json.out, error["code"]), (2, "", "invalid_argument"))
+                    self.assertIn(wanted[-1], error["error"])
         self.assert_message(self.running.cli("submit", "/nowhere/job.yaml", check=False), 2, "/nowhere/job.yaml")
+        self.assert_message(self.running.cli("submit", self.directory, check=False), 2, "it is a folder")
+        whole = write_file(self.running.path("whole.yaml"), good)
+        self.assert_message(self.running.cli("submit", whole, "--set", "steps=0", check=False), 2, "--set steps=0: steps: 0")
         self.assertEqual(len(self.running.json("status").get("jobs", [])), jobs)
 
     def test_a_bad_configuration_is_refused_with_its_line(self):
@@ -79,8 +93,8 @@ class ErrorsTest(ClusterTest):
             self.assert_message(run_command([program(name), "--config", file]), 2, "bad.yaml:2:", "listen", "listen_address")
 
     def test_an_unknown_job_is_named(self):
-        for command in (["status"], ["watch"], ["cancel"], ["logs"], ["steps"], ["trace", "-o", "-"],
-                        ["export", "--to", self.running.path("export")]):
+        for command in (["status"], ["watch"], ["cancel"], ["resume"], ["replan"], ["hold"], ["release"], ["delete"], ["logs"],
+                        ["logs", "-f"], ["steps"], ["steps", "-f"], ["trace", "-o", "-"], ["export", "--to", self.running.path("export")]):
             with self.subTest(command=command[0]):
                 result = self.running.cli(command[0], "nobody-7", *command[1:], check=False)
                 self.assert_message(result, 1, "nobody-7")
@@ -102,6 +116,35 @@ class ErrorsTest(ClusterTest):
             with self.subTest(command=command[0]):
                 result = run_command([program("medley"), "--coordinator", NOWHERE, *command])
                 self.assert_message(result, 1, "no coordinator at " + NOWHERE)
+
+    def test_a_command_line_that_is_wrong_ends_with_2_in_one_line(self):
+        self.assert_message(self.running.cli("submitt", "x.yaml", check=False), 2, 'no command "submitt"; did you mean "submit"?')
+        self.assert_message(run_command([program("medley"), "--coordinator", "http://127.0.0.1:1", "status"]), 2,
+                            "without http://")
+        self.assertIn("--coordinator", self.running.cli("help").out)
+        self.assertRegex(self.running.cli("--version").out, r"^medley \d")
+
+    def test_a_proxy_of_the_environment_is_left_alone(self):
+        proxies = {name: "http://127.0.0.1:1" for name in ("http_proxy", "https_proxy", "grpc_proxy")}
+        result = run_command([program("medley"), "nodes"], environment={**self.running.environment(), **proxies})
+        self.assertEqual(result.status, 0, result)
+
+    def test_generate_says_what_is_wrong_before_it_shows_the_prompt(self):
+        generate = ["generate", "--model", "/nowhere/model"]
+        for arguments, status, wanted in [(["--prompt", "In the beginning"], 1, "/nowhere/model"),
+                                          (["--prompt", "a", "--tokens", "-1"], 2, "--tokens: -1 is not a whole number in [1, "),
+                                          (["--prompt", "", "--tokens", "5"], 2, "--prompt: is empty"),
+                                          (["--prompt-tokens", "1,two"], 2, '"two" is not a token\'s id'),
+                                          (["--prompt-tokens", "1,2,3"], 1, "/nowhere/model"),
+                                          (["--prompt-tokens", "1", "2", "3"], 1, "/nowhere/model"),
+                                          (["--prompt-tokens", "[1,2,3]"], 1, "/nowhere/model")]:
+            with self.subTest(arguments=arguments):
+                result = self.running.cli(*generate, *arguments, check=False)
+                self.assert_message(result, status, wanted)
+                self.assertEqual(result.out, "")
+        shown = self.running.cli("generate", "--help").out
+        for default in ("default: 200", "default: 0.8", "default: 40", "default: 1"):
+            self.assertIn(default, shown)
 
     def test_data_that_is_not_there(self):
         spec = self.spec("missing", plan=self.on_a())
