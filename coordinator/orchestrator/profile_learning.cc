@@ -12,7 +12,7 @@
 namespace medley {
 namespace {
 
-constexpr size_t kFewestSteps = 3;
+constexpr size_t kFewestSteps = 4;
 // Older ones are of another time.
 constexpr size_t kMostSteps = 15;
 constexpr double kMostSpread = 0.03;
@@ -68,7 +68,7 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     std::vector<double> distances;
     for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
     std::sort(distances.begin(), distances.end());
-    if (distances[distances.size() / 2] > kMostSpread * median) continue;
+    if (distances[distances.size() * 2 / 3] > kMostSpread * median) continue;
     const double factor = kind.planned_factor * median;
     if (std::abs(median - 1) <= kWorthCorrecting || factor > kMostFactor || factor < 1 / kMostFactor) continue;
     if (kind.told_factor > 0 && std::abs(factor / kind.told_factor - 1) <= kWorthTellingAgain) continue;

@@ -23,8 +23,8 @@ class ProfileLearner {
     double profile_measured_at_seconds = 0;  // of the profile that it is about
     v1::ProfileCorrection correction;
   };
-  // Takes in a step. A lesson comes once three steps or more agree, half of them within 3 % of their median, when that median
-  // is more than 2 % off; and again when it has moved by 1 %. Pure but for what it remembers. `now_seconds`: unix.
+  // Takes in a step. A lesson comes once four steps or more agree, two thirds of them within 3 % of their median, when that
+  // median is more than 2 % off; and again when it has moved by 1 %. Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
 
   const std::string& shape() const { return shape_; }
