@@ -1,10 +1,12 @@
 """Rehearsals: devices that take time and compute nothing run a real job, are marked everywhere, and never get into another."""
 import os
+import re
 
 import cluster
 from cluster import ClusterTest, core, cpu_device, route, unit, write_file, write_spec
 
-FORWARD, BACKWARD = 0.004, 0.009  # seconds of a layer, of one micro-batch of 2 windows
+# Seconds of a layer, of one micro-batch of 2 windows: long beside what sleeping and messages take of this machine.
+FORWARD, BACKWARD = 0.02, 0.045
 
 PROFILE = """
 kind: %(kind)s
@@ -39,8 +41,21 @@ class EmulatedTest(ClusterTest):
         return {"micro_batch_sequences": 2, "units": [unit("fast/gpu0", 0, 3), unit("slow/gpu0", 3, 5)],
                 "routes": [route([0, 1], 4)]}
 
+    def predicted_of_exact_times(self, spec):
+        """Seconds of a step, planned from a file: the cluster as it was measured, but layers take what their profile says."""
+        lines, slowness = [], 1
+        for line in self.running.cli("nodes", "--output", "cluster").out.split("\n"):
+            if "device_kind:" in line:
+                slowness = 2 if "Slow-2" in line else 1
+            for name, seconds in (("layer_forward_seconds", FORWARD), ("layer_backward_seconds", BACKWARD)):
+                line = re.sub(name + r": [0-9.e+-]+", "%s: %g" % (name, slowness * seconds), line)
+            lines.append(line)
+        file = write_file(self.running.path("exact.cluster.yaml"), "\n".join(lines))
+        path = write_spec(self.running.path("exact.yaml"), spec)
+        return self.running.json("plan", "--cluster", file, path)["predicted_step_seconds"]
+
     def test_a_rehearsal_takes_its_profiles_time_and_is_marked_everywhere(self):
-        spec = self.spec("rehearsal", steps=12, allow_emulated=True, plan=self.pipeline())
+        spec = self.spec("rehearsal", steps=20, allow_emulated=True, plan=self.pipeline())
         watched = self.running.cli("submit", write_spec(self.running.path("rehearsal.yaml"), spec), "--watch").out
         job_id = watched.split("\n")[0]
         job = self.running.job(job_id)
@@ -48,14 +63,14 @@ class EmulatedTest(ClusterTest):
         self.assertTrue(job["plan"]["emulated"])
         steps = self.running.steps(job_id)
         self.assertEqual([(step["step"], step["emulated"], step["loss"]) for step in steps],
-                         [(n, True, 0) for n in range(1, 13)])
+                         [(n, True, 0) for n in range(1, 21)])
 
-        # Four micro-batches of two layers are the least that a step takes; what else there is, the prediction knows.
-        measured, predicted = job["measured_step_seconds"], job["plan"]["predicted_step_seconds"]
-        print("step %.1f ms measured, %.1f ms predicted" % (1e3 * measured, 1e3 * predicted), flush=True)
-        self.assertGreaterEqual(measured, 4 * 2 * (FORWARD + BACKWARD))
-        self.assertLess(measured, 2 * predicted)
-        self.assertGreater(measured, predicted / 2)
+        # Devices that sleep are never early; a busy machine wakes them late, but not in each of many steps.
+        fastest, predicted = min(step["step_seconds"] for step in steps), self.predicted_of_exact_times(spec)
+        print("step %.1f ms at best, %.1f ms predicted, %.1f ms by the measured profile" % (
+            1e3 * fastest, 1e3 * predicted, 1e3 * job["plan"]["predicted_step_seconds"]), flush=True)
+        self.assertGreaterEqual(fastest, 0.999 * 5 * 2 * (FORWARD + BACKWARD))  # both stages take as long, four micro-batches and a fill
+        self.assertLessEqual(abs(fastest - predicted), 0.02 * predicted)
 
         for what, text in {
             "watch": watched,

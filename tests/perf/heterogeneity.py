@@ -4,6 +4,9 @@
 Starts a cluster (`medley up`) of one core each of the two best instruction sets of this processor, and runs the same training job
 under pinned plans: each device alone, the planner's choice, the best equal split, and others. Measured are the medians of
 step times that the coordinator itself reports. Prints `key value` lines.
+
+With --with-load a process of the benchmark's own computes half of the time on the first device's core, while devices are measured
+and while the planner's choice trains, and nothing else is run.
 """
 import argparse
 import json
@@ -84,7 +87,7 @@ class Cluster:
             state = state.get("job", state)
             if state["state"] in ("done", "failed", "cancelled"):
                 break
-            time.sleep(0.5)
+            time.sleep(4)  # a look takes some hundredths of a second of a core that may be computing
         if state["state"] != "done":
             sys.exit(f"{name}: {state['state_reason']}")
         return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state
@@ -109,6 +112,29 @@ def rank_correlation(a, b):
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(ra, rb)) / (n * (n * n - 1))
 
 
+class Load:
+    """Computes on a core for the first half of every tenth of a second. Ends by itself, and with the benchmark."""
+    SCRIPT = """
+import ctypes, os, signal, sys, time
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+os.sched_setaffinity(0, [int(sys.argv[1])])
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    if time.monotonic() % 0.1 >= 0.05:
+        time.sleep(0.1 - time.monotonic() % 0.1)
+"""
+
+    def __init__(self, core, seconds):
+        self.process = subprocess.Popen([sys.executable, "-c", self.SCRIPT, str(core), str(seconds)])
+
+    def stop(self):
+        alive = self.process.poll() is None
+        self.process.kill()
+        self.process.wait()
+        if not alive:
+            sys.exit("the load ended before the benchmark")
+
+
 def best_variants():
     with open("/proc/cpuinfo") as file:
         flags = re.search(r"^flags\s*:(.*)$", file.read(), re.M).group(1).split()
@@ -120,13 +146,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
     parser.add_argument("--directory", required=True)
-    parser.add_argument("--steps", type=int, default=6, help="of each job; the first two are not counted")
+    parser.add_argument("--steps", type=int, default=8, help="of each job; the first two are not counted")
+    parser.add_argument("--with-load", action="store_true", help="the planner's choice alone, beside a load")
     flags = parser.parse_args()
     variants = best_variants()
     precision = "bf16" if "amx" in variants else "f32"
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         sys.exit("needs two cores")
+    load = Load(cores[0], 1200) if flags.with_load else None
     cluster = Cluster(flags.binaries, flags.directory, variants, cores)
     text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
     a, b = cluster.devices
@@ -137,6 +165,12 @@ def main():
                   f"{state['plan']['description']}", flush=True)
             return predicted, measured, state
 
+        if flags.with_load:
+            predicted, measured, state = run("chosen", steps=2 * flags.steps)
+            for use in state["plan"].get("profiles", []):
+                print(f"# {use['device_kind']}: spread {use.get('spread', 0):.3f} {' '.join(use.get('doubts', []))}")
+            print(f"prediction_error_with_load {abs(predicted - measured) / measured:.3f}")
+            return
         results = {}
         # Alone, mixed, alone again: the machine's speed drifts, and the ratio must not.
         results["alone_a"] = run("alone_a", plan_of(2, [(BATCH // 2, [(a, BLOCKS)])]))
@@ -171,6 +205,8 @@ def main():
         print(f"prediction_rank_correlation {rank_correlation([p for p, _, _ in results.values()], [m for _, m, _ in results.values()]):.3f}")
     finally:
         cluster.stop()
+        if load is not None:
+            load.stop()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs one benchmark and prints `key value` lines; lines that begin with # are notes. RESULTS.md has what was measured.
 #   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch; longer sequences, Llama, bf16
-#   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions
+#   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions; --with-load: beside a busy process
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
