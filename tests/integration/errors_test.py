@@ -165,19 +165,26 @@ class ErrorsTest(ClusterTest):
         job = self.assert_fails(spec, "a/cpu0", "tokens.bin", "token 300 at position 700", "vocabulary of 256")
         self.assertEqual([step["step"] for step in self.running.steps(job["id"])], [1, 2])
 
-    def test_a_full_disk_fails_the_job_and_no_checkpoint_is_claimed(self):
+    def test_a_full_disk_costs_checkpoints_and_no_steps_until_there_is_room_again(self):
         full = self.running.path("full")
         os.makedirs(full)
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", full], capture_output=True, text=True)
         if mounted.returncode != 0:
             self.skipTest("cannot mount a small file system: " + mounted.stderr.strip())
         self.addCleanup(subprocess.run, ["umount", "-l", full], check=True)
-        job = self.assert_fails(self.spec("full", plan=self.on_a(), checkpoint={"directory": full, "every_steps": 5}),
-                                "a/cpu0", "checkpoint of step 5", "No space left")
-        self.assertEqual((job["checkpoint_path"], job["checkpoint_step"]), ("", 0))
-        self.assertEqual(len(self.running.steps(job["id"])), 5)
-        self.assert_message(self.running.cli("export", job["id"], "--to", self.running.path("e"), check=False), 1,
-                            job["id"], "no complete checkpoint")
+        job = self.running.submit(self.spec("full", plan=self.on_a(), checkpoint={"directory": full, "every_steps": 5}))
+        waits = self.running.wait_for_job(job, "all steps, and a checkpoint that is missing", lambda j: (
+            (j.get("last_step") or {}).get("step") == 20 and "step 20" in j["checkpoint_problem"]))
+        self.assertIn("No space left", waits["checkpoint_problem"])
+        self.assertEqual((waits["state"], waits["restarts"]), ("running", 0))
+        self.assertEqual((waits["checkpoint_path"], waits["checkpoint_step"]), ("", 0))
+        self.assertRegex(self.running.cli("status", job).out, "NO CHECKPOINT +step 20: .*No space left")
+        self.assert_message(self.running.cli("export", job, "--to", self.running.path("e"), check=False), 1,
+                            job, "no complete checkpoint")
+        subprocess.run(["mount", "-o", "remount,size=64m", full], check=True)
+        done = self.running.wait_for_state(job, "done")
+        self.assertEqual((done["checkpoint_step"], done["checkpoint_problem"], done["restarts"]), (20, "", 0))
+        self.assertEqual(len(self.running.steps(job)), 20)
 
     def test_a_loss_that_is_not_a_number_ends_the_job(self):
         job = self.assert_fails(self.spec("diverges", steps=300, plan=self.on_a(),
