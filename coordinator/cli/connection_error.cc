@@ -28,9 +28,14 @@ std::string DescribeUnreachable(const std::string& address, const std::string& t
     if (!absl::StrContains(lower, cause)) continue;
     return absl::StrCat("no coordinator at ", address, ": ", cause, ". ", kWhatToDo);
   }
-  // Nothing known: what stands before the first detail.
-  std::string text = Printable(transport_message.substr(0, transport_message.find_first_of("{;")));
-  absl::StripTrailingAsciiWhitespace(&text);
+  // Nothing known: what stands before the first detail, or of a chain of causes the last.
+  absl::string_view rest = transport_message;
+  rest = rest.substr(0, rest.find_first_of("{"));
+  if (absl::StartsWith(rest, "failed to connect")) {
+    const size_t last = rest.rfind(": ");
+    rest = last == absl::string_view::npos ? "the connection failed" : rest.substr(last + 2);
+  }
+  const std::string text = Printable(std::string(absl::StripAsciiWhitespace(rest)));
   return absl::StrCat("no coordinator at ", address, text.empty() ? "" : ": ", text, ". ", kWhatToDo);
 }
 
