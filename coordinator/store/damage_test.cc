@@ -60,6 +60,34 @@ TEST_CASE("a directory that cannot be used is refused with its path") {
   }
 }
 
+TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
+  const TemporaryDirectory directory;
+  {
+    const auto store = OpenStore(directory);
+    REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+    REQUIRE(store->NextAttempt().ok());
+    REQUIRE(*store->NextAttempt() == 2);
+  }
+  {
+    auto database = Database::Open(directory.database_path(), Bytes{0});
+    REQUIRE(database.ok());
+    for (const char* change : {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces", "DROP TABLE nodes",
+                               "DROP TABLE host_slowdowns", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+                               "PRAGMA user_version = 1"}) {
+      REQUIRE((*database)->Run(change).ok());
+    }
+  }
+  const auto store = OpenStore(directory);
+  CHECK(store->GetJob("gpt-1").ok());
+  CHECK(*store->NextAttempt() == 3);  // an attempt's number never comes twice
+  CHECK(store->ListNodes()->empty());
+  v1::Trace trace;
+  trace.set_job_id("gpt-1");
+  trace.set_step(4);
+  CHECK(store->PutTrace(trace).ok());
+  CHECK(store->GetTrace("gpt-1", 4).ok());
+}
+
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {
   const TemporaryDirectory directory;
   const std::string path = directory.database_path();

@@ -48,6 +48,90 @@ TEST_CASE("a new job is queued under a number of its own, with all that was aske
   CHECK(absl::IsNotFound(store->GetJob("gpt-3").status()));
 }
 
+TEST_CASE("every job has a run of its own, and a request id stays with the spec that it came with") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  const auto first = store->InsertJob(SpecNamed("gpt"), "request", 1), second = store->InsertJob(SpecNamed("gpt"), "", 2);
+  CHECK(first->run_id().size() == 16);
+  CHECK(first->run_id() != second->run_id());
+  v1::JobSpec other = SpecNamed("gpt");
+  other.set_steps(other.steps() + 1);
+  const absl::Status refused = store->InsertJob(other, "request", 3).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("request_id") && Catch::Contains("gpt-1"));
+  CHECK(store->ListJobs(10)->size() == 2);
+}
+
+TEST_CASE("a job is deleted with all that it reported, and its number is not given again") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  REQUIRE(store->AppendSteps("gpt-1", {Step(1, 2)}).ok());
+  REQUIRE(store->DeleteJob("gpt-1").ok());
+  CHECK(absl::IsNotFound(store->GetJob("gpt-1").status()));
+  CHECK(absl::IsNotFound(store->DeleteJob("gpt-1")));
+  CHECK(store->InsertJob(SpecNamed("gpt"), "", 2)->id() == "gpt-2");
+  CHECK(store->ListSteps("gpt-2", 0)->empty());
+}
+
+TEST_CASE("steps that are made again are dropped, and the newest can be had alone") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  for (uint32_t step = 1; step <= 9; ++step) REQUIRE(store->AppendSteps("gpt-1", {Step(step, step)}).ok());
+  v1::ValidationMetrics validation;
+  validation.set_step(8);
+  REQUIRE(store->AppendValidations("gpt-1", {validation}).ok());
+  const auto newest = store->ListSteps("gpt-1", 5, 2);
+  REQUIRE(newest->size() == 2);
+  CHECK(newest->front().step() == 8);
+  REQUIRE(store->DropStepsAfter("gpt-1", 6).ok());
+  CHECK(store->ListSteps("gpt-1", 0)->size() == 6);
+  CHECK(store->ListValidations("gpt-1", 0)->empty());
+}
+
+TEST_CASE("of a job the newest sixteen traces stay, in the order in which they came") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  v1::Trace trace;
+  trace.set_job_id("gpt-1");
+  for (uint32_t step = 1; step <= 20; ++step) {
+    trace.set_step(step);
+    REQUIRE(store->PutTrace(trace).ok());
+  }
+  trace.set_step(7);  // after a restart
+  REQUIRE(store->PutTrace(trace).ok());
+  CHECK(store->GetTrace("gpt-1")->step() == 7);
+  CHECK(store->GetTrace("gpt-1", 20)->step() == 20);
+  const absl::Status gone = store->GetTrace("gpt-1", 4).status();
+  CHECK(absl::IsNotFound(gone));
+  CHECK_THAT(std::string(gone.message()), Catch::Contains("those of steps 5, 6, 7, 8"));
+}
+
+TEST_CASE("nodes are remembered until they are lost") {
+  const TemporaryDirectory directory;
+  {
+    const auto store = OpenStore(directory);
+    for (const char* name : {"b", "a", "b"}) REQUIRE(store->PutNode(name).ok());
+    REQUIRE(store->PutNode("c").ok());
+    REQUIRE(store->DeleteNode("c").ok());
+    REQUIRE(store->DeleteNode("nobody").ok());
+  }
+  CHECK(*OpenStore(directory)->ListNodes() == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("lines are numbered, and can be had from a number on") {
+  const TemporaryDirectory directory;
+  const auto store = OpenStore(directory);
+  REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  REQUIRE(store->AppendLogs("gpt-1", {Line("one"), Line("two"), Line("three")}).ok());
+  const auto lines = store->ListLogs("gpt-1", 10, 1);
+  REQUIRE(lines->size() == 2);
+  CHECK(lines->front().text() == "two");
+  CHECK(lines->back().number() == 3);
+}
+
 TEST_CASE("a submission that is repeated answers with the same job as it is now") {
   const TemporaryDirectory directory;
   const auto store = OpenStore(directory);
