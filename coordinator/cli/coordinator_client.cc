@@ -18,6 +18,7 @@ namespace medley {
 namespace {
 
 // A coordinator that comes back is found within a second, however long it was away.
+constexpr int kKeepaliveMilliseconds = 5000;
 constexpr int kFirstReconnectMilliseconds = 100;
 constexpr int kLongestReconnectMilliseconds = 1000;
 constexpr int kMostReplyBytes = 256 << 20;  // the metrics of a long job
@@ -123,6 +124,10 @@ CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration 
   arguments.SetMaxReceiveMessageSize(kMostReplyBytes);
   // Proxies of the environment are for the web; a coordinator is in the same network.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A coordinator whose host vanished resets no connection: a watch notices within twice this.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);

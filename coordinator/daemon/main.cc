@@ -50,6 +50,9 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Who watches a job asks now and then whether this host is still there.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.RegisterService(&service);
   builder.RegisterService(&registry);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

@@ -70,7 +70,7 @@ class MainJobTest(ClusterTest):
 
     def test_only_as_many_checkpoints_stay_as_asked(self):
         folder = os.path.dirname(self.running.job(self.job)["checkpoint_path"])
-        self.assertEqual(sorted(os.listdir(folder)), ["step-00000040", "step-00000060"])
+        self.assertEqual(sorted(os.listdir(folder)), ["run.json", "step-00000040", "step-00000060"])
 
     def test_steps_nodes_and_logs_are_readable(self):
         steps = self.running.cli("steps", self.job).out.splitlines()
