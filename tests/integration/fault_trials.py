@@ -163,6 +163,8 @@ class Trials:
                     self.check_nothing_lost(before, job, trial.fault)
                 before = job
                 if job["state"] in ENDED:
+                    if not trial.struck:
+                        trial.fault.hit = "the job had ended before"
                     check(job["state"] == "done", "it is %s: %s" % (job["state"], job["state_reason"]))
                     check(step_of(job) == STEPS, "it is done at step %d" % step_of(job))
                     return job
@@ -225,7 +227,7 @@ class Fault:
         self.for_ever = chance.random() < 0.25
         self.restart_seconds = chance.choice([0.1, 1, 2 * LEASE_SECONDS]) * chance.uniform(0.5, 1)
         self.moment = chance.choice(["step", "step", "time", "saving"])
-        self.at = {"step": chance.randint(0, STEPS * 9 // 10), "time": chance.uniform(0, undisturbed_seconds),
+        self.at = {"step": chance.randint(0, STEPS * 9 // 10), "time": chance.uniform(0, 0.7 * undisturbed_seconds),
                    "saving": chance.randint(1, STEPS // CHECKPOINT_EVERY - 1) * CHECKPOINT_EVERY}[self.moment]
         self.hit = ""  # at what it was done
 
