@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/model/model_shard.h"
 #include "runtime/model/parameters.h"
@@ -68,6 +69,7 @@ class TimedShard {
     RETURN_IF_ERROR(submit());
     RETURN_IF_ERROR(device_->queue->Wait(device_->queue->Record()));
     const double seconds = absl::ToDoubleSeconds(Now() - start);
+    Progress::OfProcess().Add();
     return PassSample{seconds, WaitedSeconds() - waited_before};
   }
 

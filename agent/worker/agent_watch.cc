@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/valid_utf8.h"
 
@@ -19,7 +20,7 @@ constexpr int kAgentGone = 3;
 constexpr int kAgentSilent = 4;
 
 v1::WorkerReply Pong() {
-  const Progress::Phase phase = Progress::OfProcess().phase();
+  const CurrentPhase::Phase phase = CurrentPhase::OfProcess().phase();
   v1::WorkerReply reply;
   v1::Pong& pong = *reply.mutable_pong();
   pong.set_progress(Progress::OfProcess().count());

@@ -10,6 +10,7 @@
 #include "comm/probe/measure_link.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/codec/link_codec.h"
@@ -47,6 +48,7 @@ class ProbeWorkerTask final : public WorkerTask {
 
   absl::Status Run(const std::vector<std::string>& addresses,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
+    CurrentPhase::OfProcess().Enter("measuring the link", /*waits_for_peers=*/true);
     RETURN_IF_ERROR(communicator_->Connect(addresses, Now() + kConnectTime));
     Transport& transport = communicator_->transport();
     ASSIGN_OR_RETURN(const LinkMeasurement link,

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "agent/profile/block_timer.h"
 #include "agent/worker/task.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/checkpoint/hugging_face.h"
@@ -27,6 +28,7 @@ class ProfileWorkerTask final : public WorkerTask {
 
   absl::Status Run(const std::vector<std::string>&,
                    const std::function<void(const v1::WorkerEvent&)>& report) override {
+    CurrentPhase::OfProcess().Enter("measuring the passes of the blocks");
     v1::WorkerEvent event;
     v1::DeviceProfile& profile = *event.mutable_profile();
     profile.set_device_kind(site_.device_kind);

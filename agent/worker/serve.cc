@@ -9,7 +9,7 @@
 #include "agent/worker/agent_watch.h"
 #include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
-#include "runtime/base/progress.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/codec/device_codec.h"
 #include "runtime/codec/validate.h"
 
@@ -76,11 +76,11 @@ int ServeOneTask(int channel_descriptor) {
   reply.mutable_prepared()->set_data_plane_address((*task)->data_plane_address());
   reply.mutable_prepared()->set_allocated_bytes(static_cast<uint64_t>((*task)->allocated().value));
   reply.mutable_prepared()->set_data_fingerprint((*task)->data_fingerprint());
-  Progress::OfProcess().Enter("waiting for the start", /*waits_for_peers=*/true);
+  CurrentPhase::OfProcess().Enter("waiting for the start", /*waits_for_peers=*/true);
   (void)channel.Send(reply);
 
   const std::vector<std::string> addresses = watch.Addresses();
-  Progress::OfProcess().Enter("running");
+  CurrentPhase::OfProcess().Enter("running");
   const absl::Status status = (*task)->Run(addresses, [&](const v1::WorkerEvent& event) {
     v1::WorkerReply said;
     *said.mutable_event() = event;

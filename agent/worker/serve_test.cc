@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -86,6 +87,11 @@ class Worker {
   }
 
   v1::WorkerReply Next() {
+    if (!passed_over_.empty()) {
+      const v1::WorkerReply reply = passed_over_.front();
+      passed_over_.pop_front();
+      return reply;
+    }
     v1::WorkerReply reply;
     const absl::Status status = channel_->Receive(reply, Now() + kPatience);
     INFO(status.ToString());
@@ -98,6 +104,25 @@ class Worker {
     while (true) {
       const v1::WorkerReply reply = Next();
       if (wanted(reply)) return reply;
+    }
+  }
+  // Pings until a pong comes that `wanted` takes. More than once, because a pong that finds the channel busy is lost.
+  template <typename Wanted>
+  v1::Pong Pong(Wanted wanted) {
+    const absl::Time end = Now() + kPatience;
+    while (true) {
+      REQUIRE(Now() < end);
+      Ping();
+      v1::WorkerReply reply;
+      const absl::Status status = channel_->Receive(reply, Now() + absl::Milliseconds(100));
+      if (absl::IsDeadlineExceeded(status)) continue;
+      INFO(status.ToString());
+      REQUIRE(status.ok());
+      if (!reply.has_pong()) {
+        passed_over_.push_back(reply);
+      } else if (wanted(reply.pong())) {
+        return reply.pong();
+      }
     }
   }
   // Its answer to the preparation.
@@ -123,6 +148,7 @@ class Worker {
  private:
   pid_t pid_ = -1;
   std::unique_ptr<MessageChannel> channel_;
+  std::deque<v1::WorkerReply> passed_over_;  // that came while a pong was waited for
 };
 
 // A tiny GPT-2 on one device, with a checkpoint folder in `directory`/ck/tiny-1.
@@ -188,29 +214,27 @@ std::string Folder(const TemporaryDirectory& directory) { return directory.File(
 TEST_CASE("a worker answers pings while it prepares, waits and trains, with progress that grows") {
   const TemporaryDirectory directory;
   Worker worker;
-  worker.Prepare(Task(directory, 1'000'000));
-  worker.Ping();
-  const auto is_pong = [](const v1::WorkerReply& reply) { return reply.has_pong(); };
-  CHECK_FALSE(worker.Next(is_pong).pong().activity().empty());
+  // Steps that take much longer than reading of them, so that there is room for pongs.
+  v1::TrainTask task = Task(directory, 1'000'000);
+  task.mutable_spec()->mutable_model()->mutable_gpt2()->set_hidden(32);
+  task.mutable_spec()->mutable_batch()->set_sequence_length(64);
+  worker.Prepare(task);
+  (void)worker.Pong([](const v1::Pong& pong) { return !pong.activity().empty(); });
   const v1::WorkerReply prepared = worker.Answer();
   REQUIRE(prepared.has_prepared());
   CHECK_THAT(prepared.prepared().data_fingerprint(), Contains("train 500 bytes hash "));
-  worker.Ping();
-  const v1::Pong waits = worker.Next(is_pong).pong();
+  const v1::Pong waits =
+      worker.Pong([](const v1::Pong& pong) { return pong.activity() == "waiting for the start"; });
   CHECK(waits.waits_for_peers());
-  CHECK(waits.activity() == "waiting for the start");
   worker.Start();
-  const auto is_step = [](const v1::WorkerReply& reply) { return reply.event().has_step(); };
-  CHECK(worker.Next(is_step).event().step().at_seconds() > 1e9);
-  worker.Ping();
-  const v1::Pong first = worker.Next(is_pong).pong();
-  (void)worker.Next(is_step);
-  worker.Ping();
-  const v1::Pong second = worker.Next(is_pong).pong();
-  CHECK(first.progress() > waits.progress());
-  CHECK(second.progress() > first.progress());
-  CHECK_FALSE(second.waits_for_peers());
-  CHECK_THAT(second.activity(), Contains("step "));
+  CHECK(worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_step(); }).event().step().at_seconds() > 1e9);
+  uint64_t progress = waits.progress();
+  for (int i = 0; i < 3; ++i) {
+    const v1::Pong trains = worker.Pong([&](const v1::Pong& pong) { return pong.progress() > progress; });
+    progress = trains.progress();
+    CHECK_FALSE(trains.waits_for_peers());
+  }
+  (void)worker.Pong([&](const v1::Pong& pong) { return Contains("step ").match(pong.activity()); });
 }
 
 TEST_CASE("a worker answers while it reads a checkpoint from a slow disk, and says that it gets on") {
@@ -225,14 +249,13 @@ TEST_CASE("a worker answers while it reads a checkpoint from a slow disk, and sa
   unsetenv("MEDLEY_CHECKPOINT_BYTES_PER_SECOND");
   worker.Prepare(task);
   uint64_t progress = 0;
-  for (int grown = 0; grown < 3;) {
-    worker.Ping();
-    const v1::WorkerReply reply = worker.Next();
-    REQUIRE(reply.has_pong());  // not the answer to the preparation
-    if (!Contains("reading segment").match(reply.pong().activity())) continue;
-    CHECK_FALSE(reply.pong().waits_for_peers());
-    if (reply.pong().progress() > progress) ++grown;
-    progress = reply.pong().progress();
+  for (int i = 0; i < 3; ++i) {
+    const v1::Pong reads = worker.Pong([&](const v1::Pong& pong) {
+      REQUIRE(pong.activity() != "waiting for the start");
+      return Contains("reading segment").match(pong.activity()) && pong.progress() > progress;
+    });
+    progress = reads.progress();
+    CHECK_FALSE(reads.waits_for_peers());
   }
 }
 

@@ -11,7 +11,7 @@
 #include "agent/worker/task.h"
 #include "agent/worker/traffic.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/progress.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -94,19 +94,19 @@ v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes pe
 class TrainTask final : public WorkerTask {
  public:
   static absl::StatusOr<std::unique_ptr<WorkerTask>> Prepare(const v1::PrepareRequest& request, const WorkerSite& site) {
-    Progress& progress = Progress::OfProcess();
+    CurrentPhase& phase = CurrentPhase::OfProcess();
     std::unique_ptr<TrainTask> task(new TrainTask(site.finish_early));
-    progress.Enter("reading the task");
+    phase.Enter("reading the task");
     RETURN_IF_ERROR(task->ReadRequest(request));
-    progress.Enter("opening the device");
+    phase.Enter("opening the device");
     ASSIGN_OR_RETURN(task->device_, OpenDevice(site.device));
-    progress.Enter("opening the data");
+    phase.Enter("opening the data");
     RETURN_IF_ERROR(task->OpenData());
-    progress.Enter("trying the checkpoint directory");
+    phase.Enter("trying the checkpoint directory");
     RETURN_IF_ERROR(task->TakeCheckpointFolder());
-    progress.Enter("loading the model");
+    phase.Enter("loading the model");
     RETURN_IF_ERROR(task->LoadModel());
-    progress.Enter("opening the network");
+    phase.Enter("opening the network");
     ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.unit,
                                                            static_cast<int>(task->setup_.plan.units.size())));
     return task;
@@ -145,17 +145,17 @@ class TrainTask final : public WorkerTask {
     communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
       return activity->Describe(Now());  // it outlives the executor
     });
-    Progress::OfProcess().Enter("connecting to the other units", /*waits_for_peers=*/true);
+    CurrentPhase::OfProcess().Enter("connecting to the other units", /*waits_for_peers=*/true);
     RETURN_IF_ERROR(
         Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other units"));
-    Progress::OfProcess().DescribeBy([activity = executor.activity()]() -> Progress::Phase {
+    CurrentPhase::OfProcess().DescribeBy([activity = executor.activity()]() -> CurrentPhase::Phase {
       return {activity->Describe(Now()), activity->WaitsForPeers()};
     });
     const absl::StatusOr<TrainingEnd> end =
         Train({.spec = setup_.spec, .identity = setup_.identity, .saved_segments = setup_.saved_segments,
                .done_steps = setup_.done_steps},
               *shard_, executor, Reports(report));
-    Progress::OfProcess().Enter("ending");
+    CurrentPhase::OfProcess().Enter("ending");
     if (end.ok()) end_ = *end;
     return end.status();
   }

@@ -159,7 +159,9 @@ absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& 
   std::vector<std::byte> piece(static_cast<size_t>(std::min(pace.piece_bytes(), reader.bytes())));
   for (int64_t at = 0; at < reader.bytes(); at += static_cast<int64_t>(piece.size())) {
     piece.resize(static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(piece.size()), reader.bytes() - at)));
-    RETURN_IF_ERROR(reader.Read(at, absl::MakeSpan(piece)));
+    const absl::Status read = reader.Read(at, absl::MakeSpan(piece));
+    if (absl::IsOutOfRange(read)) return absl::DataLossError(read.message());  // cut since it was opened
+    RETURN_IF_ERROR(read);
     XXH3_64bits_update(hash.get(), piece.data(), piece.size());
     visit(at, piece);
     pace.Passed(static_cast<int64_t>(piece.size()));

@@ -53,8 +53,7 @@ absl::Status FileReader::Read(int64_t offset, absl::Span<std::byte> to) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(errno, "read", path_);
     if (n == 0) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": ends after ", offset, " bytes, at least ", offset + to.size(), " are needed"));
+      return absl::OutOfRangeError(absl::StrCat(path_, ": ends before byte ", offset + to.size(), ", which is to be read"));
     }
     Progress::OfProcess().Add();
     offset += n;

@@ -25,8 +25,8 @@ class FileReader {
   int64_t bytes() const { return bytes_; }
 
   // Fills `to` with the bytes from `offset` on. Blocks.
-  // Errors; `to` then holds no defined values: DataLoss, the file ends before, or the disk fails; otherwise the code of
-  // FileError.
+  // Errors; `to` then holds no defined values: OutOfRange, the file ends before; otherwise the code of FileError (DataLoss: the
+  // disk fails).
   absl::Status Read(int64_t offset, absl::Span<std::byte> to) const;
 
  private:

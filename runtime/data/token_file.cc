@@ -1,8 +1,10 @@
 #include "runtime/data/token_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,7 +30,7 @@ int32_t Int32At(absl::Span<const std::byte> bytes, size_t index) {
   return value;
 }
 
-absl::Status Invalid(const MappedFile& file, const std::string& cause) {
+absl::Status Invalid(const FileReader& file, const std::string& cause) {
   return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", cause));
 }
 
@@ -40,10 +42,10 @@ const LlmCKind* FindLlmCKind(int32_t magic) {
   return nullptr;
 }
 
-TokenFormat Detect(const MappedFile& file, int vocabulary) {
+TokenFormat Detect(const FileReader& file, absl::Span<const std::byte> start, int vocabulary) {
   if (absl::EndsWith(file.path(), ".txt")) return TokenFormat::kText;
-  const bool has_magic = file.bytes().size() >= sizeof(int32_t);
-  if (has_magic && FindLlmCKind(Int32At(file.bytes(), 0)) != nullptr) return TokenFormat::kLlmC;
+  const bool has_magic = start.size() >= sizeof(int32_t);
+  if (has_magic && FindLlmCKind(Int32At(start, 0)) != nullptr) return TokenFormat::kLlmC;
   return vocabulary <= kUint16Vocabulary ? TokenFormat::kUint16 : TokenFormat::kUint32;
 }
 
@@ -61,8 +63,7 @@ int64_t IdAt(const std::byte* data, int64_t token_bytes, int64_t index) {
 
 }  // namespace
 
-absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) {
-  const absl::Span<const std::byte> bytes = file.bytes();
+absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const FileReader& file, absl::Span<const std::byte> bytes) {
   if (bytes.size() < kLlmCHeaderBytes) {
     return Invalid(
         file, absl::StrCat("truncated llm.c header: ", bytes.size(), " of ", kLlmCHeaderBytes, " bytes"));
@@ -78,7 +79,7 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) 
                                       " with magic number ", magic));
   }
   const int64_t count = Int32At(bytes, 2), count_bytes = count * kind->token_bytes;
-  const int64_t data_bytes = static_cast<int64_t>(bytes.size() - kLlmCHeaderBytes);
+  const int64_t data_bytes = file.bytes() - static_cast<int64_t>(kLlmCHeaderBytes);
   if (count_bytes != data_bytes) {
     return Invalid(file, absl::StrCat("llm.c header counts ", count, " tokens (", count_bytes,
                                       " bytes), but ", data_bytes, " bytes follow it"));
@@ -86,9 +87,10 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const MappedFile& file) 
   return Layout{kLlmCHeaderBytes, kind->token_bytes, count};
 }
 
-absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const MappedFile& file, TokenFormat format) {
-  if (format == TokenFormat::kLlmC) return LlmCLayout(file);
-  const int64_t bytes = static_cast<int64_t>(file.bytes().size());
+absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const FileReader& file, absl::Span<const std::byte> start,
+                                                      TokenFormat format) {
+  if (format == TokenFormat::kLlmC) return LlmCLayout(file, start);
+  const int64_t bytes = file.bytes();
   const int64_t token_bytes = format == TokenFormat::kText ? 1 : format == TokenFormat::kUint16 ? 2 : 4;
   if (bytes % token_bytes != 0) {
     return Invalid(file,
@@ -101,10 +103,12 @@ absl::StatusOr<TokenFile> TokenFile::Open(const std::string& path, TokenFormat f
   if (vocabulary < 1) {
     return absl::InvalidArgumentError(absl::StrCat("vocabulary is ", vocabulary, ", must be at least 1"));
   }
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  if (file.bytes().empty()) return Invalid(file, "empty");
-  if (format == TokenFormat::kAutomatic) format = Detect(file, vocabulary);
-  ASSIGN_OR_RETURN(const Layout layout, LayoutOf(file, format));
+  ASSIGN_OR_RETURN(FileReader file, FileReader::Open(path));
+  if (file.bytes() == 0) return Invalid(file, "empty");
+  std::vector<std::byte> start(static_cast<size_t>(std::min<int64_t>(file.bytes(), kLlmCHeaderBytes)));
+  RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(start)));
+  if (format == TokenFormat::kAutomatic) format = Detect(file, start, vocabulary);
+  ASSIGN_OR_RETURN(const Layout layout, LayoutOf(file, start, format));
   if (layout.tokens == 0) return Invalid(file, "no tokens");
   return TokenFile(std::move(file), format, vocabulary, layout);
 }
@@ -115,10 +119,17 @@ absl::Status TokenFile::Read(int64_t position, absl::Span<int32_t> ids) const {
     return absl::OutOfRangeError(absl::StrCat(path(), ": tokens ", position, " to ", position + count,
                                               " asked for, the file has ", tokens()));
   }
-  RETURN_IF_ERROR(file_.CheckNotShrunk());
-  const std::byte* data = file_.bytes().data() + layout_.header_bytes;
+  std::vector<std::byte> data(static_cast<size_t>(count * layout_.token_bytes));
+  const absl::Status read = file_.Read(static_cast<int64_t>(layout_.header_bytes) + position * layout_.token_bytes,
+                                       absl::MakeSpan(data));
+  if (absl::IsOutOfRange(read)) {
+    return absl::FailedPreconditionError(absl::StrCat(read.message(), "; it had ", file_.bytes(), " when it was opened"));
+  }
+  // What a disk loses here is no checkpoint's.
+  if (absl::IsDataLoss(read)) return absl::UnavailableError(read.message());
+  RETURN_IF_ERROR(read);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t id = IdAt(data, layout_.token_bytes, position + i);
+    const int64_t id = IdAt(data.data(), layout_.token_bytes, i);
     if (id >= vocabulary_) {
       return absl::InvalidArgumentError(absl::StrCat(path(), ": token ", id, " at position ", position + i,
                                                      " is outside the vocabulary of ", vocabulary_));

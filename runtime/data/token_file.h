@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "runtime/data/mapped_file.h"
+#include "runtime/data/file_reader.h"
 
 namespace medley {
 
@@ -19,7 +19,7 @@ enum class TokenFormat : uint8_t {
             // magic 20240520, version 1 (GPT-2), of 32 bits with 20240801, version 7 (Llama 3)
 };
 
-// A row of token ids in a memory-mapped file. Movable. Reading is safe from any number of threads.
+// A row of token ids in a file, read by read(2). Movable. Reading is safe from any number of threads.
 class TokenFile {
  public:
   // Opens `path` for a model of `vocabulary` ids (>= 1). Ids are checked as they are read, not here.
@@ -37,12 +37,13 @@ class TokenFile {
   TokenFormat format() const { return format_; }
   const std::string& path() const { return file_.path(); }
 
-  // Copies the ids [position, position + ids.size()) into `ids`. Blocks while the system pages them in.
+  // Copies the ids [position, position + ids.size()) into `ids`. Blocks while the system reads them.
   //
   // Errors; `ids` then holds no defined values:
   //   OutOfRange           the range passes an end of the file.
   //   InvalidArgument      an id >= vocabulary; the message has file, position, id and vocabulary.
   //   FailedPrecondition   the file has shrunk since it was opened.
+  //   Unavailable          the disk fails.
   absl::Status Read(int64_t position, absl::Span<int32_t> ids) const;
 
  private:
@@ -52,12 +53,13 @@ class TokenFile {
     int64_t token_bytes = 1;  // of each: 1, 2 or 4
     int64_t tokens = 0;
   };
-  static absl::StatusOr<Layout> LayoutOf(const MappedFile& file, TokenFormat format);
-  static absl::StatusOr<Layout> LlmCLayout(const MappedFile& file);
-  TokenFile(MappedFile file, TokenFormat format, int vocabulary, Layout layout)
+  // `start` is the first bytes of the file, as many as a header has.
+  static absl::StatusOr<Layout> LayoutOf(const FileReader& file, absl::Span<const std::byte> start, TokenFormat format);
+  static absl::StatusOr<Layout> LlmCLayout(const FileReader& file, absl::Span<const std::byte> start);
+  TokenFile(FileReader file, TokenFormat format, int vocabulary, Layout layout)
       : file_(std::move(file)), format_(format), vocabulary_(vocabulary), layout_(layout) {}
 
-  MappedFile file_;
+  FileReader file_;
   TokenFormat format_;
   int vocabulary_;
   Layout layout_;

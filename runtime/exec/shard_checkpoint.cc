@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/base/current_phase.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -207,7 +208,7 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
   const ModelConfig& config = spec.shape.model;
   ParameterArena& arena = shard.arena();
   for (const int segment : arena.layout().segments) {
-    Progress::OfProcess().Enter(absl::StrCat("reading segment ", segment, " of ", manifest.directory));
+    CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment, " of ", manifest.directory));
     SegmentValues values(SegmentElements(config, segment));
     const absl::Status read = ReadSegment(manifest, segment,
                                           CutSegment(config, segment, absl::MakeSpan(values.parameters),
@@ -229,7 +230,7 @@ absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
   ASSIGN_OR_RETURN(const HuggingFaceModel model, HuggingFaceModel::Open(directory));
   ParameterArena& arena = shard.arena();
   for (const int segment : arena.layout().segments) {
-    Progress::OfProcess().Enter(absl::StrCat("reading segment ", segment, " from ", directory));
+    CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment, " from ", directory));
     SegmentValues values(SegmentElements(model.config(), segment));
     RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
     RETURN_IF_ERROR(
