@@ -47,6 +47,10 @@ std::optional<std::string> TextProblem(const FieldDescriptor& field, const std::
   if (field.type() == FieldDescriptor::TYPE_STRING && !IsUtf8(value)) {
     return absl::StrCat("\"", absl::CHexEscape(value.substr(0, 80)), "\" is not UTF-8");
   }
+  // It would end a path, or a line of YAML, in the middle.
+  if (field.type() == FieldDescriptor::TYPE_STRING && value.find('\0') != std::string::npos) {
+    return absl::StrCat("\"", absl::CHexEscape(value.substr(0, 80)), "\" has a NUL byte");
+  }
   if (value.empty()) {
     if (!rule.required()) return std::nullopt;
     return field.is_repeated() ? "an element is empty" : "is required, but empty";
