@@ -215,7 +215,7 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster);
+  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, measured.left_out);
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
@@ -283,7 +283,7 @@ RunOutcome JobRunner::Run() {
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
-  const absl::StatusOr<PlannedJob> planned = PlanJob(OnDevicesOf(measured.cluster, job->spec()), *training, measured.cluster);
+  const absl::StatusOr<PlannedJob> planned = PlanJob(OnDevicesOf(measured.cluster, job->spec()), *training, measured.cluster, measured.left_out);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }
