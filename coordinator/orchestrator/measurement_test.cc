@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 #include <map>
 #include <set>
 
@@ -109,7 +110,7 @@ TEST_CASE("devices of a host are measured together, each against itself alone, o
   CHECK(slowdown.devices(0).device() == "a/cpu-a");
   CHECK(slowdown.devices(0).device_kind() == "fast");
   CHECK(slowdown.devices(0).factor() == Approx(1.3));
-  CHECK(slowdown.devices(0).spread() == 0.01);
+  CHECK(slowdown.devices(0).spread() == 0);  // all bouts agree
   CHECK(slowdown.devices(1).factor() == Approx(1.1));
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(site.request.training, {}, result.cluster);
   REQUIRE(problem.status().ToString() == "OK");
@@ -138,6 +139,29 @@ TEST_CASE("nothing that is measured beside others is faster than alone") {
   CHECK(site.store->ListHostSlowdowns()->at(0).devices(0).factor() == 1);
 }
 
+TEST_CASE("devices count as slowing each other down only where bouts surely say so") {
+  CHECK(FactorOf({1.2}).factor == 1.2);
+  CHECK(FactorOf({1.2, 1.21, 1.19}).factor == Approx(1.2));
+  CHECK(FactorOf({0.8, 0.9, 0.85}).factor == 1);
+  CHECK(FactorOf({1.004, 1.005, 1.005}).factor == 1);
+  CHECK(FactorOf({1.2, 1.2, 1.2, 3.0, 1.2}).factor == Approx(1.2));  // one bout was disturbed
+  const uint32_t seed = Catch::rngSeed();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise(0, 0.08);  // of a machine that others use, too
+  int wrong = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    std::vector<double> none, some;
+    for (int bout = 0; bout < 9; ++bout) {
+      none.push_back(1 + noise(random));
+      some.push_back(1.5 + noise(random));
+    }
+    wrong += FactorOf(none).factor > 1.12;
+    CHECK(FactorOf(some).factor == Approx(1.5).epsilon(0.12));
+  }
+  CHECK(wrong < 10);
+}
+
 TEST_CASE("emulated devices and those that share a core are not measured together") {
   std::vector<ClusterDeviceLocation> devices = Devices();
   CHECK(DevicesToMeasureTogether(devices, {}, "s").size() == 1);
@@ -163,8 +187,8 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
   }
   const TogetherTask task = TogetherTaskFor(sharing, cluster, "s");
   CHECK(task.micro_batch_sequences == 4);  // two layers of the slow one take 0.24 s
-  CHECK(task.seconds == Approx(24 * 0.24));
-  CHECK(task.twice);
+  CHECK(task.seconds == Approx(12 * 0.24));
+  CHECK(task.most_bouts > 1);
   CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
   for (v1::BlockPassTimes& times : *cluster.mutable_profiles(1)->mutable_times()) times.set_layer_forward_seconds(100);
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);

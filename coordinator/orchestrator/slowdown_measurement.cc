@@ -1,6 +1,7 @@
 #include "coordinator/orchestrator/slowdown_measurement.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,14 +13,21 @@
 #include "absl/time/clock.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/problem/processors.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
 namespace {
 
 // Repetitions are no longer than this where a smaller micro-batch was measured, and there are so many of them.
-constexpr double kLongestRepetitionSeconds = 0.25, kRepetitions = 24;
+constexpr double kLongestRepetitionSeconds = 0.25, kRepetitions = 12;
 constexpr double kLeastSeconds = 0.4, kMostSeconds = 8;
+// Bouts end when they agree like this, but not before so many, nor after so many and so long.
+constexpr double kEnoughStandardError = 0.008;
+constexpr int kFewestBouts = 3, kMostBouts = 9;
+constexpr absl::Duration kMostTime = absl::Seconds(60);
+// What is less says nothing.
+constexpr double kLeastFactor = 1.01;
 // Below this a step's length is not the devices' computing.
 constexpr double kWorthMeasuringTwiceSeconds = 0.02;
 // Layers that a repetition is of.
@@ -84,8 +92,28 @@ TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpe
     repetition_seconds = kLayers * layer_seconds;
   }
   task.seconds = std::clamp(kRepetitions * repetition_seconds, kLeastSeconds, kMostSeconds);
-  task.twice = repetition_seconds >= kWorthMeasuringTwiceSeconds;
+  task.most_bouts = repetition_seconds >= kWorthMeasuringTwiceSeconds ? kMostBouts : 1;
   return task;
+}
+
+SharedFactor FactorOf(std::vector<double> ratios) {
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  };
+  const double middle = median(ratios);
+  std::vector<double> distances;
+  for (const double ratio : ratios) distances.push_back(std::abs(ratio - middle));
+  // As of a normal distribution: its deviation is 1.4826 times the median distance, and a median errs by 1.25 times as much as
+  // a mean. Of few bouts the distances are too small more often than not.
+  const double count = static_cast<double>(ratios.size());
+  SharedFactor result;
+  result.spread = 1.4826 * median(distances) / middle;
+  result.standard_error = ratios.size() < 2 ? 0 : 1.25 * result.spread / std::sqrt(count - 1);
+  const bool surely_more = middle - 1 > 2 * result.standard_error * middle;
+  result.factor = surely_more && middle >= kLeastFactor ? middle : 1;
+  return result;
 }
 
 AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::string& shape,
@@ -116,30 +144,43 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
   progress_(absl::StrCat("measuring together ", absl::StrJoin(names, ", ")));
 
   const size_t count = sharing.devices.size();
-  std::map<std::string, double> alone_seconds;  // by kind
-  std::vector<double> together_seconds(count, 0), spread(count, 0);
-  const int bouts = task.twice ? 2 : 1;
-  const auto together = [&]() -> AttemptEnd {
-    Timed timed = Time(spec, sharing.devices, task);
-    if (!timed.end.status.ok()) return std::move(timed.end);
-    for (size_t d = 0; d < count; ++d) {
-      together_seconds[d] += LayerSeconds(timed.times[d]) / bouts;
-      spread[d] = std::max(spread[d], timed.times[d].spread());
-    }
-    return {};
-  };
-  for (int bout = 0; bout < bouts; ++bout) {
-    if (bout > 0) {
-      if (AttemptEnd end = together(); !end.status.ok()) return end;
-    }
+  std::map<std::string, double> alone_seconds;  // by kind, of the bout
+  std::vector<double> together_seconds(count, 0);
+  const auto alone = [&]() -> AttemptEnd {
     for (const ClusterDeviceLocation& device : kinds) {
       Timed timed = Time(spec, {device}, task);
       if (!timed.end.status.ok()) return std::move(timed.end);
-      alone_seconds[device.device.kind] += LayerSeconds(timed.times[0]) / bouts;
+      alone_seconds[device.device.kind] = LayerSeconds(timed.times[0]);
     }
     std::reverse(kinds.begin(), kinds.end());
-    if (bout == 0) {
-      if (AttemptEnd end = together(); !end.status.ok()) return end;
+    return {};
+  };
+  const auto together = [&]() -> AttemptEnd {
+    Timed timed = Time(spec, sharing.devices, task);
+    if (!timed.end.status.ok()) return std::move(timed.end);
+    for (size_t d = 0; d < count; ++d) together_seconds[d] = LayerSeconds(timed.times[d]);
+    return {};
+  };
+  const absl::Time begin = Now();
+  std::vector<std::vector<double>> ratios(count);  // of each device, a bout each
+  const auto agree = [&] {
+    return std::all_of(ratios.begin(), ratios.end(), [](const std::vector<double>& its) {
+      return FactorOf(its).standard_error <= kEnoughStandardError;
+    });
+  };
+  for (int bout = 0; bout < task.most_bouts; ++bout) {
+    if (bout >= kFewestBouts && (agree() || Now() - begin > kMostTime)) break;
+    // In turns, so that a speed that drifts counts for both.
+    if (bout % 2 == 0) {
+      if (AttemptEnd end = alone(); !end.status.ok()) return end;
+    }
+    if (AttemptEnd end = together(); !end.status.ok()) return end;
+    if (bout % 2 == 1) {
+      if (AttemptEnd end = alone(); !end.status.ok()) return end;
+    }
+    for (size_t d = 0; d < count; ++d) {
+      const double seconds = alone_seconds[sharing.devices[d].device.kind];
+      ratios[d].push_back(seconds > 0 ? together_seconds[d] / seconds : 1);
     }
   }
 
@@ -150,13 +191,13 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     v1::SharedSlowdown& shared = *slowdown.add_devices();
     shared.set_device(names[d]);
     shared.set_device_kind(sharing.devices[d].device.kind);
-    const double alone = alone_seconds[sharing.devices[d].device.kind];
-    shared.set_factor(alone > 0 ? std::clamp(together_seconds[d] / alone, 1.0, 1000.0) : 1);
-    shared.set_spread(spread[d]);
+    const SharedFactor factor = FactorOf(ratios[d]);
+    shared.set_factor(std::clamp(factor.factor, 1.0, 1000.0));
+    shared.set_spread(factor.spread);
   }
   slowdown.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-  slowdown.set_provenance(absl::StrFormat("layers of %d windows for %.1f s%s, alone and all at once", task.micro_batch_sequences,
-                                          task.seconds, task.twice ? " twice" : ""));
+  slowdown.set_provenance(absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
+                                          task.micro_batch_sequences, task.seconds, ratios[0].size()));
   return {.status = store_.PutHostSlowdown(slowdown)};
 }
 
