@@ -3,21 +3,18 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/job_beginning.h"
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/valid_utf8.h"
-#include "runtime/checkpoint/atomic_file.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/codec/job_codec.h"
 #include "runtime/codec/plan_codec.h"
@@ -43,44 +40,6 @@ bool IsLoss(const absl::Status& status) {
     case absl::StatusCode::kAborted: return true;
     default: return false;
   }
-}
-
-// What a launch begins from.
-struct Beginning {
-  std::string checkpoint;   // directory; empty: from the start
-  bool other_run = false;   // the checkpoint is not this run's own
-};
-
-// The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at: workers read every byte,
-// and say so when it is not what the manifest says. Workers may have come further than the journal knows when the coordinator
-// was killed: from a checkpoint within what it knows, the metrics of those steps are made again.
-Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const std::set<std::string>& unreadable,
-                      JobJournal& journal) {
-  const auto note = [&](const std::string& text) { journal.Log(job.id(), "coordinator", text); };
-  if (!training.checkpoint_directory.empty()) {
-    const auto search = [&](int64_t highest) {
-      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(), unreadable);
-    };
-    absl::StatusOr<CheckpointSearch> found = search(job.last_step().step());
-    if (found.ok() && !found->latest) found = search(std::numeric_limits<int64_t>::max());
-    if (!found.ok()) {
-      note(absl::StrCat("checkpoints cannot be looked for from here: ", found.status().message()));
-    } else {
-      for (const SkippedCheckpoint& skipped : found->skipped) {
-        note(absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
-      }
-      if (found->latest) return {found->latest->directory};
-    }
-    // Where the coordinator does not see the directory, its word stands.
-    if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0) return {job.checkpoint_path()};
-    if (!unreadable.empty()) note("no checkpoint is left that can be read: from the start");
-  }
-  return {training.resume_from, !training.resume_from.empty()};
-}
-
-std::string FingerprintOf(const v1::JobSpec& spec) {
-  const std::string bytes = spec.SerializeAsString();
-  return absl::StrFormat("%016x", DigestOf(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())).xxh3);
 }
 
 // The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too small. A pinned plan

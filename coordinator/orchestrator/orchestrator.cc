@@ -9,9 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cluster/node_codec.h"
 #include "coordinator/jobs/job_life_codec.h"
-#include "coordinator/jobs/job_queue.h"
+#include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/node_kernels.h"
-#include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -25,46 +24,6 @@ constexpr double kStepsToStall = 10;
 constexpr absl::Duration kLeastStall = absl::Minutes(1);
 
 constexpr const char* kStopping = "the coordinator is stopping";
-constexpr const char* kByUser = "cancelled by the user";
-
-std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
-
-bool Has(const std::vector<std::string>& all, const std::string& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-bool Waits(const absl::StatusOr<v1::Job>& job) {
-  return job.ok() && (job->state() == v1::JOB_STATE_QUEUED || job->state() == v1::JOB_STATE_RECOVERING);
-}
-
-// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not measured last.
-std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
-                                      const std::vector<v1::DeviceProfile>& profiles) {
-  const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
-  if (!training.ok()) return {};
-  std::map<std::string, double> seconds_by_kind;  // a sequence
-  for (const v1::DeviceProfile& profile : profiles) {
-    if (profile.shape() != ShapeKey(*training)) continue;
-    for (const v1::BlockPassTimes& times : profile.times()) {
-      const double seconds = (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
-      const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind(), seconds);
-      if (!is_new) known->second = std::min(known->second, seconds);
-    }
-  }
-  std::vector<std::pair<double, std::string>> order;
-  for (const NodeSnapshot& node : nodes) {
-    for (const ClusterDevice& device : node.description.devices) {
-      const auto seconds = seconds_by_kind.find(device.kind);
-      if (seconds == seconds_by_kind.end()) continue;
-      order.emplace_back(seconds->second, absl::StrCat(node.description.name, "/", device.description.name));
-    }
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<std::string> devices;
-  for (auto& [seconds, device] : order) devices.push_back(std::move(device));
-  return devices;
-}
-
 }  // namespace
 
 Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& agents)
@@ -190,21 +149,6 @@ std::vector<std::string> Orchestrator::UsableDevices() {
   return devices;
 }
 
-// A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
-// with what is left of them.
-std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
-  std::vector<std::string> wanted;
-  if (spec.has_plan()) {
-    for (const v1::Unit& unit : spec.plan().units()) wanted.insert(wanted.end(), unit.devices().begin(), unit.devices().end());
-    return wanted;
-  }
-  for (const std::string& device : spec.constraints().devices()) {
-    if (cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0) wanted.push_back(device);
-  }
-  if (wanted.empty()) wanted.assign(spec.constraints().devices().begin(), spec.constraints().devices().end());
-  return wanted;
-}
-
 Orchestrator::Round Orchestrator::LookAround() {
   Round round{.nodes = cluster_.Nodes(Time())};
   for (const NodeSnapshot& node : round.nodes) {
@@ -215,117 +159,6 @@ Orchestrator::Round Orchestrator::LookAround() {
     }
   }
   return round;
-}
-
-bool Orchestrator::Settled() {
-  const absl::Time now = Time();
-  const absl::Duration margin = absl::Seconds(1);
-  if (!awaited_nodes_.empty() && now < created_ + options_.lease + margin) return false;
-  return now >= last_news_ + options_.settle;
-}
-
-absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Round& round) {
-  const v1::SchedulingSpec& scheduling = job.spec().scheduling();
-  WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
-  const auto tried = tried_in_vain_.find(job.id());
-  if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
-  if (!job.spec().allow_emulated()) waiting.never = round.emulated;
-  waiting.priority = scheduling.priority();
-  waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
-  waiting.most = scheduling.most_devices();
-  if (waiting.most > 0) {
-    ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
-    waiting.preferred = FastestFirst(job.spec(), round.nodes, profiles);
-  }
-  return waiting;
-}
-
-void Orchestrator::StartWaitingJobs() {
-  if (waiting_.empty()) return;
-  const Round round = LookAround();
-  const bool settled = Settled();
-  std::vector<WaitingJob> jobs;
-  const std::vector<std::string> ids = waiting_;
-  for (const std::string& id : ids) {
-    const absl::StatusOr<v1::Job> job = journal_.Get(id);
-    if (!job.ok()) continue;
-    if (job->held()) {
-      journal_.SetWait(id, absl::StrCat("held; `medley release ", id, "` lets it go"));
-      continue;
-    }
-    const auto pause = not_before_.find(id);
-    if (pause != not_before_.end() && Time() < pause->second) {
-      journal_.SetWait(id, absl::StrCat("tried again in ",
-                                        absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1)))));
-      continue;
-    }
-    if (!settled && !job->spec().has_plan()) {
-      journal_.SetWait(id, "waits for nodes that may still register");
-      continue;
-    }
-    const auto tried = tried_in_vain_.find(id);
-    if (tried != tried_in_vain_.end() && settled && !MoreMayCome(*job, tried->second.devices, round)) {
-      (void)journal_.Apply(id, JobEvent::kRefused, tried->second.cause);
-      tried_in_vain_.erase(id);
-      std::erase(waiting_, id);
-      continue;
-    }
-    absl::StatusOr<WaitingJob> waiting = Describe(*job, round);
-    if (waiting.ok()) jobs.push_back(*std::move(waiting));
-  }
-  std::vector<std::string> free = UsableDevices();
-  while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
-    if (!StartJob(grant->job, grant->devices)) break;  // a node went this very moment: again with the next tick
-    std::erase_if(jobs, [&](const WaitingJob& job) { return job.id == grant->job; });
-    std::erase(waiting_, grant->job);
-    free = UsableDevices();
-  }
-  std::vector<WaitingJob> before;
-  for (const WaitingJob& job : jobs) {
-    journal_.SetWait(job.id, WhatItWaitsFor(job, before, free, round));
-    before.push_back(job);
-  }
-}
-
-std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
-                                         const std::vector<std::string>& free, const Round& round) {
-  std::map<std::string, std::string> holders;
-  for (const NodeSnapshot& node : round.nodes) {
-    for (const auto& [device, job] : node.jobs) holders[absl::StrCat(node.description.name, "/", device)] = job;
-  }
-  if (!waiting.devices.empty()) {
-    std::vector<std::string> missing;
-    for (const std::string& device : waiting.devices) {
-      if (Has(free, device)) continue;
-      const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
-      const auto holder = holders.find(device);
-      missing.push_back(absl::StrCat(device, !there                    ? " (not there)"
-                                             : holder == holders.end() ? " (in use)"
-                                                                       : absl::StrCat(" (in use by ", holder->second, ")")));
-    }
-    if (!missing.empty()) return absl::StrCat("waits for ", absl::StrJoin(missing, ", "));
-  } else {
-    std::vector<std::string> usable = free;
-    std::erase_if(usable, [&](const std::string& device) { return Has(waiting.never, device); });
-    if (round.live.empty()) return "waits for a device: no agent is registered";
-    if (usable.empty() && !free.empty()) {
-      return "waits for a device that is not emulated: the job does not have allow_emulated: true";
-    }
-    if (usable.empty()) {
-      std::set<std::string> users;
-      for (const auto& [device, job] : holders) users.insert(job);
-      return absl::StrCat("waits for a device: all are in use by ", absl::StrJoin(users, ", "));
-    }
-    if (usable.size() < waiting.least) {
-      return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable.size(),
-                          usable.size() == 1 ? " is free" : " are free");
-    }
-    if (!waiting.tried_in_vain.empty()) {
-      return absl::StrCat("waits for more devices than ", absl::StrJoin(waiting.tried_in_vain, ", "));
-    }
-  }
-  if (!before.empty()) return absl::StrCat("waits behind ", before.front().id);
-  return "waits for devices";
 }
 
 absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const std::vector<std::string>& devices) {
@@ -375,25 +208,13 @@ void Orchestrator::KeepOnly(const std::string& job_id, const std::vector<std::st
   if (active != active_.end()) active->second.devices = {devices.begin(), devices.end()};
 }
 
-// Whether there are devices that the job may use beside those that it was given.
-bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round) {
-  if (job.restarts() > 0) return true;
-  std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
-  if (devices.empty()) devices = {round.live.begin(), round.live.end()};
-  for (const std::string& device : given) devices.erase(device);
-  if (!job.spec().allow_emulated()) {
-    for (const std::string& device : round.emulated) devices.erase(device);
-  }
-  return !devices.empty();
-}
-
 // What becomes of a job after a run. The devices are free again before the job can be seen as ended.
 void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome) {
   MutexLock lock(mutex_);
   Active& active = active_[job_id];
   if (!outcome.left) {
     if (outcome.event != JobEvent::kFinished && runner.cancelled()) {  // the wish came while the run was ending
-      outcome = {.event = JobEvent::kCancelled, .cause = kByUser, .end = outcome.end};
+      outcome = {.event = JobEvent::kCancelled, .cause = kCancelledByUser, .end = outcome.end};
     }
     cluster_.Release(job_id);
     for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
@@ -444,124 +265,6 @@ absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request
     changed_.NotifyAll();
   }
   return journal_.Get(job.id());
-}
-
-absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request) {
-  const std::string& id = request.job_id();
-  MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
-  ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
-  if (request.after_checkpoint() && !IsEnded(life.state) && job.spec().checkpoint().directory().empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
-  }
-  const auto active = active_.find(id);
-  if (active == active_.end() || active->second.ended) {
-    std::erase(waiting_, id);
-    tried_in_vain_.erase(id);
-    return journal_.Apply(id, JobEvent::kCancelled, kByUser);
-  }
-  if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
-    active->second.runner->Abort(JobEvent::kCancelled, kByUser);
-    journal_.SetWait(id, "is being cancelled");
-  } else {
-    active->second.runner->FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
-    journal_.SetWait(id, "ends after its step and a checkpoint");
-  }
-  return journal_.Get(id);
-}
-
-absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
-  MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
-  if (job.state() == v1::JOB_STATE_DONE) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job_id, " is done; one that failed or was cancelled can be resumed"));
-  }
-  const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, JobEvent::kResumed, "resumed by the user");
-  RETURN_IF_ERROR(after.status());
-  const auto active = active_.find(job_id);
-  const bool runs = active != active_.end() && !active->second.ended;
-  if (Waits(after) && !runs && !Has(waiting_, job_id)) {
-    not_before_.erase(job_id);
-    waiting_.push_back(job_id);
-    changed_.NotifyAll();
-  }
-  return after;
-}
-
-absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
-  MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(request.job_id()));
-  if (request.hold() && !Has(waiting_, job.id())) {
-    ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", job.id(), " is ", NameOf(life.state), "; only one that waits can be held"));
-  }
-  if (job.held() == request.hold()) return job;
-  RETURN_IF_ERROR(journal_.Change(job.id(), [&](v1::Job& j) { j.set_held(request.hold()); }).status());
-  journal_.SetWait(job.id(), request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
-  changed_.NotifyAll();
-  return journal_.Get(job.id());
-}
-
-absl::Status Orchestrator::Delete(const std::string& job_id) {
-  MutexLock lock(mutex_);
-  if (active_.count(job_id) > 0 && !active_[job_id].ended) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has not ended"));
-  }
-  return journal_.Delete(job_id);
-}
-
-absl::Status Orchestrator::ForgetNode(const std::string& node) {
-  MutexLock lock(mutex_);
-  RETURN_IF_ERROR(cluster_.Forget(node));
-  suspect_nodes_.erase(node);
-  awaited_nodes_.erase(node);
-  return store_.DeleteNode(node);
-}
-
-absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled) {
-  RETURN_IF_ERROR(ResolveSpec(spec, "").status());
-  std::string name;
-  std::vector<ClusterDeviceLocation> locations;
-  {
-    MutexLock lock(mutex_);
-    const Round round = LookAround();
-    std::vector<std::string> devices = UsableDevices();
-    const std::vector<std::string> wanted = WantedDevices(spec);
-    if (!wanted.empty()) {
-      std::vector<std::string> unknown;
-      for (const std::string& device : wanted) {
-        if (absl::IsNotFound(cluster_.Find(device).status())) unknown.push_back(device);
-      }
-      if (!unknown.empty()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", absl::StrJoin(unknown, ", "),
-            unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
-            round.live.empty() ? "none" : absl::StrJoin(round.live, ", ")));
-      }
-      std::erase_if(devices, [&](const std::string& d) { return !Has(wanted, d); });
-    } else if (!spec.allow_emulated()) {
-      const size_t erased = std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
-      if (devices.empty() && erased > 0) {
-        return absl::FailedPreconditionError(
-            "all devices that are free are emulated, and the job does not have allow_emulated: true");
-      }
-    }
-    if (devices.empty()) {
-      return absl::FailedPreconditionError(
-          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan --cluster` plans "
-          "without them");
-    }
-    ASSIGN_OR_RETURN(locations, Locate(devices));
-    name = absl::StrCat("(dry run ", ++dry_runs_, ")");
-    RETURN_IF_ERROR(cluster_.Occupy(devices, name));
-  }
-  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
-  absl::StatusOr<PlannedJob> planned;
-  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
-  if (!planned.ok()) return planned.status();
-  return planned->report;
 }
 
 void Orchestrator::StopCalls() {

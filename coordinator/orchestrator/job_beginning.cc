@@ -1,0 +1,41 @@
+#include "coordinator/orchestrator/job_beginning.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/checkpoint/atomic_file.h"
+#include "runtime/checkpoint/checkpoint.h"
+
+namespace medley {
+
+Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const std::set<std::string>& unreadable,
+                      JobJournal& journal) {
+  const auto note = [&](const std::string& text) { journal.Log(job.id(), "coordinator", text); };
+  if (!training.checkpoint_directory.empty()) {
+    const auto search = [&](int64_t highest) {
+      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(), unreadable);
+    };
+    absl::StatusOr<CheckpointSearch> found = search(job.last_step().step());
+    if (found.ok() && !found->latest) found = search(std::numeric_limits<int64_t>::max());
+    if (!found.ok()) {
+      note(absl::StrCat("checkpoints cannot be looked for from here: ", found.status().message()));
+    } else {
+      for (const SkippedCheckpoint& skipped : found->skipped) {
+        note(absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
+      }
+      if (found->latest) return {found->latest->directory};
+    }
+    // Where the coordinator does not see the directory, its word stands.
+    if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0) return {job.checkpoint_path()};
+    if (!unreadable.empty()) note("no checkpoint is left that can be read: from the start");
+  }
+  return {training.resume_from, !training.resume_from.empty()};
+}
+
+std::string FingerprintOf(const v1::JobSpec& spec) {
+  const std::string bytes = spec.SerializeAsString();
+  return absl::StrFormat("%016x", DigestOf(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())).xxh3);
+}
+
+}  // namespace medley

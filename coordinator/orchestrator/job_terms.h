@@ -1,0 +1,27 @@
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/medley/v1/job.pb.h"
+
+// What the parts of the orchestrator say of jobs and devices.
+namespace medley {
+
+// Why a job has ended that its user cancelled.
+inline constexpr char kCancelledByUser[] = "cancelled by the user";
+
+// The node of "node/device".
+inline std::string NodeOf(const std::string& device) { return device.substr(0, device.find('/')); }
+
+inline bool Has(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+// It is there, and waits for devices.
+inline bool Waits(const absl::StatusOr<v1::Job>& job) {
+  return job.ok() && (job->state() == v1::JOB_STATE_QUEUED || job->state() == v1::JOB_STATE_RECOVERING);
+}
+
+}  // namespace medley

@@ -1,0 +1,130 @@
+// What users do with jobs and nodes.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/jobs/job_life_codec.h"
+#include "coordinator/orchestrator/job_terms.h"
+#include "coordinator/orchestrator/orchestrator.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request) {
+  const std::string& id = request.job_id();
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
+  ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
+  if (request.after_checkpoint() && !IsEnded(life.state) && job.spec().checkpoint().directory().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
+  }
+  const auto active = active_.find(id);
+  if (active == active_.end() || active->second.ended) {
+    std::erase(waiting_, id);
+    tried_in_vain_.erase(id);
+    return journal_.Apply(id, JobEvent::kCancelled, kCancelledByUser);
+  }
+  if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
+    active->second.runner->Abort(JobEvent::kCancelled, kCancelledByUser);
+    journal_.SetWait(id, "is being cancelled");
+  } else {
+    active->second.runner->FinishEarly(JobEvent::kCancelled, "stopped by the user after a checkpoint");
+    journal_.SetWait(id, "ends after its step and a checkpoint");
+  }
+  return journal_.Get(id);
+}
+
+absl::StatusOr<v1::Job> Orchestrator::Resume(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
+  if (job.state() == v1::JOB_STATE_DONE) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job_id, " is done; one that failed or was cancelled can be resumed"));
+  }
+  const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, JobEvent::kResumed, "resumed by the user");
+  RETURN_IF_ERROR(after.status());
+  const auto active = active_.find(job_id);
+  const bool runs = active != active_.end() && !active->second.ended;
+  if (Waits(after) && !runs && !Has(waiting_, job_id)) {
+    not_before_.erase(job_id);
+    waiting_.push_back(job_id);
+    changed_.NotifyAll();
+  }
+  return after;
+}
+
+absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(request.job_id()));
+  if (request.hold() && !Has(waiting_, job.id())) {
+    ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.id(), " is ", NameOf(life.state), "; only one that waits can be held"));
+  }
+  if (job.held() == request.hold()) return job;
+  RETURN_IF_ERROR(journal_.Change(job.id(), [&](v1::Job& j) { j.set_held(request.hold()); }).status());
+  journal_.SetWait(job.id(), request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
+  changed_.NotifyAll();
+  return journal_.Get(job.id());
+}
+
+absl::Status Orchestrator::Delete(const std::string& job_id) {
+  MutexLock lock(mutex_);
+  if (active_.count(job_id) > 0 && !active_[job_id].ended) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has not ended"));
+  }
+  return journal_.Delete(job_id);
+}
+
+absl::Status Orchestrator::ForgetNode(const std::string& node) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(cluster_.Forget(node));
+  suspect_nodes_.erase(node);
+  awaited_nodes_.erase(node);
+  return store_.DeleteNode(node);
+}
+
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled) {
+  RETURN_IF_ERROR(ResolveSpec(spec, "").status());
+  std::string name;
+  std::vector<ClusterDeviceLocation> locations;
+  {
+    MutexLock lock(mutex_);
+    const Round round = LookAround();
+    std::vector<std::string> devices = UsableDevices();
+    const std::vector<std::string> wanted = WantedDevices(spec);
+    if (!wanted.empty()) {
+      std::vector<std::string> unknown;
+      for (const std::string& device : wanted) {
+        if (absl::IsNotFound(cluster_.Find(device).status())) unknown.push_back(device);
+      }
+      if (!unknown.empty()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            spec.has_plan() ? "plan.units" : "constraints.devices", ": ", absl::StrJoin(unknown, ", "),
+            unknown.size() == 1 ? " does not exist" : " do not exist", "; there are ",
+            round.live.empty() ? "none" : absl::StrJoin(round.live, ", ")));
+      }
+      std::erase_if(devices, [&](const std::string& d) { return !Has(wanted, d); });
+    } else if (!spec.allow_emulated()) {
+      const size_t erased = std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
+      if (devices.empty() && erased > 0) {
+        return absl::FailedPreconditionError(
+            "all devices that are free are emulated, and the job does not have allow_emulated: true");
+      }
+    }
+    if (devices.empty()) {
+      return absl::FailedPreconditionError(
+          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan --cluster` plans "
+          "without them");
+    }
+    ASSIGN_OR_RETURN(locations, Locate(devices));
+    name = absl::StrCat("(dry run ", ++dry_runs_, ")");
+    RETURN_IF_ERROR(cluster_.Occupy(devices, name));
+  }
+  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  absl::StatusOr<PlannedJob> planned;
+  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
+  if (!planned.ok()) return planned.status();
+  return planned->report;
+}
+
+}  // namespace medley

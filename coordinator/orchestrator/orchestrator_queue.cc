@@ -1,0 +1,182 @@
+// Which waiting job starts when, on which devices, and what is said of those that wait.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/job_terms.h"
+#include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/problem/planning_problem.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not measured last.
+std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
+                                      const std::vector<v1::DeviceProfile>& profiles) {
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
+  if (!training.ok()) return {};
+  std::map<std::string, double> seconds_by_kind;  // a sequence
+  for (const v1::DeviceProfile& profile : profiles) {
+    if (profile.shape() != ShapeKey(*training)) continue;
+    for (const v1::BlockPassTimes& times : profile.times()) {
+      const double seconds = (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
+      const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind(), seconds);
+      if (!is_new) known->second = std::min(known->second, seconds);
+    }
+  }
+  std::vector<std::pair<double, std::string>> order;
+  for (const NodeSnapshot& node : nodes) {
+    for (const ClusterDevice& device : node.description.devices) {
+      const auto seconds = seconds_by_kind.find(device.kind);
+      if (seconds == seconds_by_kind.end()) continue;
+      order.emplace_back(seconds->second, absl::StrCat(node.description.name, "/", device.description.name));
+    }
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> devices;
+  for (auto& [seconds, device] : order) devices.push_back(std::move(device));
+  return devices;
+}
+
+}  // namespace
+
+// A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
+// with what is left of them.
+std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
+  std::vector<std::string> wanted;
+  if (spec.has_plan()) {
+    for (const v1::Unit& unit : spec.plan().units()) wanted.insert(wanted.end(), unit.devices().begin(), unit.devices().end());
+    return wanted;
+  }
+  for (const std::string& device : spec.constraints().devices()) {
+    if (cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0) wanted.push_back(device);
+  }
+  if (wanted.empty()) wanted.assign(spec.constraints().devices().begin(), spec.constraints().devices().end());
+  return wanted;
+}
+
+bool Orchestrator::Settled() {
+  const absl::Time now = Time();
+  const absl::Duration margin = absl::Seconds(1);
+  if (!awaited_nodes_.empty() && now < created_ + options_.lease + margin) return false;
+  return now >= last_news_ + options_.settle;
+}
+
+absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Round& round) {
+  const v1::SchedulingSpec& scheduling = job.spec().scheduling();
+  WaitingJob waiting{.id = job.id(), .devices = WantedDevices(job.spec())};
+  const auto tried = tried_in_vain_.find(job.id());
+  if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
+  if (!job.spec().allow_emulated()) waiting.never = round.emulated;
+  waiting.priority = scheduling.priority();
+  waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
+  waiting.most = scheduling.most_devices();
+  if (waiting.most > 0) {
+    ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
+    waiting.preferred = FastestFirst(job.spec(), round.nodes, profiles);
+  }
+  return waiting;
+}
+
+void Orchestrator::StartWaitingJobs() {
+  if (waiting_.empty()) return;
+  const Round round = LookAround();
+  const bool settled = Settled();
+  std::vector<WaitingJob> jobs;
+  const std::vector<std::string> ids = waiting_;
+  for (const std::string& id : ids) {
+    const absl::StatusOr<v1::Job> job = journal_.Get(id);
+    if (!job.ok()) continue;
+    if (job->held()) {
+      journal_.SetWait(id, absl::StrCat("held; `medley release ", id, "` lets it go"));
+      continue;
+    }
+    const auto pause = not_before_.find(id);
+    if (pause != not_before_.end() && Time() < pause->second) {
+      journal_.SetWait(id, absl::StrCat("tried again in ",
+                                        absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1)))));
+      continue;
+    }
+    if (!settled && !job->spec().has_plan()) {
+      journal_.SetWait(id, "waits for nodes that may still register");
+      continue;
+    }
+    const auto tried = tried_in_vain_.find(id);
+    if (tried != tried_in_vain_.end() && settled && !MoreMayCome(*job, tried->second.devices, round)) {
+      (void)journal_.Apply(id, JobEvent::kRefused, tried->second.cause);
+      tried_in_vain_.erase(id);
+      std::erase(waiting_, id);
+      continue;
+    }
+    absl::StatusOr<WaitingJob> waiting = Describe(*job, round);
+    if (waiting.ok()) jobs.push_back(*std::move(waiting));
+  }
+  std::vector<std::string> free = UsableDevices();
+  while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
+    if (!StartJob(grant->job, grant->devices)) break;  // a node went this very moment: again with the next tick
+    std::erase_if(jobs, [&](const WaitingJob& job) { return job.id == grant->job; });
+    std::erase(waiting_, grant->job);
+    free = UsableDevices();
+  }
+  std::vector<WaitingJob> before;
+  for (const WaitingJob& job : jobs) {
+    journal_.SetWait(job.id, WhatItWaitsFor(job, before, free, round));
+    before.push_back(job);
+  }
+}
+
+std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
+                                         const std::vector<std::string>& free, const Round& round) {
+  std::map<std::string, std::string> holders;
+  for (const NodeSnapshot& node : round.nodes) {
+    for (const auto& [device, job] : node.jobs) holders[absl::StrCat(node.description.name, "/", device)] = job;
+  }
+  if (!waiting.devices.empty()) {
+    std::vector<std::string> missing;
+    for (const std::string& device : waiting.devices) {
+      if (Has(free, device)) continue;
+      const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
+      const auto holder = holders.find(device);
+      missing.push_back(absl::StrCat(device, !there                    ? " (not there)"
+                                             : holder == holders.end() ? " (in use)"
+                                                                       : absl::StrCat(" (in use by ", holder->second, ")")));
+    }
+    if (!missing.empty()) return absl::StrCat("waits for ", absl::StrJoin(missing, ", "));
+  } else {
+    std::vector<std::string> usable = free;
+    std::erase_if(usable, [&](const std::string& device) { return Has(waiting.never, device); });
+    if (round.live.empty()) return "waits for a device: no agent is registered";
+    if (usable.empty() && !free.empty()) {
+      return "waits for a device that is not emulated: the job does not have allow_emulated: true";
+    }
+    if (usable.empty()) {
+      std::set<std::string> users;
+      for (const auto& [device, job] : holders) users.insert(job);
+      return absl::StrCat("waits for a device: all are in use by ", absl::StrJoin(users, ", "));
+    }
+    if (usable.size() < waiting.least) {
+      return absl::StrCat("waits for ", waiting.least, " devices (scheduling.least_devices): ", usable.size(),
+                          usable.size() == 1 ? " is free" : " are free");
+    }
+    if (!waiting.tried_in_vain.empty()) {
+      return absl::StrCat("waits for more devices than ", absl::StrJoin(waiting.tried_in_vain, ", "));
+    }
+  }
+  if (!before.empty()) return absl::StrCat("waits behind ", before.front().id);
+  return "waits for devices";
+}
+
+// Whether there are devices that the job may use beside those that it was given.
+bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round) {
+  if (job.restarts() > 0) return true;
+  std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
+  if (devices.empty()) devices = {round.live.begin(), round.live.end()};
+  for (const std::string& device : given) devices.erase(device);
+  if (!job.spec().allow_emulated()) {
+    for (const std::string& device : round.emulated) devices.erase(device);
+  }
+  return !devices.empty();
+}
+
+}  // namespace medley
