@@ -58,12 +58,19 @@ void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
   Fail({.task = -1, .device = device, .status = reason});
 }
 
+AttemptRun::~AttemptRun() {
+  for (std::thread& thread : asking_) thread.join();
+}
+
 void AttemptRun::FinishEarly() {
-  v1::StopRequest request;
-  request.set_after_checkpoint(true);
-  // One is enough: they agree on the step.
-  request.set_task_id(tasks_.front().request.task_id());
-  agents_.Stop(tasks_.front().agent_address, request);
+  MutexLock lock(mutex_);
+  asking_.emplace_back([this] {
+    v1::StopRequest request;
+    request.set_after_checkpoint(true);
+    // One is enough: they agree on the step.
+    request.set_task_id(tasks_.front().request.task_id());
+    agents_.Stop(tasks_.front().agent_address, request);
+  });
 }
 
 void AttemptRun::Leave() {

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,7 @@ class AttemptRun {
     std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
   };
   AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks);
+  ~AttemptRun();
 
   AttemptEnd Run(const Callbacks& callbacks);
 
@@ -52,7 +54,7 @@ class AttemptRun {
   // Ends the attempt with `reason` as its status. Before Run, too.
   void Abort(const absl::Status& reason, const std::string& device = "");
 
-  // Asks the tasks to end after their current step, with a checkpoint.
+  // Asks the tasks to end after their current step, with a checkpoint. Returns at once; may be repeated.
   void FinishEarly();
 
   // Ends Run, and leaves the tasks alone if they have been started; else as Abort(Cancelled).
@@ -84,6 +86,7 @@ class AttemptRun {
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
   std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  std::vector<std::thread> asking_ ABSL_GUARDED_BY(mutex_);  // the tasks to finish early
   int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
   int joined_ ABSL_GUARDED_BY(mutex_) = 0;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;

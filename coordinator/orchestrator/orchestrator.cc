@@ -187,8 +187,10 @@ bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::st
 // Its nodes come back one by one: their devices are the job's as they do.
 void Orchestrator::TakeUp(const v1::Job& job) {
   Active& active = active_[job.id()];
-  active.taken_up = true;
-  for (const v1::LaunchedTask& task : job.tasks()) active.devices.insert(task.device());
+  for (const v1::LaunchedTask& task : job.tasks()) {
+    active.taken_up.insert(task.task_id());
+    active.devices.insert(task.device());
+  }
   active.looked_at_checkpoint = job.checkpoint_step();
   active.runner = std::make_unique<JobRunner>(
       JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_}, job.id(),
@@ -326,17 +328,17 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   for (auto& [id, active] : active_) {
     if (active.ended) continue;
     for (std::string& task : active.runner->TaskIds()) wanted.insert(std::move(task));
+    wanted.insert(active.taken_up.begin(), active.taken_up.end());  // whether its thread has begun to listen or not
     std::vector<std::string> devices;  // of this node: a job that was taken up gets them back
     for (const std::string& device : active.devices) {
       if (NodeOf(device) == node.name) devices.push_back(device);
     }
     (void)cluster_.Occupy(devices, id);
-    if (devices.empty() || !active.taken_up) continue;
-    const std::vector<std::string> tasks = active.runner->TaskIds();
+    if (devices.empty() || active.taken_up.empty()) continue;
     const bool has_one = std::any_of(request.tasks().begin(), request.tasks().end(), [&](const v1::AgentTask& task) {
-      return std::find(tasks.begin(), tasks.end(), task.task_id()) != tasks.end();
+      return active.taken_up.count(task.task_id()) > 0;
     });
-    if (!has_one && !tasks.empty()) {
+    if (!has_one) {
       active.runner->Abort(JobEvent::kLost, absl::StrCat("node ", node.name, ": its agent was started anew"));
     }
   }

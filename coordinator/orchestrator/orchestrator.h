@@ -81,7 +81,7 @@ class Orchestrator {
     std::thread thread;
     std::set<std::string> devices;      // that are the job's, also of nodes that are not there yet
     bool ended = false;
-    bool taken_up = false;
+    std::set<std::string> taken_up;     // ids of its tasks, if an earlier coordinator launched it
     uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
     std::set<std::string> grown_over;   // devices that it was asked for in vain
     bool stall_told = false;
