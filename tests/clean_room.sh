@@ -14,6 +14,7 @@ say() { echo "clean room: $*" >&2; }
 if [ "${1:-}" = --inside ]; then
   room=$2; shift 2
   mount --make-rprivate /
+  mount --bind "$room" "$room"  # its root is a mount point, which network namespaces ask for
   mkdir -p "$room"/{proc,sys,dev}
   mount -t proc proc "$room/proc"
   mount --rbind /sys "$room/sys"

@@ -29,7 +29,9 @@ bool IsPass(const v1::TraceInstruction& instruction) {
 ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape)
     : job_id_(std::move(job_id)), shape_(std::move(shape)) {
   for (const v1::DeviceShare& share : planned.report.devices()) {
-    if (share.used() && !share.emulated()) kind_of_device_[share.device()] = share.kind();
+    // What is off where devices slow each other down may be the slow-down as well as the profile.
+    const bool teaches = share.used() && !share.emulated() && planned.beside_others.count(share.device()) == 0;
+    if (teaches) kind_of_device_[share.device()] = share.kind();
   }
   for (const v1::ProfileUse& use : planned.report.profiles()) {
     Kind& kind = kinds_[use.device_kind()];

@@ -79,6 +79,17 @@ TEST_CASE("what the prediction was multiplied by already is counted in") {
   CHECK(lessons[0].correction.factor() == Approx(0.96));
 }
 
+TEST_CASE("devices that others are predicted to slow down teach nothing about their profile") {
+  PlannedJob planned = Planned();
+  planned.beside_others = {"b/cpu0"};
+  ProfileLearner learner("gpt-1", planned, "tiny");
+  for (int i = 0; i < 9; ++i) {
+    for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"b/cpu0", 0.8}, {"c/cpu0", 0.9}}), 1)) {
+      CHECK(lesson.device_kind == "fast");
+    }
+  }
+}
+
 TEST_CASE("steps that do not agree, and what cannot be, teach nothing") {
   ProfileLearner learner("gpt-1", Planned(), "tiny");
   for (const double factor : {0.8, 1.0, 1.3, 0.7, 1.5, 1.1, 0.9}) CHECK(learner.Add(Step({{"b/cpu0", factor}}), 1).empty());

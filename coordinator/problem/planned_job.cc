@@ -29,6 +29,20 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
 }
 
+std::set<std::string> BesideOthers(const PlanningProblem& problem, const Plan& plan) {
+  std::set<std::string> used;
+  for (const Unit& unit : plan.units) used.insert(unit.device);
+  std::set<std::string> slowed;
+  for (const DeviceCost& device : problem.devices) {
+    if (used.count(device.name) == 0 || device.shared_slowdown <= 1) continue;
+    for (const DeviceCost& other : problem.devices) {
+      const bool beside = other.name != device.name && other.host == device.host && used.count(other.name) > 0;
+      if (beside) slowed.insert(device.name);
+    }
+  }
+  return slowed;
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
@@ -54,6 +68,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
                        FormatExplanation(explanation));
   AddProvenance(training, cluster, planned.report);
   planned.corrections = CorrectionsOf(training, cluster);
+  planned.beside_others = BesideOthers(problem, planned.plan);
   planned.report.mutable_left_out()->Add(left_out.begin(), left_out.end());
   return planned;
 }

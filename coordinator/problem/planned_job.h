@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct PlannedJob {
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   v1::PlanReport report;
   std::map<std::string, double> corrections;  // by device kind: what the prediction multiplied the profile's passes by
+  std::set<std::string> beside_others;        // devices in use that others in use on their host are predicted to slow down
 };
 
 // Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job may use and that
