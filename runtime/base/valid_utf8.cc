@@ -43,6 +43,15 @@ std::string ValidUtf8(absl::string_view text) {
   return valid;
 }
 
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t bytes = CharacterBytes(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 absl::string_view CutUtf8(absl::string_view text, size_t bytes) {
   if (text.size() <= bytes) return text;
   size_t end = bytes;

@@ -11,6 +11,9 @@ namespace medley {
 // store take UTF-8 alone.
 std::string ValidUtf8(absl::string_view text);
 
+// What a `string` field may hold: `text` is ValidUtf8 as it is.
+bool IsUtf8(absl::string_view text);
+
 // The longest beginning of `text` that has at most `bytes` bytes and does not cut a character in two.
 absl::string_view CutUtf8(absl::string_view text, size_t bytes);
 

@@ -11,6 +11,7 @@ constexpr char kReplaced[] = "\xef\xbf\xbd";
 TEST_CASE("well-formed text stays as it is") {
   for (const std::string text : {"", "plain", "caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x8e\x89!", "\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf"}) {
     CHECK(ValidUtf8(text) == text);
+    CHECK(IsUtf8(text));
   }
 }
 
@@ -35,6 +36,8 @@ TEST_CASE("any bytes become text that stays as it is") {
     for (char& byte : bytes) byte = static_cast<char>(random() % 3 == 0 ? random() % 128 : 128 + random() % 128);
     const std::string valid = ValidUtf8(bytes);
     CHECK(ValidUtf8(valid) == valid);
+    CHECK(IsUtf8(valid));
+    CHECK(IsUtf8(bytes) == (valid == bytes));
   }
 }
 

@@ -8,9 +8,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "proto/medley/v1/rules.pb.h"
+#include "runtime/base/valid_utf8.h"
 #include "runtime/codec/enum_names.h"
 #include "runtime/codec/number_text.h"
-#include "runtime/codec/utf8.h"
 
 namespace medley {
 namespace {
