@@ -53,6 +53,13 @@ void JobJournal::Changed(Entry& entry) {
   changed_.NotifyAll();
 }
 
+absl::Status JobJournal::Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));
+  look(entry->job);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<v1::Job> JobJournal::Get(const std::string& job_id) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const Entry* entry, Find(job_id));

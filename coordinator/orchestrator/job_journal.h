@@ -26,6 +26,9 @@ class JobJournal {
 
   // From the store on first use. NotFound. What it waits for (SetWait) is in its reason.
   absl::StatusOr<v1::Job> Get(const std::string& job_id);
+  // `look` sees the job where it lies, less what it waits for: for what looks at every step or tick, as a copy is as large as
+  // the job's plan. It calls nothing of the journal. NotFound.
+  absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
   // Newest first, at most `limit` of them.
   absl::StatusOr<std::vector<v1::Job>> List(int limit);
   // A job that was inserted into the store. One that is known already stays as it is: it may be further on.

@@ -25,6 +25,10 @@ v1::StepMetrics Timed(uint32_t step, double seconds) {
 TEST_CASE("a job comes from the store on first use; one that is not there is not found") {
   Desk desk;
   CHECK(desk.journal.Get(desk.id)->spec().name() == "tiny");
+  std::string looked_at;
+  REQUIRE(desk.journal.Look(desk.id, [&](const v1::Job& job) { looked_at = job.spec().name(); }).ok());
+  CHECK(looked_at == "tiny");
+  CHECK(absl::IsNotFound(desk.journal.Look("tiny-99", [](const v1::Job&) { FAIL("there is none"); })));
   CHECK(absl::IsNotFound(desk.journal.Get("tiny-99").status()));
   CHECK(absl::IsNotFound(desk.journal.Change("tiny-99", [](v1::Job&) {}).status()));
   CHECK(absl::IsNotFound(desk.journal.Apply("tiny-99", JobEvent::kPlanned, "").status()));

@@ -408,8 +408,7 @@ void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulat
       step.set_emulated(emulated);
       if (step.at_seconds() == 0) step.set_at_seconds(NowSeconds());
       journal.AddStep(job_id_, step);
-      const absl::StatusOr<v1::Job> job = journal.Get(job_id_);
-      is_first_step = job.ok() && job->launch_seconds() == 0;
+      (void)journal.Look(job_id_, [&](const v1::Job& job) { is_first_step = job.launch_seconds() == 0; });
       break;
     }
     case v1::WorkerEvent::kValidation:

@@ -242,9 +242,11 @@ void Orchestrator::WatchForStalls() {
   for (auto& [id, active] : active_) {
     const absl::Time heard = active.runner->LastHeard();
     if (active.ended || heard == absl::InfinitePast()) continue;
-    const absl::StatusOr<v1::Job> job = journal_.Get(id);
-    if (!job.ok()) continue;
-    const double step = std::max(job->plan().predicted_step_seconds(), job->measured_step_seconds());
+    double step = 0;
+    const absl::Status looked = journal_.Look(id, [&](const v1::Job& job) {
+      step = std::max(job.plan().predicted_step_seconds(), job.measured_step_seconds());
+    });
+    if (!looked.ok()) continue;
     const absl::Duration silence = Now() - heard;
     const bool stalls = silence > std::max(kLeastStall, absl::Seconds(kStepsToStall * step));
     if (stalls && !active.stall_told) {

@@ -92,10 +92,14 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRe
 void Orchestrator::GrowJobs() {
   if (!waiting_.empty() || calls_stopped_) return;
   for (auto& [id, active] : active_) {
-    const absl::StatusOr<v1::Job> job = journal_.Get(id);
-    if (active.ended || !job.ok() || job->state() != v1::JOB_STATE_RUNNING) continue;
-    if (job->checkpoint_step() <= active.looked_at_checkpoint || job->measured_step_seconds() == 0) continue;
-    active.looked_at_checkpoint = job->checkpoint_step();
+    if (active.ended) continue;
+    bool is_time = false;
+    (void)journal_.Look(id, [&](const v1::Job& job) {
+      is_time = job.state() == v1::JOB_STATE_RUNNING && job.checkpoint_step() > active.looked_at_checkpoint &&
+                job.measured_step_seconds() != 0;
+      if (is_time) active.looked_at_checkpoint = job.checkpoint_step();
+    });
+    if (!is_time) continue;
     absl::StatusOr<Growth> growth = PrepareGrowth(id);
     if (!growth.ok()) continue;
     std::set<std::string> free;
