@@ -189,7 +189,8 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
     const v1::WorkerEvent& event = reply.event();
     if (event.has_finished() && !task.prepared) task.prepared = ToStatus(event.finished());
     if (event.has_finished()) task.ended = true;
-    task.events.Add(event);
+    // That a worker which was stopped is gone is no news of its own.
+    if (!(event.has_finished() && task.stopped)) task.events.Add(event);
   }
   changed_.NotifyAll();
 }
