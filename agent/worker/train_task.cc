@@ -60,8 +60,12 @@ struct TrainingSetup {
 constexpr absl::Duration kLeastStallTimeout = absl::Minutes(2);
 constexpr double kStallSteps = 20;
 
-// Which steps' instruction times are reported: an early one, once things run smoothly, and one now and then.
-bool IsTraced(int64_t step, int64_t done_steps) { return step == done_steps + 4 || step % 25 == 0; }
+// Which steps' instruction times are reported: after the first, which allocates, as many as a profile is corrected by, so that
+// what comes next is planned with the speed that devices have now; then one now and then.
+constexpr int kTracedAtFirst = 15, kTracedEvery = 25;
+bool IsTraced(int64_t step, int64_t done_steps) {
+  return (step >= done_steps + 2 && step < done_steps + 2 + kTracedAtFirst) || step % kTracedEvery == 0;
+}
 
 v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOutcome& outcome) {
   v1::WorkerEvent event;

@@ -90,9 +90,11 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
 
 TEST_CASE("an agent that is gone is the cause, not the peer that misses its worker") {
   FakeAgents agents;
-  agents.SetTraining([](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().unit() == 0)
+  agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().unit() == 0) {
+      while (agents.begun() < 2) std::this_thread::yield();
       return absl::UnavailableError("rank 1 is gone: Connection reset");
+    }
     worker.AwaitEnd();
     return absl::OkStatus();
   });
@@ -207,6 +209,7 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
     AttemptRun run(agents, Units(2));
     const AttemptEnd end = run.Run({.event = [&](int, const v1::WorkerEvent&) {
       ++heard;
+      while (agents.begun() < 2) std::this_thread::yield();
       run.Leave();  // with the only step
     }});
     CHECK(end.left);

@@ -57,17 +57,18 @@ class FakeAgents::Task final : public FakeWorker {
   }
   void AwaitEnd() override {
     MutexLock lock(agents_.mutex_);
-    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return stopped_ || finish_ || IsDown(); });
+    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return stopped_ || IsToFinish() || IsDown(); });
   }
   bool asked_to_finish() override {
     MutexLock lock(agents_.mutex_);
-    return finish_;
+    return IsToFinish();
   }
 
  private:
   friend class FakeAgents;
   friend class Listener;
   bool IsDown() { return agents_.down_.count(address_) > 0; }
+  bool IsToFinish() { return agents_.finishing_.count(request_.task_id()) > 0; }
 
   void Live() {
     v1::WorkerEvent last;
@@ -88,7 +89,7 @@ class FakeAgents::Task final : public FakeWorker {
   const std::string address_;
   const v1::PrepareRequest request_;
   std::vector<v1::WorkerEvent> events_;
-  bool stopped_ = false, finish_ = false, ended_ = false;
+  bool stopped_ = false, ended_ = false;
   bool died_ = false;         // of the thread alone, like the next
   uint32_t finished_at_ = 0;
   std::thread thread_;
@@ -171,6 +172,12 @@ absl::StatusOr<std::shared_ptr<FakeAgents::Task>> FakeAgents::Begin(const std::s
     return tasks_[request.task_id()] = std::make_shared<Task>(*this, agent_address, candidate);
   }
   return absl::NotFoundError(absl::StrCat("no task ", request.task_id()));
+}
+
+int FakeAgents::begun() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(
+      std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second->request_.has_train(); }));
 }
 
 int FakeAgents::working() {
@@ -298,7 +305,7 @@ void FakeAgents::Stop(const std::string&, const v1::StopRequest& request) {
   MutexLock lock(mutex_);
   const auto task = tasks_.find(request.task_id());
   if (request.after_checkpoint()) {
-    if (task != tasks_.end()) task->second->finish_ = true;
+    finishing_.insert(request.task_id());
   } else {
     stopped_.push_back(request.task_id());
     if (task != tasks_.end()) task->second->stopped_ = true;

@@ -54,6 +54,8 @@ class FakeAgents final : public AgentClient {
 
   // Task ids that were asked to stop at once.
   std::vector<std::string> stopped();
+  // How many trainings were started.
+  int begun();
   // How many tasks go on.
   int working();
   // Blocks until Stop was called for `task_id`, or twenty seconds.
@@ -93,6 +95,7 @@ class FakeAgents final : public AgentClient {
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
+  std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun
 };
 
 // Events and requests.

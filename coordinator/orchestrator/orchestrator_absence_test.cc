@@ -58,7 +58,7 @@ TEST_CASE("ten coordinators one after another cost a job that trains no step and
   site.Register(FakeNode("a", 2));
   pace.Allow(1);
   const std::string id = site.Submit(PinnedJob("healthy", {"a/cpu0", "a/cpu1"}));
-  v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.last_step().step() == 1; });
+  v1::Job job = site.AwaitJob(id, [&](const v1::Job& j) { return j.last_step().step() == 1 && site.agents.begun() == 2; });
   for (int life = 0; life < 10; ++life) {
     site.orchestrator.reset();
     job = *site.store->GetJob(id);

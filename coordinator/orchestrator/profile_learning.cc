@@ -15,7 +15,6 @@ namespace {
 constexpr size_t kFewestSteps = 4;
 // Older ones are of another time.
 constexpr size_t kMostSteps = 15;
-constexpr double kMostSpread = 0.03;
 constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 // Beyond this something else was measured: a process that was stopped, a debugger.
 constexpr double kMostFactor = 5;
@@ -70,10 +69,12 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     std::vector<double> distances;
     for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
     std::sort(distances.begin(), distances.end());
-    if (distances[distances.size() * 2 / 3] > kMostSpread * median) continue;
+    const double spread = distances[distances.size() * 2 / 3] / median;
     const double factor = kind.planned_factor * median;
-    if (std::abs(median - 1) <= kWorthCorrecting || factor > kMostFactor || factor < 1 / kMostFactor) continue;
-    if (kind.told_factor > 0 && std::abs(factor / kind.told_factor - 1) <= kWorthTellingAgain) continue;
+    if (factor > kMostFactor || factor < 1 / kMostFactor) continue;
+    const bool told = kind.told_factor > 0;
+    const double news = std::abs(factor / (told ? kind.told_factor : kind.planned_factor) - 1);
+    if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) continue;
     kind.told_factor = factor;
     Lesson& lesson = lessons.emplace_back(Lesson{name, kind.profile_measured_at_seconds, {}});
     lesson.correction.set_factor(factor);

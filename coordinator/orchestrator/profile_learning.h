@@ -23,8 +23,9 @@ class ProfileLearner {
     double profile_measured_at_seconds = 0;  // of the profile that it is about
     v1::ProfileCorrection correction;
   };
-  // Takes in a step. A lesson comes once four steps or more agree, two thirds of them within 3 % of their median, when that
-  // median is more than 2 % off; and again when it has moved by 1 %. Pure but for what it remembers. `now_seconds`: unix.
+  // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned with than 2 %, and
+  // than two thirds of the steps are from it; and again when it has moved from the last lesson by more than 1 %, and than that.
+  // Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
 
   const std::string& shape() const { return shape_; }

@@ -79,6 +79,25 @@ TEST_CASE("what the prediction was multiplied by already is counted in") {
   CHECK(lessons[0].correction.factor() == Approx(0.96));
 }
 
+TEST_CASE("a step that is off by more than its like differ is a lesson, and one that is not teaches nothing") {
+  ProfileLearner far("gpt-1", Planned(), "tiny"), near("gpt-1", Planned(), "tiny");
+  double told = 0;
+  for (const double noise : {0.95, 1.05, 1.0, 0.94, 1.06, 1.0}) {
+    for (const auto& lesson : far.Add(Step({{"b/cpu0", 1.2 * noise}}), 1)) told = lesson.correction.factor();
+    CHECK(near.Add(Step({{"b/cpu0", 1.04 * noise}}), 1).empty());
+  }
+  CHECK(told == Approx(1.2).epsilon(0.06));
+}
+
+TEST_CASE("a device that is again as fast as it was planned with is believed too") {
+  ProfileLearner learner("gpt-1", Planned(), "tiny");
+  double told = 0;
+  for (int i = 0; i < 25; ++i) {
+    for (const auto& lesson : learner.Add(Step({{"b/cpu0", i < 10 ? 1.1 : 1.0}}), 1)) told = lesson.correction.factor();
+  }
+  CHECK(told == Approx(1));
+}
+
 TEST_CASE("devices that others are predicted to slow down teach nothing about their profile") {
   PlannedJob planned = Planned();
   planned.beside_others = {"b/cpu0"};
