@@ -13,6 +13,7 @@ namespace medley {
 namespace {
 
 constexpr size_t kFewestSteps = 4;
+constexpr double kStepsOfBelief = 4;
 // Older ones are of another time.
 constexpr size_t kMostSteps = 15;
 constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
@@ -27,16 +28,30 @@ bool IsPass(const v1::TraceInstruction& instruction) {
 
 ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape)
     : job_id_(std::move(job_id)), shape_(std::move(shape)) {
-  for (const v1::DeviceShare& share : planned.report.devices()) {
-    // What is off where devices slow each other down may be the slow-down as well as the profile.
-    const bool teaches = share.used() && !share.emulated() && planned.beside_others.count(share.device()) == 0;
-    if (teaches) kind_of_device_[share.device()] = share.kind();
-  }
+  std::map<std::string, size_t> subject_of_kind;
   for (const v1::ProfileUse& use : planned.report.profiles()) {
-    Kind& kind = kinds_[use.device_kind()];
-    kind.profile_measured_at_seconds = use.measured_at_seconds();
+    subject_of_kind[use.device_kind()] = subjects_.size();
+    Subject& kind = subjects_.emplace_back();
+    kind.lesson.device_kind = use.device_kind();
+    kind.lesson.measured_at_seconds = use.measured_at_seconds();
     const auto correction = planned.corrections.find(use.device_kind());
     if (correction != planned.corrections.end()) kind.planned_factor = correction->second;
+  }
+  for (const v1::DeviceShare& share : planned.report.devices()) {
+    if (!share.used() || share.emulated()) continue;
+    const auto beside = planned.slowdowns.find(share.device());
+    if (beside != planned.slowdowns.end()) {
+      const PlannedSlowdown& slowdown = beside->second;
+      subject_of_device_[share.device()] = subjects_.size();
+      Subject& device = subjects_.emplace_back();
+      device.lesson.host = slowdown.host;
+      device.lesson.device = share.device();
+      device.lesson.measured_at_seconds = slowdown.measured_at_seconds;
+      device.planned_factor = slowdown.planned_factor / slowdown.measured_factor;
+      device.least_factor = 1 / slowdown.measured_factor;  // nobody is faster for company
+    } else if (const auto kind = subject_of_kind.find(share.kind()); kind != subject_of_kind.end()) {
+      subject_of_device_[share.device()] = kind->second;
+    }
   }
 }
 
@@ -44,11 +59,11 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
   struct Sum {
     double predicted = 0, measured = 0;
   };
-  std::map<std::string, Sum> sums;
+  std::map<size_t, Sum> sums;
   for (const v1::TraceLane& lane : trace.lanes()) {
-    const auto kind = kind_of_device_.find(lane.device());
-    if (kind == kind_of_device_.end()) continue;
-    Sum& sum = sums[kind->second];
+    const auto subject = subject_of_device_.find(lane.device());
+    if (subject == subject_of_device_.end()) continue;
+    Sum& sum = sums[subject->second];
     for (const v1::TraceInstruction& instruction : lane.instructions()) {
       if (!IsPass(instruction)) continue;
       sum.predicted += instruction.predicted_end_seconds() - instruction.predicted_start_seconds();
@@ -56,48 +71,59 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     }
   }
   std::vector<Lesson> lessons;
-  for (const auto& [name, sum] : sums) {
-    const auto found = kinds_.find(name);
-    if (found == kinds_.end() || sum.predicted <= 0 || sum.measured <= 0) continue;
-    Kind& kind = found->second;
-    kind.ratios.push_back(sum.measured / sum.predicted);
-    if (kind.ratios.size() > kMostSteps) kind.ratios.erase(kind.ratios.begin());
-    if (kind.ratios.size() < kFewestSteps) continue;
-    std::vector<double> sorted = kind.ratios;
-    std::sort(sorted.begin(), sorted.end());
-    const double median = sorted[sorted.size() / 2];
-    std::vector<double> distances;
-    for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
-    std::sort(distances.begin(), distances.end());
-    const double spread = distances[distances.size() * 2 / 3] / median;
-    const double factor = kind.planned_factor * median;
-    if (factor > kMostFactor || factor < 1 / kMostFactor) continue;
-    const bool told = kind.told_factor > 0;
-    const double news = std::abs(factor / (told ? kind.told_factor : kind.planned_factor) - 1);
-    if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) continue;
-    kind.told_factor = factor;
-    Lesson& lesson = lessons.emplace_back(Lesson{name, kind.profile_measured_at_seconds, {}});
-    lesson.correction.set_factor(factor);
-    lesson.correction.set_steps(static_cast<uint32_t>(kind.ratios.size()));
-    lesson.correction.set_job_id(job_id_);
-    lesson.correction.set_at_seconds(now_seconds);
+  for (const auto& [index, sum] : sums) {
+    if (sum.predicted <= 0 || sum.measured <= 0) continue;
+    Subject& subject = subjects_[index];
+    subject.ratios.push_back(sum.measured / sum.predicted);
+    if (subject.ratios.size() > kMostSteps) subject.ratios.erase(subject.ratios.begin());
+    std::optional<Lesson> lesson = LessonOf(subject);
+    if (!lesson) continue;
+    lesson->correction.set_job_id(job_id_);
+    lesson->correction.set_at_seconds(now_seconds);
+    lessons.push_back(*std::move(lesson));
   }
   return lessons;
+}
+
+std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject) const {
+  if (subject.ratios.size() < kFewestSteps) return std::nullopt;
+  std::vector<double> sorted = subject.ratios;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted[sorted.size() / 2];
+  std::vector<double> distances;
+  for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
+  std::sort(distances.begin(), distances.end());
+  const double spread = distances[distances.size() * 2 / 3] / median;
+  // What was believed before counts like some steps, so that a minute in which the machine was slow is not taken for the truth.
+  const double steps = static_cast<double>(subject.ratios.size());
+  const double shown = std::pow(median, steps / (steps + kStepsOfBelief));
+  const double factor = std::max(subject.planned_factor * shown, subject.least_factor);
+  if (factor > kMostFactor || factor < 1 / kMostFactor) return std::nullopt;
+  const bool told = subject.told_factor > 0;
+  const double news = std::abs(factor / (told ? subject.told_factor : subject.planned_factor) - 1);
+  if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) return std::nullopt;
+  subject.told_factor = factor;
+  Lesson lesson = subject.lesson;
+  lesson.correction.set_factor(factor);
+  lesson.correction.set_steps(static_cast<uint32_t>(subject.ratios.size()));
+  return lesson;
 }
 
 std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner, const v1::Trace& trace) {
   std::vector<std::string> said;
   const double now_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   for (const ProfileLearner::Lesson& lesson : learner.Add(trace, now_seconds)) {
-    const absl::StatusOr<v1::DeviceProfile> profile = store.FindProfile(lesson.device_kind, learner.shape(), {});
-    if (!profile.ok() || profile->measured_at_seconds() != lesson.profile_measured_at_seconds) continue;
-    const absl::Status put = store.PutCorrection(lesson.device_kind, learner.shape(), lesson.correction);
+    const std::string about = lesson.device.empty() ? lesson.device_kind : absl::StrCat(lesson.device, " beside the others of its host");
+    const absl::StatusOr<bool> put =
+        lesson.device.empty()
+            ? store.PutCorrection(lesson.device_kind, learner.shape(), lesson.measured_at_seconds, lesson.correction)
+            : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device, lesson.measured_at_seconds, lesson.correction);
     if (!put.ok()) {
-      said.push_back(absl::StrCat("what was learnt about ", lesson.device_kind, " is not kept: ", put.message()));
-      continue;
+      said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
+    } else if (*put) {
+      said.push_back(absl::StrFormat("passes of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
+                                     "made with that", about, lesson.correction.factor(), lesson.correction.steps()));
     }
-    said.push_back(absl::StrFormat("passes of %s take %.2f times as long as their profile says, over %d traced steps: plans to come "
-                                   "are made with that", lesson.device_kind, lesson.correction.factor(), lesson.correction.steps()));
   }
   return said;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,33 +17,39 @@ class ProfileLearner {
   // `shape`: ShapeKey of the job. Keeps nothing of `planned`.
   ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape);
 
-  // Of a device kind: how many times as long its passes take as the profile says, all that the plan foresaw of devices that
-  // compute beside each other apart.
+  // How many times as long passes take as was measured: those of a device kind, or, where devices that were measured together are
+  // in use together, of one device beside the others of its host. Alone and beside others are told apart, so that neither is blamed
+  // for the other.
   struct Lesson {
-    std::string device_kind;
-    double profile_measured_at_seconds = 0;  // of the profile that it is about
+    std::string device_kind;  // empty where `device` says it
+    std::string host, device; // of a slow-down
+    double measured_at_seconds = 0;  // of the profile or slow-down that it is about
     v1::ProfileCorrection correction;
   };
   // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned with than 2 %, and
   // than two thirds of the steps are from it; and again when it has moved from the last lesson by more than 1 %, and than that.
+  // What was planned with counts like four steps of its own.
   // Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
 
   const std::string& shape() const { return shape_; }
 
  private:
-  struct Kind {
-    double planned_factor = 1;  // that the prediction was made with
-    double profile_measured_at_seconds = 0;
+  struct Subject {
+    Lesson lesson;               // without its correction
+    double planned_factor = 1;   // correction that the prediction was made with
+    double least_factor = 0;     // nothing below it is believed
     std::vector<double> ratios;  // measured / predicted, of each step
     double told_factor = 0;      // the last lesson's; 0: none yet
   };
+  std::optional<Lesson> LessonOf(Subject& subject) const;
+
   const std::string job_id_, shape_;
-  std::map<std::string, std::string> kind_of_device_;  // of real ones that are used
-  std::map<std::string, Kind> kinds_;
+  std::vector<Subject> subjects_;
+  std::map<std::string, size_t> subject_of_device_;  // of real ones that are used
 };
 
-// Puts what `trace` taught into the store, unless the profile has been measured anew since the job was planned. Returns what is
+// Puts what `trace` taught into the store, unless it was measured anew since the job was planned. Returns what is
 // to be said of it in the job's log.
 std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner, const v1::Trace& trace);
 

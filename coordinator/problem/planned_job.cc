@@ -1,5 +1,7 @@
 #include "coordinator/problem/planned_job.h"
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,18 +31,26 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
 }
 
-std::set<std::string> BesideOthers(const PlanningProblem& problem, const Plan& plan) {
+std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan, const v1::ClusterSpec& cluster,
+                                                   const std::string& shape) {
   std::set<std::string> used;
   for (const Unit& unit : plan.units) used.insert(unit.device);
-  std::set<std::string> slowed;
-  for (const DeviceCost& device : problem.devices) {
-    if (used.count(device.name) == 0 || device.shared_slowdown <= 1) continue;
-    for (const DeviceCost& other : problem.devices) {
-      const bool beside = other.name != device.name && other.host == device.host && used.count(other.name) > 0;
-      if (beside) slowed.insert(device.name);
+  std::map<std::string, double> planned_factors;
+  for (const DeviceCost& device : problem.devices) planned_factors[device.name] = device.shared_slowdown;
+  std::set<std::string> hosts;
+  for (const v1::Node& node : cluster.nodes()) hosts.insert(HostOf(node));
+  std::map<std::string, PlannedSlowdown> slowdowns;
+  for (const std::string& host : hosts) {
+    const v1::HostSlowdown* slowdown = FindSlowdown(cluster, host, shape);
+    if (slowdown == nullptr) continue;
+    std::map<std::string, PlannedSlowdown> together;
+    for (const v1::SharedSlowdown& shared : slowdown->devices()) {
+      if (used.count(shared.device()) == 0) continue;
+      together[shared.device()] = {host, slowdown->measured_at_seconds(), shared.factor(), planned_factors[shared.device()]};
     }
+    if (together.size() > 1) slowdowns.merge(together);
   }
-  return slowed;
+  return slowdowns;
 }
 
 }  // namespace
@@ -68,7 +78,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
                        FormatExplanation(explanation));
   AddProvenance(training, cluster, planned.report);
   planned.corrections = CorrectionsOf(training, cluster);
-  planned.beside_others = BesideOthers(problem, planned.plan);
+  planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
   planned.report.mutable_left_out()->Add(left_out.begin(), left_out.end());
   return planned;
 }

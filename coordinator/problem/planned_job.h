@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,14 @@
 
 namespace medley {
 
+// How a device is planned to be slowed down by others of its host that are in use too.
+struct PlannedSlowdown {
+  std::string host;                // HostSlowdown::host, as the next two
+  double measured_at_seconds = 0;
+  double measured_factor = 1;
+  double planned_factor = 1;       // that the prediction was made with
+};
+
 // A job's plan on a cluster, with all that is said of it.
 struct PlannedJob {
   Plan plan;
@@ -23,7 +30,7 @@ struct PlannedJob {
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   v1::PlanReport report;
   std::map<std::string, double> corrections;  // by device kind: what the prediction multiplied the profile's passes by
-  std::set<std::string> beside_others;        // devices in use that others in use on their host are predicted to slow down
+  std::map<std::string, PlannedSlowdown> slowdowns;  // of devices in use that were measured together with another in use
 };
 
 // Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job may use and that

@@ -148,16 +148,6 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   return cost;
 }
 
-// The newest of a host and shape.
-const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape) {
-  const v1::HostSlowdown* newest = nullptr;
-  for (const v1::HostSlowdown& slowdown : cluster.slowdowns()) {
-    if (slowdown.host() != host || slowdown.shape() != shape) continue;
-    if (newest == nullptr || slowdown.measured_at_seconds() >= newest->measured_at_seconds()) newest = &slowdown;
-  }
-  return newest;
-}
-
 // Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
 void AddSlowdowns(const std::vector<ClusterDevice>& devices, const v1::ClusterSpec& cluster, const std::string& shape,
                   std::vector<DeviceCost>& costs) {
@@ -171,10 +161,11 @@ void AddSlowdowns(const std::vector<ClusterDevice>& devices, const v1::ClusterSp
     int of_kind = 0;
     bool known = false;
     for (const v1::SharedSlowdown& shared : slowdown->devices()) {
-      slowest = std::max(slowest, shared.factor());
+      const double slower = std::max(1.0, shared.factor() * CorrectionOf(shared));
+      slowest = std::max(slowest, slower);
       known |= shared.device() == costs[d].name;
       if (shared.device_kind() != costs[d].kind) continue;
-      sum += std::max(1.0, shared.factor());
+      sum += slower;
       ++of_kind;
     }
     if (!known || of_kind == 0 || slowest < kLeastSlowdown) continue;
@@ -227,6 +218,19 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
 }
 
 }  // namespace
+
+const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape) {
+  const v1::HostSlowdown* newest = nullptr;
+  for (const v1::HostSlowdown& slowdown : cluster.slowdowns()) {
+    if (slowdown.host() != host || slowdown.shape() != shape) continue;
+    if (newest == nullptr || slowdown.measured_at_seconds() >= newest->measured_at_seconds()) newest = &slowdown;
+  }
+  return newest;
+}
+
+double CorrectionOf(const v1::SharedSlowdown& slowdown) {
+  return slowdown.has_correction() ? slowdown.correction().factor() : 1;
+}
 
 std::string HostOf(const v1::Node& node) { return node.host().empty() ? node.name() : node.host(); }
 

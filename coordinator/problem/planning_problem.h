@@ -13,6 +13,11 @@ namespace medley {
 // The machine of a node, as HostSlowdown::host has it: Node::host, or the node's name if that is empty.
 std::string HostOf(const v1::Node& node);
 
+// The newest of a host and shape; null if there is none.
+const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape);
+// What running jobs taught about it: a factor, 1 if nothing.
+double CorrectionOf(const v1::SharedSlowdown& slowdown);
+
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
 // micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a Llama with
 // "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not matter.
@@ -55,7 +60,8 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 // a profile (DeviceProfile::correction) multiplies its passes.
 //
 // Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them both, equally for
-// all of a kind, in hundredths and from 1.02; those that share a processor do that instead.
+// all of a kind, in hundredths and from 1.02, what running jobs taught about it (SharedSlowdown::correction) counted in; those that
+// share a processor do that instead.
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.

@@ -137,6 +137,11 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
 
   for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.set_factor(1.015);
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_with == 0);  // noise
+  // What jobs taught counts, also where the measurement found nothing; nobody is faster for company.
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.mutable_correction()->set_factor(1.2);
+  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == Approx(1.22));
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.mutable_correction()->set_factor(0.5);
+  CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == 1);
 }
 
 TEST_CASE("the newest measurement counts, size by size") {

@@ -55,6 +55,12 @@ absl::Status WriteProfile(Database& database, const v1::DeviceProfile& profile) 
                       profile.device_kind(), profile.shape(), Blob{bytes});
 }
 
+absl::Status WriteHostSlowdown(Database& database, const v1::HostSlowdown& slowdown) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(slowdown));
+  return database.Run("REPLACE INTO host_slowdowns (host, shape, message) VALUES (?, ?, ?)", slowdown.host(), slowdown.shape(),
+                      Blob{bytes});
+}
+
 absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
   return absl::NotFoundError(
       absl::StrCat("nothing was measured for device kind \"", device_kind, "\" and shape \"", shape, "\""));
@@ -71,22 +77,37 @@ absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
   return transaction.Commit();
 }
 
-absl::Status Store::PutCorrection(const std::string& device_kind, const std::string& shape,
-                                  const v1::ProfileCorrection& correction) {
+absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const std::string& shape, double measured_at_seconds,
+                                          const v1::ProfileCorrection& correction) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
-  if (!profile.has_value()) return NotMeasured(device_kind, shape);
+  if (!profile.has_value() || profile->measured_at_seconds() != measured_at_seconds) return false;
   *profile->mutable_correction() = correction;
   RETURN_IF_ERROR(WriteProfile(*database_, *profile));
-  return transaction.Commit();
+  RETURN_IF_ERROR(transaction.Commit());
+  return true;
+}
+
+absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const std::string& shape, const std::string& device,
+                                                  double measured_at_seconds, const v1::ProfileCorrection& correction) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  ASSIGN_OR_RETURN(std::optional<v1::HostSlowdown> slowdown,
+                   FirstOf<v1::HostSlowdown>(*database_, database_->Query("SELECT message FROM host_slowdowns WHERE host = ? AND shape = ?",
+                                                                          host, shape)));
+  if (!slowdown.has_value() || slowdown->measured_at_seconds() != measured_at_seconds) return false;
+  for (v1::SharedSlowdown& shared : *slowdown->mutable_devices()) {
+    if (shared.device() == device) *shared.mutable_correction() = correction;
+  }
+  RETURN_IF_ERROR(WriteHostSlowdown(*database_, *slowdown));
+  RETURN_IF_ERROR(transaction.Commit());
+  return true;
 }
 
 absl::Status Store::PutHostSlowdown(const v1::HostSlowdown& slowdown) {
-  ASSIGN_OR_RETURN(const std::string bytes, ToRow(slowdown));
   const MutexLock lock(mutex_);
-  return database_->Run("REPLACE INTO host_slowdowns (host, shape, message) VALUES (?, ?, ?)", slowdown.host(),
-                        slowdown.shape(), Blob{bytes});
+  return WriteHostSlowdown(*database_, slowdown);
 }
 
 absl::StatusOr<std::vector<v1::HostSlowdown>> Store::ListHostSlowdowns() {

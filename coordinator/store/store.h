@@ -111,10 +111,13 @@ class Store {
   // By device kind and shape.
   absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
 
-  // Replaces what running jobs taught about a profile; a measurement (PutProfile) forgets it.
-  // NotFound: nothing was measured for these.
-  absl::Status PutCorrection(const std::string& device_kind, const std::string& shape,
-                             const v1::ProfileCorrection& correction);
+  // Replaces what running jobs taught about the profile that was measured at that time (Unix seconds); a measurement (PutProfile)
+  // forgets it. False: it was measured anew since, or is not there, and nothing changed.
+  absl::StatusOr<bool> PutCorrection(const std::string& device_kind, const std::string& shape, double measured_at_seconds,
+                                     const v1::ProfileCorrection& correction);
+  // Likewise, of how the others of its host slow a device down.
+  absl::StatusOr<bool> PutSlowdownCorrection(const std::string& host, const std::string& shape, const std::string& device,
+                                             double measured_at_seconds, const v1::ProfileCorrection& correction);
 
   // Replaces what is known of the same host and shape.
   absl::Status PutHostSlowdown(const v1::HostSlowdown& slowdown);

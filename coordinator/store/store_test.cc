@@ -310,9 +310,10 @@ TEST_CASE("what jobs taught about a profile stays with it until it is measured a
   correction.set_job_id("gpt-1");
   {
     const auto store = OpenStore(directory);
-    CHECK(absl::IsNotFound(store->PutCorrection("amx", "tiny", correction)));
+    CHECK(store->PutCorrection("amx", "tiny", 0, correction).value() == false);
     REQUIRE(store->PutProfile(ProfileOf("amx", "tiny", {1}, 1)).ok());
-    REQUIRE(store->PutCorrection("amx", "tiny", correction).ok());
+    CHECK(store->PutCorrection("amx", "tiny", 5, correction).value() == false);
+    CHECK(store->PutCorrection("amx", "tiny", 0, correction).value());
   }
   const auto store = OpenStore(directory);
   CHECK(Same(store->ListProfiles()->at(0).correction(), correction));
