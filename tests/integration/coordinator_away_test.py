@@ -1,4 +1,7 @@
-"""The coordinator goes and comes back, and training does not notice: no attempt, no restart and no step is lost."""
+"""The coordinator goes and comes back, and training does not notice: no attempt, no restart and no step is lost.
+
+MEDLEY_LEASES_AWAY, of a second each: how long it stays away; ten in the suite.
+"""
 import glob
 import os
 import signal
@@ -9,7 +12,7 @@ from cluster import ClusterTest, fast_and_slow, route, unit, wait_for
 
 LEASE_SECONDS = 1
 RESTARTS = 10
-LEASES_AWAY = 10
+LEASES_AWAY = int(os.environ.get("MEDLEY_LEASES_AWAY", "10"))
 MORE_STEPS = 3  # that the job makes before the coordinator goes once more
 
 
