@@ -44,14 +44,13 @@ class TimedShard {
                      ModelShard::Create(device, {.shape = shape,
                                                  .blocks = blocks,
                                                  .micro_batch_sequences = micro_batch,
-                                                 .slots = {.stash = 1, .input = first ? 0 : 1, .output = last ? 0 : 1,
+                                                 .buffers = {.stash = 1, .input = first ? 0 : 1, .output = last ? 0 : 1,
                                                            .input_gradient = first ? 0 : 1,
                                                            .output_gradient = last ? 0 : 1},
                                                  .precision = precision}));
     timed.device_ = &device;
-    timed.slots_ = {.stash = 0, .input = first ? -1 : 0, .output = last ? -1 : 0};
-    timed.gradient_slots_ = {.stash = 0, .input = first ? -1 : 0, .output_gradient = last ? -1 : 0,
-                             .input_gradient = first ? -1 : 0};
+    timed.buffers_ = {.stash = 0, .input = first ? -1 : 0, .output = last ? -1 : 0, .input_gradient = first ? -1 : 0,
+                      .output_gradient = last ? -1 : 0};
     std::vector<int32_t> tokens(static_cast<size_t>(micro_batch) * shape.sequence);
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
     if (first) RETURN_IF_ERROR(timed.shard_->SetTokens(0, tokens));
@@ -79,21 +78,17 @@ class TimedShard {
   };
   absl::StatusOr<Repetition> TimeOnce() {
     Repetition repetition;
-    ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(slots_, Purpose::kTrain); }));
-    ASSIGN_OR_RETURN(repetition.backward, Time([&] { return shard_->Backward(gradient_slots_); }));
+    ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(buffers_, Purpose::kTrain); }));
+    ASSIGN_OR_RETURN(repetition.backward, Time([&] { return shard_->Backward(buffers_); }));
     return repetition;
   }
 
  private:
   // Values as they are in training: denormals and zeros would be another speed.
   absl::Status FillBoundaries() {
-    using Boundary = ModelShard::Boundary;
-    const ShardOptions& options = shard_->options();
-    const std::pair<Boundary, int> places[] = {{Boundary::kInput, options.slots.input},
-                                               {Boundary::kOutputGradient, options.slots.output_gradient}};
-    for (const auto& [boundary, slots] : places) {
-      if (slots == 0) continue;
-      const Slice slice = shard_->BoundaryOf(boundary, 0);
+    for (const BufferKind kind : {BufferKind::kInput, BufferKind::kOutputGradient}) {
+      if (shard_->options().buffers.of(kind) == 0) continue;
+      const Slice slice = shard_->BoundaryOf({kind, 0});
       std::vector<float> values(slice.elements);
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 2001) * 1e-3f - 1.0f;
       RETURN_IF_ERROR(device_->queue->Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4},
@@ -104,8 +99,7 @@ class TimedShard {
 
   Device* device_ = nullptr;
   std::unique_ptr<ModelShard> shard_;
-  ModelShard::PassSlots slots_;
-  ModelShard::GradientSlots gradient_slots_;
+  ModelShard::PassBuffers buffers_;
 };
 
 double OnLine(double x1, double y1, double x2, double y2, double x) {

@@ -61,13 +61,13 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
           device, {.shape = ModelOf(layer),
                    .blocks = {1, 2},
                    .micro_batch_sequences = layer.micro_batch,
-                   .slots = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
+                   .buffers = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
                    .precision = layer.precision}));
   recorder.Take();
   LayerOps ops;
   RETURN_IF_ERROR(shard->Forward({.stash = 0, .input = 0, .output = 0}, Purpose::kTrain));
   ops.forward = recorder.Take();
-  RETURN_IF_ERROR(shard->Backward({.stash = 0, .input = 0, .output_gradient = 0, .input_gradient = 0}));
+  RETURN_IF_ERROR(shard->Backward({.stash = 0, .input = 0, .input_gradient = 0, .output_gradient = 0}));
   ops.backward = recorder.Take();
   return ops;
 }

@@ -75,14 +75,14 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
       {.shape = shape,
        .blocks = {2, 3},
        .micro_batch_sequences = layer.micro_batch,
-       .slots = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
+       .buffers = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
        .precision = layer.precision});
   REQUIRE(shard.status().ToString() == "OK");
   emulated.queue->Take(3600);
   const uint64_t start = emulated.queue->Record().value;
   REQUIRE((*shard)->Forward({.stash = 0, .input = 0, .output = 0}, Purpose::kTrain).ok());
   const uint64_t middle = emulated.queue->Record().value;
-  REQUIRE((*shard)->Backward({.stash = 0, .input = 0, .output_gradient = 0, .input_gradient = 0}).ok());
+  REQUIRE((*shard)->Backward({.stash = 0, .input = 0, .input_gradient = 0, .output_gradient = 0}).ok());
   const uint64_t end = emulated.queue->Record().value;
   return {static_cast<double>(middle - start) * 1e-9, static_cast<double>(end - middle) * 1e-9};
 }

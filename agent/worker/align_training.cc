@@ -66,7 +66,7 @@ absl::Status TrainForAlignment(Device& device, const AlignJob& job, RecordingOps
       ModelShard::Create(device, {.shape = spec.shape,
                                   .blocks = plan.units[0].blocks,
                                   .micro_batch_sequences = job.micro_batch,
-                                  .slots = CompileStep(plan, 0, spec.shape, Purpose::kTrain).slots,
+                                  .buffers = CompileStep(plan, 0, spec.shape, Purpose::kTrain).buffers,
                                   .precision = spec.precision}));
   RETURN_IF_ERROR(spec.hugging_face_directory.empty() ? shard->arena().Initialise(spec.seed)
                                                       : LoadHuggingFace(spec.hugging_face_directory, *shard));

@@ -39,7 +39,7 @@ class Generator {
     RETURN_IF_ERROR(trunk_->SetTokens(0, padded));
     RETURN_IF_ERROR(trunk_->Forward({.stash = 0, .output = 0}, Purpose::kEvaluate));
     const int64_t C = config_.hidden;
-    const Slice x = trunk_->BoundaryOf(ModelShard::Boundary::kOutput, 0).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
+    const Slice x = trunk_->BoundaryOf({BufferKind::kOutput, 0}).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
     Carver scratch({scratch_.get(), 0, C + 2 + config_.vocabulary});
     const Slice normed = scratch.Take(C), mean = scratch.Take(1), rstd = scratch.Take(1);
     const Slice logits = scratch.Take(config_.vocabulary);
@@ -67,7 +67,7 @@ class Generator {
     const bool first = blocks.first == 0;
     ASSIGN_OR_RETURN(std::unique_ptr<ModelShard> shard,
                      ModelShard::Create(device_, {.shape = {config_, sequence_, 1}, .blocks = blocks,
-                                                  .slots = {.stash = 1, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
+                                                  .buffers = {.stash = 1, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
     RETURN_IF_ERROR(LoadHuggingFace(directory, *shard));
     return shard;
   }

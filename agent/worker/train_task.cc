@@ -227,7 +227,7 @@ class TrainTask final : public WorkerTask {
         ModelShard::Create(device_, {.shape = spec.shape,
                                      .blocks = setup_.plan.units[setup_.unit].blocks,
                                      .micro_batch_sequences = setup_.plan.micro_batch_sequences,
-                                     .slots = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).slots,
+                                     .buffers = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).buffers,
                                      .precision = spec.precision}));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
     if (!setup_.resume_from.empty()) return Resume();

@@ -13,8 +13,8 @@ namespace {
 
 bool Fits(const PlanningProblem& problem, const Plan& plan) {
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const SlotCounts slots = CompileStep(plan, u, problem.shape, Purpose::kTrain).slots;
-    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, slots);
+    const BufferCounts buffers = CompileStep(plan, u, problem.shape, Purpose::kTrain).buffers;
+    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, buffers);
     // Equal plans have unit u on device u.
     if (PeakMemory(problem.devices[u], memory) > problem.devices[u].memory) return false;
   }

@@ -75,8 +75,8 @@ bool Fits(const PlanningProblem& problem, const Plan& plan) {
   for (size_t u = 0; u < plan.units.size(); ++u) {
     for (const DeviceCost& device : problem.devices) {
       if (device.name != plan.units[u].device) continue;
-      const SlotCounts slots = CompileStep(plan, static_cast<int>(u), problem.shape, Purpose::kTrain).slots;
-      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, slots);
+      const BufferCounts buffers = CompileStep(plan, static_cast<int>(u), problem.shape, Purpose::kTrain).buffers;
+      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, buffers);
       if (PeakMemory(device, memory) > device.memory) return false;
     }
   }

@@ -29,7 +29,7 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
 }
 
 // The buffers that the compiler gives such a stage. They depend on nothing else, so a small plan tells.
-SlotCounts SlotsOf(const SearchTables::Stage& stage) {
+BufferCounts BuffersOf(const SearchTables::Stage& stage) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
   TrainingShape shape;
   shape.model.layers = stages;
@@ -39,7 +39,7 @@ SlotCounts SlotsOf(const SearchTables::Stage& stage) {
     plan.units.push_back({"", {s, s == stages - 1 ? shape.model.blocks() : s + 1}});
     plan.routes[0].units.push_back(s);
   }
-  return CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).slots;
+  return CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
 }
 
 }  // namespace
@@ -185,16 +185,16 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
-  const SlotCounts slots = SlotsOf(stage);
-  const std::array<int, 6> slots_key = {stage.size,   slots.stash,          slots.input,
-                                       slots.output, slots.input_gradient, slots.output_gradient};
-  const auto [entry, inserted] = needed_by_slots_.try_emplace(slots_key);
+  const BufferCounts buffers = BuffersOf(stage);
+  const std::array<int, 6> buffers_key = {stage.size,   buffers.stash,          buffers.input,
+                                       buffers.output, buffers.input_gradient, buffers.output_gradient};
+  const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
     for (int first = 0; first < blocks_; ++first) {
       for (int end = first + 1; end <= blocks_; ++end) {
         const UnitMemory memory =
-            MemoryOf(problem_.shape, {first, end}, problem_.micro_batch_sizes[stage.size], slots);
+            MemoryOf(problem_.shape, {first, end}, problem_.micro_batch_sizes[stage.size], buffers);
         entry->second[At({first, end})] = memory.total().value;
       }
     }

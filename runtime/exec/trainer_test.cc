@@ -87,7 +87,7 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
                                                .micro_batch_sequences = plan.micro_batch_sequences,
-                                               .slots = program.slots}));
+                                               .buffers = program.buffers}));
   if (from == 0) {
     RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
   } else {
@@ -245,7 +245,7 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
   TrainingSpec other = spec;
   c.change(other);
   Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .slots = {.stash = 1}});
+  const auto shard = ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = 1}});
   REQUIRE(shard.ok());
   const absl::Status refused = LoadCheckpoint(manifest, other, **shard);
   CHECK(absl::IsFailedPrecondition(refused));
@@ -452,7 +452,7 @@ TEST_CASE("a checkpoint with a damaged or missing file is DataLoss that names th
     std::filesystem::remove(file);
   }
   Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .slots = {.stash = 1}});
+  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = 1}});
   REQUIRE(shard.ok());
   const absl::Status status = LoadCheckpoint(manifest, spec, **shard);
   CHECK(absl::IsDataLoss(status));

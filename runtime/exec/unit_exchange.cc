@@ -11,8 +11,6 @@
 namespace medley {
 namespace {
 
-using Boundary = ModelShard::Boundary;
-
 DeviceMemoryStrategy StrategyOf(DeviceMemoryChoice choice) {
   switch (choice) {
     case DeviceMemoryChoice::kMeasured: return DeviceMemoryStrategy::kAutomatic;
@@ -31,8 +29,6 @@ CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<Redu
   return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements, choice).value();
 }
 
-bool IsTransfer(const Instruction& instruction) { return instruction.peer >= 0; }
-
 }  // namespace
 
 UnitExchange::UnitExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
@@ -49,7 +45,7 @@ absl::Status UnitExchange::Open(absl::Time deadline) {
                    ExchangeTerms(transport_, TermsOf(handling, memory.copies), deadline));
   for (const Instruction& instruction : program_.instructions) {
     std::unique_ptr<DeviceStream>& stream = streams_[static_cast<int>(instruction.stream)];
-    if (!IsTransfer(instruction) || stream != nullptr) continue;
+    if (instruction.peer < 0 || stream != nullptr) continue;
     ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
   }
   if (!memory.host_reaches && !program_.slices.empty()) {
@@ -66,23 +62,18 @@ absl::Status UnitExchange::Open(absl::Time deadline) {
 }
 
 absl::Status UnitExchange::Transfer(const Instruction& instruction, absl::Time deadline) {
-  const bool receives = instruction.kind == InstructionKind::kReceiveActivation ||
-                        instruction.kind == InstructionKind::kReceiveGradient;
-  const bool activation = instruction.kind == InstructionKind::kReceiveActivation ||
-                          instruction.kind == InstructionKind::kSendActivation;
-  const bool input = activation == receives;  // at the first of the unit's blocks, not the last
-  const Boundary boundary = input ? (activation ? Boundary::kInput : Boundary::kInputGradient)
-                                  : (activation ? Boundary::kOutput : Boundary::kOutputGradient);
-  const Slice slice = shard_.BoundaryOf(boundary, input ? instruction.input_slot : instruction.output_slot);
+  const BufferId& buffer = instruction.operands.front().buffer;
+  const Slice slice = shard_.BoundaryOf(buffer);
+  const bool is_gradient = buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
   // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches. The device has done
   // what it has to do with the slice: its instructions end when their work has.
   const DeviceMessage message{
       .peer = instruction.peer,
-      .tag = {.kind = activation ? MessageTag::Kind::kActivation : MessageTag::Kind::kGradient,
+      .tag = {.kind = is_gradient ? MessageTag::Kind::kGradient : MessageTag::Kind::kActivation,
               .sequence = static_cast<uint32_t>(instruction.micro_batch) % kMaximumSequences},
-      .span = {slice.buffer, slice.offset_bytes, slice.elements * static_cast<int64_t>(sizeof(float))}};
+      .span = {slice.buffer, slice.offset_bytes, instruction.bytes.value}};
   DeviceStream& stream = *streams_[static_cast<int>(instruction.stream)];
-  return receives ? stream.Receive(message, deadline) : stream.Send(message, deadline);
+  return IsReceive(instruction.kind) ? stream.Receive(message, deadline) : stream.Send(message, deadline);
 }
 
 absl::Status UnitExchange::Reduce(int slice, Fence ready, absl::Time deadline) {

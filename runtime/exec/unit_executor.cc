@@ -27,6 +27,14 @@ std::string Where(const Instruction& instruction) {
   return text;
 }
 
+ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
+  return {.stash = pass.BufferOf(BufferKind::kStash),
+          .input = pass.BufferOf(BufferKind::kInput),
+          .output = pass.BufferOf(BufferKind::kOutput),
+          .input_gradient = pass.BufferOf(BufferKind::kInputGradient),
+          .output_gradient = pass.BufferOf(BufferKind::kOutputGradient)};
+}
+
 }  // namespace
 
 UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows)
@@ -176,16 +184,13 @@ absl::Status UnitExecutor::Finish() { return shard_.queue().Wait(shard_.queue().
 
 absl::Status UnitExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
-  RETURN_IF_ERROR(shard_.Forward(
-      {.stash = instruction.stash_slot, .input = instruction.input_slot, .output = instruction.output_slot}, purpose));
+  RETURN_IF_ERROR(shard_.Forward(BuffersOf(instruction), purpose));
   return Finish();
 }
 
 absl::Status UnitExecutor::Backward(const Instruction& instruction) {
   const BlockRange piece = instruction.blocks;
-  RETURN_IF_ERROR(shard_.Backward({.stash = instruction.stash_slot, .input = instruction.input_slot,
-                                   .output_gradient = instruction.output_slot,
-                                   .input_gradient = instruction.input_gradient_slot}, piece));
+  RETURN_IF_ERROR(shard_.Backward(BuffersOf(instruction), piece));
   // Before the next piece is submitted, so that nobody waits for that one.
   const Fence done = shard_.queue().Record();
   for (size_t i = 0; i < train_program_.slices.size(); ++i) {
@@ -206,8 +211,9 @@ absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose pu
     input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
     target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
   }
-  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(instruction.stash_slot, input_ids));
-  if (targets) RETURN_IF_ERROR(shard_.SetTargets(instruction.stash_slot, target_ids));
+  const int stash = instruction.BufferOf(BufferKind::kStash);
+  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(stash, input_ids));
+  if (targets) RETURN_IF_ERROR(shard_.SetTargets(stash, target_ids));
   return absl::OkStatus();
 }
 

@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
                   .precision = device.computes_bf16 ? options.precision : Precision::kF32};
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
-    const UnitMemory need = MemoryOf(options.shape, options.blocks, options.micro_batch_sequences, options.slots);
+    const UnitMemory need = MemoryOf(options.shape, options.blocks, options.micro_batch_sequences, options.buffers);
     return Annotate(allocated, absl::StrFormat(
         "blocks %d-%d need %s (parameters, gradients and optimizer %s, activations %s, boundaries %s, workspace %s) on %s",
         options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 }
 
 absl::Status ModelShard::Allocate() {
-  const UnitMemory need = MemoryOf(options_.shape, options_.blocks, options_.micro_batch_sequences, options_.slots);
+  const UnitMemory need = MemoryOf(options_.shape, options_.blocks, options_.micro_batch_sequences, options_.buffers);
   ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, options_.blocks));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
@@ -61,7 +61,7 @@ void ModelShard::Carve() {
   const int64_t rows = pass_.rows(), C = config.hidden;
   const LayerRange layers = LayersOf(config, blocks);
   Carver stash({stash_buffer_.get(), 0, stash_buffer_->size().value / 4});
-  for (int slot = 0; slot < options_.slots.stash; ++slot) {
+  for (int slot = 0; slot < options_.buffers.stash; ++slot) {
     Stash& kept = stash_.emplace_back();
     if (blocks.contains(config.embedding_block())) {
       kept.tokens = stash.Take(rows);
@@ -76,10 +76,10 @@ void ModelShard::Carve() {
     }
   }
   Carver boundary({boundary_buffer_.get(), 0, boundary_buffer_->size().value / 4});
-  const int counts[] = {options_.slots.input, options_.slots.output, options_.slots.input_gradient,
-                        options_.slots.output_gradient};
-  for (int b = 0; b < 4; ++b) {
-    for (int slot = 0; slot < counts[b]; ++slot) boundaries_[b].push_back(boundary.Take(rows * C));
+  for (int kind = 0; kind < kBufferKinds; ++kind) {
+    if (static_cast<BufferKind>(kind) == BufferKind::kStash) continue;
+    const int count = options_.buffers.of(static_cast<BufferKind>(kind));
+    for (int i = 0; i < count; ++i) boundaries_[kind].push_back(boundary.Take(rows * C));
   }
   Carver workspace({workspace_buffer_.get(), 0, workspace_buffer_->size().value / 4});
   workspace_ = Workspace::Of(pass_, layers.first < layers.end, workspace);
@@ -99,28 +99,28 @@ absl::Status ModelShard::WriteRotaryAngles() {
   return absl::OkStatus();
 }
 
-Slice ModelShard::BoundaryOf(Boundary boundary, int slot) const { return boundaries_[static_cast<int>(boundary)][slot]; }
+Slice ModelShard::BoundaryOf(BufferId buffer) const { return boundaries_[static_cast<int>(buffer.kind)][buffer.index]; }
 
-absl::Status ModelShard::SetTokens(int stash_slot, absl::Span<const int32_t> tokens) {
-  const Slice& to = stash_[stash_slot].tokens;
+absl::Status ModelShard::SetTokens(int stash, absl::Span<const int32_t> tokens) {
+  const Slice& to = stash_[stash].tokens;
   return device_.queue->Upload(AsBytes(tokens), *to.buffer, {to.offset_bytes});
 }
 
-absl::Status ModelShard::SetTargets(int stash_slot, absl::Span<const int32_t> targets) {
-  const Slice& to = stash_[stash_slot].targets;
+absl::Status ModelShard::SetTargets(int stash, absl::Span<const int32_t> targets) {
+  const Slice& to = stash_[stash].targets;
   return device_.queue->Upload(AsBytes(targets), *to.buffer, {to.offset_bytes});
 }
 
-Slice ModelShard::InputOf(int block, int stash_slot, int input_slot) const {
-  if (block == options_.blocks.first) return BoundaryOf(Boundary::kInput, input_slot);
-  if (block == 1) return stash_[stash_slot].embedded;
+Slice ModelShard::InputOf(int block, int stash, int input) const {
+  if (block == options_.blocks.first) return BoundaryOf({BufferKind::kInput, input});
+  if (block == 1) return stash_[stash].embedded;
   const int first_layer = LayersOf(pass_.config, options_.blocks).first;
-  return stash_[stash_slot].layers[block - 2 - first_layer].output;  // block b is layer b - 1; its input is layer b - 2's
+  return stash_[stash].layers[block - 2 - first_layer].output;  // block b is layer b - 1; its input is layer b - 2's
 }
 
-absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
+absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
   const ModelConfig& config = pass_.config;
-  const Stash& kept = stash_[slots.stash];
+  const Stash& kept = stash_[buffers.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
   for (int block = options_.blocks.first; block < options_.blocks.end; ++block) {
     const bool leaves = block == options_.blocks.end - 1 && block != config.head_block();
@@ -128,14 +128,14 @@ absl::Status ModelShard::Forward(const PassSlots& slots, Purpose purpose) {
       RETURN_IF_ERROR(device_.ops->EmbeddingForward(
           {.tokens = kept.tokens, .token_embedding = Outer(Part::kParameter, names_.token_embedding),
            .position_embedding = Outer(Part::kParameter, names_.position_embedding),
-           .y = leaves ? BoundaryOf(Boundary::kOutput, slots.output) : kept.embedded, .batch = pass_.batch,
+           .y = leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.embedded, .batch = pass_.batch,
            .sequence = pass_.sequence, .columns = config.hidden}));
     } else if (block == config.head_block()) {
-      RETURN_IF_ERROR(HeadForward(InputOf(block, slots.stash, slots.input), slots.stash, purpose));
+      RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash, purpose));
     } else {
       const int i = block - 1 - first_layer;
-      RETURN_IF_ERROR(LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, slots.stash, slots.input),
-                                   leaves ? BoundaryOf(Boundary::kOutput, slots.output) : kept.layers[i].output,
+      RETURN_IF_ERROR(LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, buffers.stash, buffers.input),
+                                   leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.layers[i].output,
                                    kept.layers[i], workspace_));
     }
   }
@@ -146,15 +146,15 @@ Slice ModelShard::Outer(Part part, const std::string& name) const {
   return name.empty() ? Slice{} : arena_->Tensor(part, name);
 }
 
-Norm ModelShard::FinalNorm(Part part, int stash_slot) const {
-  const Stash& kept = stash_[stash_slot];
+Norm ModelShard::FinalNorm(Part part, int stash) const {
+  const Stash& kept = stash_[stash];
   return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean, kept.head_rstd};
 }
 
-absl::Status ModelShard::HeadForward(const Slice& input, int stash_slot, Purpose purpose) {
-  const Stash& kept = stash_[stash_slot];
+absl::Status ModelShard::HeadForward(const Slice& input, int stash, Purpose purpose) {
+  const Stash& kept = stash_[stash];
   RETURN_IF_ERROR(
-      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash_slot), input, workspace_.normed));
+      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
   // The step's loss is the mean over all its tokens, whatever the micro-batches.
   const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
   HeadLossArgs loss{.x = workspace_.normed, .weight = Outer(Part::kParameter, names_.head),
@@ -168,23 +168,23 @@ absl::Status ModelShard::HeadForward(const Slice& input, int stash_slot, Purpose
   return device_.ops->HeadLoss(loss);
 }
 
-absl::Status ModelShard::HeadBackward(const Slice& input, int stash_slot, const Slice& input_gradient) {
-  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash_slot), FinalNorm(Part::kGradient, stash_slot),
-                      input, stash_[stash_slot].head_gradient, input_gradient, Store::kOverwrite);
+absl::Status ModelShard::HeadBackward(const Slice& input, int stash, const Slice& input_gradient) {
+  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash),
+                      input, stash_[stash].head_gradient, input_gradient, Store::kOverwrite);
 }
 
-absl::Status ModelShard::Backward(const GradientSlots& slots, BlockRange blocks) {
+absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {
   const ModelConfig& config = pass_.config;
-  const Stash& kept = stash_[slots.stash];
+  const Stash& kept = stash_[buffers.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
   // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place between.
-  const Slice here = slots.input_gradient >= 0 ? BoundaryOf(Boundary::kInputGradient, slots.input_gradient)
+  const Slice here = buffers.input_gradient >= 0 ? BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient})
                                                : workspace_.residual_gradient;
-  const bool arrives = blocks.end == options_.blocks.end && slots.output_gradient >= 0;
-  Slice gradient = arrives ? BoundaryOf(Boundary::kOutputGradient, slots.output_gradient) : here;
+  const bool arrives = blocks.end == options_.blocks.end && buffers.output_gradient >= 0;
+  Slice gradient = arrives ? BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient}) : here;
   for (int block = blocks.end - 1; block >= blocks.first; --block) {
     if (block == config.head_block()) {
-      RETURN_IF_ERROR(HeadBackward(InputOf(block, slots.stash, slots.input), slots.stash, here));
+      RETURN_IF_ERROR(HeadBackward(InputOf(block, buffers.stash, buffers.input), buffers.stash, here));
     } else if (block == config.embedding_block()) {
       RETURN_IF_ERROR(device_.ops->EmbeddingBackward(
           {.tokens = kept.tokens, .dy = gradient, .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
@@ -193,7 +193,7 @@ absl::Status ModelShard::Backward(const GradientSlots& slots, BlockRange blocks)
     } else {
       const int i = block - 1 - first_layer;
       RETURN_IF_ERROR(LayerBackward(*device_.ops, pass_, parameters_[i], gradients_[i],
-                                    InputOf(block, slots.stash, slots.input), gradient, here, kept.layers[i],
+                                    InputOf(block, buffers.stash, buffers.input), gradient, here, kept.layers[i],
                                     workspace_));
     }
     gradient = here;

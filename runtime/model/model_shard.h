@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,7 +19,7 @@ struct ShardOptions {
   TrainingShape shape;
   BlockRange blocks;
   int micro_batch_sequences = 1;
-  SlotCounts slots;             // of the unit's training program
+  BufferCounts buffers;         // of the unit's training program
   Precision precision = Precision::kF32;
 };
 
@@ -36,32 +37,28 @@ class ModelShard {
   DeviceQueue& queue() { return *device_.queue; }
   const ShardOptions& options() const { return options_; }
 
-  enum class Boundary { kInput, kOutput, kInputGradient, kOutputGradient };
-  // [micro-batch, sequence, hidden]; `slot` below the count in options.slots.
-  Slice BoundaryOf(Boundary boundary, int slot) const;
+  // [micro-batch, sequence, hidden]; not of a stash, and one that options.buffers counts.
+  Slice BoundaryOf(BufferId buffer) const;
 
-  // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash_slot` until its backward.
-  absl::Status SetTokens(int stash_slot, absl::Span<const int32_t> tokens);    // holder of the embedding
-  absl::Status SetTargets(int stash_slot, absl::Span<const int32_t> targets);  // holder of the head
+  // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
+  absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding
+  absl::Status SetTargets(int stash, absl::Span<const int32_t> targets);  // holder of the head
 
-  struct PassSlots {
+  // Indices of the buffers that a pass uses; -1: none.
+  struct PassBuffers {
     int stash = 0;
-    int input = -1;   // not used by the first stage
-    int output = -1;  // not used by the last stage
+    int input = -1;            // none on the first stage
+    int output = -1;           // of forward; none on the last stage
+    int input_gradient = -1;   // of backward; none on the first stage
+    int output_gradient = -1;  // of backward's first piece; none on the last stage
   };
   // The holder of the head adds the micro-batch's loss to the step's; when training it also computes the head's gradients
   // here, where the logits are.
-  absl::Status Forward(const PassSlots& slots, Purpose purpose);
-  // Adds to the gradients. `input_gradient_slot` is not used by the first stage, `output_gradient_slot` not by the last.
-  struct GradientSlots {
-    int stash = 0;
-    int input = -1;            // where forward's input lies
-    int output_gradient = -1;
-    int input_gradient = -1;
-  };
-  // Goes through the last blocks first; `blocks` is the whole range, or a piece of it that follows the one before.
-  absl::Status Backward(const GradientSlots& slots) { return Backward(slots, options_.blocks); }
-  absl::Status Backward(const GradientSlots& slots, BlockRange blocks);
+  absl::Status Forward(const PassBuffers& buffers, Purpose purpose);
+  // Adds to the gradients. Goes through the last blocks first; `blocks` is the whole range, or a piece of it that follows the
+  // one before.
+  absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, options_.blocks); }
+  absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
 
   // Sum of the losses of all tokens since the last call, in nats; then starts anew. Waits for the queue.
   absl::StatusOr<double> TakeLossSum();
@@ -85,10 +82,10 @@ class ModelShard {
   void Carve();
   absl::Status WriteRotaryAngles();
   Slice Outer(ParameterArena::Part part, const std::string& name) const;  // empty if `name` is
-  Norm FinalNorm(ParameterArena::Part part, int stash_slot) const;
-  absl::Status HeadForward(const Slice& input, int stash_slot, Purpose purpose);
-  absl::Status HeadBackward(const Slice& input, int stash_slot, const Slice& input_gradient);
-  Slice InputOf(int block, int stash_slot, int input_slot) const;
+  Norm FinalNorm(ParameterArena::Part part, int stash) const;
+  absl::Status HeadForward(const Slice& input, int stash, Purpose purpose);
+  absl::Status HeadBackward(const Slice& input, int stash, const Slice& input_gradient);
+  Slice InputOf(int block, int stash, int input) const;
   absl::StatusOr<double> ReadScalar(int64_t index);
 
   // What the blocks keep of one micro-batch. Vectors parallel to the blocks of the range.
@@ -104,8 +101,8 @@ class ModelShard {
   PassShape pass_;
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
-  std::vector<Stash> stash_;          // by slot
-  std::vector<Slice> boundaries_[4];  // by Boundary, slot
+  std::vector<Stash> stash_;
+  std::array<std::vector<Slice>, kBufferKinds> boundaries_;  // by BufferKind; a stash is elsewhere
   Workspace workspace_;
   std::vector<LayerTensors> parameters_, gradients_;  // of the layers in the range
   std::vector<AdamWRange> update_ranges_;

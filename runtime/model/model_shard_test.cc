@@ -10,7 +10,6 @@
 namespace medley {
 namespace {
 
-using Boundary = ModelShard::Boundary;
 using Part = ParameterArena::Part;
 
 constexpr ModelConfig kGpt2 = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6};
@@ -46,9 +45,9 @@ std::vector<int32_t> Tokens(const TrainingShape& shape, uint64_t seed) {
   return tokens;
 }
 
-std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks, const SlotCounts& slots) {
+std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks, const BufferCounts& buffers) {
   absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
-      device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .slots = slots});
+      device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = buffers});
   INFO(shard.status().ToString());
   REQUIRE(shard.ok());
   // Ten times GPT-2's deviation: gradients well above rounding.
@@ -86,11 +85,11 @@ TEST_CASE("a shard allocates what the memory model says, to the byte, whatever i
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   const int stash = GENERATE(1, 3);
   CAPTURE(first, end, stash, shape.model.is_llama());
-  const SlotCounts slots = {.stash = stash, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
+  const BufferCounts buffers = {.stash = stash, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
                             .input_gradient = first > 0 ? 1 : 0, .output_gradient = end < blocks ? 1 : 0};
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, slots);
-  CHECK(device.queue->allocated() == MemoryOf(shape, {first, end}, kMicroBatch, slots).total());
+  const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, buffers);
+  CHECK(device.queue->allocated() == MemoryOf(shape, {first, end}, kMicroBatch, buffers).total());
 }
 
 TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
@@ -100,7 +99,7 @@ TEST_CASE("a shard that does not fit says what it needs, part by part, and gives
   Device device = OpenReference({need.value - 1});
   const absl::Status status =
       ModelShard::Create(device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
-                                  .slots = {.stash = 1}}).status();
+                                  .buffers = {.stash = 1}}).status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
                                                 Catch::Contains("activations") && Catch::Contains("workspace"));
@@ -176,11 +175,11 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
   REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
   REQUIRE(back->SetTargets(0, Tokens(shape, 2)).ok());
   REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
-  CopyBoundary(front->BoundaryOf(Boundary::kOutput, 0), back->BoundaryOf(Boundary::kInput, 0));
+  CopyBoundary(front->BoundaryOf({BufferKind::kOutput, 0}), back->BoundaryOf({BufferKind::kInput, 0}));
   REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
   CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
   REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
-  CopyBoundary(back->BoundaryOf(Boundary::kInputGradient, 0), front->BoundaryOf(Boundary::kOutputGradient, 0));
+  CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, 0}), front->BoundaryOf({BufferKind::kOutputGradient, 0}));
   REQUIRE(front->Backward({.output_gradient = 0}).ok());
 
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {

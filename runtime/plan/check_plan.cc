@@ -106,8 +106,8 @@ class Checker {
   void CheckMemory() {
     for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       const Unit& unit = plan_.units[u];
-      const SlotCounts slots = CompileStep(plan_, u, shape_, Purpose::kTrain).slots;
-      const UnitMemory memory = MemoryOf(shape_, unit.blocks, plan_.micro_batch_sequences, slots);
+      const BufferCounts buffers = CompileStep(plan_, u, shape_, Purpose::kTrain).buffers;
+      const UnitMemory memory = MemoryOf(shape_, unit.blocks, plan_.micro_batch_sequences, buffers);
       const auto copies = site_->copy_bytes_per_parameter_by_device.find(unit.device);
       const double copy_bytes = copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
       const double parameters = static_cast<double>(memory.parameters.value) / 4;

@@ -2,14 +2,12 @@
 #include <numeric>
 
 #include "runtime/model/parameters.h"
+#include "runtime/program/assign_buffers.h"
 #include "runtime/program/program.h"
 #include "runtime/program/schedule.h"
 
 namespace medley {
 namespace {
-
-// Two: one in use by compute while the other travels.
-constexpr int kTravelSlots = 2;
 
 // A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the last of a
 // run of segments.
@@ -34,115 +32,78 @@ class Compiler {
     if (purpose_ == Purpose::kEvaluate) {
       std::erase_if(order_, [](const StageOp& op) { return op.kind == StageOp::Kind::kBackward; });
     }
-    CountSlots(first, last);
     if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.unit, shape_.model);
     EmitPasses();
+    program_.buffers = AssignBuffers(program_.instructions);
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
     return std::move(program_);
   }
 
  private:
-  void CountSlots(bool first, bool last) {
-    SlotCounts& slots = program_.slots;
-    const bool train = purpose_ == Purpose::kTrain;
-    slots.stash = train ? PeakInFlight(order_) : 1;
-    slots.input = first ? 0 : slots.stash + 1;  // one more: the next input arrives while all are in flight
-    slots.output = last ? 0 : kTravelSlots;
-    slots.input_gradient = train && !first ? kTravelSlots : 0;
-    slots.output_gradient = train && !last ? kTravelSlots : 0;
-  }
-
-  // Emits the i-th forward and backward with their messages. An instruction that fills a buffer waits for the
-  // one that last used it.
+  // The i-th forward and backward with their messages. Their operands name contents by i; buffers come later.
   void EmitPasses() {
-    const Position& at = program_.position;
-    const int m = at.micro_batches;
-    forward_.assign(m, -1);
-    backward_.assign(m, -1);
-    send_activation_.assign(m, -1);
-    send_gradient_.assign(m, -1);
-    std::vector<int> receive_activation(m, -1);
     for (const StageOp& op : order_) {
-      const int i = op.micro_batch;
       if (op.kind == StageOp::Kind::kForward) {
-        EmitForward(i, receive_activation);
+        EmitForward(op.micro_batch);
       } else {
-        EmitBackward(i);
+        EmitBackward(op.micro_batch);
       }
     }
-    // An input buffer is free once its last user is done; that user may stand later in the list.
-    const int slots = program_.slots.input;
-    for (int i = slots; slots > 0 && i < m; ++i) {
-      const int user = purpose_ == Purpose::kTrain ? backward_[i - slots] : forward_[i - slots];
-      program_.instructions[receive_activation[i]].waits_for[0] = user;
-    }
   }
 
-  void EmitForward(int i, std::vector<int>& receive_activation) {
-    const SlotCounts& slots = program_.slots;
+  void EmitForward(int i) {
+    const bool trains = purpose_ == Purpose::kTrain;
     Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
-    forward.stash_slot = i % slots.stash;
-    if (slots.input > 0) forward.input_slot = i % slots.input;
-    if (slots.output > 0) forward.output_slot = i % slots.output;
+    forward.blocks = plan_.units[program_.unit].blocks;
+    forward.operands[0] = {.buffer = {BufferKind::kStash, i}, .fills = true, .releases = !trains};
     if (previous_ >= 0) {
-      Instruction receive = Message(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, i, previous_);
-      receive.input_slot = forward.input_slot;
-      receive_activation[i] = Add(receive);
-      forward.waits_for[0] = receive_activation[i];
+      AddMessage(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, i, previous_, BufferKind::kInput);
+      forward.operands[1] = {.buffer = {BufferKind::kInput, i}, .releases = !trains};
     }
-    if (next_ >= 0 && i >= slots.output) forward.waits_for[1] = send_activation_[i - slots.output];
-    forward_[i] = Add(forward);
-    if (next_ >= 0) {
-      Instruction send = Message(InstructionKind::kSendActivation, Stream::kSendActivation, i, next_);
-      send.output_slot = forward.output_slot;
-      send.waits_for[0] = forward_[i];
-      send_activation_[i] = Add(send);
-    }
+    if (next_ >= 0) forward.operands[2] = {.buffer = {BufferKind::kOutput, i}, .fills = true};
+    last_forward_ = Add(forward);
+    if (next_ >= 0) AddMessage(InstructionKind::kSendActivation, Stream::kSendActivation, i, next_, BufferKind::kOutput);
   }
 
   void EmitBackward(int i) {
-    const SlotCounts& slots = program_.slots;
-    Instruction backward = Make(InstructionKind::kBackward, Stream::kCompute, i);
-    backward.stash_slot = i % slots.stash;
-    if (slots.input > 0) backward.input_slot = i % slots.input;
     if (next_ >= 0) {
-      Instruction receive = Message(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, i, next_);
-      receive.output_slot = i % slots.output_gradient;
-      if (i >= slots.output_gradient) receive.waits_for[0] = backward_[i - slots.output_gradient];
-      backward.output_slot = receive.output_slot;
-      backward.waits_for[0] = Add(receive);
+      AddMessage(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, i, next_, BufferKind::kOutputGradient);
+    }
+    const BlockRange all = plan_.units[program_.unit].blocks;
+    int end = all.end;
+    pieces_.clear();
+    for (const int first : FirstBlocksOfPieces(i)) {
+      const bool begins = end == all.end, ends = first == all.first;
+      Instruction piece = Make(InstructionKind::kBackward, Stream::kCompute, i);
+      piece.blocks = {first, end};
+      piece.operands[0] = {.buffer = {BufferKind::kStash, i}, .releases = ends};
+      if (previous_ >= 0) {
+        piece.operands[1] = {.buffer = {BufferKind::kInput, i}, .releases = ends};
+        piece.operands[2] = {.buffer = {BufferKind::kInputGradient, i}, .fills = begins, .writes = true};
+      }
+      if (next_ >= 0 && begins) piece.operands[3] = {.buffer = {BufferKind::kOutputGradient, i}, .releases = true};
+      pieces_.push_back({first, Add(piece)});
+      end = first;
     }
     if (previous_ >= 0) {
-      backward.input_gradient_slot = i % slots.input_gradient;
-      if (i >= slots.input_gradient) backward.waits_for[1] = send_gradient_[i - slots.input_gradient];
-    }
-    backward.blocks = plan_.units[program_.unit].blocks;
-    if (i == program_.position.micro_batches - 1) {
-      EmitPiecesButLast(backward);
-    }
-    backward_[i] = Add(backward);
-    if (i == program_.position.micro_batches - 1) pieces_.push_back({backward.blocks.first, backward_[i]});
-    if (previous_ >= 0) {
-      Instruction send = Message(InstructionKind::kSendGradient, Stream::kSendGradient, i, previous_);
-      send.input_slot = backward.input_gradient_slot;
-      send.waits_for[0] = backward_[i];
-      send_gradient_[i] = Add(send);
+      AddMessage(InstructionKind::kSendGradient, Stream::kSendGradient, i, previous_, BufferKind::kInputGradient);
     }
   }
 
-  // Cuts the last backward where a slice is complete, so that its reduction need not wait for the rest; `backward` becomes
-  // the last piece.
-  void EmitPiecesButLast(Instruction& backward) {
-    for (const GradientSlice& slice : program_.slices) {
-      const int block = slice.completed_by;
-      if (block <= backward.blocks.first || block >= backward.blocks.end) continue;
-      Instruction piece = backward;
-      piece.blocks.first = block;
-      pieces_.push_back({block, Add(piece)});
-      backward.blocks.end = block;
-      backward.waits_for = {-1, -1, -1};  // the compute stream keeps the order
+  // The i-th backward in one piece; the last one is cut where a slice is complete, so that its reduction need not wait for the
+  // rest. In the order in which backward goes through them.
+  std::vector<int> FirstBlocksOfPieces(int i) const {
+    const BlockRange all = plan_.units[program_.unit].blocks;
+    std::vector<int> firsts;
+    if (i == program_.position.micro_batches - 1) {
+      for (const GradientSlice& slice : program_.slices) {
+        const int block = slice.completed_by, end = firsts.empty() ? all.end : firsts.back();
+        if (block > all.first && block < end) firsts.push_back(block);
+      }
     }
+    firsts.push_back(all.first);
+    return firsts;
   }
 
   void EmitReductions() {
@@ -163,7 +124,7 @@ class Compiler {
 
   void EmitEnd() {
     Instruction scalars = Make(InstructionKind::kReduceScalars, Stream::kCollective, -1);
-    scalars.waits_for[0] = purpose_ == Purpose::kTrain ? last_compute_ : forward_.back();
+    scalars.waits_for[0] = purpose_ == Purpose::kTrain ? last_compute_ : last_forward_;
     const int reduced = Add(scalars);
     if (purpose_ != Purpose::kTrain) return;
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
@@ -177,11 +138,12 @@ class Compiler {
     return instruction;
   }
 
-  Instruction Message(InstructionKind kind, Stream stream, int i, int peer) const {
-    Instruction instruction = Make(kind, stream, i);
-    instruction.peer = peer;
-    instruction.bytes = {int64_t{4} * plan_.micro_batch_sequences * shape_.sequence * shape_.model.hidden};
-    return instruction;
+  void AddMessage(InstructionKind kind, Stream stream, int i, int peer, BufferKind buffer) {
+    Instruction message = Make(kind, stream, i);
+    message.peer = peer;
+    message.bytes = {int64_t{4} * plan_.micro_batch_sequences * shape_.sequence * shape_.model.hidden};
+    message.operands[0] = {.buffer = {buffer, i}, .fills = IsReceive(kind), .releases = !IsReceive(kind)};
+    Add(message);
   }
 
   int Add(const Instruction& instruction) {
@@ -195,15 +157,13 @@ class Compiler {
   StepProgram program_;
   std::vector<StageOp> order_;
   int previous_ = -1, next_ = -1;
-  // Index of the i-th micro-batch's instruction; -1 until emitted.
-  std::vector<int> forward_, backward_, send_activation_, send_gradient_;
-  // Of the last backward, from the last block to the first.
+  // Of the newest backward, from the last block to the first.
   struct Piece {
     int first_block;
     int instruction;
   };
   std::vector<Piece> pieces_;
-  int last_reduce_ = -1, last_compute_ = -1;
+  int last_forward_ = -1, last_reduce_ = -1, last_compute_ = -1;
 };
 
 }  // namespace
@@ -286,6 +246,30 @@ std::vector<int> SavedSegments(const Plan& plan, int unit, const ModelConfig& co
   }
   std::sort(saved.begin(), saved.end());
   return saved;
+}
+
+bool IsReceive(InstructionKind kind) {
+  return kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kReceiveGradient;
+}
+
+int Instruction::BufferOf(BufferKind buffer_kind) const {
+  for (const Operand& operand : operands) {
+    if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand.buffer.index;
+  }
+  return -1;
+}
+
+int BufferCounts::of(BufferKind kind) const { return const_cast<BufferCounts&>(*this).of(kind); }
+
+int& BufferCounts::of(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kStash: return stash;
+    case BufferKind::kInput: return input;
+    case BufferKind::kOutput: return output;
+    case BufferKind::kInputGradient: return input_gradient;
+    case BufferKind::kOutputGradient: return output_gradient;
+  }
+  return stash;
 }
 
 std::string NameOf(InstructionKind kind) {

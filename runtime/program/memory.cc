@@ -25,17 +25,17 @@ int64_t WorkspaceElements(const ModelConfig& c, BlockRange blocks, int sequence,
   return rows * (2 * C + std::max(C, c.attention_width()) + activation + c.joined_width()) + rotary;
 }
 
-UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const SlotCounts& slots) {
+UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const BufferCounts& buffers) {
   const ModelConfig& config = shape.model;
   const int64_t rows = int64_t{micro_batch_sequences} * shape.sequence;
   int64_t parameters = 0, stash = 0;
   for (const int segment : SegmentsOf(config, blocks)) parameters += SegmentElements(config, segment);
   for (int block = blocks.first; block < blocks.end; ++block) stash += StashElements(config, block, rows);
-  const int64_t travelling = slots.input + slots.output + slots.input_gradient + slots.output_gradient;
+  const int64_t travelling = buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   return {.parameters = {4 * parameters},
           .gradients = {4 * parameters},
           .optimizer = {8 * parameters},
-          .activations = {4 * stash * slots.stash},
+          .activations = {4 * stash * buffers.stash},
           .boundaries = {4 * rows * config.hidden * travelling},
           .workspace = Bytes{4 * WorkspaceElements(config, blocks, shape.sequence, rows)} + kScalarBytes};
 }

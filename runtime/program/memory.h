@@ -17,8 +17,8 @@ struct UnitMemory {
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
 
-// `micro_batch_sequences` windows in a micro-batch; `slots` as the unit's step program says.
-UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const SlotCounts& slots);
+// `micro_batch_sequences` windows in a micro-batch; `buffers` as the unit's step program says.
+UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const BufferCounts& buffers);
 
 // Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
 // tokens, the block's output included.

@@ -23,7 +23,7 @@ TEST_CASE("a whole model holds sixteen bytes of state for each parameter") {
   CHECK(memory.total() > Bytes{16 * parameters});
 }
 
-TEST_CASE("activations grow with the micro-batches in flight, boundaries with their slots") {
+TEST_CASE("activations grow with the micro-batches in flight, boundaries with their buffers") {
   const UnitMemory one = MemoryOf(kShape, {1, 3}, 2, {.stash = 1, .input = 2, .output = 2});
   const UnitMemory three = MemoryOf(kShape, {1, 3}, 2, {.stash = 3, .input = 4, .output = 2});
   CHECK(three.activations == 3 * one.activations);

@@ -29,20 +29,43 @@ enum class InstructionKind : uint8_t {
 enum class Stream : uint8_t { kCompute, kReceiveActivation, kSendActivation, kReceiveGradient, kSendGradient, kCollective };
 constexpr int kStreams = 6;
 
+// What the passes and messages of a step work on. A buffer holds one content after another: what belongs to one micro-batch.
+enum class BufferKind : uint8_t {
+  kStash,           // activations kept from forward to backward
+  kInput,           // of the unit's blocks, from the unit before
+  kOutput,          // for the next unit
+  kInputGradient,   // for the unit before
+  kOutputGradient,  // from the next unit
+};
+constexpr int kBufferKinds = 5;
+
+struct BufferId {
+  BufferKind kind = BufferKind::kStash;
+  int index = -1;  // below the program's count of the kind; -1: none
+  friend bool operator==(const BufferId&, const BufferId&) = default;
+};
+
+// How an instruction uses a buffer.
+struct Operand {
+  BufferId buffer;
+  bool fills = false;     // the first use of a content: what was there before is gone
+  bool writes = false;    // changes it; so does who fills it
+  bool releases = false;  // the last use of a content
+};
+
 struct Instruction {
   InstructionKind kind;
   Stream stream;
-  BlockRange blocks;      // of kBackward
+  BlockRange blocks;      // of passes
   int micro_batch = -1;   // of the step (over all routes)
   int peer = -1;          // unit at the other end, of sends and receives
   int slice = -1;         // index into StepProgram::slices, of kReduceGradients
-  // Boundary buffers. In kReceiveGradient, kSendGradient and a backward's output those of gradients, otherwise of activations.
-  int input_slot = -1;           // of the unit's input (all but the first stage)
-  int output_slot = -1;          // of the unit's output (all but the last stage)
-  int input_gradient_slot = -1;  // where a backward leaves the gradient of its input (all but the first stage)
-  int stash_slot = -1;    // activations kept from forward to backward
+  std::array<Operand, 4> operands;  // those with an index; a send or receive has the one that it carries, and has it first
   Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients
   std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
+
+  // Index of the buffer that it uses of `buffer_kind`; -1: none.
+  int BufferOf(BufferKind buffer_kind) const;
 };
 
 // Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
@@ -54,13 +77,16 @@ struct GradientSlice {
   int completed_by = 0;      // the unit's block whose backward is the last to add to it
 };
 
-// How many buffers of each kind the program uses. Gradients of inputs and outputs are kept likewise.
-struct SlotCounts {
+// How many buffers of each kind a unit has.
+struct BufferCounts {
   int stash = 0;
   int input = 0;            // 0 on the first stage
   int output = 0;           // 0 on the last stage
   int input_gradient = 0;
   int output_gradient = 0;
+
+  int of(BufferKind kind) const;
+  int& of(BufferKind kind);
 };
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
@@ -70,7 +96,7 @@ struct StepProgram {
   Position position;
   std::vector<Instruction> instructions;  // those of one stream stand in its order
   std::vector<GradientSlice> slices;
-  SlotCounts slots;
+  BufferCounts buffers;
 };
 
 // Compiles what `unit` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
@@ -93,6 +119,7 @@ std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& co
 // first, each to the holder that has fewest elements to write so far.
 std::vector<int> SavedSegments(const Plan& plan, int unit, const ModelConfig& config);
 
+bool IsReceive(InstructionKind kind);
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
 
 }  // namespace medley

@@ -14,10 +14,9 @@ namespace {
 using Kind = InstructionKind;
 
 bool IsSend(Kind kind) { return kind == Kind::kSendActivation || kind == Kind::kSendGradient; }
-bool IsReceive(Kind kind) { return kind == Kind::kReceiveActivation || kind == Kind::kReceiveGradient; }
 
 // Runs the programs of all units together, one instruction after another in a random order that the programs allow.
-// A message takes both ends at once, a reduction all holders. Watches the buffers: a slot must be free when it is
+// A message takes both ends at once, a reduction all holders. Watches the buffers: a buffer must be free when it is
 // filled and hold the right micro-batch when it is read.
 class Machine {
  public:
@@ -49,6 +48,7 @@ class Machine {
     for (const auto& done : done_) {
       if (std::find(done.begin(), done.end(), false) != done.end()) return false;
     }
+    CHECK(held_.empty());
     return true;
   }
 
@@ -56,8 +56,6 @@ class Machine {
   const std::vector<StepProgram>& programs() const { return programs_; }
 
  private:
-  enum class Buffer { kStash, kInput, kOutput, kInputGradient, kOutputGradient };
-
   // The next instruction of each stream whose waits are over.
   std::vector<int> Heads(int unit) const {
     std::vector<int> heads;
@@ -118,69 +116,89 @@ class Machine {
     return together;
   }
 
-  void Fill(int unit, Buffer buffer, int slot, int count, int micro_batch) {
-    CAPTURE(unit, static_cast<int>(buffer), slot, count, micro_batch);
-    REQUIRE(slot >= 0);
-    REQUIRE(slot < count);
-    REQUIRE(held_.emplace(std::tuple(unit, buffer, slot), micro_batch).second);
-  }
-  void Read(int unit, Buffer buffer, int slot, int micro_batch) const {
-    CAPTURE(unit, static_cast<int>(buffer), slot, micro_batch);
-    const auto held = held_.find(std::tuple(unit, buffer, slot));
-    REQUIRE(held != held_.end());
-    REQUIRE(held->second == micro_batch);
-  }
-  void Release(int unit, Buffer buffer, int slot, int micro_batch) {
-    Read(unit, buffer, slot, micro_batch);
-    held_.erase(std::tuple(unit, buffer, slot));
-  }
-
-  void Execute(int unit, const Instruction& i) {
-    const SlotCounts& slots = programs_[unit].slots;
-    const int m = i.micro_batch;
-    const bool train = purpose_ == Purpose::kTrain;
+  // What an instruction needs by its kind and place, told apart from what the compiler gave it.
+  std::set<BufferKind> Needs(int unit, const Instruction& i) const {
+    const Position& at = programs_[unit].position;
+    const bool first = at.stage == 0, last = at.stage == at.stages - 1;
+    std::set<BufferKind> needs;
     switch (i.kind) {
-      case Kind::kReceiveActivation: Fill(unit, Buffer::kInput, i.input_slot, slots.input, m); break;
+      case Kind::kReceiveActivation: return {BufferKind::kInput};
+      case Kind::kSendActivation: return {BufferKind::kOutput};
+      case Kind::kReceiveGradient: return {BufferKind::kOutputGradient};
+      case Kind::kSendGradient: return {BufferKind::kInputGradient};
       case Kind::kForward:
-        if (slots.input > 0) Read(unit, Buffer::kInput, i.input_slot, m);
-        if (slots.output > 0) Fill(unit, Buffer::kOutput, i.output_slot, slots.output, m);
-        if (train) {
-          Fill(unit, Buffer::kStash, i.stash_slot, slots.stash, m);
-          peak_stash_[unit] = std::max(peak_stash_[unit], ++stashed_[unit]);
-        } else {
-          Fill(unit, Buffer::kStash, i.stash_slot, slots.stash, m);
-          Release(unit, Buffer::kStash, i.stash_slot, m);
-          if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
-        }
-        break;
-      case Kind::kSendActivation: Release(unit, Buffer::kOutput, i.output_slot, m); break;
-      case Kind::kReceiveGradient: Fill(unit, Buffer::kOutputGradient, i.output_slot, slots.output_gradient, m); break;
-      case Kind::kBackward: Backward(unit, i); break;
-      case Kind::kSendGradient: Release(unit, Buffer::kInputGradient, i.input_slot, m); break;
-      default: break;
+        needs = {BufferKind::kStash};
+        if (!first) needs.insert(BufferKind::kInput);
+        if (!last) needs.insert(BufferKind::kOutput);
+        return needs;
+      case Kind::kBackward:
+        needs = {BufferKind::kStash};
+        if (!first) needs.insert({BufferKind::kInput, BufferKind::kInputGradient});
+        if (!last && i.blocks.end == blocks_[unit].end) needs.insert(BufferKind::kOutputGradient);
+        return needs;
+      default: return {};
     }
   }
 
-  // The first piece of a backward reads the output's gradient and begins the input's; the last one frees the rest.
-  void Backward(int unit, const Instruction& i) {
-    const SlotCounts& slots = programs_[unit].slots;
-    const int m = i.micro_batch;
-    if (i.blocks.end == blocks_[unit].end) {
-      if (slots.output > 0) Release(unit, Buffer::kOutputGradient, i.output_slot, m);
-      if (slots.input > 0) Fill(unit, Buffer::kInputGradient, i.input_gradient_slot, slots.input_gradient, m);
-    } else {
-      CHECK(i.blocks.end == reached_[unit]);
-      // Every piece goes on with the same buffers.
-      if (slots.input > 0) Read(unit, Buffer::kInputGradient, i.input_gradient_slot, m);
+  // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it empty.
+  void Execute(int unit, const Instruction& i) {
+    CAPTURE(unit, NameOf(i.kind), i.micro_batch, i.blocks.first, i.blocks.end);
+    std::set<BufferKind> given;
+    for (const Operand& operand : i.operands) {
+      const auto& [kind, index] = operand.buffer;
+      if (index < 0) continue;
+      CAPTURE(static_cast<int>(kind), index);
+      REQUIRE(given.insert(kind).second);
+      REQUIRE(index < programs_[unit].buffers.of(kind));
+      const std::tuple<int, BufferKind, int> key(unit, kind, index);
+      if (operand.fills) {
+        REQUIRE(Fills(unit, i, kind));
+        REQUIRE(held_.emplace(key, i.micro_batch).second);
+      }
+      const auto held = held_.find(key);
+      REQUIRE(held != held_.end());
+      REQUIRE(held->second == i.micro_batch);
+      if (operand.releases) {
+        REQUIRE(Releases(unit, i, kind));
+        held_.erase(held);
+      }
     }
+    REQUIRE(given == Needs(unit, i));
+    if (i.kind == Kind::kForward) peak_stash_[unit] = std::max(peak_stash_[unit], ++stashed_[unit]);
+    const bool is_last_pass =
+        purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward
+                                       : i.kind == Kind::kBackward && i.blocks.first == blocks_[unit].first;
+    if (is_last_pass) --stashed_[unit];
+    if (i.kind != Kind::kBackward) return;
     CHECK(i.blocks.size() > 0);
+    CHECK(i.blocks.end == (Begins(unit, i) ? blocks_[unit].end : reached_[unit]));
     reached_[unit] = i.blocks.first;
-    Read(unit, Buffer::kStash, i.stash_slot, m);
-    if (slots.input > 0) Read(unit, Buffer::kInput, i.input_slot, m);
-    if (i.blocks.first > blocks_[unit].first) return;
-    Release(unit, Buffer::kStash, i.stash_slot, m);
-    --stashed_[unit];
-    if (slots.input > 0) Release(unit, Buffer::kInput, i.input_slot, m);
+  }
+
+  bool Begins(int unit, const Instruction& i) const { return i.blocks.end == blocks_[unit].end; }
+  bool Ends(int unit, const Instruction& i) const { return i.blocks.first == blocks_[unit].first; }
+
+  // Where a micro-batch's content begins and ends to be needed.
+  bool Fills(int unit, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kOutput: return i.kind == Kind::kForward;
+      case BufferKind::kInput: return i.kind == Kind::kReceiveActivation;
+      case BufferKind::kOutputGradient: return i.kind == Kind::kReceiveGradient;
+      case BufferKind::kInputGradient: return i.kind == Kind::kBackward && Begins(unit, i);
+    }
+    return false;
+  }
+  bool Releases(int unit, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kInput:
+        return purpose_ == Purpose::kTrain ? i.kind == Kind::kBackward && Ends(unit, i) : i.kind == Kind::kForward;
+      case BufferKind::kOutput: return i.kind == Kind::kSendActivation;
+      case BufferKind::kInputGradient: return i.kind == Kind::kSendGradient;
+      case BufferKind::kOutputGradient: return i.kind == Kind::kBackward && Begins(unit, i);
+    }
+    return false;
   }
 
   const Purpose purpose_;
@@ -190,7 +208,7 @@ class Machine {
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;
   std::vector<bool> first_;
-  std::map<std::tuple<int, Buffer, int>, int> held_;
+  std::map<std::tuple<int, BufferKind, int>, int> held_;  // micro-batch in a unit's buffer
   std::map<int, int> stashed_, peak_stash_;
 };
 
@@ -208,7 +226,14 @@ TEST_CASE("the programs of all units end, in any order, and no buffer is overwri
         const int alive = planned.plan.schedule == Schedule::kGPipe
                               ? at.micro_batches
                               : std::min(at.stages - at.stage, at.micro_batches);
-        CHECK(program.slots.stash == alive);
+        CHECK(program.buffers.stash == alive);
+        // One more than are in use, so that the next can arrive; no more than there are micro-batches.
+        const int two = std::min(2, at.micro_batches), more = std::min(alive + 1, at.micro_batches);
+        const bool first = at.stage == 0, last = at.stage == at.stages - 1;
+        CHECK(program.buffers.input == (first ? 0 : more));
+        CHECK(program.buffers.output == (last ? 0 : two));
+        CHECK(program.buffers.input_gradient == (first ? 0 : two));
+        CHECK(program.buffers.output_gradient == (last ? 0 : two));
         CHECK(machine.peak_stash(program.unit) == alive);
       }
     }

@@ -26,13 +26,4 @@ std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro
   return WarmUpThenAlternate(std::min(warmup, micro_batches), micro_batches);
 }
 
-int PeakInFlight(const std::vector<StageOp>& order) {
-  int alive = 0, peak = 0;
-  for (const StageOp& op : order) {
-    alive += op.kind == StageOp::Kind::kForward ? 1 : -1;
-    peak = std::max(peak, alive);
-  }
-  return peak;
-}
-
 }  // namespace medley

@@ -18,7 +18,4 @@ struct StageOp {
 //   GPipe  all forwards, then all backwards: all micro-batches are alive at once.
 std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
 
-// The most micro-batches that are between their forward and their backward at once.
-int PeakInFlight(const std::vector<StageOp>& order);
-
 }  // namespace medley

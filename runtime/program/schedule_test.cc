@@ -6,6 +6,16 @@
 namespace medley {
 namespace {
 
+// The most micro-batches that are between their forward and their backward at once.
+int PeakInFlight(const std::vector<StageOp>& order) {
+  int alive = 0, peak = 0;
+  for (const StageOp& op : order) {
+    alive += op.kind == StageOp::Kind::kForward ? 1 : -1;
+    peak = std::max(peak, alive);
+  }
+  return peak;
+}
+
 TEST_CASE("every micro-batch goes forward once and then backward once, in order") {
   const Schedule schedule = GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe);
   const int stages = GENERATE(1, 2, 3, 8);

@@ -87,7 +87,7 @@ void CheckTraining(const std::string& folder, Device device, int micro_batch) {
   const auto shard = ModelShard::Create(device, {.shape = spec.shape,
                                                  .blocks = plan.units[0].blocks,
                                                  .micro_batch_sequences = micro_batch,
-                                                 .slots = program.slots});
+                                                 .buffers = program.buffers});
   INFO(shard.status().ToString());
   REQUIRE(shard.ok());
   REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
@@ -151,7 +151,7 @@ void CheckFirstGradients(const std::string& folder, Device device) {
   const auto shard = ModelShard::Create(device, {.shape = spec.shape,
                                                  .blocks = {0, spec.shape.model.blocks()},
                                                  .micro_batch_sequences = windows_in_step,
-                                                 .slots = {.stash = 1}});
+                                                 .buffers = {.stash = 1}});
   REQUIRE(shard.ok());
   REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
   const auto source = FileWindowSource::Open(spec);

@@ -27,7 +27,7 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
                                                .micro_batch_sequences = plan.micro_batch_sequences,
-                                               .slots = program.slots, .precision = spec.precision}));
+                                               .buffers = program.buffers, .precision = spec.precision}));
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
   UnitExecutor executor({.spec = spec, .plan = plan, .unit = unit, .stall_timeout = absl::Seconds(60)}, *shard, transport,
                         windows);
