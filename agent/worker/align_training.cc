@@ -16,9 +16,9 @@ using Part = ParameterArena::Part;
 
 Plan WholeModelOnOneDevice(const AlignJob& job) {
   const TrainingShape& shape = job.spec.shape;
-  return {.micro_batch_sequences = job.micro_batch,
-          .units = {{.device = "align/device", .blocks = {0, shape.model.blocks()}}},
-          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / job.micro_batch}}};
+  return {.units = {{.device = "align/device", .blocks = {0, shape.model.blocks()}}},
+          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / job.micro_batch,
+                      .micro_batch_sequences = job.micro_batch}}};
 }
 
 // The parameter whose value, gradient or moment `slice` begins in, or "".

@@ -226,7 +226,7 @@ class TrainTask final : public WorkerTask {
         shard_,
         ModelShard::Create(device_, {.shape = spec.shape,
                                      .blocks = setup_.plan.units[setup_.unit].blocks,
-                                     .micro_batch_sequences = setup_.plan.micro_batch_sequences,
+                                     .micro_batch_sequences = PositionOf(setup_.plan, setup_.unit).micro_batch_sequences,
                                      .buffers = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).buffers,
                                      .precision = spec.precision}));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded

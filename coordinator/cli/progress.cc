@@ -8,6 +8,7 @@
 #include "coordinator/cli/number_format.h"
 #include "coordinator/cli/text_table.h"
 #include "runtime/codec/enum_names.h"
+#include "runtime/codec/plan_codec.h"
 
 namespace medley {
 namespace {
@@ -98,7 +99,7 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
       if (unit.devices_size() == 0 || unit.blocks_size() == 0) continue;
       rows.push_back({absl::StrCat("  ", Printable(unit.devices(0))),
                       absl::StrCat("blocks ", unit.blocks(0).first(), "-", unit.blocks(0).end() - 1),
-                      absl::StrCat(route.micro_batches(), " x ", plan.micro_batch_sequences(), " windows")});
+                      absl::StrCat(route.micro_batches(), " x ", MicroBatchSequencesOf(plan, route), " windows")});
     }
   }
   std::string table = FormatTable(rows);

@@ -13,9 +13,8 @@ const TrainingShape kShape = {
 
 PlannedJob Planned() {
   PlannedJob planned;
-  planned.plan = {.micro_batch_sequences = 2,
-                  .units = {{.device = "a/cpu0", .blocks = {0, 2}}, {.device = "b/cpu0", .blocks = {2, 4}}},
-                  .routes = {{.units = {0, 1}, .micro_batches = 2}}};
+  planned.plan = {.units = {{.device = "a/cpu0", .blocks = {0, 2}}, {.device = "b/cpu0", .blocks = {2, 4}}},
+                  .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 2}}};
   for (int unit = 0; unit < 2; ++unit) {
     UnitPrediction& prediction = planned.prediction.units.emplace_back();
     const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();

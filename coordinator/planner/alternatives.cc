@@ -14,7 +14,7 @@ namespace {
 bool Fits(const PlanningProblem& problem, const Plan& plan) {
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const BufferCounts buffers = CompileStep(plan, u, problem.shape, Purpose::kTrain).buffers;
-    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, buffers);
+    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, PositionOf(plan, u).micro_batch_sequences, buffers);
     // Equal plans have unit u on device u.
     if (PeakMemory(problem.devices[u], memory) > problem.devices[u].memory) return false;
   }
@@ -25,8 +25,8 @@ bool Fits(const PlanningProblem& problem, const Plan& plan) {
 int EvenPart(int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); }
 
 Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) {
-  Plan plan{.micro_batch_sequences = size, .schedule = schedule};
-  plan.routes.push_back({.micro_batches = problem.shape.global_batch_sequences / size});
+  Plan plan{.schedule = schedule};
+  plan.routes.push_back({.micro_batches = problem.shape.global_batch_sequences / size, .micro_batch_sequences = size});
   const int stages = static_cast<int>(problem.devices.size());
   int first = 0;
   for (int s = 0; s < stages; ++s) {
@@ -39,12 +39,12 @@ Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) 
 }
 
 Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) {
-  Plan plan{.micro_batch_sequences = size, .schedule = schedule};
+  Plan plan{.schedule = schedule};
   const int replicas = static_cast<int>(problem.devices.size());
   const int micro_batches = problem.shape.global_batch_sequences / size;
   for (int r = 0; r < replicas; ++r) {
     plan.units.push_back({problem.devices[r].name, {0, problem.shape.model.blocks()}});
-    plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r)});
+    plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r), size});
   }
   return plan;
 }
@@ -61,9 +61,10 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
     if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
     best.plan = plan;
     best.step_seconds = *seconds;
-    description = absl::StrCat(what, ", micro-batch ", plan.micro_batch_sequences, ", ", NameOf(plan.schedule));
+    description = absl::StrCat(what, ", micro-batch ", plan.routes[0].micro_batch_sequences, ", ", NameOf(plan.schedule));
   };
   for (const int size : problem.micro_batch_sizes) {
+    if (problem.shape.global_batch_sequences % size != 0) continue;
     for (const Schedule schedule : constraints.schedules) {
       if (devices <= problem.shape.model.blocks() &&
           (constraints.max_stages == 0 || devices <= constraints.max_stages)) {
@@ -85,6 +86,11 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
 
 Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSpace& space,
                    const SearchLimits& limits) {
+  const std::vector<int>& sizes = problem.micro_batch_sizes;
+  const auto divides = [&](int size) { return problem.shape.global_batch_sequences % size == 0; };
+  if (std::none_of(sizes.begin(), sizes.end(), divides)) {
+    return {kind, absl::ResourceExhaustedError("no micro-batch size of the plan divides the global batch"), ""};
+  }
   Alternative alternative{kind, Search(problem, space, limits).Run(), ""};
   if (alternative.plan.ok()) alternative.description = Describe(alternative.plan->plan);
   return alternative;

@@ -17,8 +17,10 @@ class Visitor {
 
   void Run() {
     for (const int size : problem_.micro_batch_sizes) {
+      if (problem_.shape.global_batch_sequences % size != 0) continue;
+      size_ = size;
       for (const Schedule schedule : problem_.constraints.schedules) {
-        plan_ = {.micro_batch_sequences = size, .schedule = schedule};
+        plan_ = {.schedule = schedule};
         StartRoute(problem_.shape.global_batch_sequences / size);
       }
     }
@@ -31,7 +33,7 @@ class Visitor {
     const int most = problem_.constraints.max_routes;
     if (most > 0 && static_cast<int>(plan_.routes.size()) >= most) return;
     for (int micro_batches = 1; micro_batches <= left && going_on_; ++micro_batches) {
-      plan_.routes.push_back({{}, micro_batches});
+      plan_.routes.push_back({{}, micro_batches, size_});
       AddStage(0, left - micro_batches);
       plan_.routes.pop_back();
     }
@@ -67,6 +69,7 @@ class Visitor {
   const SameKind same_kind_;
   const std::function<bool(const Plan&)>& visit_;
   Plan plan_;
+  int size_ = 0;
   std::vector<bool> used_;
   bool going_on_ = true;
 };
@@ -76,7 +79,7 @@ bool Fits(const PlanningProblem& problem, const Plan& plan) {
     for (const DeviceCost& device : problem.devices) {
       if (device.name != plan.units[u].device) continue;
       const BufferCounts buffers = CompileStep(plan, static_cast<int>(u), problem.shape, Purpose::kTrain).buffers;
-      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, plan.micro_batch_sequences, buffers);
+      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, PositionOf(plan, static_cast<int>(u)).micro_batch_sequences, buffers);
       if (PeakMemory(device, memory) > device.memory) return false;
     }
   }

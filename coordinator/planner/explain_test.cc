@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <sstream>
 
@@ -103,13 +104,36 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
   for (auto& row : problem.links) {
     for (LinkCost& link : row) link.transfer = LinkModel::Line(0, 1e-3);
   }
-  Plan plan{.micro_batch_sequences = 1};
+  Plan plan;
   plan.units = {{problem.devices[0].name, {0, 1}}, {problem.devices[1].name, {1, problem.shape.model.blocks()}}};
-  plan.routes = {{{0, 1}, problem.shape.global_batch_sequences}};
+  plan.routes = {{{0, 1}, problem.shape.global_batch_sequences, 1}};
   const auto explanation = ExplainPlan(problem, plan);
   REQUIRE(explanation.ok());
   CHECK_THAT(explanation->bottleneck, Catch::StartsWith("link: "));
   CHECK(!explanation->rejected.empty());
+}
+
+TEST_CASE("a plan whose routes differ in their micro-batch size is explained, beside others of one size where there are such") {
+  PlanningProblem problem = RandomProblem(1, kThreeDevices);
+  const BlockRange all = {0, problem.shape.model.blocks()};
+  problem.shape.global_batch_sequences = 8;
+  for (DeviceCost& device : problem.devices) device.times.assign(2, device.times[0]);
+  Plan plan;
+  plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
+  const auto is_a_plan = [](const Explanation::Rejected& other) { return other.step_seconds > 0; };
+  problem.micro_batch_sizes = {1, 7};
+  plan.routes = {{{0}, 1, 7}, {{1}, 1, 1}};
+  const auto mixed = ExplainPlan(problem, plan);
+  REQUIRE(mixed.status().ToString() == "OK");
+  CHECK_THAT(mixed->summary, Catch::Contains("x 1 of 7"));
+  CHECK(std::any_of(mixed->rejected.begin(), mixed->rejected.end(), is_a_plan));
+  CHECK_THAT(std::string(ChoosePlan(problem).status().message()), Catch::Contains("micro_batch_sizes: 7; must divide"));
+
+  problem.micro_batch_sizes = {3, 5};
+  plan.routes = {{{0}, 1, 5}, {{1}, 1, 3}};
+  const auto odd = ExplainPlan(problem, plan);
+  REQUIRE(odd.status().ToString() == "OK");
+  CHECK(std::none_of(odd->rejected.begin(), odd->rejected.end(), is_a_plan));
 }
 
 TEST_CASE("an explanation says how gradients are summed, by choice or by force") {
@@ -118,9 +142,9 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
     for (LinkCost& link : row) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
   }
   const BlockRange all = {0, problem.shape.model.blocks()};
-  Plan plan{.micro_batch_sequences = 1};
+  Plan plan;
   plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
-  plan.routes = {{{0}, 1}, {{1}, problem.shape.global_batch_sequences - 1}};
+  plan.routes = {{{0}, 1, 1}, {{1}, problem.shape.global_batch_sequences - 1, 1}};
   REQUIRE(plan.routes[1].micro_batches > 0);
   const auto chosen = ExplainPlan(problem, plan);
   REQUIRE(chosen.ok());

@@ -58,6 +58,7 @@ struct Alternative {
 //                      possible; the faster, over micro-batch sizes and schedules.
 //   kPureDataParallel  two or more routes of one device each; uneven micro-batches.
 //   kPurePipeline      one route of two or more devices; uneven blocks.
+// Micro-batch sizes that do not divide the global batch, which are those of a pinned plan that mixes sizes, are passed over.
 // InvalidArgument as ChoosePlan.
 absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
                                                         const SearchLimits& limits = {});

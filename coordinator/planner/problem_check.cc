@@ -36,10 +36,6 @@ absl::Status CheckSizes(const PlanningProblem& problem) {
     if (size <= previous) {
       return Invalid(absl::StrCat("micro_batch_sizes: ", size, " after ", previous, "; must be ascending from 1"));
     }
-    if (problem.shape.global_batch_sequences % size != 0) {
-      return Invalid(absl::StrCat("micro_batch_sizes: ", size, "; must divide the global batch of ",
-                                  problem.shape.global_batch_sequences));
-    }
     previous = size;
   }
   return absl::OkStatus();

@@ -167,6 +167,7 @@ void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::
 double Search::LayersSharedPerfectlySeconds() const {
   double best = kInfinity;
   for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+    if (!tables_.Divides(static_cast<int>(size))) continue;
     double rate = 0;
     for (const DeviceCost& device : problem_.devices) {
       const PassTimes& layer = device.times[size].layer;
@@ -254,7 +255,7 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
   const bool has_1f1b =
       std::find(schedules.begin(), schedules.end(), Schedule::kOneForwardOneBackward) != schedules.end();
   for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
-    if (static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
+    if (!tables_.Divides(size) || static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
     for (const Schedule schedule : schedules) {
       // Without a pipeline all schedules take the same time, and 1F1B the least memory.
       if (!pipelines && has_1f1b && schedule != Schedule::kOneForwardOneBackward) continue;
@@ -575,10 +576,11 @@ double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteC
 
 Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                     const std::vector<int>& order) const {
-  Plan plan{.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size], .schedule = arrangement.schedule};
+  Plan plan{.schedule = arrangement.schedule};
   for (const int r : order) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = choice[r].micro_batches;
+    route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       plan.units.push_back({problem_.devices[arrangement.devices[r][s]].name, BlocksOf(choice[r].ends, s)});

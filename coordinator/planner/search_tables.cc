@@ -33,8 +33,8 @@ BufferCounts BuffersOf(const SearchTables::Stage& stage) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
   TrainingShape shape;
   shape.model.layers = stages;
-  Plan plan{.micro_batch_sequences = 1, .schedule = stage.schedule};
-  plan.routes.push_back({.micro_batches = stage.micro_batches});
+  Plan plan{.schedule = stage.schedule};
+  plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
   for (int s = 0; s < stages; ++s) {
     plan.units.push_back({"", {s, s == stages - 1 ? shape.model.blocks() : s + 1}});
     plan.routes[0].units.push_back(s);

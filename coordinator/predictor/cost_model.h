@@ -50,7 +50,7 @@ struct PlanConstraints {
 struct PlanningProblem {
   TrainingShape shape;
   Precision precision = Precision::kF32;
-  std::vector<int> micro_batch_sizes;           // candidates, ascending; each divides the global batch
+  std::vector<int> micro_batch_sizes;           // ascending; the planner chooses among those that divide the global batch
   std::vector<DeviceCost> devices;
   std::vector<std::vector<LinkCost>> links;     // [device][device]; the diagonal is not used
   PlanConstraints constraints;

@@ -31,7 +31,7 @@ UnitPrediction PredictUnit(const PlanningProblem& problem, const Plan& plan, con
     if (Computes(program.instructions[i].kind)) prediction.busy_seconds += time.end_seconds - time.start_seconds;
   }
   prediction.memory =
-      MemoryOf(problem.shape, plan.units[unit].blocks, plan.micro_batch_sequences, program.buffers);
+      MemoryOf(problem.shape, plan.units[unit].blocks, program.position.micro_batch_sequences, program.buffers);
   prediction.peak_memory = PeakMemory(device, prediction.memory);
   return prediction;
 }

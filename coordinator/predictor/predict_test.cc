@@ -41,8 +41,8 @@ PlanningProblem Uniform(int devices, int layers, int micro_batches) {
 constexpr double kMessageBytes = 4.0 * 8 * 4;  // of Uniform
 
 Plan Pipeline(const std::vector<int>& ends, int micro_batches, Schedule schedule) {
-  Plan plan{.micro_batch_sequences = 1, .schedule = schedule};
-  plan.routes.push_back({.micro_batches = micro_batches});
+  Plan plan{.schedule = schedule};
+  plan.routes.push_back({.micro_batches = micro_batches, .micro_batch_sequences = 1});
   int first = 0;
   for (const int end : ends) {
     const int unit = static_cast<int>(plan.units.size());
@@ -54,11 +54,11 @@ Plan Pipeline(const std::vector<int>& ends, int micro_batches, Schedule schedule
 }
 
 Plan Replicas(int blocks, const std::vector<int>& micro_batches) {
-  Plan plan{.micro_batch_sequences = 1};
+  Plan plan;
   for (const int count : micro_batches) {
     const int unit = static_cast<int>(plan.units.size());
     plan.units.push_back({absl::StrCat("d", unit), {0, blocks}});
-    plan.routes.push_back({{unit}, count});
+    plan.routes.push_back({{unit}, count, 1});
   }
   return plan;
 }
@@ -273,6 +273,33 @@ TEST_CASE("devices of a host slow each other down while they compute at the same
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
 }
 
+TEST_CASE("each route's passes and messages are those of its own micro-batch size") {
+  PlanningProblem problem = Uniform(3, 2, 5);
+  problem.micro_batch_sizes = {1, 3};
+  for (DeviceCost& device : problem.devices) {
+    device.times.push_back(device.times[0]);
+    for (PassTimes* pass : {&device.times[1].embedding, &device.times[1].layer, &device.times[1].head}) {
+      pass->forward_seconds *= 3;
+      pass->backward_seconds *= 3;
+    }
+  }
+  Plan plan = Pipeline({2, 4}, 2, Schedule::kOneForwardOneBackward);
+  plan.units.push_back({"d2", {0, 4}});
+  plan.routes.push_back({{2}, 1, 3});
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  const StepProgram small = CompileStep(plan, 0, problem.shape, Purpose::kTrain), large = CompileStep(plan, 2, problem.shape, Purpose::kTrain);
+  CHECK(small.position.first_sequence == 0);
+  CHECK(large.position.first_sequence == 2);
+  for (const Instruction& i : small.instructions) {
+    if (i.peer >= 0) CHECK(static_cast<double>(i.bytes.value) == kMessageBytes);
+  }
+  const InstructionTime forward = prediction->units[2].timeline[0];
+  REQUIRE(large.instructions[0].kind == InstructionKind::kForward);
+  CHECK(forward.end_seconds - forward.start_seconds == Approx(3 * 2));  // two layers of a second
+  CHECK(prediction->units[2].memory.activations.value > 2 * prediction->units[0].memory.activations.value);
+}
+
 TEST_CASE("every instruction has a time, in the order of its stream") {
   PlanningProblem problem = Uniform(3, 4, 5);
   for (auto& row : problem.links) {
@@ -280,7 +307,7 @@ TEST_CASE("every instruction has a time, in the order of its stream") {
   }
   Plan plan = Pipeline({2, 6}, 3, Schedule::kOneForwardOneBackward);
   plan.units.push_back({"d2", {0, 6}});
-  plan.routes.push_back({{2}, 2});
+  plan.routes.push_back({{2}, 2, 1});
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.ok());
   double last = 0;
@@ -322,7 +349,7 @@ TEST_CASE("what the problem does not know is refused by name") {
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
   CHECK_THAT(std::string(PredictStep(problem, plan).status().message()), Catch::Contains("elsewhere"));
   plan = Replicas(4, {1});
-  plan.micro_batch_sequences = 2;
+  plan.routes[0].micro_batch_sequences = 2;
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
 }
 

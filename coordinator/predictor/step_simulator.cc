@@ -64,12 +64,6 @@ double StepSimulator::LastBackwardSeconds(int unit) const {
 }
 
 absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
-  const std::vector<int>& sizes = problem_.micro_batch_sizes;
-  const auto size = std::find(sizes.begin(), sizes.end(), plan.micro_batch_sequences);
-  if (size == sizes.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sequences: ", plan.micro_batch_sequences,
-                                                   " is not among the problem's micro_batch_sizes"));
-  }
   programs_.clear();
   costs_.clear();
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
@@ -79,6 +73,13 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
           absl::StrCat("units[", u, "].device: \"", plan.units[u].device, "\" is not a device of the problem"));
     }
     programs_.push_back(CompileStep(plan, u, problem_.shape, Purpose::kTrain));
+    const std::vector<int>& sizes = problem_.micro_batch_sizes;
+    const Position& at = programs_.back().position;
+    const auto size = std::find(sizes.begin(), sizes.end(), at.micro_batch_sequences);
+    if (size == sizes.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("routes[", at.route, "].micro_batch_sequences: ", at.micro_batch_sequences,
+                                                     " is not among the problem's micro_batch_sizes"));
+    }
     simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
     costs_.push_back(CostOf(programs_.back(), plan.units[u], device->second, static_cast<int>(size - sizes.begin())));
   }

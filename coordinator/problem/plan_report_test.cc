@@ -7,9 +7,8 @@ namespace {
 
 TEST_CASE("a report carries the plan, its prediction and its explanation") {
   ChosenPlan chosen;
-  chosen.plan.micro_batch_sequences = 2;
   chosen.plan.units = {{"a/cpu0", {0, 8}}};
-  chosen.plan.routes = {{{0}, 4}};
+  chosen.plan.routes = {{{0}, 4, 2}};
   chosen.step_seconds = 0.5;
   chosen.lower_bound_seconds = 0.4;
   chosen.proven_optimal = true;

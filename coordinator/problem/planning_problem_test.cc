@@ -291,15 +291,18 @@ TEST_CASE("a device without memory is named") {
   CHECK(MakeProblem(Spec(), {}, cluster).status().message() == "nodes: device \"c/cpu0\" has no memory_bytes");
 }
 
-TEST_CASE("a pinned plan leaves the planner its own devices, size and schedule alone") {
+TEST_CASE("a pinned plan leaves the planner its own devices, sizes and schedule alone") {
   v1::JobSpec spec;
   spec.mutable_constraints()->add_micro_batch_sizes(1);
   CHECK(EffectiveConstraints(spec).micro_batch_sizes(0) == 1);
   spec.mutable_plan()->set_micro_batch_sequences(2);
   spec.mutable_plan()->add_units()->add_devices("b/cpu0");
+  spec.mutable_plan()->add_routes();
+  spec.mutable_plan()->add_routes()->set_micro_batch_sequences(6);
   const v1::ConstraintSpec constraints = EffectiveConstraints(spec);
-  CHECK(constraints.micro_batch_sizes_size() == 1);
+  REQUIRE(constraints.micro_batch_sizes_size() == 2);
   CHECK(constraints.micro_batch_sizes(0) == 2);
+  CHECK(constraints.micro_batch_sizes(1) == 6);
   CHECK(constraints.devices(0) == "b/cpu0");
 }
 

@@ -131,10 +131,6 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape
   if (!spec.has_plan()) return absl::OkStatus();
   const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
   if (!plan.ok()) return Invalid("plan.", plan.status().message());
-  if (spec.batch().sequences() % plan->micro_batch_sequences != 0) {
-    return Invalid("plan.micro_batch_sequences: ", plan->micro_batch_sequences,
-                   " does not divide batch.sequences, ", spec.batch().sequences());
-  }
   for (size_t i = 0; i < plan->units.size(); ++i) {
     const int end = plan->units[i].blocks.end, blocks = shape.model.blocks();
     if (end <= blocks) continue;
@@ -255,7 +251,11 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
 }
 
 std::vector<int> CandidateMicroBatches(const v1::JobSpec& spec) {
-  if (spec.has_plan()) return {static_cast<int>(spec.plan().micro_batch_sequences())};
+  if (spec.has_plan()) {
+    std::set<int> sizes;
+    for (const v1::Route& route : spec.plan().routes()) sizes.insert(static_cast<int>(MicroBatchSequencesOf(spec.plan(), route)));
+    return {sizes.begin(), sizes.end()};
+  }
   return CandidateMicroBatches(spec.constraints(), static_cast<int>(spec.batch().sequences()));
 }
 

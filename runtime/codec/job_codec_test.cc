@@ -228,13 +228,35 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
   CHECK(DecodeJobSpec(PinnedJob(4, 4), "a", std::nullopt).ok());
   CHECK(CandidateMicroBatches(PinnedJob(4, 4)) == std::vector<int>{4});
   CHECK(DecodeJobSpec(PinnedJob(5, 4), "a", std::nullopt).status().message() ==
-        "plan.micro_batch_sequences: 5 does not divide batch.sequences, 12");
+        "plan.routes: take 3 x 5 = 15 sequences (micro_batches x micro_batch_sequences); must be the global batch of 12");
   CHECK(DecodeJobSpec(PinnedJob(4, 5), "a", std::nullopt).status().message() ==
         "plan.units[0].blocks[0].end: 5 is more than the model's 4 blocks");
   v1::JobSpec two_devices = PinnedJob(4, 4);
   two_devices.mutable_plan()->mutable_units(0)->add_devices("b/cpu0");
   CHECK(DecodeJobSpec(two_devices, "a", std::nullopt).status().message() ==
         "plan.units[0].devices: has 2 elements; this version runs exactly 1");
+}
+
+TEST_CASE("each route of a pinned plan may have a micro-batch size of its own") {
+  v1::JobSpec spec = PinnedJob(2, 4);  // three of two
+  v1::Unit& unit = *spec.mutable_plan()->add_units();
+  unit.add_devices("b/cpu0");
+  unit.add_blocks()->set_end(4);
+  v1::Route& route = *spec.mutable_plan()->add_routes();
+  route.add_units(1);
+  route.set_micro_batches(1);
+  route.set_micro_batch_sequences(6);
+  REQUIRE(DecodeJobSpec(spec, "a", std::nullopt).status().ToString() == "OK");
+  CHECK(CandidateMicroBatches(spec) == std::vector<int>{2, 6});
+  route.set_micro_batch_sequences(5);  // does not divide the batch, nor need it
+  spec.mutable_plan()->mutable_routes(0)->set_micro_batches(7);
+  spec.mutable_plan()->mutable_routes(0)->set_micro_batch_sequences(1);
+  CHECK(DecodeJobSpec(spec, "a", std::nullopt).ok());
+  spec.mutable_plan()->clear_micro_batch_sequences();
+  CHECK(DecodeJobSpec(spec, "a", std::nullopt).ok());
+  route.clear_micro_batch_sequences();
+  CHECK(DecodeJobSpec(spec, "a", std::nullopt).status().message() ==
+        "plan.routes[1].micro_batch_sequences: is missing, and the plan has none for all routes");
 }
 
 TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is submitted") {
@@ -244,7 +266,7 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   v1::JobSpec few = PinnedJob(4, 4);
   few.mutable_plan()->mutable_routes(0)->set_micro_batches(2);
   CHECK(error(few) ==
-        "plan.routes: 2 micro-batches of 4 sequences are 8; must be the global batch of 12");
+        "plan.routes: take 2 x 4 = 8 sequences (micro_batches x micro_batch_sequences); must be the global batch of 12");
   CHECK(error(PinnedJob(4, 3)) == "plan.routes[0]: covers blocks [0, 3); must cover [0, 4)");
   v1::JobSpec hole = PinnedJob(4, 2);
   v1::Unit& second = *hole.mutable_plan()->add_units();

@@ -1,5 +1,7 @@
 #include "runtime/codec/plan_codec.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 
@@ -23,8 +25,14 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   return Unit{unit.devices(0), {static_cast<int>(blocks.first()), static_cast<int>(blocks.end())}};
 }
 
-absl::StatusOr<Route> DecodeRoute(const v1::Route& route, int units, const std::string& path) {
+absl::StatusOr<Route> DecodeRoute(const v1::Plan& plan, const v1::Route& route, const std::string& path) {
+  const int units = plan.units_size();
   Route result;
+  result.micro_batch_sequences = static_cast<int>(MicroBatchSequencesOf(plan, route));
+  if (result.micro_batch_sequences == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".micro_batch_sequences: is missing, and the plan has none for all routes"));
+  }
   result.micro_batches = static_cast<int>(route.micro_batches());
   for (int i = 0; i < route.units_size(); ++i) {
     if (route.units(i) >= static_cast<uint32_t>(units)) {
@@ -37,6 +45,10 @@ absl::StatusOr<Route> DecodeRoute(const v1::Route& route, int units, const std::
 }
 
 }  // namespace
+
+uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route) {
+  return route.micro_batch_sequences() > 0 ? route.micro_batch_sequences() : plan.micro_batch_sequences();
+}
 
 v1::Schedule EncodeSchedule(Schedule schedule) {
   return schedule == Schedule::kGPipe ? v1::SCHEDULE_GPIPE : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
@@ -55,7 +67,8 @@ absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
 
 v1::Plan EncodePlan(const Plan& plan) {
   v1::Plan result;
-  result.set_micro_batch_sequences(plan.micro_batch_sequences);
+  const std::vector<int> sizes = MicroBatchSizesOf(plan);
+  if (sizes.size() == 1) result.set_micro_batch_sequences(sizes[0]);
   result.set_schedule(EncodeSchedule(plan.schedule));
   for (const Unit& unit : plan.units) {
     v1::Unit& encoded = *result.add_units();
@@ -68,13 +81,13 @@ v1::Plan EncodePlan(const Plan& plan) {
     v1::Route& encoded = *result.add_routes();
     for (const int unit : route.units) encoded.add_units(unit);
     encoded.set_micro_batches(route.micro_batches);
+    encoded.set_micro_batch_sequences(route.micro_batch_sequences);
   }
   return result;
 }
 
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
   Plan result;
-  result.micro_batch_sequences = static_cast<int>(plan.micro_batch_sequences());
   ASSIGN_OR_RETURN(result.schedule, DecodeSchedule(plan.schedule()));
   for (int i = 0; i < plan.units_size(); ++i) {
     ASSIGN_OR_RETURN(Unit unit, DecodeUnit(plan.units(i), absl::StrCat("units[", i, "]")));
@@ -82,7 +95,7 @@ absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
   }
   for (int i = 0; i < plan.routes_size(); ++i) {
     ASSIGN_OR_RETURN(Route route,
-                     DecodeRoute(plan.routes(i), plan.units_size(), absl::StrCat("routes[", i, "]")));
+                     DecodeRoute(plan, plan.routes(i), absl::StrCat("routes[", i, "]")));
     result.routes.push_back(std::move(route));
   }
   return result;

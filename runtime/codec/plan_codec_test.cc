@@ -12,7 +12,6 @@ namespace {
 Plan RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
   Plan plan;
-  plan.micro_batch_sequences = static_cast<int>(1 + random() % 64);
   plan.schedule = random() % 2 == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
   const int units = static_cast<int>(1 + random() % 6);
   for (int i = 0; i < units; ++i) {
@@ -23,6 +22,7 @@ Plan RandomPlan(uint64_t seed) {
   for (size_t r = 1 + random() % 3; r > 0; --r) {
     Route route;
     route.micro_batches = static_cast<int>(1 + random() % 8);
+    route.micro_batch_sequences = static_cast<int>(1 + random() % 2);
     for (size_t k = 1 + random() % 3; k > 0; --k) route.units.push_back(static_cast<int>(random() % units));
     plan.routes.push_back(route);
   }

@@ -86,7 +86,7 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
-                                               .micro_batch_sequences = plan.micro_batch_sequences,
+                                               .micro_batch_sequences = program.position.micro_batch_sequences,
                                                .buffers = program.buffers}));
   if (from == 0) {
     RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
@@ -253,16 +253,15 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
 }
 
 Plan TwoStages() {
-  return {.micro_batch_sequences = 4,
-          .units = {{.device = "test/0", .blocks = {0, 2}}, {.device = "test/1", .blocks = {2, 4}}},
-          .routes = {{.units = {0, 1}, .micro_batches = 2}}};
+  return {.units = {{.device = "test/0", .blocks = {0, 2}}, {.device = "test/1", .blocks = {2, 4}}},
+          .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 4}}};
 }
 
 // Both units hold the whole model.
 Plan TwoReplicas() {
-  return {.micro_batch_sequences = 4,
-          .units = {{.device = "test/0", .blocks = {0, 4}}, {.device = "test/1", .blocks = {0, 4}}},
-          .routes = {{.units = {0}, .micro_batches = 1}, {.units = {1}, .micro_batches = 1}}};
+  return {.units = {{.device = "test/0", .blocks = {0, 4}}, {.device = "test/1", .blocks = {0, 4}}},
+          .routes = {{.units = {0}, .micro_batches = 1, .micro_batch_sequences = 4},
+                     {.units = {1}, .micro_batches = 1, .micro_batch_sequences = 4}}};
 }
 
 std::vector<std::string> NamesIn(const std::string& directory) {

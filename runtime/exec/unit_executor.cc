@@ -204,10 +204,12 @@ absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   const BlockRange blocks = options_.plan.units[options_.unit].blocks;
   const bool inputs = blocks.contains(config.embedding_block()), targets = blocks.contains(config.head_block());
   if (!inputs && !targets) return absl::OkStatus();
-  const int sequence = options_.spec.shape.sequence, count = options_.plan.micro_batch_sequences;
+  const int sequence = options_.spec.shape.sequence, count = train_program_.position.micro_batch_sequences;
+  const Position& at = train_program_.position;
+  const int first = at.first_sequence + (instruction.micro_batch - at.first_micro_batch) * count;
   std::vector<int32_t> window(sequence + 1), input_ids, target_ids;
   for (int i = 0; i < count; ++i) {
-    RETURN_IF_ERROR(windows_.Read(purpose, data_step, instruction.micro_batch * count + i, absl::MakeSpan(window)));
+    RETURN_IF_ERROR(windows_.Read(purpose, data_step, first + i, absl::MakeSpan(window)));
     input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
     target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/program/memory.h"
 #include "runtime/program/program.h"
 
@@ -86,28 +87,30 @@ class Checker {
   }
 
   void CheckBatch() {
-    const int64_t size = plan_.micro_batch_sequences, batch = shape_.global_batch_sequences;
-    if (size < 1 || batch < 1 || batch % size != 0) {
-      Convict(Kind::kMicroBatch,
-              absl::StrCat("micro_batch_sequences: ", size, "; must divide the global batch of ", batch));
-    }
-    int64_t micro_batches = 0;
+    const int64_t batch = shape_.global_batch_sequences;
+    int64_t sequences = 0;
+    std::vector<std::string> sums;
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
-      const int count = plan_.routes[r].micro_batches;
-      micro_batches += count;
-      if (count >= 1) continue;
-      Convict(Kind::kBatchSum, absl::StrCat("routes[", r, "].micro_batches: ", count, "; must be at least 1"));
+      const int64_t count = plan_.routes[r].micro_batches, size = plan_.routes[r].micro_batch_sequences;
+      sequences += count * size;
+      sums.push_back(absl::StrCat(count, " x ", size));
+      if (size < 1) {
+        Convict(Kind::kMicroBatch, absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; must be at least 1"));
+      }
+      if (count < 1) {
+        Convict(Kind::kBatchSum, absl::StrCat("routes[", r, "].micro_batches: ", count, "; must be at least 1"));
+      }
     }
-    if (micro_batches * size == batch) return;
-    Convict(Kind::kBatchSum, absl::StrCat("routes: ", micro_batches, " micro-batches of ", size, " sequences are ",
-                                          micro_batches * size, "; must be the global batch of ", batch));
+    if (sequences == batch) return;
+    Convict(Kind::kBatchSum, absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
+                                          " sequences (micro_batches x micro_batch_sequences); must be the global batch of ", batch));
   }
 
   void CheckMemory() {
     for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       const Unit& unit = plan_.units[u];
       const BufferCounts buffers = CompileStep(plan_, u, shape_, Purpose::kTrain).buffers;
-      const UnitMemory memory = MemoryOf(shape_, unit.blocks, plan_.micro_batch_sequences, buffers);
+      const UnitMemory memory = MemoryOf(shape_, unit.blocks, PositionOf(plan_, u).micro_batch_sequences, buffers);
       const auto copies = site_->copy_bytes_per_parameter_by_device.find(unit.device);
       const double copy_bytes = copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
       const double parameters = static_cast<double>(memory.parameters.value) / 4;

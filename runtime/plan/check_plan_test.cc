@@ -17,9 +17,9 @@ const TrainingShape kShape = {
 PlanSite Site() { return {{{"a/0", MiB(64)}, {"b/0", MiB(64)}, {"c/0", MiB(64)}, {"d/0", MiB(64)}}, {}}; }
 
 Plan Good() {
-  Plan plan{.micro_batch_sequences = 2};
+  Plan plan;
   plan.units = {{"a/0", {0, 2}}, {"b/0", {2, 6}}, {"c/0", {0, 6}}};
-  plan.routes = {{{0, 1}, 5}, {{2}, 3}};
+  plan.routes = {{{0, 1}, 5, 2}, {{2}, 3, 2}};
   return plan;
 }
 
@@ -27,7 +27,7 @@ TEST_CASE("a plan in order is not convicted, whatever its units' order") {
   CHECK(CheckPlan(Good(), kShape, Site()).empty());
   Plan other = Good();
   std::swap(other.units[0], other.units[2]);
-  other.routes = {{{2, 1}, 5}, {{0}, 3}};
+  other.routes = {{{2, 1}, 5, 2}, {{0}, 3, 2}};
   CHECK(CheckPlan(other, kShape, Site()).empty());
 }
 
@@ -55,8 +55,8 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"empty range", [](Plan& p) { p.units[0].blocks = {0, 0}; }, Kind::kBlocks, "[0, 0)"},
       {"wrong order", [](Plan& p) { p.routes[0].units = {1, 0}; }, Kind::kBlocks, "routes[0]"},
       {"route without units", [](Plan& p) { p.routes.push_back({{}, 1}); }, Kind::kBlocks, "routes[2]"},
-      {"size 0", [](Plan& p) { p.micro_batch_sequences = 0; }, Kind::kMicroBatch, "16"},
-      {"size 3", [](Plan& p) { p.micro_batch_sequences = 3; }, Kind::kMicroBatch, "3"},
+      {"size 0", [](Plan& p) { p.routes[1].micro_batch_sequences = 0; }, Kind::kMicroBatch, "routes[1].micro_batch_sequences: 0"},
+      {"size 3", [](Plan& p) { p.routes[1].micro_batch_sequences = 3; }, Kind::kBatchSum, "5 x 2 + 3 x 3 = 19"},
       {"too few", [](Plan& p) { p.routes[0].micro_batches = 4; }, Kind::kBatchSum, "14"},
       {"too many", [](Plan& p) { p.routes[0].micro_batches = 6; }, Kind::kBatchSum, "18"},
       {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },

@@ -22,15 +22,15 @@ struct Unit {
 };
 
 // Micro-batches that visit the same units in the same order: one replica of the model.
-// Micro-batches are numbered through the routes: route 0 takes the first ones of the global batch.
+// Micro-batches, and the sequences in them, are numbered through the routes: route 0 takes the first ones of the global batch.
 struct Route {
-  std::vector<int> units;  // indices into Plan::units, in the order of visiting
-  int micro_batches = 0;   // of each step
+  std::vector<int> units;         // indices into Plan::units, in the order of visiting
+  int micro_batches = 0;          // of each step
+  int micro_batch_sequences = 0;  // in each of them
   friend bool operator==(const Route&, const Route&) = default;
 };
 
 struct Plan {
-  int micro_batch_sequences = 0;
   Schedule schedule = Schedule::kOneForwardOneBackward;
   std::vector<Unit> units;    // a unit's index is also its rank in the attempt
   std::vector<Route> routes;  // in this version a unit belongs to exactly one
@@ -44,6 +44,8 @@ struct Position {
   int stages = 0;
   int first_micro_batch = 0;   // of the step, over all routes
   int micro_batches = 0;
+  int micro_batch_sequences = 0;
+  int first_sequence = 0;      // of the global batch, in the first micro-batch
 };
 // Route -1 if no route visits `unit`.
 Position PositionOf(const Plan& plan, int unit);
@@ -51,7 +53,11 @@ Position PositionOf(const Plan& plan, int unit);
 // Units that hold `segment` (runtime/model/parameters.h), ascending.
 std::vector<int> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
 
-// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0 blocks 0-7] x 2"
+// The sequences in a micro-batch of each size that the routes have, ascending.
+std::vector<int> MicroBatchSizesOf(const Plan& plan);
+
+// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0 blocks 0-7] x 2"; where routes differ in
+// their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);
 std::string NameOf(Schedule schedule);  // "1f1b", "gpipe"
 

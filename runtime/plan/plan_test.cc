@@ -9,9 +9,9 @@ namespace {
 
 // Route 0: units 0 and 2; route 1: unit 1 alone. Six blocks.
 Plan TwoRoutes() {
-  Plan plan{.micro_batch_sequences = 4};
+  Plan plan;
   plan.units = {{"a/0", {0, 2}}, {"b/0", {0, 6}}, {"c/0", {2, 6}}};
-  plan.routes = {{{0, 2}, 6}, {{1}, 2}};
+  plan.routes = {{{0, 2}, 6, 4}, {{1}, 2, 4}};
   return plan;
 }
 
@@ -41,6 +41,12 @@ TEST_CASE("a segment is held by whoever holds its block, the tied one by first a
 TEST_CASE("a plan is described in one line") {
   CHECK(Describe(TwoRoutes()) ==
         "2 routes, micro-batch 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 | [b/0 blocks 0-5] x 2");
+  Plan mixed = TwoRoutes();
+  mixed.routes[1].micro_batch_sequences = 1;
+  CHECK(Describe(mixed) ==
+        "2 routes, micro-batches 1, 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 of 4 | [b/0 blocks 0-5] x 2 of 1");
+  CHECK(PositionOf(mixed, 1).first_sequence == 24);
+  CHECK(PositionOf(mixed, 1).micro_batch_sequences == 1);
 }
 
 }  // namespace

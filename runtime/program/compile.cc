@@ -141,7 +141,7 @@ class Compiler {
   void AddMessage(InstructionKind kind, Stream stream, int i, int peer, BufferKind buffer) {
     Instruction message = Make(kind, stream, i);
     message.peer = peer;
-    message.bytes = {int64_t{4} * plan_.micro_batch_sequences * shape_.sequence * shape_.model.hidden};
+    message.bytes = {int64_t{4} * program_.position.micro_batch_sequences * shape_.sequence * shape_.model.hidden};
     message.operands[0] = {.buffer = {buffer, i}, .fills = IsReceive(kind), .releases = !IsReceive(kind)};
     Add(message);
   }

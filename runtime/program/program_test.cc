@@ -245,6 +245,7 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
     CAPTURE(seed);
     const PlannedShape planned = RandomPlan(seed);
     std::set<int> micro_batches;
+    std::vector<bool> sequences(planned.shape.global_batch_sequences, false);
     for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
       CAPTURE(u);
       const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
@@ -262,9 +263,12 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
         CHECK(key.second < at.first_micro_batch + at.micro_batches);
         micro_batches.insert(key.second);
       }
+      for (int i = 0; i < at.micro_batches * at.micro_batch_sequences; ++i) sequences.at(at.first_sequence + i) = true;
     }
-    CHECK(static_cast<int>(micro_batches.size()) * planned.plan.micro_batch_sequences ==
-          planned.shape.global_batch_sequences);
+    int taken = 0;
+    for (const Route& route : planned.plan.routes) taken += route.micro_batches;
+    CHECK(static_cast<int>(micro_batches.size()) == taken);
+    CHECK(std::find(sequences.begin(), sequences.end(), false) == sequences.end());
   }
 }
 
@@ -352,7 +356,7 @@ TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
   Plan plan;
   for (int u = 0; u < 4; ++u) {
     plan.units.push_back({.device = "test/" + std::to_string(u), .blocks = {0, model.blocks()}});
-    plan.routes.push_back({.units = {u}, .micro_batches = 1});
+    plan.routes.push_back({.units = {u}, .micro_batches = 1, .micro_batch_sequences = 1});
   }
   for (int u = 0; u < 4; ++u) {
     CAPTURE(u);

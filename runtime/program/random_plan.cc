@@ -23,12 +23,12 @@ PlannedShape RandomPlan(uint64_t seed) {
   }
   result.shape.sequence = integer(1, 8);
   Plan& plan = result.plan;
-  plan.micro_batch_sequences = integer(1, 3);
   plan.schedule = integer(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
   for (int routes = integer(1, 4); routes > 0; --routes) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = integer(1, 12);
-    result.shape.global_batch_sequences += route.micro_batches * plan.micro_batch_sequences;
+    route.micro_batch_sequences = integer(1, 3);
+    result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
     std::vector<int> cuts(model.blocks() - 1);
     std::iota(cuts.begin(), cuts.end(), 1);
     std::shuffle(cuts.begin(), cuts.end(), random);

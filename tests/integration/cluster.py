@@ -354,8 +354,9 @@ def unit(device, first, end):
     return {"devices": [device], "blocks": [{"first": first, "end": end}]}
 
 
-def route(units, micro_batches):
-    return {"units": units, "micro_batches": micro_batches}
+def route(units, micro_batches, micro_batch=None):
+    size = {} if micro_batch is None else {"micro_batch_sequences": micro_batch}
+    return {"units": units, "micro_batches": micro_batches, **size}
 
 
 class ClusterTest(unittest.TestCase):

@@ -189,7 +189,7 @@ class MainJobTest(ClusterTest):
         self.assertEqual(plan["schedule"], "gpipe")
         self.assertEqual(plan["micro_batch_sequences"], 2)
         self.assertEqual(plan["units"], spec["plan"]["units"])
-        self.assertEqual(plan["routes"], spec["plan"]["routes"])
+        self.assertEqual(plan["routes"], [dict(route, micro_batch_sequences=2) for route in spec["plan"]["routes"]])
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ def plans(prefix):
                                   [route([0, 1, 2], 4)]),
         "unequal-routes": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5), unit(reference, 0, 5)],
                                [route([0, 1], 6), route([2], 2)], micro_batch=1),
+        "unequal-micro-batches": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5), unit(reference, 0, 5)],
+                                      [route([0, 1], 5, micro_batch=1), route([2], 1, micro_batch=3)]),
     }
 
 

@@ -26,7 +26,7 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
-                                               .micro_batch_sequences = plan.micro_batch_sequences,
+                                               .micro_batch_sequences = program.position.micro_batch_sequences,
                                                .buffers = program.buffers, .precision = spec.precision}));
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
   UnitExecutor executor({.spec = spec, .plan = plan, .unit = unit, .stall_timeout = absl::Seconds(60)}, *shard, transport,
@@ -80,26 +80,27 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 }
 
 Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch) {
-  return {.micro_batch_sequences = micro_batch,
-          .units = {{.device = "test/0", .blocks = {0, shape.model.blocks()}}},
-          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / micro_batch}}};
+  return {.units = {{.device = "test/0", .blocks = {0, shape.model.blocks()}}},
+          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / micro_batch,
+                      .micro_batch_sequences = micro_batch}}};
 }
 
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
   Plan plan{.schedule = draw(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward};
-  std::vector<int> divisors;
-  for (int b = 1; b <= shape.global_batch_sequences; ++b) {
-    if (shape.global_batch_sequences % b == 0) divisors.push_back(b);
-  }
-  plan.micro_batch_sequences = divisors[draw(0, static_cast<int>(divisors.size()) - 1)];
-  int left = shape.global_batch_sequences / plan.micro_batch_sequences;
+  int left = shape.global_batch_sequences;
   int devices = draw(1, max_devices);
   while (devices > 0) {
     const bool last = devices == 1 || left == 1 || draw(0, 2) == 0;
     const int stages = std::min(last ? devices : draw(1, devices - 1), shape.model.blocks());
-    Route route{.units = {}, .micro_batches = last ? left : draw(1, left - 1)};
+    const int sequences = last ? left : draw(1, left - 1);
+    std::vector<int> divisors;  // each route has a micro-batch size of its own
+    for (int b = 1; b <= sequences; ++b) {
+      if (sequences % b == 0) divisors.push_back(b);
+    }
+    const int size = divisors[draw(0, static_cast<int>(divisors.size()) - 1)];
+    Route route{.micro_batches = sequences / size, .micro_batch_sequences = size};
     std::vector<int> cuts = {0, shape.model.blocks()};
     while (static_cast<int>(cuts.size()) < stages + 1) {
       const int cut = draw(1, shape.model.blocks() - 1);
@@ -110,7 +111,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       plan.units.push_back({.device = absl::StrCat("test/", plan.units.size()), .blocks = {cuts[s], cuts[s + 1]}});
     }
-    left -= route.micro_batches;
+    left -= sequences;
     devices -= stages;
     plan.routes.push_back(std::move(route));
     if (last) break;
