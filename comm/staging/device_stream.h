@@ -34,10 +34,10 @@ class DeviceStream {
   // Blocks until the span may be used again, or holds the message. A span is only touched between its fence
   // and the return, error or not. After an error messages of that peer and tag may have been sent in part:
   // the attempt is over.
-  //   InvalidArgument   as Transport; or there is no such peer, or the own terms are none for the span's
-  //   memory. OutOfRange        the span passes the end of its buffer; nothing was sent. ResourceExhausted
-  //   there is no pinned memory left; nothing was sent. others            of the transport, with the peer,
-  //   and which chunk it was; or of the device.
+  //   InvalidArgument    as Transport; or there is no such peer, or the own terms are none for the span's memory.
+  //   OutOfRange         the span passes the end of its buffer; nothing was sent.
+  //   ResourceExhausted  there is no pinned memory left; nothing was sent.
+  //   others             of the transport, with the peer, and which chunk it was; or of the device.
   absl::Status Send(const DeviceMessage& message, absl::Time deadline);
   absl::Status Receive(const DeviceMessage& message, absl::Time deadline);
 

@@ -18,13 +18,11 @@ namespace medley {
 //
 // Errors; the message names the file, the member, its value and what is allowed:
 //   NotFound          there is no config.json.
-//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2"
-//   nor
-//                     "llama"; or the model is not as published. GPT-2: another activation_function than
-//                     gelu_new, attention that is unscaled, scaled by layer or crossed, an output head that
-//                     is not tied to the token embedding. Llama: another hidden_act than silu, biases, rotary
-//                     positions that turn a part of a head or are scaled in another way than Llama 3.1's, a
-//                     sliding_window smaller than the context.
+//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2" nor "llama"; or the
+//                     model is not as published. GPT-2: another activation_function than gelu_new, attention that is unscaled,
+//                     scaled by layer or crossed, an output head that is not tied to the token embedding. Llama: another
+//                     hidden_act than silu, biases, rotary positions that turn a part of a head or are scaled in another way
+//                     than Llama 3.1's, a sliding_window smaller than the context.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
 // A pretrained model on disk. Movable. Reading is safe from any number of threads.
