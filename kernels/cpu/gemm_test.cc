@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/arguments/bfloat16.h"
+#include "runtime/base/bf16.h"
 #include "kernels/cpu/cpu_variant.h"
 #include "tests/skipped.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernels/arguments/bfloat16.h"
+#include "runtime/base/bf16.h"
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/host/host_slice.h"
 #include "kernels/reference/reference_ops.h"

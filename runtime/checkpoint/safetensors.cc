@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/bf16.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/strict_json.h"
@@ -121,8 +122,6 @@ absl::Status CheckTiling(const std::vector<StoredTensor>& tensors, int64_t data_
   return absl::InvalidArgumentError(
       absl::StrCat("bytes ", covered, " to ", data_bytes, " after the header belong to no tensor"));
 }
-
-float FromBf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 float FromF16(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
