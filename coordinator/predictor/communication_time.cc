@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/model/parameters.h"
+#include "runtime/program/program.h"
 
 namespace medley {
 
 double TransferSeconds(const LinkCost& link, double bytes) { return link.transfer.Seconds(bytes); }
 
 double ReduceScalarsSeconds(const PlanningProblem& problem, const std::vector<int>& devices) {
-  const double bytes = sizeof(double) * (static_cast<double>(SegmentCount(problem.shape.model)) + 1);
+  const double bytes = sizeof(double) * static_cast<double>(ScalarCount(problem.shape.model));
   double seconds = 0;
   for (const int a : devices) {
     double least_latency_seconds = std::numeric_limits<double>::infinity(), sending_seconds = 0;

@@ -10,7 +10,7 @@ namespace medley {
 // Seconds of one message.
 double TransferSeconds(const LinkCost& link, double bytes);
 
-// Seconds to sum a step's scalars (a norm of each segment, and the loss) over `devices`: each sends its own to every other at
+// Seconds to sum a step's scalars (ScalarCount of them) over `devices`: each sends its own to every other at
 // once. At least the longest message alone, and what any device's messages take on its way out.
 double ReduceScalarsSeconds(const PlanningProblem& problem, const std::vector<int>& devices);
 

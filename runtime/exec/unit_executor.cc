@@ -48,7 +48,7 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
       all_units_(AllUnits(options_.plan)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
       gradients_ready_(train_program_.slices.size()),
-      scalars_(SegmentCount(options_.spec.shape.model)) {
+      scalars_(ScalarCount(options_.spec.shape.model)) {
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,

@@ -103,7 +103,7 @@ class UnitExecutor {
   // What kReduceScalars sums over units. Written by one stream at a time, as the program orders it.
   struct Scalars {
     std::vector<double> values;  // squared norm by segment, sum of the losses, wishes to finish
-    explicit Scalars(int segments) : values(segments + 2) {}
+    explicit Scalars(int count) : values(count) {}
     double& squared_norm(int segment) { return values[segment]; }
     double& loss() { return values[values.size() - 2]; }
     double& wishes() { return values.back(); }

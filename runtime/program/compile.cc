@@ -124,6 +124,7 @@ class Compiler {
 
   void EmitEnd() {
     Instruction scalars = Make(InstructionKind::kReduceScalars, Stream::kCollective, -1);
+    scalars.bytes = {int64_t{8} * ScalarCount(shape_.model)};
     scalars.waits_for[0] = purpose_ == Purpose::kTrain ? last_compute_ : last_forward_;
     const int reduced = Add(scalars);
     if (purpose_ != Purpose::kTrain) return;
@@ -222,6 +223,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfi
   }
   return slices;
 }
+
+int ScalarCount(const ModelConfig& config) { return SegmentCount(config) + 2; }
 
 std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config) {
   std::vector<int> owned = SegmentsOf(config, plan.units[unit].blocks);

@@ -61,7 +61,7 @@ struct Instruction {
   int peer = -1;          // unit at the other end, of sends and receives
   int slice = -1;         // index into StepProgram::slices, of kReduceGradients
   std::array<Operand, 4> operands;  // those with an index; a send or receive has the one that it carries, and has it first
-  Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients
+  Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients; of a unit's share, of kReduceScalars
   std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
 
   // Index of the buffer that it uses of `buffer_kind`; -1: none.
@@ -111,6 +111,9 @@ std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int f
 
 // Slices that `unit` reduces, from the last segment to the first: the order in which backward ends.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config);
+
+// Doubles that kReduceScalars sums over all units: a squared norm of each segment, the loss, the wishes to finish early.
+int ScalarCount(const ModelConfig& config);
 
 // Segments whose squared norm `unit` answers for: those it is the first holder of.
 std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config);
