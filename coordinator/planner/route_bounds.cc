@@ -3,26 +3,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/program/schedule.h"
+
 namespace medley {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Of one stage: from the arrival of the first micro-batch until its last backward has ended, at least.
-double PassesBound(Schedule schedule, int micro_batches, int from_end, double forward, double backward,
-                   double message, double round_trip) {
-  const double m = micro_batches;
-  // It computes all the time, or its messages follow each other without a pause.
-  double bound = std::max(m * (forward + backward), round_trip + (m - 1) * message);
-  if (schedule == Schedule::kGPipe) {
-    // All forwards, the last one's round trip, all backwards.
-    return std::max(bound, round_trip + (m - 1) * (forward + backward));
-  }
-  // Only `alive` forwards come before the first backward, and a forward waits for the backward `alive` earlier.
-  const int alive = std::min(from_end, micro_batches);
-  bound = std::max(bound, round_trip + (m - alive) * forward + (m - 1) * backward);
-  return std::max(bound, round_trip * (1 + (micro_batches - 1) / alive));
-}
 
 }  // namespace
 
@@ -59,10 +45,13 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
   StageSeconds stage;
   stage.passage = forward + backward + 2 * message;
   stage.round_trip = stage.passage + rest_round_trip;
-  stage.passes_and_update =
-      PassesBound(work.schedule, work.micro_batches, static_cast<int>(classes.size()), forward, backward, message,
-                  stage.round_trip) +
-      static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
+  stage.passes_and_update = LeastPassesSeconds(work.schedule, {.micro_batches = work.micro_batches,
+                                                               .from_end = static_cast<int>(classes.size()),
+                                                               .forward_seconds = forward,
+                                                               .backward_seconds = backward,
+                                                               .message_seconds = message,
+                                                               .round_trip_seconds = stage.round_trip}) +
+                            static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
   stage.after_passes = 0;
   if (first && work.replicated) {
     stage.after_passes = tables_.ReducedAfterSeconds(device_class, work.size, blocks);
@@ -75,7 +64,7 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
 const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int list) {
   int64_t key = list;
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
-  key = key * 2 + static_cast<int64_t>(work.schedule);
+  key = key * kSchedules + static_cast<int64_t>(work.schedule);
   key = key * (int64_t{tables_.problem().shape.global_batch_sequences} + 1) + work.micro_batches;
   const auto known = rests_.find(key);
   if (known != rests_.end()) return known->second;
@@ -106,7 +95,7 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
 double RouteBounds::Bound(const Work& work) {
   int64_t key = work.list;
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
-  key = (key * 2 + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
+  key = (key * kSchedules + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
   std::vector<double>& bounds = bounds_[key];
   if (bounds.empty()) bounds.assign(tables_.MicroBatches(work.size) + 1, -1);
   double& bound = bounds[work.micro_batches];

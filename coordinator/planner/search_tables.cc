@@ -179,7 +179,7 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
 
 const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   int64_t key = stage.size;
-  key = key * 2 + static_cast<int64_t>(stage.schedule);
+  key = key * kSchedules + static_cast<int64_t>(stage.schedule);
   key = key * 2 + (stage.first ? 1 : 0);
   key = key * (blocks_ + 1) + stage.from_end;
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;

@@ -13,6 +13,7 @@ enum class Schedule : uint8_t {
   kOneForwardOneBackward,  // Narayanan et al. 2021: few activations alive
   kGPipe,                  // Huang et al. 2019: all forwards, then all backwards
 };
+constexpr int kSchedules = 2;
 
 // A device that holds contiguous blocks of the model. (A tensor-parallel group of one.)
 struct Unit {

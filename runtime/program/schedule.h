@@ -18,4 +18,18 @@ struct StageOp {
 //   GPipe  all forwards, then all backwards: all micro-batches are alive at once.
 std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
 
+// A stage as far as its schedule is concerned. Times are of one micro-batch.
+struct StageWork {
+  int micro_batches = 1;
+  int from_end = 1;               // 1: the last stage of its route
+  double forward_seconds = 0, backward_seconds = 0;
+  double message_seconds = 0;     // to the next stage; 0 on the last
+  double round_trip_seconds = 0;  // from its forward's begin to its backward's end, what follows it included
+};
+
+// Seconds from the arrival of the first micro-batch until the stage's last backward has ended, at least, in the order that
+// OrderOf gives it: no simulation of a plan with such a stage ends earlier. Every schedule brings its own bound, on which the
+// planner's proofs rest.
+double LeastPassesSeconds(Schedule schedule, const StageWork& stage);
+
 }  // namespace medley
