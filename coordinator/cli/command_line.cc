@@ -135,6 +135,7 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   of_job("watch", "progress of a job until it has ended", RunWatch);
   AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs);
   AddListing(app, arguments, action, "steps", "metrics of a job's steps", RunSteps);
+  of_job("explain", "the plan of a job, and why others would be slower", RunExplain);
   of_job("cancel", "end a job",
          [&arguments](const Connection& connection, const std::string& job) {
            return RunCancel(connection, job, arguments.checkpoint ? CancelWhen::kAfterCheckpoint : CancelWhen::kNow);

@@ -183,6 +183,12 @@ absl::Status CoordinatorClient::ForgetNode(const std::string& node) {
   return impl_->Call(&Stub::ForgetNode, request, impl_->timeout).status();
 }
 
+absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id, CallHandle& handle) {
+  v1::GetPlanRequest request;
+  request.set_job_id(job_id);
+  return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);
+}
+
 absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec, CallHandle& handle) {
   v1::PlanJobRequest request;
   *request.mutable_spec() = spec;

@@ -46,6 +46,7 @@ class CoordinatorClient {
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
+  absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id, CallHandle& handle);
   absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // Of all live nodes if `node` is empty. May take as long as PlanJob.

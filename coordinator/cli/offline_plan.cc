@@ -16,7 +16,7 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::JobSpec& spec, const v1::Cl
     ASSIGN_OR_RETURN(config, ReadModelConfig(spec.model().hugging_face()));
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
-  ASSIGN_OR_RETURN(PlannedJob planned, PlanJob(spec, training, cluster));
+  ASSIGN_OR_RETURN(PlannedJob planned, PlanJob(spec, training, cluster, Comparison::kOtherKinds));
   return std::move(planned.report);
 }
 

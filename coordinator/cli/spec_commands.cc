@@ -70,4 +70,17 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   });
 }
 
+absl::Status RunExplain(const Connection& connection, const std::string& job_id) {
+  BlockInterrupts();
+  CoordinatorClient client(connection.address, connection.timeout);
+  CallHandle handle;
+  WaitingLine line("looking for the best plans of other kinds");
+  const Interrupter interrupter([&] { handle.Cancel(); }, [&] { line.Tick(); });
+  const absl::StatusOr<v1::PlanReport> report = client.GetPlan(job_id, handle);
+  if (interrupter.interrupted()) return absl::CancelledError("interrupted; the job goes on");
+  return Show(connection, report, [&](const v1::PlanReport& reply) {
+    return FormatPlan(reply, PlanDetail::kExplanation, connection.columns);
+  });
+}
+
 }  // namespace medley

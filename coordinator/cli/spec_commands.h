@@ -32,4 +32,7 @@ struct PlanCommand {
 };
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command);
 
+// The plan of a job, and why others would be slower.
+absl::Status RunExplain(const Connection& connection, const std::string& job_id);
+
 }  // namespace medley

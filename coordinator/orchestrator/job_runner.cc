@@ -174,7 +174,7 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, measured.left_out);
+  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, Comparison::kOtherKinds, measured.left_out);
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
@@ -201,7 +201,7 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
     link.set_bytes_per_second(kUnknownLinkBytesPerSecond);
     link.set_all_reduce_bytes_per_second(kUnknownLinkBytesPerSecond);
   }
-  return PlanJob(OnDevicesOf(cluster, spec), training, cluster);
+  return PlanJob(OnDevicesOf(cluster, spec), training, cluster, Comparison::kNone);
 }
 
 absl::Status JobRunner::RefreshLinks() {
@@ -242,7 +242,12 @@ RunOutcome JobRunner::Run() {
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
-  const absl::StatusOr<PlannedJob> planned = PlanJob(OnDevicesOf(measured.cluster, job->spec()), *training, measured.cluster, measured.left_out);
+  v1::PlanGrounds grounds;
+  grounds.set_job_id(job_id_);
+  *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
+  *grounds.mutable_cluster() = measured.cluster;
+  const absl::StatusOr<PlannedJob> planned =
+      PlanJob(grounds.spec(), *training, measured.cluster, Comparison::kNone, measured.left_out);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }
@@ -259,7 +264,7 @@ RunOutcome JobRunner::Run() {
     for (const Unit& unit : planned->plan.units) used.push_back(unit.device);
     services_.planned(used);
   }
-  return Train(*training, *planned);
+  return Train(*training, *planned, std::move(grounds));
 }
 
 absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job, const PlannedJob& planned,
@@ -327,7 +332,7 @@ void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
   });
 }
 
-RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned) {
+RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds) {
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
     if (!launch.ok()) return OutcomeOf({.status = launch.status()});
@@ -340,6 +345,10 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
       j.clear_launch_seconds();
     });
     if (!job.ok()) return OutcomeOf({.status = job.status()});
+    grounds.set_launch(*launch);
+    if (const absl::Status kept = services_.store.PutPlanGrounds(grounds); !kept.ok()) {
+      services_.journal.Log(job_id_, "coordinator", absl::StrCat("what it was planned with is not kept: ", kept.message()));
+    }
     const Beginning beginning = BeginningOf(training, *job, unreadable_, services_.journal);
     if (!beginning.checkpoint.empty()) {
       services_.journal.Log(job_id_, "coordinator", absl::StrCat("going on from ", beginning.checkpoint));

@@ -82,7 +82,7 @@ class JobRunner {
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
   absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const PlannedJob& planned,
                                                          const std::string& checkpoint, bool other_run);
-  RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned);
+  RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds);
   absl::Status CheckData(const std::vector<AttemptTask>& tasks, const std::vector<v1::PrepareResponse>& responses);
   void NoteLaunch(const std::vector<AttemptTask>& tasks);
   void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task, const v1::WorkerEvent& event);

@@ -55,6 +55,7 @@ class Orchestrator {
   absl::Status ForgetNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled = nullptr);
+  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id);  // GetPlan
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);

@@ -127,4 +127,20 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const
   return planned->report;
 }
 
+absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
+  if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no plan yet"));
+  if (job.plan().compared()) return job.plan();
+  const absl::StatusOr<v1::PlanGrounds> grounds = store_.GetPlanGrounds(job_id);
+  // A plan that an older coordinator made, or a newer plan by now: then this is what is known of it.
+  if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch())) return job.plan();
+  RETURN_IF_ERROR(grounds.status());
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
+  ASSIGN_OR_RETURN(const v1::PlanReport compared, Compared(job.plan(), grounds->spec(), training, grounds->cluster()));
+  (void)journal_.Change(job_id, [&](v1::Job& now) {
+    if (now.launch() == job.launch()) *now.mutable_plan() = compared;
+  });
+  return compared;
+}
+
 }  // namespace medley

@@ -201,7 +201,12 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   explanation.bottleneck = BottleneckOf(portrait);
   ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
   explanation.summary = Summary(plan, explanation, prediction);
+  return explanation;
+}
 
+absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan) {
+  ASSIGN_OR_RETURN(Explanation explanation, ExplainPlan(problem, plan));
+  ASSIGN_OR_RETURN(const double step_seconds, PredictStepSeconds(problem, plan));
   ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));
   for (const Alternative& alternative : alternatives) {
     if (alternative.plan.ok() && alternative.plan->plan == plan) continue;
@@ -215,7 +220,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
     ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
     rejected.description = alternative.description;
     rejected.step_seconds = alternative.plan->step_seconds;
-    rejected.why_slower = WhySlower(problem, other, prediction.step_seconds);
+    rejected.why_slower = WhySlower(problem, other, step_seconds);
   }
   return explanation;
 }

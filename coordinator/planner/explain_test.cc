@@ -73,7 +73,7 @@ TEST_CASE("an explanation names every device, the bottleneck and every other kin
     const PlanningProblem problem = RandomProblem(seed, kThreeDevices);
     const auto chosen = ChoosePlan(problem);
     REQUIRE(chosen.ok());
-    const auto explanation = ExplainPlan(problem, chosen->plan);
+    const auto explanation = ExplainAndCompare(problem, chosen->plan);
     REQUIRE(explanation.ok());
     REQUIRE(explanation->devices.size() == problem.devices.size());
     CHECK(explanation->bottleneck.find_first_of("0123456789") != std::string::npos);
@@ -107,7 +107,7 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
   Plan plan;
   plan.units = {{problem.devices[0].name, {0, 1}}, {problem.devices[1].name, {1, problem.shape.model.blocks()}}};
   plan.routes = {{{0, 1}, problem.shape.global_batch_sequences, 1}};
-  const auto explanation = ExplainPlan(problem, plan);
+  const auto explanation = ExplainAndCompare(problem, plan);
   REQUIRE(explanation.ok());
   CHECK_THAT(explanation->bottleneck, Catch::StartsWith("link: "));
   CHECK(!explanation->rejected.empty());
@@ -123,7 +123,7 @@ TEST_CASE("a plan whose routes differ in their micro-batch size is explained, be
   const auto is_a_plan = [](const Explanation::Rejected& other) { return other.step_seconds > 0; };
   problem.micro_batch_sizes = {1, 7};
   plan.routes = {{{0}, 1, 7}, {{1}, 1, 1}};
-  const auto mixed = ExplainPlan(problem, plan);
+  const auto mixed = ExplainAndCompare(problem, plan);
   REQUIRE(mixed.status().ToString() == "OK");
   CHECK_THAT(mixed->summary, Catch::Contains("x 1 of 7"));
   CHECK(std::any_of(mixed->rejected.begin(), mixed->rejected.end(), is_a_plan));
@@ -131,7 +131,7 @@ TEST_CASE("a plan whose routes differ in their micro-batch size is explained, be
 
   problem.micro_batch_sizes = {3, 5};
   plan.routes = {{{0}, 1, 5}, {{1}, 1, 3}};
-  const auto odd = ExplainPlan(problem, plan);
+  const auto odd = ExplainAndCompare(problem, plan);
   REQUIRE(odd.status().ToString() == "OK");
   CHECK(std::none_of(odd->rejected.begin(), odd->rejected.end(), is_a_plan));
 }
@@ -146,13 +146,13 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
   plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
   plan.routes = {{{0}, 1, 1}, {{1}, problem.shape.global_batch_sequences - 1, 1}};
   REQUIRE(plan.routes[1].micro_batches > 0);
-  const auto chosen = ExplainPlan(problem, plan);
+  const auto chosen = ExplainAndCompare(problem, plan);
   REQUIRE(chosen.ok());
   CHECK_THAT(chosen->reductions, Catch::Contains("over n/0, n/1") && !Catch::Contains("forces"));
   CHECK_THAT(FormatExplanation(*chosen), Catch::Contains("Reductions  the largest sum"));
   problem.forced_all_reduce = CollectiveAlgorithm::kTree;
   problem.wire_bytes_per_element = 2;
-  const auto forced = ExplainPlan(problem, plan);
+  const auto forced = ExplainAndCompare(problem, plan);
   REQUIRE(forced.ok());
   CHECK_THAT(forced->reductions, Catch::Contains("in bf16") && Catch::Contains("goes by tree") &&
                                      Catch::Contains("because the job forces that; ring would take"));

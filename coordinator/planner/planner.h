@@ -81,8 +81,11 @@ struct Explanation {
   std::vector<Rejected> rejected;    // best plan of each other kind; step_seconds 0 if none fits
 };
 
-// Why `plan` (chosen or pinned) is as fast as it is, and why the best plans of other kinds are not faster.
+// Why `plan` (chosen or pinned) is as fast as it is; `rejected` is left empty. Takes one simulation.
 absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan);
+
+// The same, and why the best plans of other kinds are not faster. Takes a search for each.
+absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan);
 
 // For a terminal: the explanation as aligned text, lines of at most 110 columns.
 std::string FormatExplanation(const Explanation& explanation);

@@ -18,6 +18,8 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device) {
   return share;
 }
 
+}  // namespace
+
 v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
   v1::RejectedPlan encoded;
   encoded.set_kind(NameOf(rejected.kind));
@@ -26,8 +28,6 @@ v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
   encoded.set_why_slower(rejected.why_slower);
   return encoded;
 }
-
-}  // namespace
 
 v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
                                 const TrainingShape& shape, PlanOrigin origin, const std::string& text) {

@@ -6,6 +6,8 @@ namespace medley {
 
 enum class PlanOrigin { kPlanner, kPinned };
 
+v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected);
+
 // What the coordinator tells of a plan. `text`: the explanation as a terminal shows it (FormatExplanation).
 // Of a pinned plan, lower_bound_seconds, proven_optimal and simulated_plans are left empty.
 v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,

@@ -56,7 +56,7 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
-                                   const std::vector<v1::LeftOutDevice>& left_out) {
+                                   Comparison comparison, const std::vector<v1::LeftOutDevice>& left_out) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
   ChosenPlan chosen;
   if (spec.has_plan()) {
@@ -72,15 +72,31 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, chosen.plan));
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, chosen.plan));
   chosen.step_seconds = planned.prediction.step_seconds;
-  ASSIGN_OR_RETURN(const Explanation explanation, ExplainPlan(problem, chosen.plan));
+  const bool compares = comparison == Comparison::kOtherKinds;
+  ASSIGN_OR_RETURN(const Explanation explanation,
+                   compares ? ExplainAndCompare(problem, chosen.plan) : ExplainPlan(problem, chosen.plan));
   planned.report =
       EncodePlanReport(chosen, explanation, problem.shape, spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
                        FormatExplanation(explanation));
+  planned.report.set_compared(compares);
   AddProvenance(training, cluster, planned.report);
   planned.corrections = CorrectionsOf(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
   planned.report.mutable_left_out()->Add(left_out.begin(), left_out.end());
   return planned;
+}
+
+absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec, const TrainingSpec& training,
+                                        const v1::ClusterSpec& cluster) {
+  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
+  ASSIGN_OR_RETURN(const Plan plan, DecodePlan(report.plan()));
+  ASSIGN_OR_RETURN(const Explanation explanation, ExplainAndCompare(problem, plan));
+  v1::PlanReport compared = report;
+  compared.clear_rejected();
+  for (const Explanation::Rejected& rejected : explanation.rejected) *compared.add_rejected() = EncodeRejected(rejected);
+  compared.set_explanation(FormatExplanation(explanation));
+  compared.set_compared(true);
+  return compared;
 }
 
 }  // namespace medley

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,10 +34,17 @@ struct PlannedJob {
   std::map<std::string, PlannedSlowdown> slowdowns;  // of devices in use that were measured together with another in use
 };
 
+// Whether a plan is held against the best plans of other kinds, which takes as long as planning.
+enum class Comparison : uint8_t { kNone, kOtherKinds };
+
 // Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job may use and that
 // are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
-                                   const std::vector<v1::LeftOutDevice>& left_out = {});
+                                   Comparison comparison, const std::vector<v1::LeftOutDevice>& left_out = {});
+
+// `report`, of a plan that was made of these with Comparison::kNone, with what kOtherKinds would have added. Errors as PlanJob.
+absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec, const TrainingSpec& training,
+                                        const v1::ClusterSpec& cluster);
 
 }  // namespace medley

@@ -172,11 +172,7 @@ grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
 
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::PlanReport> {
-    ASSIGN_OR_RETURN(const v1::Job job, orchestrator_.journal().Get(request->job_id()));
-    if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job.id(), " has no plan yet"));
-    return job.plan();
-  });
+  return Answer(*request, *response, [&] { return orchestrator_.PlanOf(request->job_id()); });
 }
 
 grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* response) {

@@ -295,6 +295,8 @@ TEST_CASE("a job is submitted, watched to its end, and listed with all that it d
   v1::PlanReport plan;
   REQUIRE(site.Call(&Stub::GetPlan, About<v1::GetPlanRequest>(submitted.id()), plan).ok());
   CHECK(plan.plan().units_size() > 0);
+  CHECK(plan.compared());
+  CHECK(plan.rejected_size() > 0);
   CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(submitted.id())), Code::FAILED_PRECONDITION,
                {submitted.id(), "traced"});
 

@@ -72,7 +72,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
     for (const char* change : {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces", "DROP TABLE nodes",
-                               "DROP TABLE host_slowdowns", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+                               "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
                                "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
     }
@@ -85,7 +85,29 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
   trace.set_job_id("gpt-1");
   trace.set_step(4);
   CHECK(store->PutTrace(trace).ok());
+  v1::PlanGrounds grounds;
+  grounds.set_job_id("gpt-1");
+  CHECK(store->PutPlanGrounds(grounds).ok());
   CHECK(store->GetTrace("gpt-1", 4).ok());
+}
+
+TEST_CASE("a file of version 2 is brought up to date") {
+  const TemporaryDirectory directory;
+  REQUIRE(OpenStore(directory)->InsertJob(SpecNamed("gpt"), "", 1).ok());
+  {
+    auto database = Database::Open(directory.database_path(), Bytes{0});
+    REQUIRE(database.ok());
+    for (const char* change : {"DROP TABLE plan_grounds", "PRAGMA user_version = 2"}) REQUIRE((*database)->Run(change).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(absl::IsNotFound(store->GetPlanGrounds("gpt-1").status()));
+  v1::PlanGrounds grounds;
+  grounds.set_job_id("gpt-1");
+  grounds.set_launch(7);
+  REQUIRE(store->PutPlanGrounds(grounds).ok());
+  CHECK(store->GetPlanGrounds("gpt-1")->launch() == 7);
+  REQUIRE(store->DeleteJob("gpt-1").ok());
+  CHECK(absl::IsNotFound(store->GetPlanGrounds("gpt-1").status()));
 }
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {

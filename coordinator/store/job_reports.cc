@@ -115,6 +115,22 @@ absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_
   return newest_first;
 }
 
+absl::Status Store::PutPlanGrounds(const v1::PlanGrounds& grounds) {
+  ASSIGN_OR_RETURN(const std::string bytes, ToRow(grounds));
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const int64_t job, NumberOf(grounds.job_id()));
+  return database_->Run("REPLACE INTO plan_grounds (job, message) VALUES (?, ?)", job, Blob{bytes});
+}
+
+absl::StatusOr<v1::PlanGrounds> Store::GetPlanGrounds(const std::string& job_id) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
+  ASSIGN_OR_RETURN(const std::optional<v1::PlanGrounds> grounds,
+                   FirstOf<v1::PlanGrounds>(*database_, database_->Query("SELECT message FROM plan_grounds WHERE job = ?", job)));
+  if (!grounds.has_value()) return absl::NotFoundError(absl::StrCat("what job ", job_id, " was planned with is not known"));
+  return *grounds;
+}
+
 absl::Status Store::PutTrace(const v1::Trace& trace) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(trace));
   const MutexLock lock(mutex_);

@@ -25,6 +25,7 @@ constexpr const char* kTables[] = {
     // With rowids: without, SQLite gives every line of more than a quarter of a page a page of its own.
     "CREATE TABLE logs (job INTEGER, number INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, number))",
     "CREATE TABLE traces (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step))",
+    "CREATE TABLE plan_grounds (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
     "CREATE TABLE device_profiles (device_kind TEXT, shape TEXT, message BLOB NOT NULL, "
     "PRIMARY KEY (device_kind, shape))",
     "CREATE TABLE link_profiles (a TEXT, b TEXT, message BLOB NOT NULL, PRIMARY KEY (a, b))",
@@ -39,6 +40,11 @@ constexpr const char* kToVersion2[] = {
     "CREATE TABLE traces (job INTEGER, step INTEGER, message BLOB NOT NULL, PRIMARY KEY (job, step))",
     "CREATE TABLE host_slowdowns (host TEXT, shape TEXT, message BLOB NOT NULL, PRIMARY KEY (host, shape))",
     "CREATE TABLE nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
+};
+
+// From version 2.
+constexpr const char* kToVersion3[] = {
+    "CREATE TABLE plan_grounds (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
 };
 
 absl::StatusOr<int64_t> ReadInteger(Database& database, const char* sql) {
@@ -82,7 +88,10 @@ absl::Status BringUpToDate(Database& database) {
   ASSIGN_OR_RETURN(const int64_t version, ReadInteger(database, "PRAGMA user_version"));
   if (version == kSchemaVersion) return absl::OkStatus();
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
-  for (const char* change : kToVersion2) RETURN_IF_ERROR(database.Run(change));
+  if (version < 2) {
+    for (const char* change : kToVersion2) RETURN_IF_ERROR(database.Run(change));
+  }
+  for (const char* change : kToVersion3) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }

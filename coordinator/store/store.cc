@@ -122,7 +122,7 @@ absl::Status Store::DeleteJob(const std::string& id) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t number, NumberOf(id));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
-  for (const char* table : {"steps", "validations", "logs", "traces"}) {
+  for (const char* table : {"steps", "validations", "logs", "traces", "plan_grounds"}) {
     RETURN_IF_ERROR(database_->Run(absl::StrCat("DELETE FROM ", table, " WHERE job = ?").c_str(), number));
   }
   RETURN_IF_ERROR(database_->Run("DELETE FROM jobs WHERE number = ?", number));

@@ -91,6 +91,11 @@ class Store {
   // Of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one; names those that were.
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step = 0);
 
+  // What the job (grounds.job_id) was planned with; the newest stays.
+  absl::Status PutPlanGrounds(const v1::PlanGrounds& grounds);
+  // NotFound, too: it was not planned, or by an older version.
+  absl::StatusOr<v1::PlanGrounds> GetPlanGrounds(const std::string& job_id);
+
   // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
 
   absl::Status PutNode(const std::string& name);

@@ -83,6 +83,18 @@ class MainJobTest(ClusterTest):
         states = [text for text in logs if text in ("profiling", "planning", "launching", "running", "done")]
         self.assertEqual(states, ["profiling", "planning", "launching", "running", "done"])
 
+    def test_a_jobs_plan_is_compared_with_others_when_asked_for(self):
+        self.assertFalse(self.running.job(self.job)["plan"].get("rejected"))
+        text = self.running.cli("explain", self.job).out
+        report = self.running.json("explain", self.job)
+        kinds = [plan["kind"] for plan in report["rejected"]]
+        self.assertGreaterEqual(len(kinds), 2)
+        for wanted in ["predicted step", "INSTEAD", *kinds]:
+            self.assertIn(wanted, text)
+        self.assertEqual(self.running.job(self.job)["plan"]["rejected"], report["rejected"])  # not looked for twice
+        self.assertEqual(report["plan"], self.running.job(self.job)["plan"]["plan"])
+        self.assertIn("nobody-1", str(self.running.cli("explain", "nobody-1", check=False)))
+
     def test_plan_explains_and_starts_nothing(self):
         before = len(self.running.json("status")["jobs"])
         text = self.running.cli("plan", self.main_spec, "--explain").out
