@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/staging/copy_cost.h"
+#include "runtime/link/device_memory_strategy.h"
 
 namespace medley {
 
@@ -17,8 +18,6 @@ enum class Handling : uint8_t {
 };
 std::string NameOf(Handling handling);
 
-// What the job asks for (CommunicationSpec.device_memory); of no effect on memory of the host.
-enum class DeviceMemoryStrategy : uint8_t { kAutomatic, kDirect, kStaged, kWhole };
 std::string NameOf(DeviceMemoryStrategy strategy);
 
 // The memory of one end, as the choice needs to know it.

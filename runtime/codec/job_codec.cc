@@ -179,16 +179,16 @@ void FillCheckpoint(const v1::CheckpointSpec& spec, const std::string& job_id, T
   result.resume_from = spec.resume_from();
 }
 
-DeviceMemoryChoice DecodeDeviceMemory(v1::DeviceMemoryStrategy strategy) {
+DeviceMemoryStrategy DecodeDeviceMemory(v1::DeviceMemoryStrategy strategy) {
   switch (strategy) {
     case v1::DEVICE_MEMORY_STRATEGY_DIRECT:
-      return DeviceMemoryChoice::kDirect;
+      return DeviceMemoryStrategy::kDirect;
     case v1::DEVICE_MEMORY_STRATEGY_STAGED:
-      return DeviceMemoryChoice::kStaged;
+      return DeviceMemoryStrategy::kStaged;
     case v1::DEVICE_MEMORY_STRATEGY_WHOLE:
-      return DeviceMemoryChoice::kWhole;
+      return DeviceMemoryStrategy::kWhole;
     default:
-      return DeviceMemoryChoice::kMeasured;
+      return DeviceMemoryStrategy::kAutomatic;
   }
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("what is left out is filled in as the proto says") {
   CHECK(spec->resume_from.empty());
   CHECK_FALSE(spec->communication.all_reduce.has_value());
   CHECK(spec->communication.gradient_wire == Precision::kF32);
-  CHECK(spec->communication.device_memory == DeviceMemoryChoice::kMeasured);
+  CHECK(spec->communication.device_memory == DeviceMemoryStrategy::kAutomatic);
 }
 
 TEST_CASE("how devices talk can be forced, one thing without the others") {
@@ -66,7 +66,7 @@ TEST_CASE("how devices talk can be forced, one thing without the others") {
   CHECK_FALSE(DecodeJobSpec(spec, "", std::nullopt)->communication.all_reduce.has_value());
   CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.gradient_wire == Precision::kBf16);
   spec.mutable_communication()->set_device_memory(v1::DEVICE_MEMORY_STRATEGY_WHOLE);
-  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.device_memory == DeviceMemoryChoice::kWhole);
+  CHECK(DecodeJobSpec(spec, "", std::nullopt)->communication.device_memory == DeviceMemoryStrategy::kWhole);
   spec.mutable_communication()->set_all_reduce(static_cast<v1::AllReduceAlgorithm>(77));
   const absl::Status status = DecodeJobSpec(spec, "", std::nullopt).status();
   CHECK(absl::IsInvalidArgument(status));

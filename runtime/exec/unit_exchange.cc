@@ -11,16 +11,6 @@
 namespace medley {
 namespace {
 
-DeviceMemoryStrategy StrategyOf(DeviceMemoryChoice choice) {
-  switch (choice) {
-    case DeviceMemoryChoice::kMeasured: return DeviceMemoryStrategy::kAutomatic;
-    case DeviceMemoryChoice::kDirect: return DeviceMemoryStrategy::kDirect;
-    case DeviceMemoryChoice::kStaged: return DeviceMemoryStrategy::kStaged;
-    case DeviceMemoryChoice::kWhole: return DeviceMemoryStrategy::kWhole;
-  }
-  return DeviceMemoryStrategy::kAutomatic;
-}
-
 CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<ReductionChoice>& reductions) {
   CollectiveChoice choice;  // an even ring
   for (const ReductionChoice& reduction : reductions) {
@@ -40,7 +30,7 @@ UnitExchange::UnitExchange(const StepProgram& program, std::vector<ReductionChoi
 absl::Status UnitExchange::Open(absl::Time deadline) {
   if (open_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), transport_));
-  ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, StrategyOf(settings_.device_memory)));
+  ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, settings_.device_memory));
   ASSIGN_OR_RETURN(const std::vector<StagingTerms> terms,
                    ExchangeTerms(transport_, TermsOf(handling, memory.copies), deadline));
   for (const Instruction& instruction : program_.instructions) {

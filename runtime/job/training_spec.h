@@ -6,6 +6,7 @@
 #include "runtime/collective/collective_schedule.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/window_order.h"
+#include "runtime/link/device_memory_strategy.h"
 #include "runtime/model/model_config.h"
 #include "runtime/tensor/dtype.h"
 
@@ -29,14 +30,11 @@ struct OptimizerSettings {
 // linear: lr + (min - lr) p, constant: lr.
 double LearningRateAt(const OptimizerSettings& optimizer, int64_t step, int64_t steps);
 
-// How bytes get from a memory that the host does not reach to another device.
-enum class DeviceMemoryChoice : uint8_t { kMeasured, kDirect, kStaged, kWhole };
-
 // What a job forces of what is otherwise chosen.
 struct CommunicationSettings {
   std::optional<CollectiveAlgorithm> all_reduce;  // of gradients; none: by the links
   Precision gradient_wire = Precision::kF32;      // gradients are sent as; summed in f32
-  DeviceMemoryChoice device_memory = DeviceMemoryChoice::kMeasured;
+  DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
 };
 
 struct TrainingSpec {
