@@ -4,22 +4,11 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
+#include "coordinator/predictor/predict.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/program/memory.h"
-#include "runtime/program/program.h"
 
 namespace medley {
 namespace {
-
-bool Fits(const PlanningProblem& problem, const Plan& plan) {
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const BufferCounts buffers = CompileStep(plan, u, problem.shape, Purpose::kTrain).buffers;
-    const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, PositionOf(plan, u).micro_batch_sequences, buffers);
-    // Equal plans have unit u on device u.
-    if (PeakMemory(problem.devices[u], memory) > problem.devices[u].memory) return false;
-  }
-  return true;
-}
 
 // The i-th of `parts` parts of `total` that differ by one at most, the larger ones first.
 int EvenPart(int total, int parts, int i) { return total / parts + (i < total % parts ? 1 : 0); }
@@ -55,7 +44,7 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
   ChosenPlan best;
   std::string description;
   const auto consider = [&](const Plan& plan, const std::string& what) {
-    if (!Fits(problem, plan)) return;
+    if (!FitsMemory(problem, plan)) return;
     ++best.simulated_plans;
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
     if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;

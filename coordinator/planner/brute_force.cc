@@ -4,8 +4,6 @@
 
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
-#include "runtime/program/memory.h"
-#include "runtime/program/program.h"
 
 namespace medley {
 namespace {
@@ -74,18 +72,6 @@ class Visitor {
   bool going_on_ = true;
 };
 
-bool Fits(const PlanningProblem& problem, const Plan& plan) {
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    for (const DeviceCost& device : problem.devices) {
-      if (device.name != plan.units[u].device) continue;
-      const BufferCounts buffers = CompileStep(plan, static_cast<int>(u), problem.shape, Purpose::kTrain).buffers;
-      const UnitMemory memory = MemoryOf(problem.shape, plan.units[u].blocks, PositionOf(plan, static_cast<int>(u)).micro_batch_sequences, buffers);
-      if (PeakMemory(device, memory) > device.memory) return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 void VisitEveryPlan(const PlanningProblem& problem, SameKind same_kind,
@@ -103,7 +89,7 @@ BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int6
     }
     const absl::StatusOr<double> seconds = simulator.Run(plan);
     // Memory is dearer to look at than time.
-    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) && Fits(problem, plan)) {
+    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) && FitsMemory(problem, plan)) {
       result.least_seconds = *seconds;
     }
     return true;

@@ -43,6 +43,14 @@ Bytes PeakMemory(const DeviceCost& device, const UnitMemory& memory) {
   return memory.total() + device.workspace + Bytes{static_cast<int64_t>(copies)};
 }
 
+bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const DeviceCost& device = *FindDevice(problem, plan.units[u].device);
+    if (PeakMemory(device, MemoryOfUnit(plan, u, problem.shape)) > device.memory) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan) {
   StepSimulator simulator(problem);
   StepPrediction prediction;

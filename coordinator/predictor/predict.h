@@ -42,6 +42,9 @@ absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const
 // What a unit needs on `device`: the memory model's total, and the ops' own workspace and copies.
 Bytes PeakMemory(const DeviceCost& device, const UnitMemory& memory);
 
+// Whether every unit fits the memory of its device. `plan` must be valid for `problem` but for that.
+bool FitsMemory(const PlanningProblem& problem, const Plan& plan);
+
 // The step's seconds alone, without timelines: what the planner calls many times.
 absl::StatusOr<double> PredictStepSeconds(const PlanningProblem& problem, const Plan& plan);
 

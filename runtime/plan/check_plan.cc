@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/program/memory.h"
-#include "runtime/program/program.h"
 
 namespace medley {
 namespace {
@@ -109,8 +108,7 @@ class Checker {
   void CheckMemory() {
     for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       const Unit& unit = plan_.units[u];
-      const BufferCounts buffers = CompileStep(plan_, u, shape_, Purpose::kTrain).buffers;
-      const UnitMemory memory = MemoryOf(shape_, unit.blocks, PositionOf(plan_, u).micro_batch_sequences, buffers);
+      const UnitMemory memory = MemoryOfUnit(plan_, u, shape_);
       const auto copies = site_->copy_bytes_per_parameter_by_device.find(unit.device);
       const double copy_bytes = copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
       const double parameters = static_cast<double>(memory.parameters.value) / 4;

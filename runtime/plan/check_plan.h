@@ -23,7 +23,7 @@ struct PlanSite {
   std::map<std::string, double> copy_bytes_per_parameter_by_device;
 };
 
-// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner.
+// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the memory model.
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
 
 // The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles nothing.

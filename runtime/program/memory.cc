@@ -40,4 +40,9 @@ UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_bat
           .workspace = Bytes{4 * WorkspaceElements(config, blocks, shape.sequence, rows)} + kScalarBytes};
 }
 
+UnitMemory MemoryOfUnit(const Plan& plan, int unit, const TrainingShape& shape) {
+  const StepProgram program = CompileStep(plan, unit, shape, Purpose::kTrain);
+  return MemoryOf(shape, plan.units[unit].blocks, program.position.micro_batch_sequences, program.buffers);
+}
+
 }  // namespace medley

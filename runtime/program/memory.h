@@ -20,6 +20,9 @@ struct UnitMemory {
 // `micro_batch_sequences` windows in a micro-batch; `buffers` as the unit's step program says.
 UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const BufferCounts& buffers);
 
+// What `unit` of a valid plan needs to train; compiles its program.
+UnitMemory MemoryOfUnit(const Plan& plan, int unit, const TrainingShape& shape);
+
 // Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
 // tokens, the block's output included.
 int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
