@@ -45,8 +45,8 @@ class TimedShard {
                                                  .blocks = blocks,
                                                  .micro_batch_sequences = micro_batch,
                                                  .buffers = {.stash = 1, .input = first ? 0 : 1, .output = last ? 0 : 1,
-                                                           .input_gradient = first ? 0 : 1,
-                                                           .output_gradient = last ? 0 : 1},
+                                                             .input_gradient = first ? 0 : 1,
+                                                             .output_gradient = last ? 0 : 1},
                                                  .precision = precision}));
     timed.device_ = &device;
     timed.buffers_ = {.stash = 0, .input = first ? -1 : 0, .output = last ? -1 : 0, .input_gradient = first ? -1 : 0,

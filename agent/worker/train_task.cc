@@ -222,12 +222,13 @@ class TrainTask final : public WorkerTask {
 
   absl::Status LoadModel() {
     const TrainingSpec& spec = setup_.spec;
+    const StepProgram program = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain);
     ASSIGN_OR_RETURN(
         shard_,
         ModelShard::Create(device_, {.shape = spec.shape,
                                      .blocks = setup_.plan.units[setup_.unit].blocks,
-                                     .micro_batch_sequences = PositionOf(setup_.plan, setup_.unit).micro_batch_sequences,
-                                     .buffers = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain).buffers,
+                                     .micro_batch_sequences = program.position.micro_batch_sequences,
+                                     .buffers = program.buffers,
                                      .precision = spec.precision}));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
     if (!setup_.resume_from.empty()) return Resume();

@@ -45,8 +45,9 @@ class CoordinatorClient {
   absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
-  // Profiles what is missing: may take ten times the timeout, and five minutes at least.
+  // The first call for a plan may take as long as PlanJob.
   absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id, CallHandle& handle);
+  // Profiles what is missing: may take ten times the timeout, and five minutes at least.
   absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // Of all live nodes if `node` is empty. May take as long as PlanJob.

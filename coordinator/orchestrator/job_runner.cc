@@ -238,16 +238,16 @@ RunOutcome JobRunner::Run() {
   if (!training.ok()) return refuse(training.status());
   if (const absl::Status allowed = RefuseEmulated(job->spec()); !allowed.ok()) return refuse(allowed);
 
-  const Measurement::Result measured = Measure(job->spec(), *training);
+  Measurement::Result measured = Measure(job->spec(), *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
   v1::PlanGrounds grounds;
   grounds.set_job_id(job_id_);
   *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
-  *grounds.mutable_cluster() = measured.cluster;
+  *grounds.mutable_cluster() = std::move(measured.cluster);
   const absl::StatusOr<PlannedJob> planned =
-      PlanJob(grounds.spec(), *training, measured.cluster, Comparison::kNone, measured.left_out);
+      PlanJob(grounds.spec(), *training, grounds.cluster(), Comparison::kNone, measured.left_out);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }

@@ -53,7 +53,7 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
     description = absl::StrCat(what, ", micro-batch ", plan.routes[0].micro_batch_sequences, ", ", NameOf(plan.schedule));
   };
   for (const int size : problem.micro_batch_sizes) {
-    if (problem.shape.global_batch_sequences % size != 0) continue;
+    if (!DividesBatch(problem, size)) continue;
     for (const Schedule schedule : constraints.schedules) {
       if (devices <= problem.shape.model.blocks() &&
           (constraints.max_stages == 0 || devices <= constraints.max_stages)) {
@@ -76,7 +76,7 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
 Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSpace& space,
                    const SearchLimits& limits) {
   const std::vector<int>& sizes = problem.micro_batch_sizes;
-  const auto divides = [&](int size) { return problem.shape.global_batch_sequences % size == 0; };
+  const auto divides = [&](int size) { return DividesBatch(problem, size); };
   if (std::none_of(sizes.begin(), sizes.end(), divides)) {
     return {kind, absl::ResourceExhaustedError("no micro-batch size of the plan divides the global batch"), ""};
   }

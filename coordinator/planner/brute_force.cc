@@ -15,7 +15,7 @@ class Visitor {
 
   void Run() {
     for (const int size : problem_.micro_batch_sizes) {
-      if (problem_.shape.global_batch_sequences % size != 0) continue;
+      if (!DividesBatch(problem_, size)) continue;
       size_ = size;
       for (const Schedule schedule : problem_.constraints.schedules) {
         plan_ = {.schedule = schedule};

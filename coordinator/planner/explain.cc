@@ -194,6 +194,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   ASSIGN_OR_RETURN(const Portrait portrait, PortraitOf(problem, plan));
   const StepPrediction& prediction = portrait.prediction;
   Explanation explanation;
+  explanation.step_seconds = prediction.step_seconds;
   explanation.devices = DevicesOf(problem, plan, prediction);
   double busy_share = 0;
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
@@ -206,7 +207,6 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
 
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(Explanation explanation, ExplainPlan(problem, plan));
-  ASSIGN_OR_RETURN(const double step_seconds, PredictStepSeconds(problem, plan));
   ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));
   for (const Alternative& alternative : alternatives) {
     if (alternative.plan.ok() && alternative.plan->plan == plan) continue;
@@ -220,7 +220,7 @@ absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, co
     ASSIGN_OR_RETURN(const Portrait other, PortraitOf(problem, alternative.plan->plan));
     rejected.description = alternative.description;
     rejected.step_seconds = alternative.plan->step_seconds;
-    rejected.why_slower = WhySlower(problem, other, step_seconds);
+    rejected.why_slower = WhySlower(problem, other, explanation.step_seconds);
   }
   return explanation;
 }

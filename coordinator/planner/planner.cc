@@ -10,7 +10,7 @@ namespace medley {
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits) {
   RETURN_IF_ERROR(CheckProblem(problem));
   for (const int size : problem.micro_batch_sizes) {
-    if (problem.shape.global_batch_sequences % size == 0) continue;
+    if (DividesBatch(problem, size)) continue;
     return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size, "; must divide the global batch of ",
                                                    problem.shape.global_batch_sequences));
   }

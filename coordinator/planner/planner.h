@@ -72,6 +72,7 @@ struct Explanation {
     int blocks = 0;
     int micro_batches = 0;
   };
+  double step_seconds = 0;
   std::string summary;               // one paragraph for people
   std::string bottleneck;            // what the step's length is owed to: a device, a link, or the reductions
   std::string reductions;            // how the largest sum of gradients is done, and what other ways would take; empty: none

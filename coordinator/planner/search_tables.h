@@ -23,8 +23,7 @@ class SearchTables {
   Reductions& reductions() const { return reductions_; }
   const ReductionFloor& reduction_floor() const { return reduction_floor_; }
   int blocks() const { return blocks_; }
-  // Whether the whole batch can be cut into micro-batches of this size. Others are of pinned plans that mix sizes.
-  bool Divides(int size) const { return problem_.shape.global_batch_sequences % problem_.micro_batch_sizes[size] == 0; }
+  bool Divides(int size) const { return DividesBatch(problem_, problem_.micro_batch_sizes[size]); }
   int MicroBatches(int size) const { return problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[size]; }
   const std::vector<std::vector<int>>& classes() const { return classes_; }  // devices of each, ascending
   const DeviceCost& Cost(int device_class) const { return problem_.devices[classes_[device_class].front()]; }

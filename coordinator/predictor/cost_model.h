@@ -59,4 +59,9 @@ struct PlanningProblem {
   double wire_bytes_per_element = 4;            // 2: bf16
 };
 
+// Whether the whole batch can be cut into micro-batches of this size. Sizes that do not are of pinned plans that mix them.
+inline bool DividesBatch(const PlanningProblem& problem, int micro_batch_sequences) {
+  return problem.shape.global_batch_sequences % micro_batch_sequences == 0;
+}
+
 }  // namespace medley

@@ -18,8 +18,6 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device) {
   return share;
 }
 
-}  // namespace
-
 v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
   v1::RejectedPlan encoded;
   encoded.set_kind(NameOf(rejected.kind));
@@ -27,6 +25,14 @@ v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
   encoded.set_predicted_step_seconds(rejected.step_seconds);
   encoded.set_why_slower(rejected.why_slower);
   return encoded;
+}
+
+}  // namespace
+
+void EncodeComparison(const Explanation& explanation, const std::string& text, v1::PlanReport& report) {
+  report.clear_rejected();
+  for (const Explanation::Rejected& rejected : explanation.rejected) *report.add_rejected() = EncodeRejected(rejected);
+  report.set_explanation(text);
 }
 
 v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
@@ -46,9 +52,7 @@ v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& exp
   for (const Explanation::Device& device : explanation.devices) *report.add_devices() = EncodeDevice(device);
   report.set_bottleneck(explanation.bottleneck);
   report.set_bubble_share(explanation.bubble_share);
-  for (const Explanation::Rejected& rejected : explanation.rejected)
-    *report.add_rejected() = EncodeRejected(rejected);
-  report.set_explanation(text);
+  EncodeComparison(explanation, text, report);
   return report;
 }
 

@@ -92,9 +92,7 @@ absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::
   ASSIGN_OR_RETURN(const Plan plan, DecodePlan(report.plan()));
   ASSIGN_OR_RETURN(const Explanation explanation, ExplainAndCompare(problem, plan));
   v1::PlanReport compared = report;
-  compared.clear_rejected();
-  for (const Explanation::Rejected& rejected : explanation.rejected) *compared.add_rejected() = EncodeRejected(rejected);
-  compared.set_explanation(FormatExplanation(explanation));
+  EncodeComparison(explanation, FormatExplanation(explanation), compared);
   compared.set_compared(true);
   return compared;
 }

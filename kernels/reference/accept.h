@@ -1,8 +1,8 @@
 #pragma once
-#include "runtime/base/bf16.h"
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/host/host_slice.h"
 #include "kernels/reference/reference_ops.h"
+#include "runtime/base/bf16.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
