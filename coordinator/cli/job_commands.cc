@@ -6,6 +6,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/coordinator_client.h"
 #include "coordinator/cli/interrupts.h"
+#include "coordinator/cli/patient_call.h"
 #include "coordinator/cli/progress.h"
 #include "coordinator/cli/terminal.h"
 #include "coordinator/cli/text_table.h"
@@ -255,14 +256,8 @@ absl::Status RunReplan(const Connection& connection, const std::string& job_id, 
   v1::ReplanJobRequest request;
   request.set_job_id(job_id);
   request.set_force(when == ReplanWhen::kAlways);
-  absl::StatusOr<v1::ReplanJobResponse> reply;
-  {
-    CallHandle handle;
-    WaitingLine line("planning anew");
-    const Interrupter interrupter([&] { handle.Cancel(); }, [&] { line.Tick(); });
-    reply = client.Replan(request, handle);
-    if (interrupter.interrupted()) return absl::CancelledError("interrupted");
-  }
+  const absl::StatusOr<v1::ReplanJobResponse> reply =
+      CallPatiently("planning anew", "interrupted", [&](CallHandle& handle) { return client.Replan(request, handle); });
   return Show(connection, reply,
               [&](const v1::ReplanJobResponse& r) { return FormatReplan(r, connection.columns); });
 }

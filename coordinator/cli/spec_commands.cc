@@ -9,7 +9,7 @@
 #include "coordinator/cli/interrupts.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/offline_plan.h"
-#include "coordinator/cli/waiting_line.h"
+#include "coordinator/cli/patient_call.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/yaml_message.h"
 
@@ -54,11 +54,8 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   if (command.cluster_file.empty()) {
     BlockInterrupts();
     CoordinatorClient client(connection.address, connection.timeout);
-    CallHandle handle;
-    WaitingLine line("measuring what no profile tells yet, then planning");
-    const Interrupter interrupter([&] { handle.Cancel(); }, [&] { line.Tick(); });
-    report = client.PlanJob(spec, handle);
-    if (interrupter.interrupted()) return absl::CancelledError("interrupted; nothing was started");
+    report = CallPatiently("measuring what no profile tells yet, then planning", "interrupted; nothing was started",
+                           [&](CallHandle& handle) { return client.PlanJob(spec, handle); });
   } else {
     v1::ClusterSpec cluster;
     RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
@@ -73,11 +70,9 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
 absl::Status RunExplain(const Connection& connection, const std::string& job_id) {
   BlockInterrupts();
   CoordinatorClient client(connection.address, connection.timeout);
-  CallHandle handle;
-  WaitingLine line("looking for the best plans of other kinds");
-  const Interrupter interrupter([&] { handle.Cancel(); }, [&] { line.Tick(); });
-  const absl::StatusOr<v1::PlanReport> report = client.GetPlan(job_id, handle);
-  if (interrupter.interrupted()) return absl::CancelledError("interrupted; the job goes on");
+  const absl::StatusOr<v1::PlanReport> report =
+      CallPatiently("looking for the best plans of other kinds", "interrupted; the job goes on",
+                    [&](CallHandle& handle) { return client.GetPlan(job_id, handle); });
   return Show(connection, report, [&](const v1::PlanReport& reply) {
     return FormatPlan(reply, PlanDetail::kExplanation, connection.columns);
   });
