@@ -51,6 +51,7 @@ class Assignment {
  private:
   void Use(int i, Operand& operand) {
     Pool& pool = pools_[static_cast<int>(operand.buffer.kind)];
+    if (pool.contents.empty()) pool.contents.reserve(instructions_.size() / 2);
     if (operand.buffer.index >= static_cast<int>(pool.contents.size())) pool.contents.resize(operand.buffer.index + 1);
     Content& content = pool.contents[operand.buffer.index];
     if (operand.fills) {

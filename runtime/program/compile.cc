@@ -43,6 +43,7 @@ class Compiler {
  private:
   // The i-th forward and backward with their messages. Their operands name contents by i; buffers come later.
   void EmitPasses() {
+    program_.instructions.reserve(3 * order_.size() + 2 * program_.slices.size() + 3);  // a pass, and a message on each side
     for (const StageOp& op : order_) {
       if (op.kind == StageOp::Kind::kForward) {
         EmitForward(op.micro_batch);
@@ -73,7 +74,8 @@ class Compiler {
     const BlockRange all = plan_.units[program_.unit].blocks;
     int end = all.end;
     pieces_.clear();
-    for (const int first : FirstBlocksOfPieces(i)) {
+    FindPieces(i);
+    for (const int first : first_blocks_) {
       const bool begins = end == all.end, ends = first == all.first;
       Instruction piece = Make(InstructionKind::kBackward, Stream::kCompute, i);
       piece.blocks = {first, end};
@@ -93,9 +95,10 @@ class Compiler {
 
   // The i-th backward in one piece; the last one is cut where a slice is complete, so that its reduction need not wait for the
   // rest. In the order in which backward goes through them.
-  std::vector<int> FirstBlocksOfPieces(int i) const {
+  void FindPieces(int i) {
     const BlockRange all = plan_.units[program_.unit].blocks;
-    std::vector<int> firsts;
+    std::vector<int>& firsts = first_blocks_;
+    firsts.clear();
     if (i == program_.position.micro_batches - 1) {
       for (const GradientSlice& slice : program_.slices) {
         const int block = slice.completed_by, end = firsts.empty() ? all.end : firsts.back();
@@ -103,7 +106,6 @@ class Compiler {
       }
     }
     firsts.push_back(all.first);
-    return firsts;
   }
 
   void EmitReductions() {
@@ -158,6 +160,7 @@ class Compiler {
   StepProgram program_;
   std::vector<StageOp> order_;
   int previous_ = -1, next_ = -1;
+  std::vector<int> first_blocks_;  // of the newest backward's pieces
   // Of the newest backward, from the last block to the first.
   struct Piece {
     int first_block;
