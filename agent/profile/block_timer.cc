@@ -44,7 +44,7 @@ class TimedShard {
                      ModelShard::Create(device, {.shape = shape,
                                                  .blocks = blocks,
                                                  .micro_batch_sequences = micro_batch,
-                                                 .buffers = {.stash = 1, .input = first ? 0 : 1, .output = last ? 0 : 1,
+                                                 .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = last ? 0 : 1,
                                                              .input_gradient = first ? 0 : 1,
                                                              .output_gradient = last ? 0 : 1},
                                                  .precision = precision}));

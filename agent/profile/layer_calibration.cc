@@ -61,7 +61,7 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
           device, {.shape = ModelOf(layer),
                    .blocks = {1, 2},
                    .micro_batch_sequences = layer.micro_batch,
-                   .buffers = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
+                   .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
                    .precision = layer.precision}));
   recorder.Take();
   LayerOps ops;

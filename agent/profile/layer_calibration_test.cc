@@ -75,7 +75,7 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
       {.shape = shape,
        .blocks = {2, 3},
        .micro_batch_sequences = layer.micro_batch,
-       .buffers = {.stash = 1, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
+       .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
        .precision = layer.precision});
   REQUIRE(shard.status().ToString() == "OK");
   emulated.queue->Take(3600);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/codec/plan_codec.h"
 #include "runtime/codec/validate.h"
 
 namespace medley {
@@ -17,7 +18,7 @@ absl::Status CheckPrepare(const v1::PrepareRequest& request) {
   if (request.has_train() + request.has_profile() + request.has_probe() != 1) {
     return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
   }
-  const bool has_peers = request.has_probe() || request.train().plan().units_size() > 1;
+  const bool has_peers = request.has_probe() || DeviceCountOf(request.train().plan()) > 1;
   if (!has_peers || request.attempt_secret().size() >= kLeastSecretBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("attempt_secret: has ", request.attempt_secret().size(),
                                                  " bytes; a task with peers needs at least ",

@@ -6,7 +6,7 @@
 #include "comm/loopback/loopback_fabric.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 #include "runtime/model/model_shard.h"
 
 namespace medley {
@@ -16,7 +16,7 @@ using Part = ParameterArena::Part;
 
 Plan WholeModelOnOneDevice(const AlignJob& job) {
   const TrainingShape& shape = job.spec.shape;
-  return {.units = {{.device = "align/device", .blocks = {0, shape.model.blocks()}}},
+  return {.units = {{.devices = {"align/device"}, .chunks = {{0, shape.model.blocks()}}}},
           .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / job.micro_batch,
                       .micro_batch_sequences = job.micro_batch}}};
 }
@@ -61,18 +61,14 @@ absl::Status TrainForAlignment(Device& device, const AlignJob& job, RecordingOps
   const TrainingSpec& spec = job.spec;
   const Plan plan = WholeModelOnOneDevice(job);
   ASSIGN_OR_RETURN(const std::unique_ptr<WindowSource> windows, OpenAlignWindows(job));
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<ModelShard> shard,
-      ModelShard::Create(device, {.shape = spec.shape,
-                                  .blocks = plan.units[0].blocks,
-                                  .micro_batch_sequences = job.micro_batch,
-                                  .buffers = CompileStep(plan, 0, spec.shape, Purpose::kTrain).buffers,
-                                  .precision = spec.precision}));
+  const StepProgram program = CompileStep(plan, 0, spec.shape, Purpose::kTrain);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
+                   ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
   RETURN_IF_ERROR(spec.hugging_face_directory.empty() ? shard->arena().Initialise(spec.seed)
                                                       : LoadHuggingFace(spec.hugging_face_directory, *shard));
   LoopbackFabric alone(1);
   const std::unique_ptr<Transport> transport = alone.Join(0);
-  UnitExecutor executor({.spec = spec, .plan = plan, .unit = 0}, *shard, *transport, *windows);
+  StepExecutor executor({.spec = spec, .plan = plan, .rank = 0}, *shard, *transport, *windows);
   Recording recording(recorder, shard->arena());
   for (int64_t step = 1; step <= job.steps; ++step) {
     recording.BeginStep(step);

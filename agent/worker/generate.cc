@@ -67,7 +67,7 @@ class Generator {
     const bool first = blocks.first == 0;
     ASSIGN_OR_RETURN(std::unique_ptr<ModelShard> shard,
                      ModelShard::Create(device_, {.shape = {config_, sequence_, 1}, .blocks = blocks,
-                                                  .buffers = {.stash = 1, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
+                                                  .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
     RETURN_IF_ERROR(LoadHuggingFace(directory, *shard));
     return shard;
   }

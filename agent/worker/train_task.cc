@@ -23,7 +23,7 @@
 #include "runtime/exec/file_window_source.h"
 #include "runtime/exec/shard_checkpoint.h"
 #include "runtime/exec/trainer.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 #include "runtime/model/model_shard.h"
 #include "runtime/plan/check_plan.h"
 
@@ -34,11 +34,11 @@ constexpr absl::Duration kConnectTime = absl::Seconds(30);
 constexpr absl::Duration kCloseTime = absl::Seconds(2);
 constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 
-// Units that hold neither end of the model see no tokens.
+// Ranks that hold neither end of the model see no tokens.
 class NoWindows final : public WindowSource {
  public:
   absl::Status Read(Purpose, int64_t, int, absl::Span<int32_t>) override {
-    return absl::InternalError("this unit holds neither the embedding nor the head");
+    return absl::InternalError("this rank holds neither the embedding nor the head");
   }
 };
 
@@ -46,13 +46,14 @@ struct TrainingSetup {
   TrainingSpec spec;
   Plan plan;
   std::vector<ReductionChoice> reductions;
-  int unit = 0;
+  Rank rank = 0;
+  StepProgram program;                    // of a training step
   int64_t done_steps = 0;
-  RunIdentity identity;                   // data_fingerprint: of this unit's own files
-  std::vector<int> saved_segments;        // that this unit writes
+  RunIdentity identity;                   // data_fingerprint: of this rank's own files
+  std::vector<int> saved_segments;        // that this rank writes
   std::string resume_from;                // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
-  std::string known_data_fingerprint;     // of the units that read data, as the coordinator knows it; empty: not yet
+  std::string known_data_fingerprint;     // of the ranks that read data, as the coordinator knows it; empty: not yet
   absl::Duration stall_timeout;
 };
 
@@ -111,8 +112,7 @@ class TrainTask final : public WorkerTask {
     phase.Enter("loading the model");
     RETURN_IF_ERROR(task->LoadModel());
     phase.Enter("opening the network");
-    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.unit,
-                                                           static_cast<int>(task->setup_.plan.units.size())));
+    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan)));
     return task;
   }
 
@@ -135,23 +135,23 @@ class TrainTask final : public WorkerTask {
  private:
   explicit TrainTask(const std::atomic<bool>* finish_early) : finish_early_(finish_early) {}
 
-  UnitExecutor::Options ExecutorOptions() {
-    return {.spec = setup_.spec, .plan = setup_.plan, .unit = setup_.unit, .reductions = setup_.reductions,
+  StepExecutor::Options ExecutorOptions() {
+    return {.spec = setup_.spec, .plan = setup_.plan, .rank = setup_.rank, .reductions = setup_.reductions,
             .stall_timeout = setup_.stall_timeout,
-            .ask = [this](int unit) { return communicator_->Ask(unit, "activity", Now() + kAnswerTime); },
+            .ask = [this](int rank) { return communicator_->Ask(rank, "activity", Now() + kAnswerTime); },
             .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
             .wishes_to_finish = [this] { return finish_early_ != nullptr && finish_early_->load(); }};
   }
 
   absl::Status TrainConnected(const std::vector<std::string>& addresses,
                               const std::function<void(const v1::WorkerEvent&)>& report) {
-    UnitExecutor executor(ExecutorOptions(), *shard_, communicator_->transport(), *windows_);
+    StepExecutor executor(ExecutorOptions(), *shard_, communicator_->transport(), *windows_);
     communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
       return activity->Describe(Now());  // it outlives the executor
     });
-    CurrentPhase::OfProcess().Enter("connecting to the other units", /*waits_for_peers=*/true);
+    CurrentPhase::OfProcess().Enter("connecting to the other ranks", /*waits_for_peers=*/true);
     RETURN_IF_ERROR(
-        Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other units"));
+        Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other ranks"));
     CurrentPhase::OfProcess().DescribeBy([activity = executor.activity()]() -> CurrentPhase::Phase {
       return {activity->Describe(Now()), activity->WaitsForPeers()};
     });
@@ -172,19 +172,22 @@ class TrainTask final : public WorkerTask {
     }
     ASSIGN_OR_RETURN(setup_.spec, DecodeJobSpec(train.spec(), train.job_id(), config));
     ASSIGN_OR_RETURN(setup_.plan, DecodePlan(train.plan()));
-    setup_.unit = static_cast<int>(train.unit());
+    setup_.rank = static_cast<int>(train.rank());
     PlanSite anywhere;  // the device itself says whether its part fits
-    for (const Unit& unit : setup_.plan.units) anywhere.memory_by_device[unit.device] = GiB(1 << 20);
+    for (const std::string& device : DevicesOf(setup_.plan)) anywhere.memory_by_device[device] = GiB(1 << 20);
     std::vector<std::string> problems;
     for (const PlanViolation& violation : CheckPlan(setup_.plan, setup_.spec.shape, anywhere)) {
       problems.push_back(violation.detail);
     }
     if (!problems.empty()) return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(problems, "; ")));
-    if (setup_.unit >= static_cast<int>(setup_.plan.units.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("unit: ", setup_.unit, " of ", setup_.plan.units.size()));
+    const std::string objection = ExecutionObjection(setup_.plan);
+    if (!objection.empty()) return absl::UnimplementedError(absl::StrCat("plan: ", objection));
+    if (setup_.rank >= RankCount(setup_.plan)) {
+      return absl::InvalidArgumentError(absl::StrCat("rank: ", setup_.rank.value(), "; the plan has ", RankCount(setup_.plan)));
     }
+    setup_.program = CompileStep(setup_.plan, setup_.rank, setup_.spec.shape, Purpose::kTrain);
     ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
-    setup_.saved_segments = SavedSegments(setup_.plan, setup_.unit, setup_.spec.shape.model);
+    setup_.saved_segments = SavedSegments(setup_.plan, setup_.rank, setup_.spec.shape.model);
     setup_.identity = {.owner = {.run = train.run_id(), .job = train.job_id(), .launch = request.attempt()},
                        .spec_fingerprint = train.spec_fingerprint()};
     setup_.resume_from = train.resume_from();
@@ -195,15 +198,15 @@ class TrainTask final : public WorkerTask {
     return absl::OkStatus();
   }
 
-  // Finds out now, rather than at the first checkpoint, whether this unit can write there, and makes the folder the run's.
+  // Finds out now, rather than at the first checkpoint, whether this rank can write there, and makes the folder the run's.
   absl::Status TakeCheckpointFolder() {
     const std::string& root = setup_.spec.checkpoint_directory;
     if (root.empty() || device_.emulated) return absl::OkStatus();
-    if (setup_.saved_segments.empty() && setup_.unit != 0) return absl::OkStatus();
+    if (setup_.saved_segments.empty() && setup_.rank != 0) return absl::OkStatus();
     const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
     const bool launched_before = owner.ok() && owner->has_value() && (*owner)->run == setup_.identity.owner.run;
     absl::Status taken = TryFolder(root);
-    if (taken.ok() && setup_.unit == 0) {
+    if (taken.ok() && setup_.rank == 0) {
       taken = ClaimFolder(root, setup_.identity.owner, setup_.resumes_other_run ? setup_.resume_from : "");
       // Of who owns the folder: its message names the field.
       if (absl::IsFailedPrecondition(taken)) return taken;
@@ -222,14 +225,7 @@ class TrainTask final : public WorkerTask {
 
   absl::Status LoadModel() {
     const TrainingSpec& spec = setup_.spec;
-    const StepProgram program = CompileStep(setup_.plan, setup_.unit, spec.shape, Purpose::kTrain);
-    ASSIGN_OR_RETURN(
-        shard_,
-        ModelShard::Create(device_, {.shape = spec.shape,
-                                     .blocks = setup_.plan.units[setup_.unit].blocks,
-                                     .micro_batch_sequences = program.position.micro_batch_sequences,
-                                     .buffers = program.buffers,
-                                     .precision = spec.precision}));
+    ASSIGN_OR_RETURN(shard_, ModelShard::Create(device_, ShardOptionsOf(setup_.plan, setup_.program, spec.shape, spec.precision)));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
     if (!setup_.resume_from.empty()) return Resume();
     if (!spec.hugging_face_directory.empty()) return LoadHuggingFace(spec.hugging_face_directory, *shard_);
@@ -280,8 +276,8 @@ class TrainTask final : public WorkerTask {
 
   absl::Status OpenData() {
     const ModelConfig& config = setup_.spec.shape.model;
-    const BlockRange blocks = setup_.plan.units[setup_.unit].blocks;
-    if (!blocks.contains(config.embedding_block()) && !blocks.contains(config.head_block())) {
+    const Unit& unit = setup_.plan.units[setup_.program.unit];
+    if (!Holds(unit, config.embedding_block()) && !Holds(unit, config.head_block())) {
       windows_ = std::make_unique<NoWindows>();
       return absl::OkStatus();
     }
@@ -293,7 +289,7 @@ class TrainTask final : public WorkerTask {
 
   TrainerReports Reports(const std::function<void(const v1::WorkerEvent&)>& report) {
     TrainerReports reports;
-    const bool speaks = setup_.unit == 0;  // losses and checkpoints are the same everywhere
+    const bool speaks = setup_.rank == 0;  // losses and checkpoints are the same everywhere
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
       if (speaks) report(StepEvent(setup_, step, outcome));
       if (!IsTraced(step, setup_.done_steps)) return;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/cli/number_format.h"
 #include "coordinator/cli/text_table.h"
 #include "runtime/codec/enum_names.h"
@@ -97,8 +98,10 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
       if (index >= static_cast<uint32_t>(plan.units_size())) continue;
       const v1::Unit& unit = plan.units(static_cast<int>(index));
       if (unit.devices_size() == 0 || unit.blocks_size() == 0) continue;
-      rows.push_back({absl::StrCat("  ", Printable(unit.devices(0))),
-                      absl::StrCat("blocks ", unit.blocks(0).first(), "-", unit.blocks(0).end() - 1),
+      std::vector<std::string> ranges;
+      for (const v1::BlockRange& range : unit.blocks()) ranges.push_back(absl::StrCat(range.first(), "-", range.end() - 1));
+      rows.push_back({absl::StrCat("  ", Printable(absl::StrJoin(unit.devices(), "+"))),
+                      absl::StrCat("blocks ", absl::StrJoin(ranges, ", ")),
                       absl::StrCat(route.micro_batches(), " x ", MicroBatchSequencesOf(plan, route), " windows")});
     }
   }

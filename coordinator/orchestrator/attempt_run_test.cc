@@ -17,7 +17,7 @@ std::vector<AttemptTask> Units(int count) {
     const std::string node(1, static_cast<char>('a' + unit));
     AttemptTask& task = tasks.emplace_back(AttemptTask{.device = node + "/cpu0", .agent_address = node + ":1"});
     task.request.set_task_id(absl::StrCat("job/1/", unit));
-    task.request.mutable_train()->set_unit(static_cast<uint32_t>(unit));
+    task.request.mutable_train()->set_rank(static_cast<uint32_t>(unit));
   }
   return tasks;
 }
@@ -30,7 +30,7 @@ AttemptEnd RunUnits(FakeAgents& agents, int count) {
 TEST_CASE("an attempt whose tasks all finish is OK, launched once, and tells every event with its task") {
   FakeAgents agents;
   agents.SetTraining([](FakeWorker& worker) {
-    worker.Say(StepOf(worker.request().train().unit() + 1, 1.0));
+    worker.Say(StepOf(worker.request().train().rank() + 1, 1.0));
     return absl::OkStatus();
   });
   AttemptRun run(agents, Units(3));
@@ -51,7 +51,7 @@ TEST_CASE("what a unit says of itself is the cause, not what its peers suffered 
   CAPTURE(culprit);
   std::atomic<int> victims = 0;
   agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    if (static_cast<int>(worker.request().train().unit()) != culprit) {
+    if (static_cast<int>(worker.request().train().rank()) != culprit) {
       ++victims;
       return absl::UnavailableError("a peer is gone");
     }
@@ -72,7 +72,7 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
   FakeAgents agents;
   std::atomic<bool> first_was_heard = false;
   agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    const bool is_culprit = static_cast<int>(worker.request().train().unit()) == culprit;
+    const bool is_culprit = static_cast<int>(worker.request().train().rank()) == culprit;
     while (is_culprit != the_dead_first && !first_was_heard) std::this_thread::yield();
     if (is_culprit) return worker.Die("the worker of x was killed by signal 9 (Killed)");
     return absl::UnavailableError("rank is gone: Connection reset");
@@ -91,7 +91,7 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
 TEST_CASE("an agent that is gone is the cause, not the peer that misses its worker") {
   FakeAgents agents;
   agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().unit() == 0) {
+    if (worker.request().train().rank() == 0) {
       while (agents.begun() < 2) std::this_thread::yield();
       return absl::UnavailableError("rank 1 is gone: Connection reset");
     }
@@ -135,7 +135,7 @@ TEST_CASE("a task without peers gets no secret") {
 TEST_CASE("an aborted peer is the least of causes") {
   FakeAgents agents;
   agents.SetTraining([](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().unit() == 1) return absl::UnavailableError("was killed by signal 11");
+    if (worker.request().train().rank() == 1) return absl::UnavailableError("was killed by signal 11");
     return absl::AbortedError("unit 1 gave up");
   });
   const AttemptEnd end = RunUnits(agents, 2);
@@ -146,7 +146,7 @@ TEST_CASE("an aborted peer is the least of causes") {
 TEST_CASE("the first failure ends the tasks that go on working") {
   FakeAgents agents;
   agents.SetTraining([](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().unit() == 1) return absl::InternalError("broken");
+    if (worker.request().train().rank() == 1) return absl::InternalError("broken");
     worker.AwaitEnd();
     return absl::OkStatus();
   });
@@ -167,8 +167,8 @@ TEST_CASE("an agent that goes while its task runs is told apart from a worker th
 TEST_CASE("when one task cannot be prepared the others are stopped, also those still preparing, and nothing starts") {
   FakeAgents agents;
   agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
-    if (request.train().unit() == 1) return absl::ResourceExhaustedError("does not fit");
-    if (request.train().unit() == 2) {
+    if (request.train().rank() == 1) return absl::ResourceExhaustedError("does not fit");
+    if (request.train().rank() == 2) {
       agents.AwaitStop(request.task_id());  // would go on for ever
       return absl::UnavailableError("was killed by signal 9");
     }
@@ -190,7 +190,7 @@ TEST_CASE("when one task cannot be prepared the others are stopped, also those s
 TEST_CASE("a worker that dies while preparing is the cause, and its agent is not unreachable") {
   FakeAgents agents;
   agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
-    if (request.train().unit() == 1) return absl::AbortedError("was killed by signal 11");
+    if (request.train().rank() == 1) return absl::AbortedError("was killed by signal 11");
     agents.AwaitStop(request.task_id());
     return absl::AbortedError("was killed by signal 9");
   });

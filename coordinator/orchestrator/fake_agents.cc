@@ -367,13 +367,13 @@ v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path) {
 }
 
 absl::Status TrainThreeSteps(FakeWorker& worker) {
-  if (worker.request().train().unit() != 0) return absl::OkStatus();
+  if (worker.request().train().rank() != 0) return absl::OkStatus();
   for (uint32_t step = 1; step <= 3; ++step) worker.Say(StepOf(step, 4.0 - step));
   return absl::OkStatus();
 }
 
 absl::Status TrainForEver(FakeWorker& worker) {
-  if (worker.request().train().unit() == 0) worker.Say(StepOf(1, 3.0));
+  if (worker.request().train().rank() == 0) worker.Say(StepOf(1, 3.0));
   worker.AwaitEnd();
   return worker.asked_to_finish() ? worker.FinishedAt(2) : absl::OkStatus();
 }

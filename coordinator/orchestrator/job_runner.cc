@@ -260,9 +260,7 @@ RunOutcome JobRunner::Run() {
                                        " take time and compute nothing; losses of this attempt mean nothing"));
   }
   if (services_.planned) {
-    std::vector<std::string> used;
-    for (const Unit& unit : planned->plan.units) used.push_back(unit.device);
-    services_.planned(used);
+    services_.planned(DevicesOf(planned->plan));
   }
   return Train(*training, *planned, std::move(grounds));
 }
@@ -271,20 +269,21 @@ absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job&
                                                                   const std::string& checkpoint, bool other_run) {
   std::vector<AttemptTask> tasks;
   const double step_seconds = planned.prediction.step_seconds;
-  for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
-    const std::string& name = planned.plan.units[unit].device;
+  const std::vector<std::string> names = DevicesOf(planned.plan);
+  for (size_t rank = 0; rank < names.size(); ++rank) {
+    const std::string& name = names[rank];
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
     if (device == devices_.end()) return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
     AttemptTask& task = tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
-    task.request.set_task_id(absl::StrCat(job_id_, "/", job.launch(), "/", unit));
+    task.request.set_task_id(absl::StrCat(job_id_, "/", job.launch(), "/", rank));
     task.request.set_attempt(job.launch());
     task.request.set_device(device->device.description.name);
     task.request.set_silence_seconds(std::max(kLeastSilenceSeconds, kStepsOfSilence * step_seconds));
     v1::TrainTask& train = *task.request.mutable_train();
     *train.mutable_spec() = job.spec();
     *train.mutable_plan() = EncodePlan(planned.plan);
-    train.set_unit(static_cast<uint32_t>(unit));
+    train.set_rank(static_cast<uint32_t>(rank));
     train.set_resume_from(checkpoint);
     train.set_resumes_other_run(other_run);
     train.set_job_id(job_id_);

@@ -11,7 +11,7 @@ namespace {
 class Pace {
  public:
   absl::Status Train(FakeWorker& worker) {
-    if (worker.request().train().unit() != 0) return absl::OkStatus();
+    if (worker.request().train().rank() != 0) return absl::OkStatus();
     for (uint32_t step = 1; step <= 6; ++step) {
       {
         MutexLock lock(mutex_);

@@ -164,7 +164,7 @@ TEST_CASE("a job grows by itself at a checkpoint when the rest of it gains more 
   site.Register(FakeNode("a"));
   std::atomic<bool> save = false;
   site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
-    if (worker.request().train().unit() == 0) {
+    if (worker.request().train().rank() == 0) {
       for (uint32_t step = 1; step <= 4; ++step) worker.Say(StepOf(step, 3.0, /*seconds=*/50));
       while (!save && !worker.asked_to_finish()) std::this_thread::yield();
       worker.Say(CheckpointAt(4, "/nowhere/checkpoints/step-4"));
@@ -188,7 +188,7 @@ TEST_CASE("nodes that read other data than the rest are told apart before a step
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
-  site.agents.SetFingerprint([](const v1::PrepareRequest& request) { return request.train().unit() == 0 ? "train 10" : "train 11"; });
+  site.agents.SetFingerprint([](const v1::PrepareRequest& request) { return request.train().rank() == 0 ? "train 10" : "train 11"; });
   v1::Job job = site.Await(site.Submit(PinnedJob("two", {"a/cpu0", "b/cpu0"})), v1::JOB_STATE_FAILED);
   CHECK_THAT(job.state_reason(), Catch::Contains("a/cpu0 has train 10") && Catch::Contains("b/cpu0 has train 11"));
   CHECK(job.last_step().step() == 0);
@@ -235,7 +235,7 @@ TEST_CASE("the job after one whose launch failed gets all devices") {
   std::atomic<bool> fails = true;
   site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
     if (!request.has_train() || !fails) return absl::OkStatus();
-    if (request.train().unit() == 0) return absl::NotFoundError("data.train: no such file");
+    if (request.train().rank() == 0) return absl::NotFoundError("data.train: no such file");
     site.agents.AwaitStop(request.task_id());
     return absl::AbortedError("was killed by signal 9");
   });

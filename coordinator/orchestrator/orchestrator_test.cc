@@ -46,11 +46,11 @@ TEST_CASE("every unit is told all addresses, its own unit, and an attempt that n
   site.Await(site.Submit(PinnedJob("two", {"a/cpu0", "a/cpu1"})), v1::JOB_STATE_DONE);
   std::vector<v1::PrepareRequest> tasks = site.agents.trainings();
   REQUIRE(tasks.size() == 4);
-  const auto by_unit = [](const auto& a, const auto& b) { return a.train().unit() < b.train().unit(); };
+  const auto by_unit = [](const auto& a, const auto& b) { return a.train().rank() < b.train().rank(); };
   std::sort(tasks.begin(), tasks.begin() + 2, by_unit);
-  CHECK(tasks[0].train().unit() == 0);
+  CHECK(tasks[0].train().rank() == 0);
   CHECK(tasks[0].device() == "cpu0");
-  CHECK(tasks[1].train().unit() == 1);
+  CHECK(tasks[1].train().rank() == 1);
   CHECK(tasks[1].device() == "cpu1");
   CHECK(tasks[0].train().job_id() == first);
   CHECK(tasks[0].attempt() == tasks[1].attempt());

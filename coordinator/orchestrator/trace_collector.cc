@@ -27,7 +27,7 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
   trace.set_step(measured.step());
   for (const auto& [u, m] : step) {
     v1::TraceLane& lane = *trace.add_lanes();
-    lane.set_device(planned_.plan.units[u].device);
+    lane.set_device(DeviceOf(planned_.plan, u));
     for (const v1::PeerTraffic& traffic : m.traffic()) {
       if (traffic.peer() < programs_.size()) *lane.add_traffic() = traffic;
     }
@@ -37,9 +37,9 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
       v1::TraceInstruction& out = *lane.add_instructions();
       out.set_kind(NameOf(instruction.kind));
       out.set_stream(static_cast<uint32_t>(instruction.stream));
-      out.set_micro_batch(instruction.micro_batch);
-      out.set_predicted_start_seconds(planned_.prediction.units[u].timeline[i].start_seconds);
-      out.set_predicted_end_seconds(planned_.prediction.units[u].timeline[i].end_seconds);
+      out.set_micro_batch(instruction.micro_batch.value());
+      out.set_predicted_start_seconds(planned_.prediction.ranks[u].timeline[i].start_seconds);
+      out.set_predicted_end_seconds(planned_.prediction.ranks[u].timeline[i].end_seconds);
       out.set_measured_start_seconds(offset + m.start_seconds(i));
       out.set_measured_end_seconds(offset + m.end_seconds(i));
     }

@@ -13,10 +13,10 @@ const TrainingShape kShape = {
 
 PlannedJob Planned() {
   PlannedJob planned;
-  planned.plan = {.units = {{.device = "a/cpu0", .blocks = {0, 2}}, {.device = "b/cpu0", .blocks = {2, 4}}},
+  planned.plan = {.units = {{.devices = {"a/cpu0"}, .chunks = {{0, 2}}}, {.devices = {"b/cpu0"}, .chunks = {{2, 4}}}},
                   .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 2}}};
   for (int unit = 0; unit < 2; ++unit) {
-    UnitPrediction& prediction = planned.prediction.units.emplace_back();
+    RankPrediction& prediction = planned.prediction.ranks.emplace_back();
     const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();
     for (size_t i = 0; i < count; ++i) {
       prediction.timeline.push_back({.start_seconds = 10.0 * unit + i, .end_seconds = 10.0 * unit + i + 0.5});

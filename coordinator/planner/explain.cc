@@ -30,7 +30,7 @@ struct Portrait {
   double message_seconds = 0;
 };
 
-double MessageSeconds(const StepProgram& program, const UnitPrediction& unit) {
+double MessageSeconds(const StepProgram& program, const RankPrediction& unit) {
   double activation = 0, gradient = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const double seconds = unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
@@ -40,7 +40,7 @@ double MessageSeconds(const StepProgram& program, const UnitPrediction& unit) {
   return std::max(activation, gradient);
 }
 
-double ReductionSeconds(const StepProgram& program, const UnitPrediction& unit) {
+double ReductionSeconds(const StepProgram& program, const RankPrediction& unit) {
   double total = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     if (program.instructions[i].kind != InstructionKind::kReduceGradients) continue;
@@ -54,8 +54,8 @@ absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& 
   ASSIGN_OR_RETURN(portrait.prediction, PredictStep(problem, plan));
   const StepPrediction& prediction = portrait.prediction;
   const double step_seconds = std::max(prediction.step_seconds, 1e-300);
-  for (int u = 0; u < static_cast<int>(prediction.units.size()); ++u) {
-    const UnitPrediction& unit = prediction.units[u];
+  for (int u = 0; u < static_cast<int>(prediction.ranks.size()); ++u) {
+    const RankPrediction& unit = prediction.ranks[u];
     const double share = unit.busy_seconds / step_seconds;
     if (u == 0 || share > portrait.busiest_share) {
       portrait.busiest = u;
@@ -78,25 +78,25 @@ absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& 
 
 std::string BottleneckOf(const Portrait& portrait) {
   const StepPrediction& prediction = portrait.prediction;
-  const double busy_seconds = prediction.units[portrait.busiest].busy_seconds;
+  const double busy_seconds = prediction.ranks[portrait.busiest].busy_seconds;
   const std::string of_step = absl::StrCat(" of the step's ", Seconds(prediction.step_seconds));
   if (portrait.reduction_seconds > busy_seconds && portrait.reduction_seconds >= portrait.message_seconds) {
     return absl::StrCat("reductions: summing gradients takes ", Seconds(portrait.reduction_seconds), of_step,
                         "; the busiest device computes for ", Seconds(busy_seconds));
   }
   if (portrait.message_seconds > busy_seconds) {
-    return absl::StrCat("link: messages that ", prediction.units[portrait.slowest_sender].device, " sends one way take ",
+    return absl::StrCat("link: messages that ", prediction.ranks[portrait.slowest_sender].device, " sends one way take ",
                         Seconds(portrait.message_seconds), of_step, "; the busiest device computes for ",
                         Seconds(busy_seconds));
   }
-  return absl::StrCat("device: ", prediction.units[portrait.busiest].device, " computes for ", Seconds(busy_seconds),
+  return absl::StrCat("device: ", prediction.ranks[portrait.busiest].device, " computes for ", Seconds(busy_seconds),
                       of_step, " (", Percent(portrait.busiest_share), ")");
 }
 
 std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, double chosen_seconds) {
   const StepPrediction& prediction = portrait.prediction;
   const double step_seconds = prediction.step_seconds;
-  const UnitPrediction& busiest = prediction.units[portrait.busiest];
+  const RankPrediction& busiest = prediction.ranks[portrait.busiest];
   const std::string length = Seconds(step_seconds);
   const auto than_chosen = [&](std::string reason) {
     if (step_seconds > chosen_seconds * (1 + 1e-9)) return reason;
@@ -106,9 +106,9 @@ std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, 
     return than_chosen(absl::StrCat(BottleneckOf(portrait)));
   }
   std::string reason = absl::StrCat(busiest.device, " would be busy ", Percent(portrait.busiest_share), " of ", length);
-  const int left_out = static_cast<int>(problem.devices.size() - prediction.units.size());
-  if (prediction.units.size() > 1) {
-    const UnitPrediction& idlest = prediction.units[portrait.idlest];
+  const int left_out = static_cast<int>(problem.devices.size() - prediction.ranks.size());
+  if (prediction.ranks.size() > 1) {
+    const RankPrediction& idlest = prediction.ranks[portrait.idlest];
     absl::StrAppend(&reason, " while ", idlest.device, " idles ", Percent(1 - portrait.idlest_share));
   }
   if (left_out > 0) absl::StrAppend(&reason, left_out == 1 ? "; 1 device" : absl::StrCat("; ", left_out, " devices"),
@@ -124,15 +124,16 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     device.name = cost.name;
     device.kind = cost.kind;
     device.memory_limit = cost.memory;
-    for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-      if (plan.units[u].device != cost.name) continue;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      if (DeviceOf(plan, rank) != cost.name) continue;
       device.used = true;
       if (prediction.step_seconds > 0) {
-        device.busy_share = prediction.units[u].busy_seconds / prediction.step_seconds;
+        device.busy_share = prediction.ranks[rank].busy_seconds / prediction.step_seconds;
       }
-      device.peak_memory = prediction.units[u].peak_memory;
-      device.blocks = plan.units[u].blocks.size();
-      device.micro_batches = PositionOf(plan, u).micro_batches;
+      device.peak_memory = prediction.ranks[rank].peak_memory;
+      const UnitId unit = PlaceOf(plan, rank).unit;
+      for (const BlockRange& chunk : plan.units[unit].chunks) device.blocks += chunk.size();
+      for (const Visit& visit : VisitsOf(plan, unit)) device.micro_batches += visit.micro_batches;
     }
   }
   return devices;
@@ -147,8 +148,8 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
       });
   std::vector<int> devices;
   std::vector<std::string> names;
-  for (const int unit : largest.holders) {
-    const auto named = [&](const DeviceCost& device) { return device.name == plan.units[unit].device; };
+  for (const Rank rank : largest.holders) {
+    const auto named = [&](const DeviceCost& device) { return device.name == DeviceOf(plan, rank); };
     const auto device = std::find_if(problem.devices.begin(), problem.devices.end(), named);
     devices.push_back(static_cast<int>(device - problem.devices.begin()));
     names.push_back(device->name);
@@ -198,7 +199,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   explanation.devices = DevicesOf(problem, plan, prediction);
   double busy_share = 0;
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
-  explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.units.size());
+  explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());
   explanation.bottleneck = BottleneckOf(portrait);
   ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
   explanation.summary = Summary(plan, explanation, prediction);

@@ -58,7 +58,7 @@ TEST_CASE("an equal split differs by one block or one micro-batch at most") {
     if (!equal.plan.ok()) continue;
     ++splits;
     for (const Unit& a : equal.plan->plan.units) {
-      for (const Unit& b : equal.plan->plan.units) CHECK(std::abs(a.blocks.size() - b.blocks.size()) <= 1);
+      for (const Unit& b : equal.plan->plan.units) CHECK(std::abs(a.chunks[0].size() - b.chunks[0].size()) <= 1);
     }
     for (const Route& a : equal.plan->plan.routes) {
       for (const Route& b : equal.plan->plan.routes) CHECK(std::abs(a.micro_batches - b.micro_batches) <= 1);
@@ -105,7 +105,7 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
     for (LinkCost& link : row) link.transfer = LinkModel::Line(0, 1e-3);
   }
   Plan plan;
-  plan.units = {{problem.devices[0].name, {0, 1}}, {problem.devices[1].name, {1, problem.shape.model.blocks()}}};
+  plan.units = {{{problem.devices[0].name}, {{0, 1}}}, {{problem.devices[1].name}, {{1, problem.shape.model.blocks()}}}};
   plan.routes = {{{0, 1}, problem.shape.global_batch_sequences, 1}};
   const auto explanation = ExplainAndCompare(problem, plan);
   REQUIRE(explanation.ok());
@@ -119,7 +119,7 @@ TEST_CASE("a plan whose routes differ in their micro-batch size is explained, be
   problem.shape.global_batch_sequences = 8;
   for (DeviceCost& device : problem.devices) device.times.assign(2, device.times[0]);
   Plan plan;
-  plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
+  plan.units = {{{problem.devices[0].name}, {all}}, {{problem.devices[1].name}, {all}}};
   const auto is_a_plan = [](const Explanation::Rejected& other) { return other.step_seconds > 0; };
   problem.micro_batch_sizes = {1, 7};
   plan.routes = {{{0}, 1, 7}, {{1}, 1, 1}};
@@ -143,7 +143,7 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
   }
   const BlockRange all = {0, problem.shape.model.blocks()};
   Plan plan;
-  plan.units = {{problem.devices[0].name, all}, {problem.devices[1].name, all}};
+  plan.units = {{{problem.devices[0].name}, {all}}, {{problem.devices[1].name}, {all}}};
   plan.routes = {{{0}, 1, 1}, {{1}, problem.shape.global_batch_sequences - 1, 1}};
   REQUIRE(plan.routes[1].micro_batches > 0);
   const auto chosen = ExplainAndCompare(problem, plan);

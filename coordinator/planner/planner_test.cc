@@ -98,7 +98,7 @@ TEST_CASE("a single device gets everything") {
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.ok());
   REQUIRE(chosen->plan.units.size() == 1);
-  CHECK(chosen->plan.units[0].blocks == BlockRange{0, problem.shape.model.blocks()});
+  CHECK(chosen->plan.units[0].chunks[0] == BlockRange{0, problem.shape.model.blocks()});
   CHECK(chosen->proven_optimal);
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("a device that would only slow the others down is left out") {
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.ok());
   REQUIRE(chosen->plan.units.size() == 1);
-  CHECK(chosen->plan.units[0].device == problem.devices[0].name);
+  CHECK(chosen->plan.units[0].devices[0] == problem.devices[0].name);
 }
 
 TEST_CASE("a device is left out that slows the others down by more than it does") {

@@ -31,12 +31,11 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
 // The buffers that the compiler gives such a stage. They depend on nothing else, so a small plan tells.
 BufferCounts BuffersOf(const SearchTables::Stage& stage) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
-  TrainingShape shape;
-  shape.model.layers = stages;
+  TrainingShape shape{.model = {.layers = stages, .heads = 1}, .sequence = 1};
   Plan plan{.schedule = stage.schedule};
   plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
   for (int s = 0; s < stages; ++s) {
-    plan.units.push_back({"", {s, s == stages - 1 ? shape.model.blocks() : s + 1}});
+    plan.units.push_back({.devices = {""}, .chunks = {{s, s == stages - 1 ? shape.model.blocks() : s + 1}}});
     plan.routes[0].units.push_back(s);
   }
   return CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
@@ -186,15 +185,16 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
   const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 6> buffers_key = {stage.size,   buffers.stash,          buffers.input,
+  const std::array<int, 6> buffers_key = {stage.size,   buffers.stash[0],          buffers.input,
                                        buffers.output, buffers.input_gradient, buffers.output_gradient};
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
     for (int first = 0; first < blocks_; ++first) {
       for (int end = first + 1; end <= blocks_; ++end) {
-        const UnitMemory memory =
-            MemoryOf(problem_.shape, {first, end}, problem_.micro_batch_sizes[stage.size], buffers);
+        const RankMemory memory =
+            MemoryOf(problem_.shape.model, problem_.shape.sequence, {{first, end}},
+                                             problem_.micro_batch_sizes[stage.size], buffers);
         entry->second[At({first, end})] = memory.total().value;
       }
     }

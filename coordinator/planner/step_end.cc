@@ -42,7 +42,7 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
 
   // When the last backward of a unit has gone through the segments from `segment` on.
   const auto complete_seconds = [&](const UnitEnd& unit, int segment) {
-    const int block = CompletedBy(config, unit.blocks, segment);
+    const int block = CompletedBy(config, {unit.blocks}, segment);
     return unit.last_backward_seconds -
            tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
   };

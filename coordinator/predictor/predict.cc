@@ -21,32 +21,31 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
   return nullptr;
 }
 
-UnitPrediction PredictUnit(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator, int unit) {
-  const StepProgram& program = simulator.programs()[unit];
-  const DeviceCost& device = *FindDevice(problem, plan.units[unit].device);
-  UnitPrediction prediction{.device = device.name, .memory_limit = device.memory};
+RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator, Rank rank) {
+  const StepProgram& program = simulator.programs()[rank];
+  const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
+  RankPrediction prediction{.device = device.name, .memory_limit = device.memory};
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    const InstructionTime time = simulator.TimeOf(unit, i);
+    const InstructionTime time = simulator.TimeOf(rank, i);
     prediction.timeline.push_back(time);
     if (Computes(program.instructions[i].kind)) prediction.busy_seconds += time.end_seconds - time.start_seconds;
   }
-  prediction.memory =
-      MemoryOf(problem.shape, plan.units[unit].blocks, program.position.micro_batch_sequences, program.buffers);
+  prediction.memory = MemoryOfProgram(plan, program, problem.shape);
   prediction.peak_memory = PeakMemory(device, prediction.memory);
   return prediction;
 }
 
 }  // namespace
 
-Bytes PeakMemory(const DeviceCost& device, const UnitMemory& memory) {
+Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory) {
   const double copies = std::ceil(device.copy_bytes_per_parameter * static_cast<double>(memory.parameters.value / 4));
   return memory.total() + device.workspace + Bytes{static_cast<int64_t>(copies)};
 }
 
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const DeviceCost& device = *FindDevice(problem, plan.units[u].device);
-    if (PeakMemory(device, MemoryOfUnit(plan, u, problem.shape)) > device.memory) return false;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
+    if (PeakMemory(device, MemoryOfRank(plan, rank, problem.shape)) > device.memory) return false;
   }
   return true;
 }
@@ -55,8 +54,8 @@ absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const
   StepSimulator simulator(problem);
   StepPrediction prediction;
   ASSIGN_OR_RETURN(prediction.step_seconds, simulator.Run(plan));
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    prediction.units.push_back(PredictUnit(problem, plan, simulator, u));
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    prediction.ranks.push_back(PredictRank(problem, plan, simulator, rank));
   }
   const double tokens = static_cast<double>(problem.shape.global_batch_sequences) * problem.shape.sequence;
   prediction.tokens_per_second = prediction.step_seconds > 0 ? tokens / prediction.step_seconds : 0;

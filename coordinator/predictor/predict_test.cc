@@ -46,7 +46,7 @@ Plan Pipeline(const std::vector<int>& ends, int micro_batches, Schedule schedule
   int first = 0;
   for (const int end : ends) {
     const int unit = static_cast<int>(plan.units.size());
-    plan.units.push_back({absl::StrCat("d", unit), {first, end}});
+    plan.units.push_back({{absl::StrCat("d", unit)}, {{first, end}}});
     plan.routes[0].units.push_back(unit);
     first = end;
   }
@@ -57,7 +57,7 @@ Plan Replicas(int blocks, const std::vector<int>& micro_batches) {
   Plan plan;
   for (const int count : micro_batches) {
     const int unit = static_cast<int>(plan.units.size());
-    plan.units.push_back({absl::StrCat("d", unit), {0, blocks}});
+    plan.units.push_back({{absl::StrCat("d", unit)}, {{0, blocks}}});
     plan.routes.push_back({{unit}, count, 1});
   }
   return plan;
@@ -74,7 +74,7 @@ TEST_CASE("one device takes the sum of its passes, norm and update") {
   const double passes = 5 * (3 * 3 + 0.25 + 0.5 + 0.125 + 0.0625);
   const double parameters = static_cast<double>(ModelElements(problem.shape.model));
   CHECK(prediction->step_seconds == Approx(passes + 3e-3 * parameters).epsilon(1e-12));
-  CHECK(prediction->units[0].busy_seconds == Approx(prediction->step_seconds).epsilon(1e-12));
+  CHECK(prediction->ranks[0].busy_seconds == Approx(prediction->step_seconds).epsilon(1e-12));
   CHECK(prediction->tokens_per_second == Approx(5 * 8 / prediction->step_seconds));
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("messages that leave one device at once share its sending") {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const InstructionKind kind = program.instructions[i].kind;
     if (kind != InstructionKind::kSendActivation && kind != InstructionKind::kSendGradient) continue;
-    sends.push_back(prediction->units[1].timeline[i]);
+    sends.push_back(prediction->ranks[1].timeline[i]);
   }
   REQUIRE(sends.size() == 12);
   std::sort(sends.begin(), sends.end(),
@@ -177,7 +177,7 @@ TEST_CASE("two devices on one processor take the sum of their work") {
   const auto prediction = PredictStep(problem, Replicas(4, {3, 5}));
   REQUIRE(prediction.ok());
   CHECK(prediction->step_seconds == Approx(8 * 6).epsilon(1e-12));
-  CHECK(prediction->units[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));  // half as fast while both compute
+  CHECK(prediction->ranks[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));  // half as fast while both compute
   problem.devices[1].processor = 7;
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
 }
@@ -240,7 +240,7 @@ TEST_CASE("the scalars' exchange is one round of messages between all") {
   double predicted = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     if (program.instructions[i].kind != InstructionKind::kReduceScalars) continue;
-    predicted = prediction->units[0].timeline[i].end_seconds - prediction->units[0].timeline[i].start_seconds;
+    predicted = prediction->ranks[0].timeline[i].end_seconds - prediction->ranks[0].timeline[i].start_seconds;
   }
   const double simulated = AllToAllSeconds(problem, members, bytes);
   // Where links differ the prediction is what the busiest end takes at least.
@@ -261,7 +261,7 @@ TEST_CASE("devices of a host slow each other down while they compute at the same
   const auto two = PredictStep(problem, Replicas(4, {3, 5}));
   REQUIRE(two.ok());
   CHECK(two->step_seconds == Approx(3 * 6 * 1.25 + 2 * 6).epsilon(1e-12));
-  CHECK(two->units[0].busy_seconds == Approx(3 * 6 * 1.25).epsilon(1e-12));
+  CHECK(two->ranks[0].busy_seconds == Approx(3 * 6 * 1.25).epsilon(1e-12));
   // All three: all of it, then half, then none.
   CHECK(*PredictStepSeconds(problem, Replicas(4, {1, 2, 5})) == Approx(6 * 1.5 + 6 * 1.25 + 3 * 6).epsilon(1e-12));
   // A device of another host takes no part, nor one that was not measured with them.
@@ -284,20 +284,20 @@ TEST_CASE("each route's passes and messages are those of its own micro-batch siz
     }
   }
   Plan plan = Pipeline({2, 4}, 2, Schedule::kOneForwardOneBackward);
-  plan.units.push_back({"d2", {0, 4}});
+  plan.units.push_back({{"d2"}, {{0, 4}}});
   plan.routes.push_back({{2}, 1, 3});
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.status().ToString() == "OK");
   const StepProgram small = CompileStep(plan, 0, problem.shape, Purpose::kTrain), large = CompileStep(plan, 2, problem.shape, Purpose::kTrain);
-  CHECK(small.position.first_sequence == 0);
-  CHECK(large.position.first_sequence == 2);
+  CHECK(small.visits[0].first_sequence == 0);
+  CHECK(large.visits[0].first_sequence == 2);
   for (const Instruction& i : small.instructions) {
     if (i.peer >= 0) CHECK(static_cast<double>(i.bytes.value) == kMessageBytes);
   }
-  const InstructionTime forward = prediction->units[2].timeline[0];
+  const InstructionTime forward = prediction->ranks[2].timeline[0];
   REQUIRE(large.instructions[0].kind == InstructionKind::kForward);
   CHECK(forward.end_seconds - forward.start_seconds == Approx(3 * 2));  // two layers of a second
-  CHECK(prediction->units[2].memory.activations.value > 2 * prediction->units[0].memory.activations.value);
+  CHECK(prediction->ranks[2].memory.activations.value > 2 * prediction->ranks[0].memory.activations.value);
 }
 
 TEST_CASE("every instruction has a time, in the order of its stream") {
@@ -306,23 +306,23 @@ TEST_CASE("every instruction has a time, in the order of its stream") {
     for (LinkCost& link : row) link = Link(0.1, kMessageBytes / 0.3, 1000);
   }
   Plan plan = Pipeline({2, 6}, 3, Schedule::kOneForwardOneBackward);
-  plan.units.push_back({"d2", {0, 6}});
+  plan.units.push_back({{"d2"}, {{0, 6}}});
   plan.routes.push_back({{2}, 2, 1});
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.ok());
   double last = 0;
   for (int u = 0; u < 3; ++u) {
     const StepProgram program = CompileStep(plan, u, problem.shape, Purpose::kTrain);
-    REQUIRE(prediction->units[u].timeline.size() == program.instructions.size());
+    REQUIRE(prediction->ranks[u].timeline.size() == program.instructions.size());
     std::vector<double> free_at(kStreams, 0);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
-      const InstructionTime time = prediction->units[u].timeline[i];
+      const InstructionTime time = prediction->ranks[u].timeline[i];
       double& free = free_at[static_cast<int>(program.instructions[i].stream)];
       CHECK(time.start_seconds >= free);
       CHECK(time.end_seconds >= time.start_seconds);
       free = time.end_seconds;
       for (const int other : program.instructions[i].waits_for) {
-        if (other >= 0) CHECK(time.start_seconds >= prediction->units[u].timeline[other].end_seconds);
+        if (other >= 0) CHECK(time.start_seconds >= prediction->ranks[u].timeline[other].end_seconds);
       }
       last = std::max(last, time.end_seconds);
     }
@@ -337,20 +337,38 @@ TEST_CASE("memory is the model's, with the ops' workspace and copies") {
   problem.devices[0].copy_bytes_per_parameter = 2;
   const auto prediction = PredictStep(problem, Replicas(4, {2}));
   REQUIRE(prediction.ok());
-  const UnitPrediction& unit = prediction->units[0];
+  const RankPrediction& unit = prediction->ranks[0];
   CHECK(unit.peak_memory == unit.memory.total() + Bytes{1000 + 2 * ModelElements(problem.shape.model)});
   CHECK(unit.memory_limit == GiB(1));
+}
+
+TEST_CASE("a unit with two ranges passes a micro-batch twice, and its messages with it") {
+  PlanningProblem problem = Uniform(2, 4, 1);
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link.transfer = LinkModel::Line(0.5, kMessageBytes / 0.25);
+  }
+  Plan plan;
+  plan.units = {{{"d0"}, {{0, 2}, {4, 6}}}, {{"d1"}, {{2, 4}}}};
+  plan.routes = {{{0, 1, 0}, 1, 1}};
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  const double scalars = 0.5 + 9 * 8 / kMessageBytes * 0.25;
+  CHECK(prediction->step_seconds == Approx(4 * 3 + 2 * 2 * 0.75 + scalars).epsilon(1e-12));
+  CHECK(prediction->ranks[0].busy_seconds == Approx(2 * 3).epsilon(1e-12));
 }
 
 TEST_CASE("what the problem does not know is refused by name") {
   const PlanningProblem problem = Uniform(1, 2, 2);
   Plan plan = Replicas(4, {2});
-  plan.units[0].device = "elsewhere";
+  plan.units[0].devices[0] = "elsewhere";
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
   CHECK_THAT(std::string(PredictStep(problem, plan).status().message()), Catch::Contains("elsewhere"));
   plan = Replicas(4, {1});
   plan.routes[0].micro_batch_sequences = 2;
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
+  plan = Replicas(4, {2});
+  plan.units[0].devices.push_back("d1");
+  CHECK(PredictStep(problem, plan).status().message() == "units[0].devices: 2; only units of one device have been measured");
 }
 
 }  // namespace

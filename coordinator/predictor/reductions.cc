@@ -148,21 +148,22 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) device_by_name.emplace(problem.devices[d].name, d);
   std::vector<int> devices;
   for (size_t u = 0; u < plan.units.size(); ++u) {
-    const auto device = device_by_name.find(plan.units[u].device);
-    if (device == device_by_name.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("units[", u, "].device: \"", plan.units[u].device, "\" is not a device of the problem"));
+    for (const std::string& name : plan.units[u].devices) {
+      const auto device = device_by_name.find(name);
+      if (device == device_by_name.end()) {
+        return absl::InvalidArgumentError(absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
+      }
+      devices.push_back(device->second);
     }
-    devices.push_back(device->second);
   }
   const Reductions choosing(problem);
   std::vector<ReductionChoice> reductions;
-  std::set<std::pair<std::vector<int>, int64_t>> seen;
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    for (const GradientSlice& slice : SlicesOf(plan, u, problem.shape.model)) {
+  std::set<std::pair<std::vector<Rank>, int64_t>> seen;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    for (const GradientSlice& slice : SlicesOf(plan, rank, problem.shape.model)) {
       if (slice.holders.size() < 2 || !seen.emplace(slice.holders, slice.elements).second) continue;
       std::vector<int> holders;
-      for (const int unit : slice.holders) holders.push_back(devices[unit]);
+      for (const Rank holder : slice.holders) holders.push_back(devices[holder]);
       reductions.push_back({slice.holders, slice.elements, choosing.Choose(holders, slice.elements)});
     }
   }

@@ -142,7 +142,7 @@ TEST_CASE("gradients in bf16 take half the time where bytes count") {
 TEST_CASE("every slice that several units hold has its reduction, once") {
   const PlanningProblem problem = Problem(5, [](int a, int b) { return Link(1e-5 * (a + 1), 1e9 / (b + 1)); });
   Plan plan;
-  plan.units = {{"d4", {0, 3}}, {"d1", {3, 6}}, {"d0", {0, 2}}, {"d2", {2, 6}}, {"d3", {0, 6}}};
+  plan.units = {{{"d4"}, {{0, 3}}}, {{"d1"}, {{3, 6}}}, {{"d0"}, {{0, 2}}}, {{"d2"}, {{2, 6}}}, {{"d3"}, {{0, 6}}}};
   plan.routes = {{{0, 1}, 3, 1}, {{2, 3}, 3, 1}, {{4}, 2, 1}};
   const auto reductions = ReductionsOf(problem, plan);
   REQUIRE(reductions.ok());
@@ -161,10 +161,10 @@ TEST_CASE("every slice that several units hold has its reduction, once") {
   CHECK(reductions->size() >= 3);
   for (const ReductionChoice& reduction : *reductions) CHECK(reduction.choice.predicted_seconds > 0);
 
-  plan.units[1].device = "elsewhere";
+  plan.units[1].devices[0] = "elsewhere";
   const absl::Status unknown = ReductionsOf(problem, plan).status();
   CHECK(absl::IsInvalidArgument(unknown));
-  CHECK_THAT(std::string(unknown.message()), Catch::Contains("units[1].device: \"elsewhere\""));
+  CHECK_THAT(std::string(unknown.message()), Catch::Contains("units[1].devices: \"elsewhere\""));
 }
 
 }  // namespace

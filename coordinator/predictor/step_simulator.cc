@@ -47,17 +47,17 @@ absl::StatusOr<double> StepSimulator::Run(const Plan& plan) {
   return step_seconds;
 }
 
-InstructionTime StepSimulator::TimeOf(int unit, int instruction) const {
-  const Task& task = tasks_[task_of_instruction_[first_instruction_[unit] + instruction]];
+InstructionTime StepSimulator::TimeOf(Rank rank, int instruction) const {
+  const Task& task = tasks_[task_of_instruction_[first_instruction_[rank] + instruction]];
   return {task.start_seconds, task.end_seconds};
 }
 
-double StepSimulator::LastBackwardSeconds(int unit) const {
+double StepSimulator::LastBackwardSeconds(Rank rank) const {
   double end_seconds = 0;
-  const std::vector<Instruction>& instructions = programs_[unit].instructions;
+  const std::vector<Instruction>& instructions = programs_[rank].instructions;
   for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
     if (instructions[i].kind != InstructionKind::kBackward) continue;
-    end_seconds = TimeOf(unit, i).end_seconds;
+    end_seconds = TimeOf(rank, i).end_seconds;
     break;  // backwards stand in their order
   }
   return end_seconds;
@@ -67,56 +67,71 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   programs_.clear();
   costs_.clear();
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const auto device = device_by_name_.find(plan.units[u].device);
+    const Unit& unit = plan.units[u];
+    if (unit.devices.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("units[", u, "].devices: ", unit.devices.size(), "; only units of one device have been measured"));
+    }
+    const auto device = device_by_name_.find(unit.devices[0]);
     if (device == device_by_name_.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("units[", u, "].device: \"", plan.units[u].device, "\" is not a device of the problem"));
+          absl::StrCat("units[", u, "].devices: \"", unit.devices[0], "\" is not a device of the problem"));
     }
     programs_.push_back(CompileStep(plan, u, problem_.shape, Purpose::kTrain));
-    const std::vector<int>& sizes = problem_.micro_batch_sizes;
-    const Position& at = programs_.back().position;
-    const auto size = std::find(sizes.begin(), sizes.end(), at.micro_batch_sequences);
-    if (size == sizes.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("routes[", at.route, "].micro_batch_sequences: ", at.micro_batch_sequences,
-                                                     " is not among the problem's micro_batch_sizes"));
-    }
     simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
-    costs_.push_back(CostOf(programs_.back(), plan.units[u], device->second, static_cast<int>(size - sizes.begin())));
+    ASSIGN_OR_RETURN(RankCost cost, CostOf(programs_.back(), unit, device->second));
+    costs_.push_back(std::move(cost));
   }
   return absl::OkStatus();
 }
 
-StepSimulator::UnitCost StepSimulator::CostOf(const StepProgram& program, const Unit& unit, int device,
-                                              int size) const {
+absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram& program, const Unit& unit, int device) const {
   const DeviceCost& cost = problem_.devices[device];
   const ModelConfig& config = problem_.shape.model;
-  UnitCost result{.device = device, .first_block = unit.blocks.first, .backward_before = {0}};
-  for (int block = unit.blocks.first; block < unit.blocks.end; ++block) {
-    const BlockTimes& times = cost.times[size];
-    const PassTimes& pass = block == config.embedding_block() ? times.embedding
-                            : block == config.head_block()    ? times.head
-                                                              : times.layer;
-    result.forward_seconds += pass.forward_seconds;
-    result.backward_before.push_back(result.backward_before.back() + pass.backward_seconds);
+  const std::vector<int>& sizes = problem_.micro_batch_sizes;
+  RankCost result{.device = device};
+  for (const Visit& visit : program.visits) {
+    const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
+    if (size == sizes.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("routes[", visit.route, "].micro_batch_sequences: ", visit.micro_batch_sequences,
+                                                     " is not among the problem's micro_batch_sizes"));
+    }
+    result.visits.push_back(CostOf(unit.chunks[visit.chunk], cost.times[size - sizes.begin()]));
   }
-  int64_t held = parameters_before_[unit.blocks.end] - parameters_before_[unit.blocks.first];
-  if (unit.blocks.contains(config.embedding_block()) || unit.blocks.contains(config.head_block())) {
-    held += SegmentElements(config, kTiedSegment);
-  }
+  int64_t held = 0;
+  for (const BlockRange& blocks : unit.chunks) held += parameters_before_[blocks.end] - parameters_before_[blocks.first];
+  if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())) held += SegmentElements(config, kTiedSegment);
   int64_t owned = held;  // the first holder answers for a shared slice
   for (const GradientSlice& slice : program.slices) {
-    if (slice.holders.front() != program.unit) owned -= slice.elements;
+    if (slice.holders.front() != program.rank) owned -= slice.elements;
   }
   result.norm_seconds = static_cast<double>(owned) * cost.norm_seconds_per_parameter;
   result.update_seconds = static_cast<double>(held) * cost.update_seconds_per_parameter;
   return result;
 }
 
+StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
+  const ModelConfig& config = problem_.shape.model;
+  VisitCost result{.first_block = blocks.first, .backward_before = {0}};
+  for (int block = blocks.first; block < blocks.end; ++block) {
+    const PassTimes& pass = block == config.embedding_block() ? times.embedding
+                            : block == config.head_block()    ? times.head
+                                                              : times.layer;
+    result.forward_seconds += pass.forward_seconds;
+    result.backward_before.push_back(result.backward_before.back() + pass.backward_seconds);
+  }
+  return result;
+}
+
 void StepSimulator::BuildTasks(const Plan& plan) {
   int micro_batches = 0;
-  for (const Route& route : plan.routes) micro_batches += route.micro_batches;
+  longest_route_ = 0;
+  for (const Route& route : plan.routes) {
+    micro_batches += route.micro_batches;
+    longest_route_ = std::max(longest_route_, static_cast<int>(route.units.size()));
+  }
   // One key for each message, each segment that may begin a slice, and the scalars.
-  joint_task_.assign(2 * micro_batches * plan.units.size() + SegmentCount(problem_.shape.model) + 1, -1);
+  joint_task_.assign(2 * micro_batches * longest_route_ + SegmentCount(problem_.shape.model) + 1, -1);
   tasks_.clear();
   edges_.clear();
   first_instruction_.clear();
@@ -127,7 +142,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
     std::array<int, kStreams> last_of_stream;
     last_of_stream.fill(-1);
     for (const Instruction& instruction : programs_[u].instructions) {
-      task_of_instruction_.push_back(TaskOf(plan, u, instruction));
+      task_of_instruction_.push_back(TaskOf(u, instruction));
     }
     for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
       const Instruction& instruction = programs_[u].instructions[i];
@@ -150,13 +165,12 @@ int StepSimulator::JointTask(int key) {
   return joint_task_[key];
 }
 
-int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruction) {
-  const UnitCost& cost = costs_[unit];
-  const int units = static_cast<int>(plan.units.size());
+int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
+  const RankCost& cost = costs_[rank];
   const int first_slice_key = static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) - 1;
-  // A message is known by its micro-batch, its sender and whether it goes forward or backward.
-  const auto message = [&](int sender, int receiver, int direction) {
-    const int task = JointTask((instruction.micro_batch * units + sender) * 2 + direction);
+  // A message is known by its micro-batch, the boundary that it crosses, and whether it goes forward or backward.
+  const auto message = [&](Rank sender, Rank receiver, int direction) {
+    const int task = JointTask((instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction);
     const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
     tasks_[task].resource = Resource::kLink;
     tasks_[task].latency_seconds = link.transfer.LatencySeconds();
@@ -171,31 +185,35 @@ int StepSimulator::TaskOf(const Plan& plan, int unit, const Instruction& instruc
     return static_cast<int>(tasks_.size()) - 1;
   };
   switch (instruction.kind) {
-    case InstructionKind::kForward: return computation(cost.forward_seconds);
-    case InstructionKind::kBackward:
-      return computation(cost.backward_before[instruction.blocks.end - cost.first_block] -
-                         cost.backward_before[instruction.blocks.first - cost.first_block]);
+    case InstructionKind::kForward: return computation(cost.visits[instruction.visit].forward_seconds);
+    case InstructionKind::kBackward: {
+      const VisitCost& visit = cost.visits[instruction.visit];
+      return computation(visit.backward_before[instruction.blocks.end - visit.first_block] -
+                         visit.backward_before[instruction.blocks.first - visit.first_block]);
+    }
+    case InstructionKind::kGatherActivation:
+    case InstructionKind::kGatherGradient: break;  // of units of several devices
     case InstructionKind::kNormGradients: return computation(cost.norm_seconds);
     case InstructionKind::kUpdateParameters: return computation(cost.update_seconds);
-    case InstructionKind::kSendActivation: return message(unit, instruction.peer, 0);
-    case InstructionKind::kReceiveActivation: return message(instruction.peer, unit, 0);
-    case InstructionKind::kSendGradient: return message(unit, instruction.peer, 1);
-    case InstructionKind::kReceiveGradient: return message(instruction.peer, unit, 1);
+    case InstructionKind::kSendActivation: return message(rank, instruction.peer, 0);
+    case InstructionKind::kReceiveActivation: return message(instruction.peer, rank, 0);
+    case InstructionKind::kSendGradient: return message(rank, instruction.peer, 1);
+    case InstructionKind::kReceiveGradient: return message(instruction.peer, rank, 1);
     case InstructionKind::kReduceGradients: {
-      const GradientSlice& slice = programs_[unit].slices[instruction.slice];
+      const GradientSlice& slice = programs_[rank].slices[instruction.slice];
       const int task = JointTask(first_slice_key + slice.first_segment);
       if (tasks_[task].work_seconds == 0) {
         std::vector<int> devices;
-        for (const int holder : slice.holders) devices.push_back(costs_[holder].device);
+        for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
         tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
       }
       return task;
     }
     case InstructionKind::kReduceScalars: {
       const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
-      if (unit == 0) {
+      if (rank == 0) {
         std::vector<int> devices;
-        for (const UnitCost& other : costs_) devices.push_back(other.device);
+        for (const RankCost& other : costs_) devices.push_back(other.device);
         tasks_[task].work_seconds = ReduceScalarsSeconds(problem_, devices);
       }
       return task;
@@ -243,7 +261,7 @@ absl::Status StepSimulator::Simulate() {
   for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
     for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
       if (TimeOf(u, i).end_seconds >= 0) continue;
-      return absl::InternalError(absl::StrCat("step programs wait for each other: unit ", u, ", instruction ", i, " (",
+      return absl::InternalError(absl::StrCat("step programs wait for each other: rank ", u, ", instruction ", i, " (",
                                               NameOf(programs_[u].instructions[i].kind), ") never starts"));
     }
   }

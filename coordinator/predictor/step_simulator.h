@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
@@ -29,9 +30,9 @@ class StepSimulator {
 
   // Of the last successful run.
   const std::vector<StepProgram>& programs() const { return programs_; }
-  InstructionTime TimeOf(int unit, int instruction) const;
-  // When `unit` has run its last backward.
-  double LastBackwardSeconds(int unit) const;
+  InstructionTime TimeOf(Rank rank, int instruction) const;
+  // When `rank` has run its last backward.
+  double LastBackwardSeconds(Rank rank) const;
 
   // Of all runs together: what they cost.
   int64_t simulated_instructions() const { return simulated_instructions_; }
@@ -59,18 +60,24 @@ class StepSimulator {
     double remaining_seconds;  // of work, if not shared
     double end_seconds;
   };
-  struct UnitCost {
-    int device = -1;
+  // Of what a route has a chunk do.
+  struct VisitCost {
     int first_block = 0;
-    std::vector<double> backward_before;  // seconds of the unit's blocks before each, and of all
-    double forward_seconds = 0, norm_seconds = 0, update_seconds = 0;
+    double forward_seconds = 0;
+    std::vector<double> backward_before;  // seconds of the chunk's blocks before each, and of all
+  };
+  struct RankCost {
+    int device = -1;
+    absl::InlinedVector<VisitCost, 1> visits;  // parallel to the program's
+    double norm_seconds = 0, update_seconds = 0;
   };
 
   absl::Status CompileAndCost(const Plan& plan);
-  UnitCost CostOf(const StepProgram& program, const Unit& unit, int device, int size) const;
+  absl::StatusOr<RankCost> CostOf(const StepProgram& program, const Unit& unit, int device) const;
+  VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
   void BuildTasks(const Plan& plan);
   // The task of an instruction, which is shared with the other ends of a message or all-reduce.
-  int TaskOf(const Plan& plan, int unit, const Instruction& instruction);
+  int TaskOf(Rank rank, const Instruction& instruction);
   int JointTask(int key);
   void AddEdge(int from, int to);
 
@@ -92,8 +99,9 @@ class StepSimulator {
   std::vector<int64_t> parameters_before_;    // of blocks, without the tied embedding
 
   std::vector<StepProgram> programs_;
-  std::vector<UnitCost> costs_;
-  std::vector<int> first_instruction_;        // of each unit, in task_of_instruction_
+  std::vector<RankCost> costs_;
+  int longest_route_ = 0;                     // stages
+  std::vector<int> first_instruction_;        // of each rank, in task_of_instruction_
   std::vector<int> task_of_instruction_;
   std::vector<int> joint_task_;               // by key; -1: none yet
   std::vector<Task> tasks_;

@@ -7,7 +7,7 @@ namespace {
 
 TEST_CASE("a report carries the plan, its prediction and its explanation") {
   ChosenPlan chosen;
-  chosen.plan.units = {{"a/cpu0", {0, 8}}};
+  chosen.plan.units = {{{"a/cpu0"}, {{0, 8}}}};
   chosen.plan.routes = {{{0}, 4, 2}};
   chosen.step_seconds = 0.5;
   chosen.lower_bound_seconds = 0.4;

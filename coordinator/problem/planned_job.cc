@@ -34,7 +34,7 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
 std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan, const v1::ClusterSpec& cluster,
                                                    const std::string& shape) {
   std::set<std::string> used;
-  for (const Unit& unit : plan.units) used.insert(unit.device);
+  for (const std::string& device : DevicesOf(plan)) used.insert(device);
   std::map<std::string, double> planned_factors;
   for (const DeviceCost& device : problem.devices) planned_factors[device.name] = device.shared_slowdown;
   std::set<std::string> hosts;

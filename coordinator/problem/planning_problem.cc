@@ -247,7 +247,9 @@ std::string ShapeKey(const TrainingSpec& spec) {
 v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {
   if (!spec.has_plan()) return spec.constraints();
   v1::ConstraintSpec constraints;
-  for (const v1::Unit& unit : spec.plan().units()) *constraints.add_devices() = unit.devices(0);
+  for (const v1::Unit& unit : spec.plan().units()) {
+    for (const std::string& device : unit.devices()) *constraints.add_devices() = device;
+  }
   for (const int size : CandidateMicroBatches(spec)) constraints.add_micro_batch_sizes(static_cast<uint32_t>(size));
   if (spec.plan().schedule() != v1::SCHEDULE_UNSPECIFIED) constraints.add_schedules(spec.plan().schedule());
   return constraints;

@@ -132,12 +132,16 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape
   const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
   if (!plan.ok()) return Invalid("plan.", plan.status().message());
   for (size_t i = 0; i < plan->units.size(); ++i) {
-    const int end = plan->units[i].blocks.end, blocks = shape.model.blocks();
-    if (end <= blocks) continue;
-    return Invalid("plan.units[", i, "].blocks[0].end: ", end, " is more than the model's ", blocks, " blocks");
+    for (size_t j = 0; j < plan->units[i].chunks.size(); ++j) {
+      const int end = plan->units[i].chunks[j].end, blocks = shape.model.blocks();
+      if (end <= blocks) continue;
+      return Invalid("plan.units[", i, "].blocks[", j, "].end: ", end, " is more than the model's ", blocks, " blocks");
+    }
   }
   const std::vector<PlanViolation> violations = CheckPlanForm(*plan, shape);
-  return violations.empty() ? absl::OkStatus() : Invalid("plan.", violations[0].detail);
+  if (!violations.empty()) return Invalid("plan.", violations[0].detail);
+  const std::string objection = ExecutionObjection(*plan);
+  return objection.empty() ? absl::OkStatus() : Invalid("plan.", objection);
 }
 
 // How many devices the job takes, held against those that it may use.
@@ -150,9 +154,9 @@ absl::Status CheckScheduling(const v1::JobSpec& spec) {
   if (allowed != 0 && least > allowed) {
     return Invalid("scheduling.least_devices: ", least, " is more than constraints.devices names, ", allowed);
   }
-  const uint32_t planned = static_cast<uint32_t>(spec.plan().units_size());
+  const uint32_t planned = static_cast<uint32_t>(DeviceCountOf(spec.plan()));
   if (most != 0 && planned > most) {
-    return Invalid("scheduling.most_devices: ", most, " is less than the units of plan, ", planned);
+    return Invalid("scheduling.most_devices: ", most, " is less than the devices of plan, ", planned);
   }
   return absl::OkStatus();
 }

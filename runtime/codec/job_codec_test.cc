@@ -234,7 +234,7 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
   v1::JobSpec two_devices = PinnedJob(4, 4);
   two_devices.mutable_plan()->mutable_units(0)->add_devices("b/cpu0");
   CHECK(DecodeJobSpec(two_devices, "a", std::nullopt).status().message() ==
-        "plan.units[0].devices: has 2 elements; this version runs exactly 1");
+        "plan.units[0].devices: 2; this version runs units of one device");
 }
 
 TEST_CASE("each route of a pinned plan may have a micro-batch size of its own") {
@@ -275,13 +275,13 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   second.mutable_blocks(0)->set_end(4);
   hole.mutable_plan()->mutable_routes(0)->add_units(1);
   CHECK(error(hole) ==
-        "plan.routes[0]: unit 1 holds blocks [3, 4); must begin at 2 and end after it, at most at 4");
+        "plan.routes[0]: unit 1 holds blocks [3, 4); one of its ranges must begin at 2");
   second.mutable_blocks(0)->set_first(2);
   CHECK(error(hole).empty());
   hole.mutable_scheduling()->set_most_devices(1);
-  CHECK(error(hole) == "scheduling.most_devices: 1 is less than the units of plan, 2");
+  CHECK(error(hole) == "scheduling.most_devices: 1 is less than the devices of plan, 2");
   second.set_devices(0, "a/cpu0");
-  CHECK_THAT(error(hole), Catch::StartsWith("plan.units[1].device: \"a/cpu0\" is already units[0]"));
+  CHECK_THAT(error(hole), Catch::StartsWith("plan.units[1].devices: \"a/cpu0\" is already in units[0]"));
 }
 
 TEST_CASE("candidates for the micro-batch divide the batch") {

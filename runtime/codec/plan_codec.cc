@@ -9,20 +9,24 @@ namespace medley {
 namespace {
 
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
-  if (unit.devices_size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".devices: has ", unit.devices_size(), " elements; this version runs exactly 1"));
+  Unit result;
+  result.devices.assign(unit.devices().begin(), unit.devices().end());
+  for (int i = 0; i < unit.blocks_size(); ++i) {
+    const v1::BlockRange& blocks = unit.blocks(i);
+    if (blocks.first() >= blocks.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ".blocks[", i, "].end: ", blocks.end(), " is not beyond first, ", blocks.first()));
+    }
+    result.chunks.push_back({static_cast<int>(blocks.first()), static_cast<int>(blocks.end())});
   }
-  if (unit.blocks_size() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".blocks: has ", unit.blocks_size(), " elements; this version runs exactly 1"));
+  ModelShare before;
+  for (const v1::ModelShare& share : unit.shares()) {
+    const auto next = [](IndexRange last, uint32_t count) { return IndexRange{last.end, last.end + static_cast<int>(count)}; };
+    before = {next(before.key_value_heads, share.key_value_heads()), next(before.feed_forward, share.feed_forward()),
+              next(before.vocabulary, share.vocabulary())};
+    result.shares.push_back(before);
   }
-  const v1::BlockRange& blocks = unit.blocks(0);
-  if (blocks.first() >= blocks.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ".blocks[0].end: ", blocks.end(), " is not beyond first, ", blocks.first()));
-  }
-  return Unit{unit.devices(0), {static_cast<int>(blocks.first()), static_cast<int>(blocks.end())}};
+  return result;
 }
 
 absl::StatusOr<Route> DecodeRoute(const v1::Plan& plan, const v1::Route& route, const std::string& path) {
@@ -45,6 +49,12 @@ absl::StatusOr<Route> DecodeRoute(const v1::Plan& plan, const v1::Route& route, 
 }
 
 }  // namespace
+
+int DeviceCountOf(const v1::Plan& plan) {
+  int devices = 0;
+  for (const v1::Unit& unit : plan.units()) devices += unit.devices_size();
+  return devices;
+}
 
 uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route) {
   return route.micro_batch_sequences() > 0 ? route.micro_batch_sequences() : plan.micro_batch_sequences();
@@ -72,14 +82,22 @@ v1::Plan EncodePlan(const Plan& plan) {
   result.set_schedule(EncodeSchedule(plan.schedule));
   for (const Unit& unit : plan.units) {
     v1::Unit& encoded = *result.add_units();
-    encoded.add_devices(unit.device);
-    v1::BlockRange& blocks = *encoded.add_blocks();
-    blocks.set_first(unit.blocks.first);
-    blocks.set_end(unit.blocks.end);
+    for (const std::string& device : unit.devices) encoded.add_devices(device);
+    for (const BlockRange& range : unit.chunks) {
+      v1::BlockRange& blocks = *encoded.add_blocks();
+      blocks.set_first(range.first);
+      blocks.set_end(range.end);
+    }
+    for (const ModelShare& share : unit.shares) {
+      v1::ModelShare& part = *encoded.add_shares();
+      part.set_key_value_heads(share.key_value_heads.size());
+      part.set_feed_forward(share.feed_forward.size());
+      part.set_vocabulary(share.vocabulary.size());
+    }
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();
-    for (const int unit : route.units) encoded.add_units(unit);
+    for (const UnitId unit : route.units) encoded.add_units(unit.value());
     encoded.set_micro_batches(route.micro_batches);
     encoded.set_micro_batch_sequences(route.micro_batch_sequences);
   }

@@ -9,6 +9,9 @@ v1::Schedule EncodeSchedule(Schedule schedule);
 // UNSPECIFIED is 1F1B. InvalidArgument: no schedule has this number.
 absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule);
 
+// The ranks of `plan`.
+int DeviceCountOf(const v1::Plan& plan);
+
 // Windows in a micro-batch of `route`, which is one of `plan`. 0: neither says.
 uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route);
 
@@ -16,8 +19,7 @@ uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route);
 v1::Plan EncodePlan(const Plan& plan);
 
 // `plan` must hold to its rules (runtime/codec/validate.h). Whether it suits a job is
-// runtime/plan/check_plan.h's to say. InvalidArgument, naming the field: a unit without exactly one device
-// and one range of blocks, which is what this version runs; a range that ends before it begins; a route's
+// runtime/plan/check_plan.h's to say. InvalidArgument, naming the field: a range that ends before it begins; a route's
 // unit that does not exist; a route without a micro-batch size.
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/algorithm_codec.h"
+#include "runtime/codec/plan_codec.h"
 
 namespace medley {
 namespace {
@@ -19,11 +20,11 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-absl::Status CheckHolders(const std::vector<int>& holders, int units) {
+absl::Status CheckHolders(const std::vector<int>& holders, int ranks) {
   const std::string text = absl::StrJoin(holders, ", ");
   if (holders.size() < 2) return Invalid("holders: ", text, " are fewer than two");
-  if (holders.back() >= units)
-    return Invalid("holders: ", text, " are not all below ", units, ", the plan's units");
+  if (holders.back() >= ranks)
+    return Invalid("holders: ", text, " are not all below ", ranks, ", the plan's ranks");
   const auto unsorted =
       std::adjacent_find(holders.begin(), holders.end(), [](int a, int b) { return a >= b; });
   if (unsorted != holders.end()) return Invalid("holders: ", text, " are not ascending");
@@ -66,10 +67,11 @@ absl::Status CheckShares(const std::vector<double>& shares, size_t members) {
   return Invalid("shares: are all 0");
 }
 
-absl::StatusOr<ReductionChoice> DecodeReduction(const v1::Reduction& reduction, int units) {
+absl::StatusOr<ReductionChoice> DecodeReduction(const v1::Reduction& reduction, int ranks) {
   ReductionChoice result;
-  result.holders.assign(reduction.holders().begin(), reduction.holders().end());
-  RETURN_IF_ERROR(CheckHolders(result.holders, units));
+  const std::vector<int> holders(reduction.holders().begin(), reduction.holders().end());
+  RETURN_IF_ERROR(CheckHolders(holders, ranks));
+  result.holders.assign(holders.begin(), holders.end());
   result.elements = static_cast<int64_t>(reduction.elements());
   ASSIGN_OR_RETURN(result.choice.algorithm, DecodeAllReduceAlgorithm(reduction.algorithm()));
   GroupShape& shape = result.choice.shape;
@@ -89,7 +91,7 @@ absl::StatusOr<ReductionChoice> DecodeReduction(const v1::Reduction& reduction, 
 
 v1::Reduction EncodeReduction(const ReductionChoice& reduction) {
   v1::Reduction encoded;
-  for (const int holder : reduction.holders) encoded.add_holders(static_cast<uint32_t>(holder));
+  for (const Rank holder : reduction.holders) encoded.add_holders(static_cast<uint32_t>(holder));
   encoded.set_elements(static_cast<uint64_t>(reduction.elements));
   encoded.set_algorithm(EncodeAllReduceAlgorithm(reduction.choice.algorithm));
   for (const int place : reduction.choice.shape.order) encoded.add_order(static_cast<uint32_t>(place));
@@ -104,10 +106,10 @@ v1::Reduction EncodeReduction(const ReductionChoice& reduction) {
 
 absl::StatusOr<std::vector<ReductionChoice>> DecodeReductions(const v1::TrainTask& train) {
   std::vector<ReductionChoice> reductions;
-  std::map<std::pair<std::vector<int>, int64_t>, int> entries;  // their places
+  std::map<std::pair<std::vector<Rank>, int64_t>, int> entries;  // their places
   for (int i = 0; i < train.reductions_size(); ++i) {
     absl::StatusOr<ReductionChoice> reduction =
-        DecodeReduction(train.reductions(i), train.plan().units_size());
+        DecodeReduction(train.reductions(i), DeviceCountOf(train.plan()));
     if (!reduction.ok()) return Invalid("reductions[", i, "].", reduction.status().message());
     const auto [present, is_new] =
         entries.emplace(std::make_pair(reduction->holders, reduction->elements), i);

@@ -13,7 +13,7 @@ namespace {
 
 v1::TrainTask TaskOf(const std::vector<ReductionChoice>& reductions, int units) {
   v1::TrainTask task;
-  for (int unit = 0; unit < units; ++unit) task.mutable_plan()->add_units();
+  for (int unit = 0; unit < units; ++unit) task.mutable_plan()->add_units()->add_devices("a/" + std::to_string(unit));
   for (const ReductionChoice& reduction : reductions) *task.add_reductions() = EncodeReduction(reduction);
   return task;
 }
@@ -93,7 +93,7 @@ TEST_CASE("entries that are wrong are refused by field") {
        [](ReductionChoice& r) { std::swap(r.holders[0], r.holders[1]); }},
       {"reductions[1].holders: 1, 1, 4, 6, 8 are not ascending",
        [](ReductionChoice& r) { r.holders[1] = 1; }},
-      {"reductions[1].holders: 1, 3, 4, 6, 9 are not all below 9, the plan's units",
+      {"reductions[1].holders: 1, 3, 4, 6, 9 are not all below 9, the plan's ranks",
        [](ReductionChoice& r) { r.holders[4] = 9; }},
       {"reductions[1].order: 4, 0, 2, 1 is no permutation of 0 to 4, the holders' places",
        [](ReductionChoice& r) { r.choice.shape.order.pop_back(); }},

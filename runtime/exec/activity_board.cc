@@ -13,11 +13,11 @@ namespace medley {
 std::string Describe(const Activity& activity, absl::Time now) {
   const Instruction& instruction = activity.instruction;
   std::string text = NameOf(instruction.kind);
-  if (instruction.micro_batch >= 0) absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch);
+  if (instruction.micro_batch >= 0) absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch.value());
   if (instruction.slice >= 0) absl::StrAppend(&text, " of slice ", instruction.slice);
   if (instruction.bytes.value > 0) absl::StrAppend(&text, " (", FormatBytes(instruction.bytes), ")");
   if (!activity.peers.empty()) {
-    absl::StrAppend(&text, activity.peers.size() == 1 ? " with unit " : " with units ",
+    absl::StrAppend(&text, activity.peers.size() == 1 ? " with rank " : " with ranks ",
                     absl::StrJoin(activity.peers, ", "));
   }
   return absl::StrCat(text, absl::StrFormat(" for %.1f s", absl::ToDoubleSeconds(now - activity.since)));

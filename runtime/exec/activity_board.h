@@ -15,17 +15,17 @@ namespace medley {
 // An instruction that a stream is at.
 struct Activity {
   Instruction instruction;
-  std::vector<int> peers;  // units that it cannot end without
+  std::vector<int> peers;  // ranks that it cannot end without
   absl::Time since;
 };
 
-// "reduce gradients of slice 2 (4.0 MiB) with units 0, 3 for 12.0 s"
+// "reduce gradients of slice 2 (4.0 MiB) with ranks 0, 3 for 12.0 s"
 std::string Describe(const Activity& activity, absl::Time now);
 
-// What the streams of a unit are at, for those who ask while they are. Thread-safe.
+// What the streams of a rank are at, for those who ask while they are. Thread-safe.
 class ActivityBoard {
  public:
-  // Between steps, what else the unit does: "step 12", "checkpoint of step 12".
+  // Between steps, what else the rank does: "step 12", "checkpoint of step 12".
   void Enter(const std::string& phase);
 
   void Begin(const Instruction& instruction, std::vector<int> peers);
@@ -34,10 +34,10 @@ class ActivityBoard {
   std::string Phase() const;
   // Of the streams that are at something.
   std::vector<Activity> Running() const;
-  // Whether some are, and none can end without other units.
+  // Whether some are, and none can end without other ranks.
   bool WaitsForPeers() const;
 
-  // "step 12: forward of micro-batch 3 for 0.2 s; receive activation of micro-batch 4 (1.0 MiB) with unit 0 for 0.1 s"
+  // "step 12: forward of micro-batch 3 for 0.2 s; receive activation of micro-batch 4 (1.0 MiB) with rank 0 for 0.1 s"
   std::string Describe(absl::Time now) const;
 
  private:

@@ -56,7 +56,7 @@ absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config,
   return values;
 }
 
-// What the units tell each other about their files, as sums over units: each number is given by one unit alone, and
+// What the ranks tell each other about their files, as sums over ranks: each number is given by one rank alone, and
 // halves of a hash are exact in a double.
 constexpr int kNumbersPerSegment = 3;
 
@@ -102,7 +102,7 @@ absl::Status CheckSameTraining(const CheckpointManifest& manifest, const Trainin
 class CheckpointTry {
  public:
   CheckpointTry(const TrainingSpec& spec, const RunIdentity& identity, int64_t step, ModelShard& shard,
-                UnitExecutor& executor)
+                StepExecutor& executor)
       : spec_(spec), identity_(identity), step_(step), shard_(shard), executor_(executor),
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
@@ -116,12 +116,12 @@ class CheckpointTry {
       ASSIGN_OR_RETURN(const SegmentValues values, ReadValues(segment, spec_.shape.model, shard_.arena()));
       failure = Write(segment, values, absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
     }
-    Enter("waiting until all units have written");
-    RETURN_IF_ERROR(executor_.SumOverUnits(absl::MakeSpan(numbers)));
+    Enter("waiting until all ranks have written");
+    RETURN_IF_ERROR(executor_.SumOverRanks(absl::MakeSpan(numbers)));
     SavedCheckpoint saved{.directory = directory_};
     RETURN_IF_ERROR(FindFailure(failure, saved.written));
     if (!saved.written.ok()) return saved;
-    RETURN_IF_ERROR(FindFailure(executor_.unit() == 0 ? Commit(numbers, saved.tidied) : absl::OkStatus(), saved.written));
+    RETURN_IF_ERROR(FindFailure(executor_.rank() == 0 ? Commit(numbers, saved.tidied) : absl::OkStatus(), saved.written));
     return saved;
   }
 
@@ -133,7 +133,7 @@ class CheckpointTry {
 
   absl::Status CheckFolder() {
     const std::string& root = spec_.checkpoint_directory;
-    return executor_.unit() == 0 ? KeepRunOwner(root, identity_.owner) : CheckRunOwner(root, identity_.owner);
+    return executor_.rank() == 0 ? KeepRunOwner(root, identity_.owner) : CheckRunOwner(root, identity_.owner);
   }
 
   absl::Status Write(int segment, const SegmentValues& values, absl::Span<double> numbers) {
@@ -159,25 +159,25 @@ class CheckpointTry {
     return absl::OkStatus();
   }
 
-  // The units tell each other how it went with them, `own`: `first` becomes that of the first one that failed, with its name, or
-  // stays OK. If one failed, what was written is removed. Aborted: some unit found that it is superseded; then nothing is.
+  // The ranks tell each other how it went with them, `own`: `first` becomes that of the first one that failed, with its name, or
+  // stays OK. If one failed, what was written is removed. Aborted: some rank found that it is superseded; then nothing is.
   absl::Status FindFailure(const absl::Status& own, absl::Status& first) {
-    const int units = static_cast<int>(executor_.plan().units.size());
-    std::vector<double> codes(units);
-    codes[executor_.unit()] = static_cast<double>(own.raw_code());
-    RETURN_IF_ERROR(executor_.SumOverUnits(absl::MakeSpan(codes)));
+    const int ranks = RankCount(executor_.plan());
+    std::vector<double> codes(ranks);
+    codes[executor_.rank()] = static_cast<double>(own.raw_code());
+    RETURN_IF_ERROR(executor_.SumOverRanks(absl::MakeSpan(codes)));
     auto failed = std::find(codes.begin(), codes.end(), static_cast<double>(absl::StatusCode::kAborted));
     const bool superseded = failed != codes.end();
     if (!superseded) failed = std::find_if(codes.begin(), codes.end(), [](double code) { return code != 0; });
     if (failed == codes.end()) return absl::OkStatus();
-    const int unit = static_cast<int>(failed - codes.begin());
+    const int rank = static_cast<int>(failed - codes.begin());
     if (!superseded) RemoveWritten();
-    ASSIGN_OR_RETURN(const std::string text, executor_.TextOf(unit, std::string(own.message())));
+    ASSIGN_OR_RETURN(const std::string text, executor_.TextOf(rank, std::string(own.message())));
     first = absl::Status(static_cast<absl::StatusCode>(static_cast<int>(*failed)),
-                         absl::StrCat("unit ", unit, " (", executor_.plan().units[unit].device, "): ", text));
+                         absl::StrCat("rank ", rank, " (", DeviceOf(executor_.plan(), rank), "): ", text));
     if (superseded) return first;
     // All have removed their files.
-    if (executor_.unit() == 0) (void)RemoveIncomplete(spec_.checkpoint_directory, step_, identity_.owner);
+    if (executor_.rank() == 0) (void)RemoveIncomplete(spec_.checkpoint_directory, step_, identity_.owner);
     return absl::OkStatus();
   }
 
@@ -190,7 +190,7 @@ class CheckpointTry {
   const RunIdentity& identity_;
   const int64_t step_;
   ModelShard& shard_;
-  UnitExecutor& executor_;
+  StepExecutor& executor_;
   const std::string directory_;
   std::vector<int> written_;  // segments
 };
@@ -198,7 +198,7 @@ class CheckpointTry {
 }  // namespace
 
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity, int64_t step,
-                                               ModelShard& shard, UnitExecutor& executor,
+                                               ModelShard& shard, StepExecutor& executor,
                                                const std::vector<int>& segments) {
   return CheckpointTry(spec, identity, step, shard, executor).Run(segments);
 }

@@ -6,14 +6,14 @@
 #include "absl/status/statusor.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/run_owner.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/model_shard.h"
 
 // Between a shard in device memory and checkpoints on disk (runtime/checkpoint), which know nothing of plans.
 namespace medley {
 
-// Which run a checkpoint is of, beyond what the job's spec says. The same on all units.
+// Which run a checkpoint is of, beyond what the job's spec says. The same on all ranks.
 struct RunIdentity {
   RunOwner owner;                // empty `run`: the folder is nobody's, and nothing is compared
   std::string spec_fingerprint;  // empty: not known
@@ -22,19 +22,19 @@ struct RunIdentity {
 
 struct SavedCheckpoint {
   std::string directory;
-  // Not OK: there is no checkpoint, and what this try had written is removed; the first unit that could not write its part, and
-  // why. The same on all units.
+  // Not OK: there is no checkpoint, and what this try had written is removed; the first rank that could not write its part, and
+  // why. The same on all ranks.
   absl::Status written;
-  absl::Status tidied;  // of removing old ones, on unit 0; the new one is complete whatever it says
+  absl::Status tidied;  // of removing old ones, on rank 0; the new one is complete whatever it says
 };
 
-// Writes what `step` left: each unit `segments`, its SavedSegments; then, once all are on disk, unit 0 the manifest, and it
-// removes what the job's keep rule does not keep. All units call it together; it takes as long as the slowest writer.
+// Writes what `step` left: each rank `segments`, its SavedSegments; then, once all are on disk, rank 0 the manifest, and it
+// removes what the job's keep rule does not keep. All ranks call it together; it takes as long as the slowest writer.
 //
 // Errors, all of which end the training: Aborted, the folder is another run's or a later launch's ("superseded by launch 7"),
 // and nothing was written or removed there; others: of the device or the transport. A disk that is full or fails is no error.
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity, int64_t step,
-                                               ModelShard& shard, UnitExecutor& executor,
+                                               ModelShard& shard, StepExecutor& executor,
                                                const std::vector<int>& segments);
 
 // Loads parameters and moments of every segment that `shard` holds.

@@ -11,27 +11,27 @@
 namespace medley {
 namespace {
 
-std::string CameFrom(const Transport& transport, int unit) {
+std::string CameFrom(const Transport& transport, int rank) {
   uint64_t bytes = 0, messages = 0;
   for (const PeerTraffic& traffic : transport.Traffic()) {
-    if (traffic.peer != unit) continue;
+    if (traffic.peer != rank) continue;
     bytes += traffic.bytes_received;
     messages += traffic.messages_received;
   }
-  return absl::StrFormat("from unit %d came %s in %u messages", unit, FormatBytes({static_cast<int64_t>(bytes)}), messages);
+  return absl::StrFormat("from rank %d came %s in %u messages", rank, FormatBytes({static_cast<int64_t>(bytes)}), messages);
 }
 
 }  // namespace
 
 std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
-                        const AskUnit& ask) {
+                        const AskRank& ask) {
   const absl::Time now = Now();
-  std::string text = absl::StrCat("unit ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
-  for (const int unit : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, unit));
+  std::string text = absl::StrCat("rank ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
+  for (const int rank : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, rank));
   if (!ask) return text;
-  for (const int unit : stalled.peers) {
-    const absl::StatusOr<std::string> answer = ask(unit);
-    absl::StrAppend(&text, "; unit ", unit,
+  for (const int rank : stalled.peers) {
+    const absl::StatusOr<std::string> answer = ask(rank);
+    absl::StrAppend(&text, "; rank ", rank,
                     answer.ok() ? absl::StrCat(" says: ", *answer)
                                 : absl::StrCat(" does not answer: ", answer.status().message()));
   }

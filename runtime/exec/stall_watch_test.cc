@@ -45,7 +45,7 @@ TEST_CASE("a board says what each stream is at, and what goes on between steps")
   board.Begin(Reduction(), {0, 3});
   const absl::Time now = Now() + absl::Seconds(5);
   CHECK_THAT(board.Describe(now), Catch::StartsWith("step 12: forward of micro-batch 3 for 5.0 s; reduce gradients of "
-                                                    "slice 2 (4.0 MiB) with units 0, 3 for 5.0 s"));
+                                                    "slice 2 (4.0 MiB) with ranks 0, 3 for 5.0 s"));
   board.End(Stream::kCompute);
   REQUIRE(board.Running().size() == 1);
   CHECK(board.Running()[0].instruction.slice == 2);
@@ -70,17 +70,17 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
   other.Enter("step 12");
   other.Begin(Forward(), {});
   board.Begin(Reduction(), {1});
-  const std::string text = StallReport(board, board.Running()[0], *here, [&](int unit) -> absl::StatusOr<std::string> {
-    CHECK(unit == 1);
+  const std::string text = StallReport(board, board.Running()[0], *here, [&](int rank) -> absl::StatusOr<std::string> {
+    CHECK(rank == 1);
     return other.Describe(Now());
   });
-  CHECK_THAT(text, Catch::StartsWith("unit 0, step 12: reduce gradients of slice 2 (4.0 MiB) with unit 1 for 0."));
-  CHECK_THAT(text, Catch::Contains("from unit 1 came 3.0 KiB in 3 messages"));
-  CHECK_THAT(text, Catch::Contains("unit 1 says: step 12: forward of micro-batch 3 for 0."));
+  CHECK_THAT(text, Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for 0."));
+  CHECK_THAT(text, Catch::Contains("from rank 1 came 3.0 KiB in 3 messages"));
+  CHECK_THAT(text, Catch::Contains("rank 1 says: step 12: forward of micro-batch 3 for 0."));
   const std::string silent = StallReport(board, board.Running()[0], *here, [](int) -> absl::StatusOr<std::string> {
     return absl::UnavailableError("rank 1 is gone");
   });
-  CHECK_THAT(silent, Catch::Contains("unit 1 does not answer: rank 1 is gone"));
+  CHECK_THAT(silent, Catch::Contains("rank 1 does not answer: rank 1 is gone"));
 }
 
 TEST_CASE("what waits for others is reported again and again, what computes is not") {

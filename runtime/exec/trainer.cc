@@ -16,7 +16,7 @@ constexpr absl::Duration kLookTime = absl::Milliseconds(200);  // between two lo
 
 class Trainer {
  public:
-  Trainer(const TrainerOptions& options, ModelShard& shard, UnitExecutor& executor, const TrainerReports& reports)
+  Trainer(const TrainerOptions& options, ModelShard& shard, StepExecutor& executor, const TrainerReports& reports)
       : options_(options), spec_(options.spec), identity_(options.identity), shard_(shard), executor_(executor),
         reports_(reports) {}
 
@@ -36,12 +36,12 @@ class Trainer {
   }
 
  private:
-  // Every unit writes the same into a checkpoint: what the first unit that reads data found.
+  // Every rank writes the same into a checkpoint: what the first rank that reads data found.
   absl::Status AgreeOnData() {
     if (spec_.checkpoint_directory.empty()) return absl::OkStatus();
-    std::vector<double> readers(executor_.plan().units.size());
-    readers[executor_.unit()] = identity_.data_fingerprint.empty() ? 0 : 1;
-    RETURN_IF_ERROR(executor_.SumOverUnits(absl::MakeSpan(readers)));
+    std::vector<double> readers(RankCount(executor_.plan()));
+    readers[executor_.rank()] = identity_.data_fingerprint.empty() ? 0 : 1;
+    RETURN_IF_ERROR(executor_.SumOverRanks(absl::MakeSpan(readers)));
     const auto first = std::find(readers.begin(), readers.end(), 1.0);
     if (first == readers.end()) return absl::OkStatus();
     ASSIGN_OR_RETURN(identity_.data_fingerprint,
@@ -61,7 +61,7 @@ class Trainer {
 
   bool WishCounts(const StepOutcome& outcome) {
     if (!outcome.finish_wished || !spec_.checkpoint_directory.empty()) return outcome.finish_wished;
-    if (!warned_ && executor_.unit() == 0 && reports_.warning) {
+    if (!warned_ && executor_.rank() == 0 && reports_.warning) {
       reports_.warning("asked to end with a checkpoint, but the job has no checkpoint.directory: it goes on");
     }
     warned_ = true;
@@ -95,7 +95,7 @@ class Trainer {
     if (!saved.written.ok()) {
       const std::string reason(saved.written.message());
       if (reports_.checkpoint_failed) reports_.checkpoint_failed(step, reason);
-      if (executor_.unit() == 0 && reports_.warning) reports_.warning(absl::StrCat("the checkpoint of step ", step, " could not be written: ", reason));
+      if (executor_.rank() == 0 && reports_.warning) reports_.warning(absl::StrCat("the checkpoint of step ", step, " could not be written: ", reason));
       return;
     }
     if (reports_.checkpoint) reports_.checkpoint(step, saved.directory);
@@ -104,7 +104,7 @@ class Trainer {
     }
   }
 
-  // Whether to try again after `pause`: unless unit 0 finds the time to be over, or some unit wishes to finish.
+  // Whether to try again after `pause`: unless rank 0 finds the time to be over, or some rank wishes to finish.
   absl::StatusOr<bool> Pause(int64_t step, absl::Duration pause, absl::Time give_up) {
     const absl::Time end = Now() + pause;
     executor_.activity()->Enter(absl::StrCat("checkpoint of step ", step, ": waiting to try again"));
@@ -112,8 +112,8 @@ class Trainer {
       Progress::OfProcess().Add();
       absl::SleepFor(std::min(kLookTime, end - Now()));
     }
-    double votes = executor_.wishes_to_finish() || (executor_.unit() == 0 && Now() >= give_up) ? 1 : 0;
-    RETURN_IF_ERROR(executor_.SumOverUnits({&votes, 1}));
+    double votes = executor_.wishes_to_finish() || (executor_.rank() == 0 && Now() >= give_up) ? 1 : 0;
+    RETURN_IF_ERROR(executor_.SumOverRanks({&votes, 1}));
     return votes == 0;
   }
 
@@ -121,7 +121,7 @@ class Trainer {
   const TrainingSpec& spec_;
   RunIdentity identity_;
   ModelShard& shard_;
-  UnitExecutor& executor_;
+  StepExecutor& executor_;
   const TrainerReports& reports_;
   std::optional<int64_t> retry_at_;  // the newest checkpoint could not be written: the step after which it is tried again
   bool warned_ = false;
@@ -129,7 +129,7 @@ class Trainer {
 
 }  // namespace
 
-absl::StatusOr<TrainingEnd> Train(const TrainerOptions& options, ModelShard& shard, UnitExecutor& executor,
+absl::StatusOr<TrainingEnd> Train(const TrainerOptions& options, ModelShard& shard, StepExecutor& executor,
                                   const TrainerReports& reports) {
   return Trainer(options, shard, executor, reports).Run();
 }

@@ -8,13 +8,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 #include "runtime/job/training_spec.h"
 #include "runtime/model/model_shard.h"
 
 namespace medley {
 
-// What a unit tells while it trains. Called on the training thread; unset ones are skipped.
+// What a rank tells while it trains. Called on the training thread; unset ones are skipped.
 struct TrainerReports {
   std::function<void(int64_t step, const StepOutcome&)> step;
   std::function<void(int64_t step, double loss)> validation;
@@ -26,8 +26,8 @@ struct TrainerReports {
 
 struct TrainerOptions {
   TrainingSpec spec;
-  RunIdentity identity;             // data_fingerprint: of this unit's data, empty if it reads none
-  std::vector<int> saved_segments;  // SavedSegments of the unit
+  RunIdentity identity;             // data_fingerprint: of this rank's data, empty if it reads none
+  std::vector<int> saved_segments;  // SavedSegments of the rank
   int64_t done_steps = 0;           // training begins with the step after these
   // After the last step a checkpoint that cannot be written is tried again until so much later, with pauses that double.
   absl::Duration last_save_limit = absl::Hours(1);
@@ -38,8 +38,8 @@ struct TrainingEnd {
   std::optional<int64_t> stopped_at_step;  // ended before the job's last step, with a checkpoint of this one, as was wished
 };
 
-// Trains from the step after done_steps to the job's last: steps, validations and checkpoints as the job says. All units of a
-// plan call it together. When a unit wishes to finish (UnitExecutor::Options), all save the step that they are at and end; of a
+// Trains from the step after done_steps to the job's last: steps, validations and checkpoints as the job says. All ranks of a
+// plan call it together. When a rank wishes to finish (StepExecutor::Options), all save the step that they are at and end; of a
 // job without checkpoints the wish is passed over with a warning.
 //
 // A checkpoint that cannot be written fails nothing: it is reported, and tried again after a tenth of the steps between two
@@ -47,7 +47,7 @@ struct TrainingEnd {
 //
 // Returns the first failure, with the step. Of the last checkpoint: why it could not be written, when last_save_limit is over or
 // somebody wishes to finish.
-absl::StatusOr<TrainingEnd> Train(const TrainerOptions& options, ModelShard& shard, UnitExecutor& executor,
+absl::StatusOr<TrainingEnd> Train(const TrainerOptions& options, ModelShard& shard, StepExecutor& executor,
                                   const TrainerReports& reports);
 
 }  // namespace medley

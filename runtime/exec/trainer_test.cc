@@ -37,7 +37,7 @@ class ScopedEnvironment {
   const char* const name_;
 };
 
-// On the units' threads, where the test framework cannot be used.
+// On the ranks' threads, where the test framework cannot be used.
 void Must(const absl::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
@@ -60,34 +60,32 @@ TrainingSpec TwelveSteps(const std::string& directory) {
   return spec;
 }
 
-// What a test changes of a unit's training.
+// What a test changes of a rank's training.
 struct Changes {
   RunIdentity identity;
   absl::Duration stall_timeout = absl::Seconds(30);
   absl::Duration last_save_limit = absl::Hours(1);
   std::function<bool()> wishes_to_finish;
-  std::function<void(int64_t step, ModelShard& shard)> after_step;         // on the unit's own thread
-  std::function<void(int64_t step, const std::string&)> checkpoint_failed;  // on unit 0
+  std::function<void(int64_t step, ModelShard& shard)> after_step;         // on the rank's own thread
+  std::function<void(int64_t step, const std::string&)> checkpoint_failed;  // on rank 0
 };
 
 struct Run {
   std::map<int64_t, double> losses, validations;
   std::vector<int64_t> checkpoints, skipped;
   std::map<int64_t, std::string> failed;  // checkpoints that could not be written, and why
-  std::vector<std::string> warnings;      // of unit 0
+  std::vector<std::string> warnings;      // of rank 0
   TrainingEnd end;                        // likewise
   std::map<std::string, std::vector<float>> state;  // parameters and moments, each as its last holder has it
 };
 
-absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Transport& transport, int64_t from,
+absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Transport& transport, int64_t from,
                        Run& run, Mutex& mutex, const Changes& changes) {
   ASSIGN_OR_RETURN(Device device, ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0},
                                                            .memory_limit = MiB(64)}));
-  const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
+  const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
-                   ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
-                                               .micro_batch_sequences = program.position.micro_batch_sequences,
-                                               .buffers = program.buffers}));
+                   ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, Precision::kF32)));
   if (from == 0) {
     RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
   } else {
@@ -95,16 +93,16 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
     RETURN_IF_ERROR(LoadCheckpoint(manifest, spec, *shard));
   }
   MadeUpWindows windows(3, spec.shape.model.vocabulary);
-  UnitExecutor executor({.spec = spec, .plan = plan, .unit = unit, .stall_timeout = changes.stall_timeout,
+  StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = changes.stall_timeout,
                          .wishes_to_finish = changes.wishes_to_finish},
                         *shard, transport, windows);
   TrainerReports reports;
   reports.step = [&](int64_t step, const StepOutcome& outcome) {
-    if (unit == 0) run.losses[step] = outcome.loss;
-    if (unit == 0 && outcome.skipped) run.skipped.push_back(step);
+    if (rank == 0) run.losses[step] = outcome.loss;
+    if (rank == 0 && outcome.skipped) run.skipped.push_back(step);
     if (changes.after_step) changes.after_step(step, *shard);
   };
-  if (unit == 0) {
+  if (rank == 0) {
     reports.validation = [&](int64_t step, double loss) { run.validations[step] = loss; };
     reports.checkpoint = [&](int64_t step, const std::string&) { run.checkpoints.push_back(step); };
     reports.checkpoint_failed = [&](int64_t step, const std::string& reason) {
@@ -115,10 +113,10 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   }
   ASSIGN_OR_RETURN(const TrainingEnd end,
                    Train({.spec = spec, .identity = changes.identity,
-                          .saved_segments = SavedSegments(plan, unit, spec.shape.model), .done_steps = from,
+                          .saved_segments = SavedSegments(plan, rank, spec.shape.model), .done_steps = from,
                           .last_save_limit = changes.last_save_limit, .first_pause = absl::Milliseconds(1)},
                          *shard, executor, reports));
-  if (unit == 0) run.end = end;
+  if (rank == 0) run.end = end;
   MutexLock lock(mutex);
   for (const PlacedParameter& placed : shard->arena().layout().parameters) {
     for (const auto& [part, suffix] : {std::pair{Part::kParameter, ""}, std::pair{Part::kFirstMoment, " m"},
@@ -131,19 +129,19 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   return absl::OkStatus();
 }
 
-// By unit.
-std::vector<absl::Status> TrainUnits(const std::vector<TrainingSpec>& specs, const Plan& plan, int64_t from, Run& run,
+// By rank.
+std::vector<absl::Status> TrainRanks(const std::vector<TrainingSpec>& specs, const Plan& plan, int64_t from, Run& run,
                                      const Changes& changes = {}) {
-  const int units = static_cast<int>(plan.units.size());
-  LoopbackFabric fabric(units);
-  std::vector<absl::Status> statuses(units);
+  const int ranks = RankCount(plan);
+  LoopbackFabric fabric(ranks);
+  std::vector<absl::Status> statuses(ranks);
   std::vector<std::thread> threads;
   Mutex mutex;
-  for (int unit = 0; unit < units; ++unit) {
-    threads.emplace_back([&, unit] {
-      const std::unique_ptr<Transport> transport = fabric.Join(unit);
-      statuses[unit] = TrainUnit(specs[unit], plan, unit, *transport, from, run, mutex, changes);
-      if (!statuses[unit].ok()) fabric.MarkGone(unit);
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Transport> transport = fabric.Join(rank);
+      statuses[rank] = TrainRank(specs[rank], plan, rank, *transport, from, run, mutex, changes);
+      if (!statuses[rank].ok()) fabric.MarkGone(rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -153,7 +151,7 @@ std::vector<absl::Status> TrainUnits(const std::vector<TrainingSpec>& specs, con
 Run TrainFrom(const TrainingSpec& spec, const Plan& plan, int64_t from, const Changes& changes = {}) {
   Run run;
   const std::vector<TrainingSpec> specs(plan.units.size(), spec);
-  for (const absl::Status& status : TrainUnits(specs, plan, from, run, changes)) {
+  for (const absl::Status& status : TrainRanks(specs, plan, from, run, changes)) {
     INFO(status.ToString());
     REQUIRE(status.ok());
   }
@@ -245,7 +243,7 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
   TrainingSpec other = spec;
   c.change(other);
   Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = 1}});
+  const auto shard = ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status refused = LoadCheckpoint(manifest, other, **shard);
   CHECK(absl::IsFailedPrecondition(refused));
@@ -253,13 +251,13 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
 }
 
 Plan TwoStages() {
-  return {.units = {{.device = "test/0", .blocks = {0, 2}}, {.device = "test/1", .blocks = {2, 4}}},
+  return {.units = {{.devices = {"test/0"}, .chunks = {{0, 2}}}, {.devices = {"test/1"}, .chunks = {{2, 4}}}},
           .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 4}}};
 }
 
-// Both units hold the whole model.
+// Both ranks hold the whole model.
 Plan TwoReplicas() {
-  return {.units = {{.device = "test/0", .blocks = {0, 4}}, {.device = "test/1", .blocks = {0, 4}}},
+  return {.units = {{.devices = {"test/0"}, .chunks = {{0, 4}}}, {.devices = {"test/1"}, .chunks = {{0, 4}}}},
           .routes = {{.units = {0}, .micro_batches = 1, .micro_batch_sequences = 4},
                      {.units = {1}, .micro_batches = 1, .micro_batch_sequences = 4}}};
 }
@@ -271,7 +269,7 @@ std::vector<std::string> NamesIn(const std::string& directory) {
   return names;
 }
 
-TEST_CASE("a checkpoint that one unit cannot write is told with the unit and the cause, and training goes on") {
+TEST_CASE("a checkpoint that one rank cannot write is told with the rank and the cause, and training goes on") {
   const TemporaryDirectory directory;
   TrainingSpec spec = TwelveSteps(directory.File("job"));
   const int culprit = GENERATE(0, 1);
@@ -287,14 +285,14 @@ TEST_CASE("a checkpoint that one unit cannot write is told with the unit and the
     std::filesystem::create_directory(file);
     std::filesystem::create_directory_symlink(directory.File("job"), file + "/job");
   }};
-  for (const absl::Status& status : TrainUnits(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
+  for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
   CHECK(run.losses.size() == 12);
   // Tried again after each step: a tenth of four is less than one.
   REQUIRE(run.failed.size() == 2);
   for (const int64_t step : {4, 5}) {
     CAPTURE(step);
     REQUIRE(run.failed.count(step) == 1);
-    CHECK_THAT(run.failed[step], Catch::Contains(absl::StrCat("unit ", culprit, " (test/", culprit, "): ")));
+    CHECK_THAT(run.failed[step], Catch::Contains(absl::StrCat("rank ", culprit, " (test/", culprit, "): ")));
     CHECK_THAT(run.failed[step], Catch::Contains("a file"));
   }
   CHECK(run.checkpoints == std::vector<int64_t>{6, 8, 12});
@@ -315,11 +313,11 @@ TEST_CASE("a full disk costs no step, leaves nothing half-written and keeps the 
         if (step == 9) full.reset();
       }};
   const std::vector<absl::Status> statuses =
-      TrainUnits({spec}, SingleDevicePlan(spec.shape, 4), 0, run, changes);
+      TrainRanks({spec}, SingleDevicePlan(spec.shape, 4), 0, run, changes);
   CHECK(statuses[0].ToString() == "OK");
   CHECK(run.losses.size() == 12);
   REQUIRE(run.failed.size() == 2);
-  CHECK_THAT(run.failed.at(8), Catch::Contains("unit 0 (test/0): write ") && Catch::Contains("segment-0000"));
+  CHECK_THAT(run.failed.at(8), Catch::Contains("rank 0 (test/0): write ") && Catch::Contains("segment-0000"));
   CHECK(run.failed.count(9) == 1);
   CHECK(left == std::vector<std::string>{"step-00000004"});
   CHECK(run.checkpoints == std::vector<int64_t>{4, 10, 12});
@@ -343,15 +341,15 @@ TEST_CASE("the last checkpoint is tried again until it can be written, or for as
       std::filesystem::create_directories(directory.File("job"));
       std::filesystem::create_directory_symlink(directory.File("job"), file + "/job");
     };
-    for (const absl::Status& status : TrainUnits(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
+    for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
     CHECK(failures == 3);
     CHECK(run.checkpoints == std::vector<int64_t>{12});
   }
   SECTION("the time is over") {
     changes.last_save_limit = absl::ZeroDuration();
-    for (const absl::Status& status : TrainUnits(specs, TwoStages(), 0, run, changes)) {
+    for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes)) {
       CHECK_FALSE(status.ok());
-      CHECK_THAT(std::string(status.message()), Catch::Contains("checkpoint of step 12: unit 1 (test/1): "));
+      CHECK_THAT(std::string(status.message()), Catch::Contains("checkpoint of step 12: rank 1 (test/1): "));
       CHECK_THAT(std::string(status.message()), Catch::Contains(file));
     }
     CHECK(run.checkpoints.empty());
@@ -366,13 +364,13 @@ TEST_CASE("a writer that takes longer than a wait for a peer may does not fail t
   spec.checkpoint_every_steps = 100;
   spec.validate_every_steps = 0;
   const Plan plan = GENERATE(TwoStages(), TwoReplicas());
-  // About 25 KiB a unit, which take five times as long as a wait in a step may.
+  // About 25 KiB a rank, which take five times as long as a wait in a step may.
   const ScopedEnvironment pace("MEDLEY_CHECKPOINT_BYTES_PER_SECOND", "5000");
   const Run run = TrainFrom(spec, plan, 0, {.stall_timeout = absl::Seconds(1)});
   CHECK(run.checkpoints == std::vector<int64_t>{2});
 }
 
-TEST_CASE("a wish to finish of any unit ends all at one step with a checkpoint, from which training goes on") {
+TEST_CASE("a wish to finish of any rank ends all at one step with a checkpoint, from which training goes on") {
   const TemporaryDirectory directory;
   TrainingSpec spec = TwelveSteps(directory.File("job"));
   spec.checkpoint_every_steps = 100;
@@ -380,7 +378,7 @@ TEST_CASE("a wish to finish of any unit ends all at one step with a checkpoint, 
   CAPTURE(Describe(plan));
   const Run whole = TrainFrom(spec, plan, 0);
   std::filesystem::remove_all(spec.checkpoint_directory);
-  // Of whichever unit comes to the end of step 4 first: all learn it with the scalars of step 5.
+  // Of whichever rank comes to the end of step 4 first: all learn it with the scalars of step 5.
   std::atomic<bool> wished = false;
   const Run first = TrainFrom(spec, plan, 0, {.wishes_to_finish = [&] { return wished.load(); },
                                               .after_step = [&](int64_t step, ModelShard&) { wished = wished || step == 4; }});
@@ -412,7 +410,7 @@ TEST_CASE("a launch that another has superseded ends and harms nothing") {
   Run run;
   const std::vector<TrainingSpec> specs(2, spec);
   const std::vector<absl::Status> statuses =
-      TrainUnits(specs, TwoReplicas(), 0, run,
+      TrainRanks(specs, TwoReplicas(), 0, run,
                  {.identity = {.owner = old}, .after_step = [&](int64_t step, ModelShard&) {
                     if (step == 6) Must(ClaimFolder(spec.checkpoint_directory, now));
                   }});
@@ -451,7 +449,7 @@ TEST_CASE("a checkpoint with a damaged or missing file is DataLoss that names th
     std::filesystem::remove(file);
   }
   Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = 1}});
+  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status status = LoadCheckpoint(manifest, spec, **shard);
   CHECK(absl::IsDataLoss(status));
@@ -474,7 +472,7 @@ std::function<void(int64_t, ModelShard&)> Poison(int64_t until) {
   };
 }
 
-TEST_CASE("a step whose loss is not finite updates nothing on any unit and training goes on, where the job says so") {
+TEST_CASE("a step whose loss is not finite updates nothing on any rank and training goes on, where the job says so") {
   TrainingSpec spec = TwelveSteps("");
   spec.steps = 5;
   spec.validate_every_steps = 0;
@@ -513,7 +511,7 @@ TEST_CASE("after a skipped step training goes on, and more in a row than are all
   for (int64_t step = 5; step <= 12; ++step) CHECK(std::isfinite(run.losses.at(step)));
   Run failed;
   for (const absl::Status& status :
-       TrainUnits(std::vector<TrainingSpec>(2, spec), TwoStages(), 0, failed, {.after_step = Poison(5)})) {
+       TrainRanks(std::vector<TrainingSpec>(2, spec), TwoStages(), 0, failed, {.after_step = Poison(5)})) {
     CHECK(absl::IsInvalidArgument(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("step 5") && Catch::Contains("not finite") &&
                                                   Catch::Contains("after 1 steps in a row that were skipped"));

@@ -7,7 +7,7 @@
 
 namespace medley {
 
-// Where a unit's tokens come from: a function of the job alone, never of the plan.
+// Where a rank's tokens come from: a function of the job alone, never of the plan.
 // Thread: one at a time.
 class WindowSource {
  public:

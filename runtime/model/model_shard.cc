@@ -23,7 +23,19 @@ LayerRange LayersOf(const ModelConfig& config, BlockRange blocks) {
   return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
 }
 
+RankMemory MemoryOf(const ShardOptions& options) {
+  return medley::MemoryOf(options.shape.model, options.shape.sequence, {options.blocks}, options.micro_batch_sequences, options.buffers);
+}
+
 }  // namespace
+
+ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape, Precision precision) {
+  return {.shape = shape,
+          .blocks = plan.units[program.unit].chunks[0],
+          .micro_batch_sequences = LargestMicroBatch(program.visits),
+          .buffers = program.buffers,
+          .precision = precision};
+}
 
 absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, const ShardOptions& options) {
   std::unique_ptr<ModelShard> shard(new ModelShard(device, options));
@@ -33,7 +45,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
                   .precision = device.computes_bf16 ? options.precision : Precision::kF32};
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
-    const UnitMemory need = MemoryOf(options.shape, options.blocks, options.micro_batch_sequences, options.buffers);
+    const RankMemory need = MemoryOf(options);
     return Annotate(allocated, absl::StrFormat(
         "blocks %d-%d need %s (parameters, gradients and optimizer %s, activations %s, boundaries %s, workspace %s) on %s",
         options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
@@ -46,8 +58,8 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 }
 
 absl::Status ModelShard::Allocate() {
-  const UnitMemory need = MemoryOf(options_.shape, options_.blocks, options_.micro_batch_sequences, options_.buffers);
-  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, options_.blocks));
+  const RankMemory need = MemoryOf(options_);
+  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, {options_.blocks}, WholeModel(pass_.config)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - kScalarBytes));
@@ -61,7 +73,7 @@ void ModelShard::Carve() {
   const int64_t rows = pass_.rows(), C = config.hidden;
   const LayerRange layers = LayersOf(config, blocks);
   Carver stash({stash_buffer_.get(), 0, stash_buffer_->size().value / 4});
-  for (int slot = 0; slot < options_.buffers.stash; ++slot) {
+  for (int slot = 0; slot < options_.buffers.stash[0]; ++slot) {
     Stash& kept = stash_.emplace_back();
     if (blocks.contains(config.embedding_block())) {
       kept.tokens = stash.Take(rows);

@@ -17,11 +17,14 @@ namespace medley {
 
 struct ShardOptions {
   TrainingShape shape;
-  BlockRange blocks;
+  BlockRange blocks;            // the whole width of them
   int micro_batch_sequences = 1;
   BufferCounts buffers;         // of the unit's training program
   Precision precision = Precision::kF32;
 };
+
+// Those of a rank of a plan without an ExecutionObjection, which runs `program`.
+ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape, Precision precision);
 
 // A contiguous range of a model's blocks on one device: parameters, activations of the micro-batches in flight, and the
 // passes. Allocates everything when created, exactly what MemoryOf says; a step allocates nothing.

@@ -85,21 +85,21 @@ TEST_CASE("a shard allocates what the memory model says, to the byte, whatever i
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   const int stash = GENERATE(1, 3);
   CAPTURE(first, end, stash, shape.model.is_llama());
-  const BufferCounts buffers = {.stash = stash, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
+  const BufferCounts buffers = {.stash = {stash}, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
                             .input_gradient = first > 0 ? 1 : 0, .output_gradient = end < blocks ? 1 : 0};
   Device device = OpenReference();
   const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, buffers);
-  CHECK(device.queue->allocated() == MemoryOf(shape, {first, end}, kMicroBatch, buffers).total());
+  CHECK(device.queue->allocated() == MemoryOf(shape.model, shape.sequence, {{first, end}}, kMicroBatch, buffers).total());
 }
 
 TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
   const TrainingShape shape = ShapeOf(kGpt2);
   const BlockRange blocks = {0, shape.model.blocks()};
-  const Bytes need = MemoryOf(shape, blocks, kMicroBatch, {.stash = 1}).total();
+  const Bytes need = MemoryOf(shape.model, shape.sequence, {blocks}, kMicroBatch, {.stash = {1}}).total();
   Device device = OpenReference({need.value - 1});
   const absl::Status status =
       ModelShard::Create(device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
-                                  .buffers = {.stash = 1}}).status();
+                                  .buffers = {.stash = {1}}}).status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()), Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
                                                 Catch::Contains("activations") && Catch::Contains("workspace"));
@@ -109,7 +109,8 @@ TEST_CASE("a shard that does not fit says what it needs, part by part, and gives
 TEST_CASE("parameters start the same whoever holds them") {
   const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
-  const auto whole = ParameterArena::Create(device, shape.model, {0, 4}), last = ParameterArena::Create(device, shape.model, {2, 4});
+  const auto arena = [&](BlockRange blocks) { return ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model)); };
+  const auto whole = arena({0, 4}), last = arena({2, 4});
   REQUIRE((*whole)->Initialise(9).ok());
   REQUIRE((*last)->Initialise(9).ok());
   for (const PlacedParameter& placed : (*last)->layout().parameters) {
@@ -124,10 +125,37 @@ TEST_CASE("parameters start the same whoever holds them") {
   CHECK(absl::IsInvalidArgument((*last)->Write(Part::kParameter, "ln_f.bias", values)));
 }
 
+TEST_CASE("the ranks of a unit together start with the values that one device has, and read back what was written") {
+  const TrainingShape shape = AnyShape();
+  Device device = OpenReference();
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const auto whole = *ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model));
+  REQUIRE(whole->Initialise(9).ok());
+  std::vector<std::unique_ptr<ParameterArena>> ranks;
+  for (const ModelShare& share : EvenShares(shape.model, 2)) {
+    ranks.push_back(*ParameterArena::Create(device, shape.model, {blocks}, share));
+    REQUIRE(ranks.back()->Initialise(9).ok());
+    CHECK(ranks.back()->layout().elements < whole->layout().elements);
+  }
+  for (const PlacedParameter& placed : whole->layout().parameters) {
+    CAPTURE(placed.spec.name);
+    std::vector<float> values(placed.spec.elements), together(placed.spec.elements, std::nanf(""));
+    REQUIRE(whole->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)).ok());
+    for (const auto& rank : ranks) REQUIRE(rank->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(together)).ok());
+    CHECK(together == values);
+    for (float& value : values) value += 1;
+    for (const auto& rank : ranks) {
+      REQUIRE(rank->Write(Part::kGradient, placed.spec.name, values).ok());
+      REQUIRE(rank->Read(Part::kGradient, placed.spec.name, absl::MakeSpan(together)).ok());
+    }
+    CHECK(together == values);
+  }
+}
+
 TEST_CASE("gradients are the slopes of the loss, for every tensor") {
   const TrainingShape shape = AnyShape();
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
   (void)LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
   std::mt19937_64 random(11);
@@ -166,9 +194,9 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
   CAPTURE(cut);
   const int blocks = shape.model.blocks();
   Device a = OpenReference(), b = OpenReference(), c = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(a, shape, {0, blocks}, {.stash = 1});
-  const std::unique_ptr<ModelShard> front = Shard(b, shape, {0, cut}, {.stash = 1, .output = 1, .output_gradient = 1});
-  const std::unique_ptr<ModelShard> back = Shard(c, shape, {cut, blocks}, {.stash = 1, .input = 1, .input_gradient = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(a, shape, {0, blocks}, {.stash = {1}});
+  const std::unique_ptr<ModelShard> front = Shard(b, shape, {0, cut}, {.stash = {1}, .output = 1, .output_gradient = 1});
+  const std::unique_ptr<ModelShard> back = Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
 
@@ -199,7 +227,7 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
 TEST_CASE("gradients and losses add up over micro-batches, and an update starts them anew") {
   const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
-  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = 1});
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
   const double loss = LossOf(*whole, Purpose::kTrain);
   REQUIRE(whole->Backward({}).ok());
   const std::vector<float> once = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");

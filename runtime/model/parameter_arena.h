@@ -6,11 +6,13 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/device/device.h"
+#include "runtime/model/model_share.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
 
-// The parameters of one holder in device memory, with their gradients and AdamW's moments: four arenas of one layout.
+// The parameters of one holder in device memory, with their gradients and AdamW's moments: four arenas of one layout. What it
+// holds of each tensor follows from its share of the model (model_share.h).
 // Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue.
 class ParameterArena {
  public:
@@ -18,9 +20,10 @@ class ParameterArena {
 
   // Everything zero. ResourceExhausted: the device's memory limit.
   static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const ModelConfig& config,
-                                                                BlockRange blocks);
+                                                                absl::Span<const BlockRange> chunks, const ModelShare& share);
 
-  const ModelConfig& config() const { return config_; }
+  // The model as this holder sees it: LocalModel.
+  const ModelConfig& config() const { return local_; }
   const ParameterLayout& layout() const { return layout_; }
 
   // The tensor `name`, which the layout has.
@@ -29,8 +32,8 @@ class ParameterArena {
   Slice Segments(Part part, int first_segment, int end_segment) const;
   Slice Whole(Part part) const;
 
-  // Copies one tensor from or to the host. Read waits for the queue.
-  // NotFound: not held. InvalidArgument: another number of elements.
+  // Copies what is held of a tensor from or to the host, where `values` are the whole tensor; Read leaves the others as they are,
+  // and waits for the queue. NotFound: not held. InvalidArgument: another number of elements.
   absl::Status Write(Part part, const std::string& name, absl::Span<const float> values);
   absl::Status Read(Part part, const std::string& name, absl::Span<float> values) const;
 
@@ -38,13 +41,20 @@ class ParameterArena {
   absl::Status Initialise(uint64_t seed);
 
  private:
-  ParameterArena(Device& device, const ModelConfig& config, BlockRange blocks)
-      : device_(device), config_(config), layout_(LayoutOf(config, blocks)) {}
-  absl::StatusOr<const PlacedParameter*> Placed(const std::string& name, size_t elements) const;
+  ParameterArena(Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks, const ModelShare& share)
+      : device_(device), model_(config), local_(LocalModel(config, share)), share_(share), layout_(LayoutOf(local_, chunks)),
+        whole_(LayoutOf(model_, chunks)) {}
+  // A tensor, whole and as it is held.
+  struct Held {
+    const ParameterSpec& tensor;
+    const PlacedParameter& placed;
+  };
+  absl::StatusOr<Held> Find(const std::string& name, size_t elements) const;
 
   Device& device_;
-  const ModelConfig config_;
-  const ParameterLayout layout_;
+  const ModelConfig model_, local_;
+  const ModelShare share_;
+  const ParameterLayout layout_, whole_;  // with the same tensors in the same order
   std::unique_ptr<Buffer> buffers_[4];
 };
 

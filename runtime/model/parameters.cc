@@ -1,5 +1,6 @@
 #include "runtime/model/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -15,34 +16,39 @@ float ResidualDeviation(const ModelConfig& config) {
   return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));
 }
 
-ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation) {
-  return {.name = std::move(name), .shape = {size}, .elements = size, .initialisation = initialisation};
+ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation, TensorCut cut = TensorCut::kNone) {
+  return {.name = std::move(name), .shape = {size}, .elements = size, .initialisation = initialisation, .cut = cut};
 }
 
-ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float deviation) {
+// Which axis of a matrix its cut is at.
+enum Axis : int { kRows, kColumns };
+
+ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float deviation, TensorCut cut = TensorCut::kNone, Axis axis = kRows) {
   return {.name = std::move(name),
           .shape = {rows, columns},
           .elements = rows * columns,
           .decays = true,
           .initialisation = Initialisation::kNormal,
-          .standard_deviation = deviation};
+          .standard_deviation = deviation,
+          .cut = cut,
+          .cut_axis = axis};
 }
 
 void AppendGpt2Layer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
   const std::string h = absl::StrCat("h.", layer, ".");
-  const int64_t C = c.hidden, F = c.feed_forward;
+  const int64_t C = c.hidden, F = c.feed_forward, H = c.attention_width(), J = c.joined_width();
   const float residual = ResidualDeviation(c);
   out.push_back(Vector(h + "ln_1.weight", C, Initialisation::kOne));
   out.push_back(Vector(h + "ln_1.bias", C, Initialisation::kZero));
-  out.push_back(Matrix(h + "attn.c_attn.weight", C, 3 * C, kInitialDeviation));
-  out.push_back(Vector(h + "attn.c_attn.bias", 3 * C, Initialisation::kZero));
-  out.push_back(Matrix(h + "attn.c_proj.weight", C, C, residual));
+  out.push_back(Matrix(h + "attn.c_attn.weight", C, J, kInitialDeviation, TensorCut::kJoinedHeads, kColumns));
+  out.push_back(Vector(h + "attn.c_attn.bias", J, Initialisation::kZero, TensorCut::kJoinedHeads));
+  out.push_back(Matrix(h + "attn.c_proj.weight", H, C, residual, TensorCut::kQueryHeads, kRows));
   out.push_back(Vector(h + "attn.c_proj.bias", C, Initialisation::kZero));
   out.push_back(Vector(h + "ln_2.weight", C, Initialisation::kOne));
   out.push_back(Vector(h + "ln_2.bias", C, Initialisation::kZero));
-  out.push_back(Matrix(h + "mlp.c_fc.weight", C, F, kInitialDeviation));
-  out.push_back(Vector(h + "mlp.c_fc.bias", F, Initialisation::kZero));
-  out.push_back(Matrix(h + "mlp.c_proj.weight", F, C, residual));
+  out.push_back(Matrix(h + "mlp.c_fc.weight", C, F, kInitialDeviation, TensorCut::kFeedForward, kColumns));
+  out.push_back(Vector(h + "mlp.c_fc.bias", F, Initialisation::kZero, TensorCut::kFeedForward));
+  out.push_back(Matrix(h + "mlp.c_proj.weight", F, C, residual, TensorCut::kFeedForward, kRows));
   out.push_back(Vector(h + "mlp.c_proj.bias", C, Initialisation::kZero));
 }
 
@@ -52,14 +58,14 @@ void AppendLlamaLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec
   const int64_t C = c.hidden, F = c.feed_forward, D = c.size_of_head(), K = c.key_value_head_count();
   const float residual = ResidualDeviation(c);
   out.push_back(Vector(h + "input_layernorm.weight", C, Initialisation::kOne));
-  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation));
-  out.push_back(Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation));
-  out.push_back(Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation));
-  out.push_back(Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual));
+  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation, TensorCut::kQueryHeads, kRows));
+  out.push_back(Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
+  out.push_back(Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
+  out.push_back(Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual, TensorCut::kQueryHeads, kColumns));
   out.push_back(Vector(h + "post_attention_layernorm.weight", C, Initialisation::kOne));
-  out.push_back(Matrix(h + "mlp.gate_proj.weight", F, C, kInitialDeviation));
-  out.push_back(Matrix(h + "mlp.up_proj.weight", F, C, kInitialDeviation));
-  out.push_back(Matrix(h + "mlp.down_proj.weight", C, F, residual));
+  out.push_back(Matrix(h + "mlp.gate_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
+  out.push_back(Matrix(h + "mlp.up_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
+  out.push_back(Matrix(h + "mlp.down_proj.weight", C, F, residual, TensorCut::kFeedForward, kColumns));
 }
 
 uint64_t SplitMix64(uint64_t x) {
@@ -87,7 +93,7 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segm
   const OuterNames names = OuterNamesOf(config);
   const int block = segment - 1;
   const auto vocabulary_matrix = [&](const std::string& name) {
-    return Matrix(name, config.vocabulary, config.hidden, kInitialDeviation);
+    return Matrix(name, config.vocabulary, config.hidden, kInitialDeviation, TensorCut::kVocabulary, kRows);
   };
   if (segment == kTiedSegment) {
     if (config.tied_head) parameters.push_back(vocabulary_matrix(names.token_embedding));
@@ -117,15 +123,18 @@ int64_t SegmentElements(const ModelConfig& c, int segment) {
   if (block == c.embedding_block()) return untied + (c.is_llama() ? 0 : c.context * C);
   if (block == c.head_block()) return untied + (c.is_llama() ? C : 2 * C);
   if (c.is_llama()) return 2 * C + c.joined_width() * C + c.attention_width() * C + 3 * C * F;
-  return 4 * C + (3 * C * C + 3 * C) + (C * C + C) + (C * F + F) + (F * C + C);
+  return 4 * C + (C + 1) * c.joined_width() + (c.attention_width() + 1) * C + (C + 1) * F + (F + 1) * C;
 }
 
-std::vector<int> SegmentsOf(const ModelConfig& config, BlockRange range) {
+std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   std::vector<int> segments;
-  if (range.contains(config.embedding_block()) || range.contains(config.head_block())) {
-    segments.push_back(kTiedSegment);
+  const auto holds = [&](int block) {
+    return std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& range) { return range.contains(block); });
+  };
+  if (holds(config.embedding_block()) || holds(config.head_block())) segments.push_back(kTiedSegment);
+  for (const BlockRange& range : chunks) {
+    for (int block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
   }
-  for (int block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
   return segments;
 }
 
@@ -142,9 +151,9 @@ const PlacedParameter* ParameterLayout::Find(const std::string& name) const {
   return nullptr;
 }
 
-ParameterLayout LayoutOf(const ModelConfig& config, BlockRange range) {
+ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   ParameterLayout layout;
-  for (const int segment : SegmentsOf(config, range)) {
+  for (const int segment : SegmentsOf(config, chunks)) {
     layout.segments.push_back(segment);
     layout.segment_offsets.push_back(layout.elements);
     for (ParameterSpec& spec : SegmentParameters(config, segment)) {

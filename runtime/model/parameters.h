@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "runtime/model/model_config.h"
 
 // Which tensors a model has, and where they lie in the memory of who holds a range of its blocks.
@@ -15,6 +16,16 @@ namespace medley {
 
 enum class Initialisation : uint8_t { kZero, kOne, kNormal };
 
+// What the indices along one axis of a tensor belong to, so that the ranks of a unit can share it (model_share.h).
+enum class TensorCut : uint8_t {
+  kNone,           // every rank holds all of it
+  kQueryHeads,
+  kKeyValueHeads,
+  kJoinedHeads,    // queries, keys and values one after another
+  kFeedForward,
+  kVocabulary,
+};
+
 struct ParameterSpec {
   std::string name;             // as Hugging Face names it, without "transformer." (GPT-2) or "model." (Llama)
   std::vector<int64_t> shape;   // matrices: [in, out] as in GPT-2's Conv1D, [out, in] as in Llama's Linear
@@ -22,6 +33,8 @@ struct ParameterSpec {
   bool decays = false;          // weight decay applies: matrices and embeddings, not biases and norms
   Initialisation initialisation = Initialisation::kZero;
   float standard_deviation = 0; // of kNormal; 0.02, and 0.02 / sqrt(2 layers) into the residual stream
+  TensorCut cut = TensorCut::kNone;
+  int cut_axis = 0;             // index into shape
 };
 
 constexpr int kTiedSegment = 0;
@@ -38,9 +51,9 @@ OuterNames OuterNamesOf(const ModelConfig& config);
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
 int64_t SegmentElements(const ModelConfig& config, int segment);
 
-// Segments that a holder of `range` holds, ascending, empty ones too: the tied one if it has the first or the last
-// block, and one a block.
-std::vector<int> SegmentsOf(const ModelConfig& config, BlockRange range);
+// Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has the first or the
+// last block, and one a block.
+std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 // Parameters of the whole model, the tied embedding counted once.
 int64_t ModelElements(const ModelConfig& config);
@@ -61,7 +74,7 @@ struct ParameterLayout {
   // Null if `name` is not held.
   const PlacedParameter* Find(const std::string& name) const;
 };
-ParameterLayout LayoutOf(const ModelConfig& config, BlockRange range);
+ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 // The value that element `index` of tensor `name` starts with under `seed`: a function of these alone, so that
 // it does not depend on who holds the tensor. Normal by Box-Muller over splitmix64(FNV-1a(name) ^ seed, index).

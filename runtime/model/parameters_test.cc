@@ -59,7 +59,7 @@ TEST_CASE("the published Llamas have their number of parameters") {
 }
 
 TEST_CASE("a Llama's query, key and value lie side by side, as do gate and up") {
-  const ParameterLayout layout = LayoutOf(kLlama, {1, 2});
+  const ParameterLayout layout = LayoutOf(kLlama, {{1, 2}});
   const auto end = [&](const char* name) { return layout.Find(name)->offset + layout.Find(name)->spec.elements; };
   CHECK(end("layers.0.self_attn.q_proj.weight") == layout.Find("layers.0.self_attn.k_proj.weight")->offset);
   CHECK(end("layers.0.self_attn.k_proj.weight") == layout.Find("layers.0.self_attn.v_proj.weight")->offset);
@@ -72,7 +72,7 @@ TEST_CASE("a holder's segments and tensors lie one after another without a gap, 
   const int first = GENERATE_COPY(range(0, blocks));
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   CAPTURE(first, end);
-  const ParameterLayout layout = LayoutOf(config, {first, end});
+  const ParameterLayout layout = LayoutOf(config, {{first, end}});
   const bool has_tied = first == 0 || end == blocks;
   CHECK(std::count(layout.segments.begin(), layout.segments.end(), kTiedSegment) == (has_tied ? 1 : 0));
   CHECK(static_cast<int>(layout.segments.size()) == end - first + (has_tied ? 1 : 0));

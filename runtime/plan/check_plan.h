@@ -10,7 +10,7 @@
 namespace medley {
 
 struct PlanViolation {
-  enum class Kind { kEmpty, kUnknownDevice, kDeviceTwice, kUnitUse, kBlocks, kMicroBatch, kBatchSum, kMemory };
+  enum class Kind { kEmpty, kUnknownDevice, kDeviceTwice, kShares, kUnitUse, kBlocks, kMicroBatch, kBatchSum, kMemory };
   Kind kind;
   std::string detail;  // names the unit or route, the value and what is allowed
 };
@@ -23,7 +23,8 @@ struct PlanSite {
   std::map<std::string, double> copy_bytes_per_parameter_by_device;
 };
 
-// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the memory model.
+// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the memory model. Plans that
+// are valid and that this version does not run are told by ExecutionObjection (plan.h).
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
 
 // The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles nothing.

@@ -1,5 +1,6 @@
 #include "runtime/plan/plan.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -7,35 +8,93 @@
 #include "runtime/model/parameters.h"
 
 namespace medley {
+namespace {
 
-Position PositionOf(const Plan& plan, int unit) {
+int ChunkFrom(const Unit& unit, int first_block) {
+  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
+                                  [&](const BlockRange& range) { return range.first == first_block; });
+  return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
+}
+
+}  // namespace
+
+Visits VisitsOf(const Plan& plan, UnitId unit) {
+  Visits visits;
   int first_micro_batch = 0, first_sequence = 0;
   for (int r = 0; r < static_cast<int>(plan.routes.size()); ++r) {
     const Route& route = plan.routes[r];
-    for (int s = 0; s < static_cast<int>(route.units.size()); ++s) {
-      if (route.units[s] == unit) {
-        return {.route = r,
-                .stage = s,
-                .stages = static_cast<int>(route.units.size()),
-                .first_micro_batch = first_micro_batch,
-                .micro_batches = route.micro_batches,
-                .micro_batch_sequences = route.micro_batch_sequences,
-                .first_sequence = first_sequence};
-      }
+    const int stages = static_cast<int>(route.units.size());
+    int first_block = 0;
+    for (int s = 0; s < stages; ++s) {
+      const Unit& passed = plan.units[route.units[s]];
+      const int chunk = ChunkFrom(passed, first_block);
+      if (chunk < 0) break;
+      first_block = passed.chunks[chunk].end;
+      if (route.units[s] != unit) continue;
+      visits.push_back({.route = r,
+                        .stage = s,
+                        .stages = stages,
+                        .chunk = chunk,
+                        .previous = s > 0 ? route.units[s - 1] : UnitId(),
+                        .next = s + 1 < stages ? route.units[s + 1] : UnitId(),
+                        .first_micro_batch = first_micro_batch,
+                        .micro_batches = route.micro_batches,
+                        .micro_batch_sequences = route.micro_batch_sequences,
+                        .first_sequence = first_sequence});
     }
     first_micro_batch += route.micro_batches;
     first_sequence += route.micro_batches * route.micro_batch_sequences;
   }
+  return visits;
+}
+
+int RankCount(const Plan& plan) { return FirstRankOf(plan, static_cast<int>(plan.units.size())); }
+
+Rank FirstRankOf(const Plan& plan, UnitId unit) {
+  int rank = 0;
+  for (int u = 0; u < unit; ++u) rank += static_cast<int>(plan.units[u].devices.size());
+  return rank;
+}
+
+RankPlace PlaceOf(const Plan& plan, Rank rank) {
+  int member = rank;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const int degree = static_cast<int>(plan.units[u].devices.size());
+    if (member < degree) return {u, member};
+    member -= degree;
+  }
   return {};
 }
 
-std::vector<int> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
-  std::vector<int> holders;
+const std::string& DeviceOf(const Plan& plan, Rank rank) {
+  const RankPlace place = PlaceOf(plan, rank);
+  return plan.units[place.unit].devices[place.member];
+}
+
+std::vector<std::string> DevicesOf(const Plan& plan) {
+  std::vector<std::string> devices;
+  for (const Unit& unit : plan.units) devices.insert(devices.end(), unit.devices.begin(), unit.devices.end());
+  return devices;
+}
+
+ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const RankPlace place = PlaceOf(plan, rank);
+  const Unit& unit = plan.units[place.unit];
+  const int degree = static_cast<int>(unit.devices.size());
+  if (degree == 1) return WholeModel(config);
+  return (unit.shares.empty() ? EvenShares(config, degree) : unit.shares)[place.member];
+}
+
+bool Holds(const Unit& unit, int block) {
+  return std::any_of(unit.chunks.begin(), unit.chunks.end(), [&](const BlockRange& range) { return range.contains(block); });
+}
+
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
+  std::vector<UnitId> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const BlockRange& blocks = plan.units[u].blocks;
-    const bool holds = segment == kTiedSegment
-                           ? blocks.contains(config.embedding_block()) || blocks.contains(config.head_block())
-                           : blocks.contains(segment - 1);
+    const Unit& unit = plan.units[u];
+    const bool holds = segment == kTiedSegment ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
+                                               : Holds(unit, segment - 1);
     if (holds) holders.push_back(u);
   }
   return holders;
@@ -49,6 +108,20 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan) {
   return {sizes.begin(), sizes.end()};
 }
 
+std::string ExecutionObjection(const Plan& plan) {
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const Unit& unit = plan.units[u];
+    const auto objection = [&](const char* field, size_t has, const char* runs) {
+      return absl::StrCat("units[", u, "]", field, has, "; this version runs ", runs);
+    };
+    if (unit.devices.size() > 1) return objection(".devices: ", unit.devices.size(), "units of one device");
+    if (unit.chunks.size() > 1) return objection(".blocks: ", unit.chunks.size(), "units of one range of blocks");
+    const size_t visits = VisitsOf(plan, u).size();
+    if (visits > 1) return objection(": routes that visit it: ", visits, "units on one route");
+  }
+  return "";
+}
+
 std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
@@ -58,10 +131,15 @@ std::string Describe(const Plan& plan) {
   for (const Route& route : plan.routes) {
     absl::StrAppend(&text, route_separator, "[");
     const char* separator = "";
-    for (const int u : route.units) {
+    int first_block = 0;
+    for (const UnitId u : route.units) {
       const Unit& unit = plan.units[u];
-      absl::StrAppend(&text, separator, unit.device, " blocks ", unit.blocks.first, "-", unit.blocks.end - 1);
+      const int chunk = ChunkFrom(unit, first_block);
+      if (chunk < 0) break;
+      const BlockRange& blocks = unit.chunks[chunk];
+      absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-", blocks.end - 1);
       separator = " -> ";
+      first_block = blocks.end;
     }
     absl::StrAppend(&text, "] x ", route.micro_batches);
     if (sizes.size() > 1) absl::StrAppend(&text, " of ", route.micro_batch_sequences);

@@ -3,10 +3,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/id.h"
 #include "runtime/model/model_config.h"
+#include "runtime/model/model_share.h"
 
 // A plan is units and routes; everything else about an execution is derived from them.
 namespace medley {
+
+using UnitId = Id<struct UnitTag>;              // index into Plan::units
+using Rank = Id<struct RankTag>;                // a device of a unit; ranks are numbered through the units
+using MicroBatchId = Id<struct MicroBatchTag>;  // of a step, numbered through the routes
 
 // The order in which a unit runs the forwards and backwards of a step.
 enum class Schedule : uint8_t {
@@ -15,17 +22,19 @@ enum class Schedule : uint8_t {
 };
 constexpr int kSchedules = 2;
 
-// A device that holds contiguous blocks of the model. (A tensor-parallel group of one.)
+// Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
-  std::string device;  // "node/device", as the cluster names it
-  BlockRange blocks;
+  absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
+  absl::InlinedVector<BlockRange, 1> chunks;    // ascending; two of them have blocks between them that it does not hold
+  std::vector<ModelShare> shares;               // of the ranks; empty: EvenShares
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
-// Micro-batches that visit the same units in the same order: one replica of the model.
+// Micro-batches that visit the same chunks in the same order: one replica of the model. A route passes the chunk of the next unit
+// that begins where the last one ended.
 // Micro-batches, and the sequences in them, are numbered through the routes: route 0 takes the first ones of the global batch.
 struct Route {
-  std::vector<int> units;         // indices into Plan::units, in the order of visiting
+  std::vector<UnitId> units;      // in the order of visiting; a unit comes as often as the route passes chunks of it
   int micro_batches = 0;          // of each step
   int micro_batch_sequences = 0;  // in each of them
   friend bool operator==(const Route&, const Route&) = default;
@@ -33,32 +42,59 @@ struct Route {
 
 struct Plan {
   Schedule schedule = Schedule::kOneForwardOneBackward;
-  std::vector<Unit> units;    // a unit's index is also its rank in the attempt
-  std::vector<Route> routes;  // in this version a unit belongs to exactly one
+  std::vector<Unit> units;
+  std::vector<Route> routes;  // any of them may visit a unit
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-// Where a unit stands.
-struct Position {
+// A chunk as one route passes it: a pipeline stage.
+struct Visit {
   int route = -1;
-  int stage = -1;              // index into Route::units
-  int stages = 0;
-  int first_micro_batch = 0;   // of the step, over all routes
+  int stage = -1;      // index into Route::units
+  int stages = 0;      // of the route
+  int chunk = -1;      // index into Unit::chunks
+  UnitId previous, next;  // units of the stages beside it; -1: it is the first, the last
+  MicroBatchId first_micro_batch = 0;
   int micro_batches = 0;
   int micro_batch_sequences = 0;
-  int first_sequence = 0;      // of the global batch, in the first micro-batch
+  int first_sequence = 0;  // of the global batch, in the first micro-batch
+
+  bool first() const { return stage == 0; }
+  bool last() const { return stage == stages - 1; }
 };
-// Route -1 if no route visits `unit`.
-Position PositionOf(const Plan& plan, int unit);
+using Visits = absl::InlinedVector<Visit, 1>;
+
+// How the routes of a valid plan pass `unit`, by route and then by stage.
+Visits VisitsOf(const Plan& plan, UnitId unit);
+
+// A device of a plan: the `member`-th of `unit`.
+struct RankPlace {
+  UnitId unit;
+  int member = 0;
+};
+int RankCount(const Plan& plan);
+Rank FirstRankOf(const Plan& plan, UnitId unit);
+RankPlace PlaceOf(const Plan& plan, Rank rank);
+const std::string& DeviceOf(const Plan& plan, Rank rank);
+// The devices of all ranks, in their order.
+std::vector<std::string> DevicesOf(const Plan& plan);
+
+// What `rank` of a valid plan has of the width of the unit's blocks.
+ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
+
+bool Holds(const Unit& unit, int block);
 
 // Units that hold `segment` (runtime/model/parameters.h), ascending.
-std::vector<int> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
 
 // The sequences in a micro-batch of each size that the routes have, ascending.
 std::vector<int> MicroBatchSizesOf(const Plan& plan);
 
-// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0 blocks 0-7] x 2"; where routes differ in
-// their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
+// Why this version's workers do not run a plan that is otherwise valid: naming the unit; empty: they do.
+std::string ExecutionObjection(const Plan& plan);
+
+// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x 2"; where routes
+// differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);
 std::string NameOf(Schedule schedule);  // "1f1b", "gpipe"
 

@@ -45,12 +45,13 @@ class Assignment {
     for (int kind = 0; kind < kBufferKinds; ++kind) {
       counts.of(static_cast<BufferKind>(kind)) = static_cast<int>(pools_[kind].released_by.size());
     }
+    for (const Pool& pool : other_stashes_) counts.stash.push_back(static_cast<int>(pool.released_by.size()));
     return counts;
   }
 
  private:
   void Use(int i, Operand& operand) {
-    Pool& pool = pools_[static_cast<int>(operand.buffer.kind)];
+    Pool& pool = PoolOf(operand.buffer);
     if (pool.contents.empty()) pool.contents.reserve(instructions_.size() / 2);
     if (operand.buffer.index >= static_cast<int>(pool.contents.size())) pool.contents.resize(operand.buffer.index + 1);
     Content& content = pool.contents[operand.buffer.index];
@@ -84,6 +85,12 @@ class Assignment {
     }
   }
 
+  Pool& PoolOf(const BufferId& buffer) {
+    if (buffer.chunk == 0) return pools_[static_cast<int>(buffer.kind)];
+    if (static_cast<int>(other_stashes_.size()) < buffer.chunk) other_stashes_.resize(buffer.chunk);
+    return other_stashes_[buffer.chunk - 1];
+  }
+
   static int Take(Pool& pool) {
     if (pool.taken == pool.free.size()) {
       pool.free.push_back(static_cast<int>(pool.released_by.size()));
@@ -110,7 +117,8 @@ class Assignment {
   }
 
   std::vector<Instruction>& instructions_;
-  std::array<Pool, kBufferKinds> pools_;
+  std::array<Pool, kBufferKinds> pools_;  // of stashes: the first chunk's
+  std::vector<Pool> other_stashes_;       // of the chunks after it
 };
 
 }  // namespace

@@ -14,9 +14,9 @@ int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
   return rows * (2 * statistics + c.joined_width() + c.attention_width() + c.heads + C + c.expanded_width() + C);
 }
 
-int64_t WorkspaceElements(const ModelConfig& c, BlockRange blocks, int sequence, int64_t rows) {
+int64_t WorkspaceElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence, int64_t rows) {
   const int64_t C = c.hidden, F = c.feed_forward;
-  const bool has_layer = blocks.first <= c.layers && blocks.end > 1;
+  const bool has_layer = std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return b.first <= c.layers && b.end > 1; });
   // Normed input, its gradient, gradient of the residual stream.
   if (!has_layer) return rows * 3 * C;
   // A layer adds the activation's output and gradients on both sides of it, and dqkv; GPT-2's GELU gradient is in place.
@@ -25,24 +25,36 @@ int64_t WorkspaceElements(const ModelConfig& c, BlockRange blocks, int sequence,
   return rows * (2 * C + std::max(C, c.attention_width()) + activation + c.joined_width()) + rotary;
 }
 
-UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const BufferCounts& buffers) {
-  const ModelConfig& config = shape.model;
-  const int64_t rows = int64_t{micro_batch_sequences} * shape.sequence;
+RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks, int micro_batch_sequences,
+                    const BufferCounts& buffers) {
+  const int64_t rows = int64_t{micro_batch_sequences} * sequence;
   int64_t parameters = 0, stash = 0;
-  for (const int segment : SegmentsOf(config, blocks)) parameters += SegmentElements(config, segment);
-  for (int block = blocks.first; block < blocks.end; ++block) stash += StashElements(config, block, rows);
+  for (const int segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    for (int block = chunks[c].first; block < chunks[c].end; ++block) stash += buffers.stash[c] * StashElements(local, block, rows);
+  }
   const int64_t travelling = buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   return {.parameters = {4 * parameters},
           .gradients = {4 * parameters},
           .optimizer = {8 * parameters},
-          .activations = {4 * stash * buffers.stash},
-          .boundaries = {4 * rows * config.hidden * travelling},
-          .workspace = Bytes{4 * WorkspaceElements(config, blocks, shape.sequence, rows)} + kScalarBytes};
+          .activations = {4 * stash},
+          .boundaries = {4 * rows * local.hidden * travelling},
+          .workspace = Bytes{4 * WorkspaceElements(local, chunks, sequence, rows)} + kScalarBytes};
 }
 
-UnitMemory MemoryOfUnit(const Plan& plan, int unit, const TrainingShape& shape) {
-  const StepProgram program = CompileStep(plan, unit, shape, Purpose::kTrain);
-  return MemoryOf(shape, plan.units[unit].blocks, program.position.micro_batch_sequences, program.buffers);
+int LargestMicroBatch(const Visits& visits) {
+  int largest = 0;
+  for (const Visit& visit : visits) largest = std::max(largest, visit.micro_batch_sequences);
+  return largest;
+}
+
+RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape) {
+  return MemoryOfProgram(plan, CompileStep(plan, rank, shape, Purpose::kTrain), shape);
+}
+
+RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {
+  const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
+  return MemoryOf(local, shape.sequence, plan.units[program.unit].chunks, LargestMicroBatch(program.visits), program.buffers);
 }
 
 }  // namespace medley

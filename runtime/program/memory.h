@@ -3,10 +3,10 @@
 #include "runtime/model/model_config.h"
 #include "runtime/program/program.h"
 
-// How much device memory a unit needs: the one model that the planner predicts with and the worker allocates by.
+// How much device memory a rank needs: the one model that the planner predicts with and the worker allocates by.
 namespace medley {
 
-struct UnitMemory {
+struct RankMemory {
   Bytes parameters;   // f32
   Bytes gradients;    // f32
   Bytes optimizer;    // AdamW's m and v, f32
@@ -17,11 +17,18 @@ struct UnitMemory {
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
 
-// `micro_batch_sequences` windows in a micro-batch; `buffers` as the unit's step program says.
-UnitMemory MemoryOf(const TrainingShape& shape, BlockRange blocks, int micro_batch_sequences, const BufferCounts& buffers);
+// Of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with `micro_batch_sequences` windows in a
+// micro-batch; `buffers` as its step program says.
+RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks, int micro_batch_sequences,
+                    const BufferCounts& buffers);
 
-// What `unit` of a valid plan needs to train; compiles its program.
-UnitMemory MemoryOfUnit(const Plan& plan, int unit, const TrainingShape& shape);
+// The largest micro-batch that routes bring to a unit, in sequences.
+int LargestMicroBatch(const Visits& visits);
+
+// What `rank` of a valid plan needs to train; compiles its program.
+RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape);
+// The same of a program that has been compiled.
+RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
 // Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
 // tokens, the block's output included.
@@ -30,7 +37,7 @@ int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
 // Sums that leave the device: the loss and a squared norm, f64.
 constexpr Bytes kScalarBytes = {16};
 
-// Elements of scratch that the passes of `blocks` share, the rotary embedding's angles of `sequence` positions included.
-int64_t WorkspaceElements(const ModelConfig& config, BlockRange blocks, int sequence, int64_t rows);
+// Elements of scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
+int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence, int64_t rows);
 
 }  // namespace medley

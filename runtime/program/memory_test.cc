@@ -14,7 +14,7 @@ const TrainingShape kShape = {
     .global_batch_sequences = 8};
 
 TEST_CASE("a whole model holds sixteen bytes of state for each parameter") {
-  const UnitMemory memory = MemoryOf(kShape, {0, 5}, 2, {.stash = 1});
+  const RankMemory memory = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, {.stash = {1}});
   const int64_t parameters = ModelElements(kShape.model);
   CHECK(memory.parameters == Bytes{4 * parameters});
   CHECK(memory.gradients == Bytes{4 * parameters});
@@ -24,8 +24,8 @@ TEST_CASE("a whole model holds sixteen bytes of state for each parameter") {
 }
 
 TEST_CASE("activations grow with the micro-batches in flight, boundaries with their buffers") {
-  const UnitMemory one = MemoryOf(kShape, {1, 3}, 2, {.stash = 1, .input = 2, .output = 2});
-  const UnitMemory three = MemoryOf(kShape, {1, 3}, 2, {.stash = 3, .input = 4, .output = 2});
+  const RankMemory one = MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {1}, .input = 2, .output = 2});
+  const RankMemory three = MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {3}, .input = 4, .output = 2});
   CHECK(three.activations == 3 * one.activations);
   CHECK(three.boundaries.value * 4 == one.boundaries.value * 6);
   CHECK(one.boundaries == Bytes{4 * int64_t{4} * 2 * 4 * 8});  // four buffers of 2 windows of 4 tokens of 8 floats
@@ -40,13 +40,13 @@ TEST_CASE("the stages of a route hold the model once, but for the tied embedding
     for (const Route& route : planned.plan.routes) {
       Bytes parameters, activations;
       for (const int u : route.units) {
-        const UnitMemory memory = MemoryOf(planned.shape, planned.plan.units[u].blocks, 1, {.stash = 1});
+        const RankMemory memory = MemoryOf(model, planned.shape.sequence, planned.plan.units[u].chunks, 1, {.stash = {1}});
         parameters += memory.parameters;
         activations += memory.activations;
       }
       const int64_t copies = route.units.size() > 1 ? 1 : 0;
       CHECK(parameters == Bytes{4 * (ModelElements(model) + copies * SegmentElements(model, kTiedSegment))});
-      CHECK(activations == MemoryOf(planned.shape, {0, model.blocks()}, 1, {.stash = 1}).activations);
+      CHECK(activations == MemoryOf(model, planned.shape.sequence, {{0, model.blocks()}}, 1, {.stash = {1}}).activations);
     }
   }
 }

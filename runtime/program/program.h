@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/base/bytes.h"
 #include "runtime/plan/plan.h"
 
@@ -13,15 +14,17 @@
 namespace medley {
 
 enum class InstructionKind : uint8_t {
-  kReceiveActivation,  // input of a forward, from the previous unit of the route
-  kForward,            // of the unit's blocks, for one micro-batch
+  kReceiveActivation,  // input of a forward, from the previous stage of the route
+  kGatherActivation,   // the ranks of the unit give each other the rows that each has received
+  kForward,            // of a chunk, for one micro-batch
   kSendActivation,
-  kReceiveGradient,    // gradient of the unit's output, from the next unit
-  kBackward,           // of some of them, from the last to the first; a unit's last backward comes in pieces
+  kReceiveGradient,    // gradient of a chunk's output, from the next stage
+  kGatherGradient,     // as kGatherActivation
+  kBackward,           // of some of its blocks, from the last to the first; a chunk's last backward comes in pieces
   kSendGradient,
   kReduceGradients,    // sums a slice over its holders (all-reduce)
-  kNormGradients,      // squared norm of each segment that the unit answers for
-  kReduceScalars,      // norms and losses, over all units
+  kNormGradients,      // squared norm of each segment that the rank answers for
+  kReduceScalars,      // norms and losses, over all ranks
   kUpdateParameters,   // clips and steps the optimizer; zeroes the gradients
 };
 
@@ -31,17 +34,18 @@ constexpr int kStreams = 6;
 
 // What the passes and messages of a step work on. A buffer holds one content after another: what belongs to one micro-batch.
 enum class BufferKind : uint8_t {
-  kStash,           // activations kept from forward to backward
-  kInput,           // of the unit's blocks, from the unit before
-  kOutput,          // for the next unit
-  kInputGradient,   // for the unit before
-  kOutputGradient,  // from the next unit
+  kStash,           // activations kept from forward to backward; each chunk has its own
+  kInput,           // of a chunk, from the stage before
+  kOutput,          // for the next stage
+  kInputGradient,   // for the stage before
+  kOutputGradient,  // from the next stage
 };
 constexpr int kBufferKinds = 5;
 
 struct BufferId {
   BufferKind kind = BufferKind::kStash;
-  int index = -1;  // below the program's count of the kind; -1: none
+  int index = -1;  // below the program's count of the kind (of the chunk's, of a stash); -1: none
+  int chunk = 0;   // of a stash
   friend bool operator==(const BufferId&, const BufferId&) = default;
 };
 
@@ -56,12 +60,16 @@ struct Operand {
 struct Instruction {
   InstructionKind kind;
   Stream stream;
-  BlockRange blocks;      // of passes
-  int micro_batch = -1;   // of the step (over all routes)
-  int peer = -1;          // unit at the other end, of sends and receives
-  int slice = -1;         // index into StepProgram::slices, of kReduceGradients
+  int visit = 0;            // index into StepProgram::visits, of passes and of what they exchange
+  int chunk = 0;            // of the unit: the visit's
+  BlockRange blocks;        // of passes
+  MicroBatchId micro_batch;
+  int boundary = -1;        // of sends and receives: the stage of the route whose output crosses it; the same at both ends
+  Rank peer;                // at the other end, of sends and receives
+  int slice = -1;           // index into StepProgram::slices, of kReduceGradients
   std::array<Operand, 4> operands;  // those with an index; a send or receive has the one that it carries, and has it first
-  Bytes bytes;            // on the wire, of sends and receives; of the slice, of kReduceGradients; of a unit's share, of kReduceScalars
+  Bytes bytes;              // on the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of kReduceScalars
+  Bytes offset;             // in its operand, of sends and receives
   std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
 
   // Index of the buffer that it uses of `buffer_kind`; -1: none.
@@ -73,54 +81,55 @@ struct GradientSlice {
   int first_segment = 0;
   int end_segment = 0;
   int64_t elements = 0;
-  std::vector<int> holders;  // units, ascending; at least two
-  int completed_by = 0;      // the unit's block whose backward is the last to add to it
+  std::vector<Rank> holders;  // ascending; at least two
+  int completed_by = 0;       // the unit's block whose backward is the last to add to it
 };
 
-// How many buffers of each kind a unit has.
+// How many buffers of each kind a rank has.
 struct BufferCounts {
-  int stash = 0;
-  int input = 0;            // 0 on the first stage
-  int output = 0;           // 0 on the last stage
+  absl::InlinedVector<int, 1> stash = {0};  // of each chunk
+  int input = 0;            // 0 if it has first stages only
+  int output = 0;           // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
 
-  int of(BufferKind kind) const;
-  int& of(BufferKind kind);
+  int of(BufferKind kind, int chunk = 0) const;
+  int& of(BufferKind kind, int chunk = 0);
 };
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
 
 struct StepProgram {
-  int unit = -1;
-  Position position;
+  Rank rank;
+  UnitId unit;
+  Visits visits;  // how routes pass the unit
   std::vector<Instruction> instructions;  // those of one stream stand in its order
   std::vector<GradientSlice> slices;
   BufferCounts buffers;
 };
 
-// Compiles what `unit` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
-StepProgram CompileStep(const Plan& plan, int unit, const TrainingShape& shape, Purpose purpose);
+// Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
+StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
 
-// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of `blocks`.
-int CompletedBy(const ModelConfig& config, BlockRange blocks, int first_segment);
+// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of `chunks`.
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment);
 
 // Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon as the last
 // backward has gone through it, while that goes on; it is large enough to make little of the latency.
 std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment);
 
-// Slices that `unit` reduces, from the last segment to the first: the order in which backward ends.
-std::vector<GradientSlice> SlicesOf(const Plan& plan, int unit, const ModelConfig& config);
+// Slices that `rank` reduces, from the last segment to the first: the order in which backward ends.
+std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// Doubles that kReduceScalars sums over all units: a squared norm of each segment, the loss, the wishes to finish early.
+// Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to finish early.
 int ScalarCount(const ModelConfig& config);
 
-// Segments whose squared norm `unit` answers for: those it is the first holder of.
-std::vector<int> OwnedSegments(const Plan& plan, int unit, const ModelConfig& config);
+// Segments whose squared norm `rank` answers for: those its unit is the first holder of.
+std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// Segments that `unit` writes into checkpoints, ascending: each is written by one of its holders, the largest being given out
-// first, each to the holder that has fewest elements to write so far.
-std::vector<int> SavedSegments(const Plan& plan, int unit, const ModelConfig& config);
+// Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the largest being given
+// out first, each to the holder that has fewest elements to write so far.
+std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 bool IsReceive(InstructionKind kind);
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...

@@ -19,7 +19,146 @@ std::vector<StageOp> WarmUpThenAlternate(int warmup, int micro_batches) {
   return order;
 }
 
+bool PassesUnitsOnce(const Plan& plan) {
+  std::vector<bool> passed(plan.units.size(), false);
+  for (const Route& route : plan.routes) {
+    for (const UnitId unit : route.units) {
+      if (passed[unit]) return false;
+      passed[unit] = true;
+    }
+  }
+  return true;
+}
+
+// All units of a plan in virtual time: see OrderOfUnit.
+class ListScheduler {
+ public:
+  explicit ListScheduler(const Plan& plan) : plan_(plan), free_at_(plan.units.size(), 0), ops_(plan.units.size()), forwards_left_(plan.units.size(), 0) {
+    for (const Route& route : plan.routes) ends_.emplace_back(route.units.size(), StageEnds(route.micro_batches));
+    for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+      visits_.push_back(VisitsOf(plan, u));
+      for (const Visit& visit : visits_.back()) forwards_left_[u] += visit.micro_batches;
+    }
+  }
+
+  std::vector<std::vector<UnitOp>> Run() {
+    RunPasses();
+    std::vector<std::vector<UnitOp>> orders;
+    for (std::vector<TimedOp>& ops : ops_) {
+      // What arrives at a moment comes before what begins then.
+      std::stable_sort(ops.begin(), ops.end(), [](const TimedOp& a, const TimedOp& b) {
+        return a.at != b.at ? a.at < b.at : !IsPass(a.op.kind) && IsPass(b.op.kind);
+      });
+      std::vector<UnitOp>& order = orders.emplace_back();
+      for (const TimedOp& op : ops) order.push_back(op.op);
+    }
+    return orders;
+  }
+
+ private:
+  using Kind = UnitOp::Kind;
+  static bool IsPass(Kind kind) { return kind == Kind::kForward || kind == Kind::kBackward; }
+  struct TimedOp {
+    double at;
+    UnitOp op;
+  };
+
+  void RunPasses() {
+    while (true) {
+      Choice best;
+      for (int u = 0; u < static_cast<int>(visits_.size()); ++u) {
+        for (int v = 0; v < static_cast<int>(visits_[u].size()); ++v) {
+          Consider(u, v, Kind::kBackward, best);
+          Consider(u, v, Kind::kForward, best);
+        }
+      }
+      if (best.unit < 0) return;
+      Take(best);
+    }
+  }
+
+  struct StageEnds {
+    explicit StageEnds(int micro_batches) : forward(micro_batches, -1), backward(micro_batches, -1) {}
+    std::vector<double> forward, backward;  // when each micro-batch's ended; -1: it has not run
+    int forwards = 0, backwards = 0;
+  };
+  struct Choice {
+    UnitId unit;
+    int visit = 0;
+    Kind kind = Kind::kForward;
+    double start = 0;
+  };
+
+  StageEnds& EndsOf(const Visit& visit) { return ends_[visit.route][visit.stage]; }
+
+  void Consider(UnitId u, int v, Kind kind, Choice& best) {
+    const Visit& visit = visits_[u][v];
+    const StageEnds& own = EndsOf(visit);
+    const bool forward = kind == Kind::kForward;
+    const int next = forward ? own.forwards : own.backwards;
+    if (next == visit.micro_batches) return;
+    const bool gpipe = plan_.schedule == Schedule::kGPipe;
+    if (forward && !gpipe && own.forwards - own.backwards >= visit.stages - visit.stage) return;
+    if (!forward && (next >= own.forwards || (gpipe && forwards_left_[u] > 0))) return;
+    double ready = forward ? 0 : own.forward[next];
+    if (forward && !visit.first()) ready = ends_[visit.route][visit.stage - 1].forward[next];
+    if (!forward && !visit.last()) ready = ends_[visit.route][visit.stage + 1].backward[next];
+    if (ready < 0) return;
+    const Choice choice{u, v, kind, std::max(free_at_[u], ready)};
+    if (best.unit < 0 || choice.start < best.start || (choice.start == best.start && choice.unit == best.unit && Precedes(choice, best))) {
+      best = choice;
+    }
+  }
+
+  bool Precedes(const Choice& a, const Choice& b) const {
+    if (a.kind != b.kind) return a.kind == Kind::kBackward;
+    const Visit &x = visits_[a.unit][a.visit], &y = visits_[b.unit][b.visit];
+    return x.stages - x.stage < y.stages - y.stage;
+  }
+
+  void Take(const Choice& choice) {
+    const Visit& visit = visits_[choice.unit][choice.visit];
+    StageEnds& own = EndsOf(visit);
+    const bool forward = choice.kind == Kind::kForward;
+    const int micro_batch = forward ? own.forwards++ : own.backwards++;
+    const double work = (forward ? 1.0 : 2.0) * visit.micro_batch_sequences * plan_.units[choice.unit].chunks[visit.chunk].size();
+    free_at_[choice.unit] = (forward ? own.forward : own.backward)[micro_batch] = choice.start + work;
+    forwards_left_[choice.unit] -= forward ? 1 : 0;
+    ops_[choice.unit].push_back({choice.start, {choice.kind, choice.visit, micro_batch}});
+    if (forward && !visit.first()) {
+      const double sent = ends_[visit.route][visit.stage - 1].forward[micro_batch];
+      ops_[choice.unit].push_back({sent, {Kind::kReceiveActivation, choice.visit, micro_batch}});
+    }
+    if (!forward && !visit.last()) {
+      const double sent = ends_[visit.route][visit.stage + 1].backward[micro_batch];
+      ops_[choice.unit].push_back({sent, {Kind::kReceiveGradient, choice.visit, micro_batch}});
+    }
+  }
+
+  const Plan& plan_;
+  std::vector<Visits> visits_;              // of each unit
+  std::vector<std::vector<StageEnds>> ends_;  // of each route, by stage
+  std::vector<double> free_at_;             // of each unit
+  std::vector<std::vector<TimedOp>> ops_;   // of each unit
+  std::vector<int> forwards_left_;          // of each unit
+};
+
 }  // namespace
+
+std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit) {
+  if (!PassesUnitsOnce(plan)) return ListScheduler(plan).Run()[unit];
+  const Visit visit = VisitsOf(plan, unit).front();
+  std::vector<UnitOp> order;
+  order.reserve(4 * visit.micro_batches);
+  using Kind = UnitOp::Kind;
+  for (const StageOp& op : OrderOf(plan.schedule, visit.stage, visit.stages, visit.micro_batches)) {
+    const bool forward = op.kind == StageOp::Kind::kForward;
+    const bool receives = forward ? !visit.first() : !visit.last();
+    if (receives) order.push_back({forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
+    order.push_back({forward ? Kind::kForward : Kind::kBackward, 0, op.micro_batch});
+  }
+  return order;
+}
 
 std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches) {
   switch (schedule) {

@@ -45,6 +45,30 @@ TEST_CASE("1F1B keeps at most stages - stage micro-batches alive, GPipe all") {
   }
 }
 
+TEST_CASE("units that are passed once take in what they need just before each pass, in their stage's order") {
+  Plan plan{.schedule = GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe)};
+  plan.units = {{{"a/0"}, {{0, 2}}}, {{"b/0"}, {{2, 4}}}, {{"c/0"}, {{4, 6}}}};
+  plan.routes = {{{0, 1, 2}, 5, 1}};
+  for (int u = 0; u < 3; ++u) {
+    CAPTURE(u);
+    std::vector<StageOp> passes;
+    const std::vector<UnitOp> order = OrderOfUnit(plan, u);
+    for (size_t i = 0; i < order.size(); ++i) {
+      using Kind = UnitOp::Kind;
+      const UnitOp& op = order[i];
+      CHECK(op.visit == 0);
+      const bool forward = op.kind == Kind::kForward, backward = op.kind == Kind::kBackward;
+      if (!forward && !backward) continue;
+      passes.push_back({forward ? StageOp::Kind::kForward : StageOp::Kind::kBackward, op.micro_batch});
+      const bool receives = forward ? u > 0 : u < 2;
+      if (!receives) continue;
+      REQUIRE(i > 0);
+      CHECK(order[i - 1] == UnitOp{forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
+    }
+    CHECK(passes == OrderOf(plan.schedule, u, 3, 5));
+  }
+}
+
 // When each stage of a pipeline gets its first micro-batch, and when its last backward ends. Messages travel side by side.
 struct StageTimes {
   double arrival = 0, end = 0;

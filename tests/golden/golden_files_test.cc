@@ -90,7 +90,7 @@ TEST_CASE("the golden numbers cover every step and tensor, and the loss falls be
     CHECK(run["losses"].size() == golden["training"]["steps"]);
     CHECK(run["gradient_norms"].size() == golden["training"]["steps"]);
     CHECK(run["losses"].back().get<double>() < std::log(97.0));
-    for (const PlacedParameter& placed : LayoutOf(*config, {0, config->blocks()}).parameters) {
+    for (const PlacedParameter& placed : LayoutOf(*config, {{0, config->blocks()}}).parameters) {
       CAPTURE(placed.spec.name);
       for (const char* part : {"step_1_gradients", "final_parameters"}) {
         const json& sample = run[part].at(placed.spec.name);

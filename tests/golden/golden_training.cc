@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/hugging_face.h"
 #include "runtime/exec/file_window_source.h"
 #include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 #include "tests/golden/golden_job.h"
 #include "tests/same_loss/training_harness.h"
 
@@ -84,10 +84,7 @@ void CheckTraining(const std::string& folder, Device device, int micro_batch) {
   const json all = Golden(folder), golden = all["float64"];
   const Plan plan = SingleDevicePlan(spec.shape, micro_batch);
   const StepProgram program = CompileStep(plan, 0, spec.shape, Purpose::kTrain);
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape,
-                                                 .blocks = plan.units[0].blocks,
-                                                 .micro_batch_sequences = micro_batch,
-                                                 .buffers = program.buffers});
+  const auto shard = ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, Precision::kF32));
   INFO(shard.status().ToString());
   REQUIRE(shard.ok());
   REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
@@ -96,7 +93,7 @@ void CheckTraining(const std::string& folder, Device device, int micro_batch) {
   REQUIRE(windows.ok());
   LoopbackFabric fabric(1);
   const std::unique_ptr<Transport> transport = fabric.Join(0);
-  UnitExecutor executor({.spec = spec, .plan = plan}, **shard, *transport, **windows);
+  StepExecutor executor({.spec = spec, .plan = plan}, **shard, *transport, **windows);
   CHECK(*executor.Evaluate() ==
         Approx(golden["initial_validation_loss"].get<double>()).epsilon(kLossTolerance));
   for (int64_t step = 1; step <= spec.steps; ++step) {
@@ -151,7 +148,7 @@ void CheckFirstGradients(const std::string& folder, Device device) {
   const auto shard = ModelShard::Create(device, {.shape = spec.shape,
                                                  .blocks = {0, spec.shape.model.blocks()},
                                                  .micro_batch_sequences = windows_in_step,
-                                                 .buffers = {.stash = 1}});
+                                                 .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   REQUIRE(LoadHuggingFace(spec.hugging_face_directory, **shard).ok());
   const auto source = FileWindowSource::Open(spec);

@@ -103,7 +103,7 @@ absl::Status Run(const Options& options) {
   const bool is_cpu = options.device.empty() || options.device.compare(0, 3, "cpu") == 0;
   const TrainingShape shape{.model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
   const BlockRange all{0, shape.model.blocks()};
-  const BufferCounts buffers{.stash = 1};
+  const BufferCounts buffers{.stash = {1}};
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = shape, .blocks = all, .micro_batch_sequences = options.batch,
                                                .buffers = buffers, .precision = precision}));
@@ -130,7 +130,7 @@ absl::Status Run(const Options& options) {
   }
   if (is_cpu) peak = std::max(peak, BestMatmulFlops(precision));
   RETURN_IF_ERROR(status);
-  const UnitMemory predicted = MemoryOf(shape, all, options.batch, buffers);
+  const RankMemory predicted = MemoryOf(shape.model, shape.sequence, {all}, options.batch, buffers);
   const Bytes peak_memory = device.queue->peak_allocated() + device.ops->workspace();
   const double flops = ModelFlops(shape) / best_step;
   std::printf("device %s\n", device.queue->name().c_str());

@@ -9,7 +9,7 @@
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/reference/reference_backend.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 
 namespace medley {
 namespace {
@@ -25,11 +25,9 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
   ASSIGN_OR_RETURN(Device device, open(unit));
   const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
-                   ModelShard::Create(device, {.shape = spec.shape, .blocks = plan.units[unit].blocks,
-                                               .micro_batch_sequences = program.position.micro_batch_sequences,
-                                               .buffers = program.buffers, .precision = spec.precision}));
+                   ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
-  UnitExecutor executor({.spec = spec, .plan = plan, .unit = unit, .stall_timeout = absl::Seconds(60)}, *shard, transport,
+  StepExecutor executor({.spec = spec, .plan = plan, .rank = unit, .stall_timeout = absl::Seconds(60)}, *shard, transport,
                         windows);
   for (int64_t step = 1; step <= spec.steps; ++step) {
     ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step));
@@ -80,7 +78,7 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 }
 
 Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch) {
-  return {.units = {{.device = "test/0", .blocks = {0, shape.model.blocks()}}},
+  return {.units = {{.devices = {"test/0"}, .chunks = {{0, shape.model.blocks()}}}},
           .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / micro_batch,
                       .micro_batch_sequences = micro_batch}}};
 }
@@ -109,7 +107,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     std::sort(cuts.begin(), cuts.end());
     for (int s = 0; s < stages; ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back({.device = absl::StrCat("test/", plan.units.size()), .blocks = {cuts[s], cuts[s + 1]}});
+      plan.units.push_back({.devices = {absl::StrCat("test/", plan.units.size())}, .chunks = {{cuts[s], cuts[s + 1]}}});
     }
     left -= sequences;
     devices -= stages;

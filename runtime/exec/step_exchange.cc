@@ -1,4 +1,4 @@
-#include "runtime/exec/unit_exchange.h"
+#include "runtime/exec/step_exchange.h"
 
 #include <utility>
 
@@ -21,13 +21,16 @@ CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<Redu
 
 }  // namespace
 
-UnitExchange::UnitExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
+StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
                            const CommunicationSettings& settings, ModelShard& shard, Transport& transport)
     : program_(program), settings_(settings), shard_(shard), transport_(transport) {
-  for (const GradientSlice& slice : program.slices) schedules_.push_back(ScheduleOf(slice, reductions));
+  for (const GradientSlice& slice : program.slices) {
+    schedules_.push_back(ScheduleOf(slice, reductions));
+    members_.emplace_back(slice.holders.begin(), slice.holders.end());
+  }
 }
 
-absl::Status UnitExchange::Open(absl::Time deadline) {
+absl::Status StepExchange::Open(absl::Time deadline) {
   if (open_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), transport_));
   ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, settings_.device_memory));
@@ -51,7 +54,7 @@ absl::Status UnitExchange::Open(absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status UnitExchange::Transfer(const Instruction& instruction, absl::Time deadline) {
+absl::Status StepExchange::Transfer(const Instruction& instruction, absl::Time deadline) {
   const BufferId& buffer = instruction.operands.front().buffer;
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient = buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
@@ -66,7 +69,7 @@ absl::Status UnitExchange::Transfer(const Instruction& instruction, absl::Time d
   return IsReceive(instruction.kind) ? stream.Receive(message, deadline) : stream.Send(message, deadline);
 }
 
-absl::Status UnitExchange::Reduce(int slice, Fence ready, absl::Time deadline) {
+absl::Status StepExchange::Reduce(int slice, Fence ready, absl::Time deadline) {
   const GradientSlice& reduced = program_.slices[slice];
   PinnedMirror& mirror = gradients_[slice];
   RETURN_IF_ERROR(mirror.FromDevice(ready));
@@ -75,7 +78,7 @@ absl::Status UnitExchange::Reduce(int slice, Fence ready, absl::Time deadline) {
   // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each other.
   const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
   RETURN_IF_ERROR(
-      RunCollective(transport_, schedules_[slice], reduced.holders, channel, values, wire, deadline));
+      RunCollective(transport_, schedules_[slice], members_[slice], channel, values, wire, deadline));
   return mirror.ToDevice();
 }
 

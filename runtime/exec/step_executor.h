@@ -9,7 +9,7 @@
 #include "runtime/exec/activity_board.h"
 #include "runtime/exec/stall_watch.h"
 #include "runtime/exec/step_streams.h"
-#include "runtime/exec/unit_exchange.h"
+#include "runtime/exec/step_exchange.h"
 #include "runtime/exec/window_source.h"
 #include "runtime/job/reduction_choice.h"
 #include "runtime/job/training_spec.h"
@@ -20,54 +20,55 @@
 namespace medley {
 
 struct StepOutcome {
-  double loss = 0;           // mean over the step's tokens, nats; the same on every unit, as all that follows to `skipped`
+  double loss = 0;           // mean over the step's tokens, nats; the same on every rank, as all that follows to `skipped`
   double gradient_norm = 0;  // global, before clipping; 0 when evaluating
   double learning_rate = 0;
-  bool finish_wished = false;  // by some unit; see Options
+  bool finish_wished = false;  // by some rank; see Options
   bool skipped = false;        // loss or gradient was not finite: nothing was updated
   double seconds = 0;
   absl::Time started_at;
   std::vector<MeasuredTime> times;  // parallel to the training program's instructions
 };
 
-// Runs one unit's step programs: the worker's half of "one step program, two interpreters".
+// Runs one rank's step programs: the worker's half of "one step program, two interpreters".
 //
-// All units of a plan call the same methods in the same order. Blocks; within a step every wait for a peer ends after
+// All ranks of a plan call the same methods in the same order. Blocks; within a step every wait for a peer ends after
 // `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long before. One thread.
-class UnitExecutor {
+class StepExecutor {
  public:
   struct Options {
     TrainingSpec spec;
     Plan plan;
-    int unit = 0;
-    std::vector<ReductionChoice> reductions;            // the same at all units; slices without one: an even ring
+    Rank rank = 0;
+    std::vector<ReductionChoice> reductions;            // the same at all ranks; slices without one: an even ring
     absl::Duration stall_timeout = absl::Minutes(2);  // at least 20 predicted steps; grows with the length of the steps seen
     absl::Duration stall_warning = absl::Seconds(10);
-    AskUnit ask;                                        // what another unit is at; null: nobody is asked
+    AskRank ask;                                        // what another rank is at; null: nobody is asked
     std::function<void(const std::string&)> warn;       // of a stall that lasts; null: nobody is warned. From any thread
-    std::function<bool()> wishes_to_finish;             // asked once a step, so that all units learn it; null: never
+    std::function<bool()> wishes_to_finish;             // asked once a step, so that all ranks learn it; null: never
   };
-  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor. `transport` has rank `unit` and a rank for each unit.
-  UnitExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
+  // `reductions` have been checked against the plan, which has no ExecutionObjection. `shard`, `transport` and `windows` outlive the executor. `transport` is of the
+  // rank and knows all of the plan's.
+  StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a row more than the
-  // job skips; then nothing was updated, on any unit.
+  // job skips; then nothing was updated, on any rank.
   absl::StatusOr<StepOutcome> TrainStep(int64_t step);
 
   // Mean loss over the validation batches; nothing changes.
   absl::StatusOr<double> Evaluate();
 
-  // Between steps: sums `values` over all units; the same bits everywhere. Also a barrier, and for as long as it takes: it ends
+  // Between steps: sums `values` over all ranks; the same bits everywhere. Also a barrier, and for as long as it takes: it ends
   // when all have come, or one is gone.
-  absl::Status SumOverUnits(absl::Span<double> values);
-  // Between steps, called by all units: what `from` gives as `text`, at most 1024 bytes of it, on every unit.
+  absl::Status SumOverRanks(absl::Span<double> values);
+  // Between steps, called by all ranks: what `from` gives as `text`, at most 1024 bytes of it, on every rank.
   absl::StatusOr<std::string> TextOf(int from, const std::string& text);
 
-  // What the unit is at, for units that ask; from any thread.
+  // What the rank is at, for ranks that ask; from any thread.
   std::shared_ptr<ActivityBoard> activity() const { return board_; }
 
   const StepProgram& program() const { return train_program_; }
-  int unit() const { return options_.unit; }
+  Rank rank() const { return options_.rank; }
   const Plan& plan() const { return options_.plan; }
   bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
 
@@ -95,12 +96,12 @@ class UnitExecutor {
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
   const std::vector<int> owned_segments_;
-  const std::vector<int> all_units_;
-  UnitExchange exchange_;
+  const std::vector<int> all_ranks_;
+  StepExchange exchange_;
   std::vector<Fence> gradients_ready_;  // parallel to the training program's slices
   int64_t step_ = 0;
   absl::Duration longest_step_;
-  // What kReduceScalars sums over units. Written by one stream at a time, as the program orders it.
+  // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.
   struct Scalars {
     std::vector<double> values;  // squared norm by segment, sum of the losses, wishes to finish
     explicit Scalars(int count) : values(count) {}

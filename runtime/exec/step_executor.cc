@@ -1,4 +1,4 @@
-#include "runtime/exec/unit_executor.h"
+#include "runtime/exec/step_executor.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,16 +14,16 @@
 namespace medley {
 namespace {
 
-std::vector<int> AllUnits(const Plan& plan) {
-  std::vector<int> units(plan.units.size());
-  std::iota(units.begin(), units.end(), 0);
-  return units;
+std::vector<int> AllRanks(const Plan& plan) {
+  std::vector<int> ranks(RankCount(plan));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 std::string Where(const Instruction& instruction) {
   std::string text = NameOf(instruction.kind);
-  if (instruction.micro_batch >= 0) text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch);
-  if (instruction.peer >= 0) text += absl::StrFormat(" with unit %d", instruction.peer);
+  if (instruction.micro_batch >= 0) text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch.value());
+  if (instruction.peer >= 0) text += absl::StrFormat(" with rank %d", instruction.peer.value());
   return text;
 }
 
@@ -37,15 +37,15 @@ ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
 
 }  // namespace
 
-UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows)
+StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows)
     : options_(std::move(options)),
       shard_(shard),
       transport_(transport),
       windows_(windows),
-      train_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kTrain)),
-      evaluate_program_(CompileStep(options_.plan, options_.unit, options_.spec.shape, Purpose::kEvaluate)),
-      owned_segments_(OwnedSegments(options_.plan, options_.unit, options_.spec.shape.model)),
-      all_units_(AllUnits(options_.plan)),
+      train_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain)),
+      evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
+      owned_segments_(OwnedSegments(options_.plan, options_.rank, options_.spec.shape.model)),
+      all_ranks_(AllRanks(options_.plan)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
       gradients_ready_(train_program_.slices.size()),
       scalars_(ScalarCount(options_.spec.shape.model)) {
@@ -56,13 +56,13 @@ UnitExecutor::UnitExecutor(Options options, ModelShard& shard, Transport& transp
   }
 }
 
-double UnitExecutor::Scalars::norm() const { return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0)); }
+double StepExecutor::Scalars::norm() const { return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0)); }
 
-absl::Time UnitExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
+absl::Time StepExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
 
-StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
+StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
   if (const absl::Status opened = exchange_.Open(Deadline()); !opened.ok()) {
-    return {.status = Annotate(opened, "agreeing with the other units on how memory is sent")};
+    return {.status = Annotate(opened, "agreeing with the other ranks on how memory is sent")};
   }
   std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
   return RunStreams(
@@ -72,16 +72,19 @@ StepRun UnitExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
 }
 
-std::vector<int> UnitExecutor::PeersOf(const Instruction& instruction) const {
+std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
   std::vector<int> peers;
   if (instruction.peer >= 0) peers.push_back(instruction.peer);
-  if (instruction.kind == InstructionKind::kReduceGradients) peers = train_program_.slices[instruction.slice].holders;
-  if (instruction.kind == InstructionKind::kReduceScalars) peers = all_units_;
-  std::erase(peers, options_.unit);
+  if (instruction.kind == InstructionKind::kReduceGradients) {
+    const std::vector<Rank>& holders = train_program_.slices[instruction.slice].holders;
+    peers.assign(holders.begin(), holders.end());
+  }
+  if (instruction.kind == InstructionKind::kReduceScalars) peers = all_ranks_;
+  std::erase(peers, options_.rank.value());
   return peers;
 }
 
-absl::Status UnitExecutor::RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+absl::Status StepExecutor::RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   const Activity activity{instruction, PeersOf(instruction), Now()};
   board_->Begin(instruction, activity.peers);
   absl::Status status = Run(instruction, purpose, data_step);
@@ -94,7 +97,7 @@ absl::Status UnitExecutor::RunWatched(const Instruction& instruction, Purpose pu
   return status;
 }
 
-absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
+absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step) {
   step_ = step;
   board_->Enter(absl::StrCat("step ", step));
   StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
@@ -113,7 +116,7 @@ absl::StatusOr<StepOutcome> UnitExecutor::TrainStep(int64_t step) {
                      .times = std::move(run.times)};
 }
 
-absl::StatusOr<double> UnitExecutor::Evaluate() {
+absl::StatusOr<double> StepExecutor::Evaluate() {
   const TrainingShape& shape = options_.spec.shape;
   double sum = 0;
   for (int batch = 0; batch < options_.spec.validation_batches; ++batch) {
@@ -125,7 +128,7 @@ absl::StatusOr<double> UnitExecutor::Evaluate() {
   return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence * options_.spec.validation_batches);
 }
 
-absl::Status UnitExecutor::SumOverUnits(absl::Span<double> values) {
+absl::Status StepExecutor::SumOverRanks(absl::Span<double> values) {
   // On the board like the sum of a step: whoever asks, and the watch, are told who is waited for.
   const Instruction sum{.kind = InstructionKind::kReduceScalars, .stream = Stream::kCollective};
   board_->Begin(sum, PeersOf(sum));
@@ -135,17 +138,17 @@ absl::Status UnitExecutor::SumOverUnits(absl::Span<double> values) {
   return status;
 }
 
-absl::StatusOr<std::string> UnitExecutor::TextOf(int from, const std::string& text) {
+absl::StatusOr<std::string> StepExecutor::TextOf(int from, const std::string& text) {
   constexpr size_t kMostBytes = 1024, kBytesPerNumber = 4;  // 32 bits are exact in a double
   std::vector<double> numbers(kMostBytes / kBytesPerNumber + 1);
-  if (unit() == from) {
+  if (rank() == from) {
     const std::string sent = text.substr(0, kMostBytes);
     numbers.back() = static_cast<double>(sent.size());
     for (size_t i = 0; i < sent.size(); ++i) {
       numbers[i / kBytesPerNumber] += static_cast<double>(uint32_t{static_cast<uint8_t>(sent[i])} << (8 * (i % kBytesPerNumber)));
     }
   }
-  RETURN_IF_ERROR(SumOverUnits(absl::MakeSpan(numbers)));
+  RETURN_IF_ERROR(SumOverRanks(absl::MakeSpan(numbers)));
   std::string received(static_cast<size_t>(numbers.back()), '\0');
   for (size_t i = 0; i < received.size(); ++i) {
     received[i] = static_cast<char>(static_cast<uint32_t>(numbers[i / kBytesPerNumber]) >> (8 * (i % kBytesPerNumber)));
@@ -153,11 +156,11 @@ absl::StatusOr<std::string> UnitExecutor::TextOf(int from, const std::string& te
   return received;
 }
 
-absl::Status UnitExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
-  return AllReduceScalars(transport_, all_units_, values, deadline);
+absl::Status StepExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
+  return AllReduceScalars(transport_, all_ranks_, values, deadline);
 }
 
-absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+absl::Status StepExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   switch (instruction.kind) {
     case InstructionKind::kForward:
       return Forward(instruction, purpose, data_step);
@@ -176,19 +179,22 @@ absl::Status UnitExecutor::Run(const Instruction& instruction, Purpose purpose, 
       return ReduceScalars();
     case InstructionKind::kUpdateParameters:
       return Update();
+    case InstructionKind::kGatherActivation:
+    case InstructionKind::kGatherGradient:
+      return absl::UnimplementedError("units of several devices");
   }
   return absl::InternalError("unknown instruction");
 }
 
-absl::Status UnitExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
+absl::Status StepExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
 
-absl::Status UnitExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+absl::Status StepExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
   RETURN_IF_ERROR(shard_.Forward(BuffersOf(instruction), purpose));
   return Finish();
 }
 
-absl::Status UnitExecutor::Backward(const Instruction& instruction) {
+absl::Status StepExecutor::Backward(const Instruction& instruction) {
   const BlockRange piece = instruction.blocks;
   RETURN_IF_ERROR(shard_.Backward(BuffersOf(instruction), piece));
   // Before the next piece is submitted, so that nobody waits for that one.
@@ -199,13 +205,13 @@ absl::Status UnitExecutor::Backward(const Instruction& instruction) {
   return shard_.queue().Wait(done);
 }
 
-absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   const ModelConfig& config = options_.spec.shape.model;
-  const BlockRange blocks = options_.plan.units[options_.unit].blocks;
-  const bool inputs = blocks.contains(config.embedding_block()), targets = blocks.contains(config.head_block());
+  const bool inputs = instruction.blocks.contains(config.embedding_block());
+  const bool targets = instruction.blocks.contains(config.head_block());
   if (!inputs && !targets) return absl::OkStatus();
-  const int sequence = options_.spec.shape.sequence, count = train_program_.position.micro_batch_sequences;
-  const Position& at = train_program_.position;
+  const Visit& at = train_program_.visits[instruction.visit];
+  const int sequence = options_.spec.shape.sequence, count = at.micro_batch_sequences;
   const int first = at.first_sequence + (instruction.micro_batch - at.first_micro_batch) * count;
   std::vector<int32_t> window(sequence + 1), input_ids, target_ids;
   for (int i = 0; i < count; ++i) {
@@ -219,26 +225,26 @@ absl::Status UnitExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   return absl::OkStatus();
 }
 
-absl::Status UnitExecutor::CollectNorms() {
+absl::Status StepExecutor::CollectNorms() {
   for (const int segment : owned_segments_) {
     ASSIGN_OR_RETURN(scalars_.squared_norm(segment), shard_.SquaredGradientNorm(segment));
   }
   return absl::OkStatus();
 }
 
-absl::Status UnitExecutor::ReduceScalars() {
-  if (options_.plan.units[options_.unit].blocks.contains(options_.spec.shape.model.head_block())) {
+absl::Status StepExecutor::ReduceScalars() {
+  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block())) {
     ASSIGN_OR_RETURN(scalars_.loss(), shard_.TakeLossSum());
   }
   scalars_.wishes() = wishes_to_finish() ? 1 : 0;
   return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
 
-absl::Status UnitExecutor::Update() {
+absl::Status StepExecutor::Update() {
   const OptimizerSettings& optimizer = options_.spec.optimizer;
   const double norm = scalars_.norm();
   if (!std::isfinite(scalars_.loss()) || !std::isfinite(norm)) {
-    // Every unit decides by the same bits.
+    // Every rank decides by the same bits.
     if (skipped_in_a_row_ < optimizer.skip_non_finite) {
       ++skipped_in_a_row_;
       RETURN_IF_ERROR(shard_.ZeroGradients());

@@ -17,20 +17,20 @@
 
 namespace medley {
 
-// What a unit exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of gradients.
+// What a rank exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of gradients.
 // Device memory goes the way that comm/staging finds for it, beside the device's computing.
 //
 // Each stream of the program has its own line of messages: Transfer and Reduce may be called from as many threads as the
 // program has streams, one for each.
-class UnitExchange {
+class StepExchange {
  public:
   // `reductions` have been checked against the plan; slices without one: an even ring. All outlive the exchange.
-  UnitExchange(const StepProgram& program, std::vector<ReductionChoice> reductions, const CommunicationSettings& settings,
+  StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions, const CommunicationSettings& settings,
                ModelShard& shard, Transport& transport);
 
-  // Measures this unit's memory where that matters, and learns how the others handle theirs. All units call it before
+  // Measures this rank's memory where that matters, and learns how the others handle theirs. All ranks call it before
   // anything else; only the first call does something. Errors: of the transport; InvalidArgument: the job asks for a way
-  // that this unit's memory does not have.
+  // that this rank's memory does not have.
   absl::Status Open(absl::Time deadline);
 
   // A send or a receive; blocks until the buffer may be used again, or holds the message.
@@ -50,6 +50,7 @@ class UnitExchange {
   std::unique_ptr<CopyLane> gradient_lane_;                      // null where the host reaches the device's memory
   std::vector<PinnedMirror> gradients_;                          // parallel to the program's slices
   std::vector<CollectiveSchedule> schedules_;                    // likewise
+  std::vector<std::vector<int>> members_;                        // likewise: the holders
 };
 
 }  // namespace medley
