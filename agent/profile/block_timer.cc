@@ -320,16 +320,10 @@ class BlockTimer {
     RETURN_IF_ERROR(timed.TimeOnce().status());
     times.copy_bytes_per_parameter = KeptBytes() / elements;
     std::vector<PassSample> update, norm;
+    std::vector<int> layers;  // their segments
+    for (int layer = 1; layer <= entry.layers; ++layer) layers.push_back(SegmentOfBlock(layer));
     for (int i = 0; i < 2 * limits_.fewest_rounds; ++i) {
-      PassSample sum;
-      for (int layer = 1; layer <= entry.layers; ++layer) {
-        ASSIGN_OR_RETURN(const PassSample n, timed.Time([&] {
-          return timed.shard().SquaredGradientNorm(SegmentOfBlock(layer)).status();
-        }));
-        sum.seconds += n.seconds;
-        sum.waited_seconds += n.waited_seconds;
-      }
-      norm.push_back(sum);
+      ASSIGN_OR_RETURN(norm.emplace_back(), timed.Time([&] { return timed.shard().ComputeNorms(layers); }));
       ASSIGN_OR_RETURN(update.emplace_back(), timed.Time([&] {
         return timed.shard().UpdateParameters({.learning_rate = 1e-6f, .step = i + 1});
       }));

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "comm/transport/transport.h"
+#include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
 
 namespace medley {
@@ -21,6 +23,15 @@ struct DeviceMessage {
   DeviceSpan span;
   // Of the queue: the span is not touched before it is reached. Empty: it may be touched at once.
   std::optional<Fence> after;
+  // Called when the device has reached `after` and a send waits for nothing but the peer. Null: nobody wants to know. A receive
+  // waits for its peer from the start.
+  std::function<void()> when_ready;
+};
+
+// When a message that was received is in the device's memory: when `lane` reaches `fence`. Without a lane it is there.
+struct MessageArrival {
+  CopyLane* lane = nullptr;
+  Fence fence;
 };
 
 // A memory that has an address of this kind, for Transport. kHost: no network could use it as it is.

@@ -29,16 +29,29 @@ absl::StatusOr<std::unique_ptr<DeviceStream>> DeviceStream::Open(DeviceQueue& qu
 DeviceStream::~DeviceStream() { lane_ = nullptr; }
 
 absl::Status DeviceStream::Send(const DeviceMessage& message, absl::Time deadline) {
-  return Annotate(Run(Direction::kSend, message, deadline),
+  return Annotate(Run(Direction::kSend, message, deadline).status(),
                   absl::StrCat(NameOf(handling()), " send to rank ", message.peer));
 }
 
 absl::Status DeviceStream::Receive(const DeviceMessage& message, absl::Time deadline) {
-  return Annotate(Run(Direction::kReceive, message, deadline),
-                  absl::StrCat(NameOf(handling()), " receive from rank ", message.peer));
+  RETURN_IF_ERROR(ReceiveBehind(message, deadline).status());
+  return AwaitLastArrival();
 }
 
-absl::Status DeviceStream::Run(Direction direction, const DeviceMessage& message, absl::Time deadline) {
+absl::StatusOr<MessageArrival> DeviceStream::ReceiveBehind(const DeviceMessage& message, absl::Time deadline) {
+  absl::StatusOr<MessageArrival> arrival = Run(Direction::kReceive, message, deadline);
+  if (arrival.ok()) return arrival;
+  return Annotate(arrival.status(), absl::StrCat(NameOf(handling()), " receive from rank ", message.peer));
+}
+
+absl::Status DeviceStream::AwaitLastArrival() {
+  if (!last_arrival_.has_value()) return absl::OkStatus();
+  const Fence fence = *last_arrival_;
+  last_arrival_.reset();
+  return lane_->Wait(fence);
+}
+
+absl::StatusOr<MessageArrival> DeviceStream::Run(Direction direction, const DeviceMessage& message, absl::Time deadline) {
   const DeviceSpan& span = message.span;
   if (message.peer < 0 || message.peer >= transport_.size()) {
     return absl::InvalidArgumentError(
@@ -54,6 +67,7 @@ absl::Status DeviceStream::Run(Direction direction, const DeviceMessage& message
       WireChunkBytes(span.size_bytes, terms_by_rank_[transport_.rank()], terms_by_rank_[message.peer]);
   PieceRoute route{.transport = transport_, .peer = message.peer, .tag = message.tag, .deadline = deadline};
   std::byte* address = span.buffer->host_address();
+  RETURN_IF_ERROR(AwaitLastArrival());
   switch (handling()) {
     case Handling::kWhole:
       return RunWhole(direction, message, deadline, piece_bytes);
@@ -62,8 +76,13 @@ absl::Status DeviceStream::Run(Direction direction, const DeviceMessage& message
       const int depth = RingDepth(pieces.count());
       RETURN_IF_ERROR(memory_.Ensure(*lane_, transport_, piece_bytes * depth));
       if (message.after.has_value()) RETURN_IF_ERROR(lane_->AwaitQueue(*message.after));
-      const StagedEnd end{.lane = *lane_, .span = span, .ring = memory_.bytes(), .depth = depth};
-      return sends ? SendStaged(end, route, pieces) : ReceiveStaged(end, route, pieces);
+      const StagedEnd end{.lane = *lane_, .span = span, .ring = memory_.bytes(), .depth = depth, .when_ready = message.when_ready};
+      if (sends) {
+        RETURN_IF_ERROR(SendStaged(end, route, pieces));
+        return MessageArrival{};
+      }
+      ASSIGN_OR_RETURN(last_arrival_, ReceiveStaged(end, route, pieces));
+      return MessageArrival{lane_.get(), *last_arrival_};
     }
     case Handling::kDirect: {
       const DeviceAddress device = span.buffer->device_address();
@@ -79,12 +98,14 @@ absl::Status DeviceStream::Run(Direction direction, const DeviceMessage& message
   }
   if (address == nullptr) return absl::InvalidArgumentError("the host does not reach this device's memory");
   if (message.after.has_value()) RETURN_IF_ERROR(queue_.Wait(*message.after));
+  if (message.when_ready) message.when_ready();
   const absl::Span<std::byte> bytes(address + span.offset_bytes, static_cast<size_t>(span.size_bytes));
-  return sends ? SendPieces(route, bytes, piece_bytes) : ReceivePieces(route, bytes, piece_bytes);
+  RETURN_IF_ERROR(sends ? SendPieces(route, bytes, piece_bytes) : ReceivePieces(route, bytes, piece_bytes));
+  return MessageArrival{};
 }
 
-absl::Status DeviceStream::RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline,
-                                    int64_t piece_bytes) {
+absl::StatusOr<MessageArrival> DeviceStream::RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline,
+                                                      int64_t piece_bytes) {
   const DeviceSpan& span = message.span;
   const PieceRoute route{
       .transport = transport_, .peer = message.peer, .tag = message.tag, .deadline = deadline};
@@ -94,11 +115,14 @@ absl::Status DeviceStream::RunWhole(Direction direction, const DeviceMessage& me
   if (direction == Direction::kSend) {
     RETURN_IF_ERROR(lane_->Download(*span.buffer, {span.offset_bytes}, mirror));
     RETURN_IF_ERROR(lane_->Wait(lane_->Record()));
-    return SendPieces(route, mirror, piece_bytes);
+    if (message.when_ready) message.when_ready();
+    RETURN_IF_ERROR(SendPieces(route, mirror, piece_bytes));
+    return MessageArrival{};
   }
   RETURN_IF_ERROR(ReceivePieces(route, mirror, piece_bytes));
   RETURN_IF_ERROR(lane_->Upload(mirror, *span.buffer, {span.offset_bytes}));
-  return lane_->Wait(lane_->Record());
+  last_arrival_ = lane_->Record();
+  return MessageArrival{lane_.get(), *last_arrival_};
 }
 
 }  // namespace medley

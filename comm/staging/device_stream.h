@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,21 +42,27 @@ class DeviceStream {
   absl::Status Send(const DeviceMessage& message, absl::Time deadline);
   absl::Status Receive(const DeviceMessage& message, absl::Time deadline);
 
+  // As Receive, but returns when all of the message has come, while it may still be copied into the span: who uses it next has to
+  // wait for that, best on the device (DeviceQueue::AwaitLane). The lane is the stream's.
+  absl::StatusOr<MessageArrival> ReceiveBehind(const DeviceMessage& message, absl::Time deadline);
+
   Handling handling() const { return terms_by_rank_[transport_.rank()].handling; }
 
  private:
   enum class Direction { kSend, kReceive };
   DeviceStream(DeviceQueue& queue, Transport& transport, std::vector<StagingTerms> terms_by_rank)
       : queue_(queue), transport_(transport), terms_by_rank_(std::move(terms_by_rank)) {}
-  absl::Status Run(Direction direction, const DeviceMessage& message, absl::Time deadline);
-  absl::Status RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline,
-                        int64_t piece_bytes);
+  absl::StatusOr<MessageArrival> Run(Direction direction, const DeviceMessage& message, absl::Time deadline);
+  absl::StatusOr<MessageArrival> RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline, int64_t piece_bytes);
+  // The pinned memory is free: the last message has been copied from it.
+  absl::Status AwaitLastArrival();
 
   DeviceQueue& queue_;
   Transport& transport_;
   const std::vector<StagingTerms> terms_by_rank_;
   StagingMemory memory_;
   std::unique_ptr<CopyLane> lane_;  // null where nothing is copied
+  std::optional<Fence> last_arrival_;  // of the lane, until it has been waited for
 };
 
 }  // namespace medley

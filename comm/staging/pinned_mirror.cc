@@ -26,10 +26,10 @@ absl::Status PinnedMirror::FromDevice(Fence after) {
   return lane_->Wait(lane_->Record());
 }
 
-absl::Status PinnedMirror::ToDevice() {
-  if (own_ == nullptr) return absl::OkStatus();
+absl::StatusOr<std::optional<Fence>> PinnedMirror::ToDevice() {
+  if (own_ == nullptr) return std::nullopt;
   RETURN_IF_ERROR(lane_->Upload(bytes_, *slice_.buffer, {slice_.offset_bytes}));
-  return lane_->Wait(lane_->Record());
+  return lane_->Record();
 }
 
 }  // namespace medley

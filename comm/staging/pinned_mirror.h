@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,8 +29,9 @@ class PinnedMirror {
   // Blocks until bytes() has what the slice has when the queue reaches `after`.
   absl::Status FromDevice(Fence after);
 
-  // Blocks until the slice has what bytes() has. Whatever the queue was to do with it before must be done.
-  absl::Status ToDevice();
+  // Copies bytes() into the slice: it has them when the lane reaches the fence; empty: it has them already. Whatever the queue was
+  // to do with it before must be done, and bytes() stay as they are until FromDevice.
+  absl::StatusOr<std::optional<Fence>> ToDevice();
 
  private:
   PinnedMirror(DeviceQueue& queue, CopyLane* lane, const Slice& slice)

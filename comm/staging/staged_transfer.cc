@@ -89,6 +89,7 @@ absl::Status SendStaged(const StagedEnd& end, const PieceRoute& route, const Pie
       RETURN_IF_ERROR(ring.Download(copied));
     }
     RETURN_IF_ERROR(ring.AwaitCopy(k));
+    if (k == 0 && end.when_ready) end.when_ready();
     RETURN_IF_ERROR(ring.Send(k));
   }
   while (sent < count) RETURN_IF_ERROR(ring.AwaitTransfer(sent++));
@@ -96,7 +97,7 @@ absl::Status SendStaged(const StagedEnd& end, const PieceRoute& route, const Pie
   return absl::OkStatus();
 }
 
-absl::Status ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces) {
+absl::StatusOr<Fence> ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces) {
   Ring ring(end, route, pieces);
   const int64_t count = pieces.count();
   // One slot is copied from, into the others chunks may come.
@@ -110,10 +111,8 @@ absl::Status ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const 
     RETURN_IF_ERROR(ring.AwaitTransfer(k));
     RETURN_IF_ERROR(ring.Upload(k));
   }
-  // The lane is in order.
-  RETURN_IF_ERROR(ring.AwaitCopy(count - 1));
   ring.Finish();
-  return absl::OkStatus();
+  return end.lane.Record();  // the lane is in order
 }
 
 }  // namespace medley

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "comm/staging/device_message.h"
@@ -13,6 +15,7 @@ struct StagedEnd {
   DeviceSpan span;
   absl::Span<std::byte> ring;  // pinned; of `depth` slots of the size of a chunk
   int depth = 1;
+  std::function<void()> when_ready = nullptr;  // DeviceMessage::when_ready
 };
 
 // Sends the span in chunks through the ring: the lane copies chunks ahead while earlier ones are sent.
@@ -21,8 +24,8 @@ struct StagedEnd {
 // some of the chunks.
 absl::Status SendStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces);
 
-// Receives into the span likewise: chunks are awaited ahead while earlier ones are copied. When it returns
-// OK, all of it is in the device's memory.
-absl::Status ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces);
+// Receives into the span likewise: chunks are awaited ahead while earlier ones are copied. When it returns OK, all of it has come
+// and its copies are submitted: it is in the device's memory, and the ring free, when the lane reaches the fence.
+absl::StatusOr<Fence> ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces);
 
 }  // namespace medley

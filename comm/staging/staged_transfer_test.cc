@@ -191,7 +191,9 @@ TEST_CASE("chunks are received while others are copied, and a slot is received i
       }
       LateTransport transport(setup.journal, wire);
       const PieceRoute route{.transport = transport, .peer = 1, .deadline = absl::InfiniteFuture()};
-      REQUIRE(ReceiveStaged(*setup.end, route, setup.pieces).ok());
+      const absl::StatusOr<Fence> there = ReceiveStaged(*setup.end, route, setup.pieces);
+      REQUIRE(there.ok());
+      REQUIRE(setup.end->lane.Wait(*there).ok());
       CHECK(setup.InBuffer() == setup.content);
       const int64_t count = setup.pieces.count();
       const Journal& journal = setup.journal;
@@ -202,7 +204,6 @@ TEST_CASE("chunks are received while others are copied, and a slot is received i
         // The overlap: while k is copied, the next is awaited from the network.
         if (depth > 1 && k + 1 < count) CHECK(journal.At("received", k + 1) < journal.At("copied", k));
       }
-      CHECK(journal.Has("copied", count - 1));
       if (depth == 4 && count > 4) CHECK(transport.most_under_way == 3);
     }
   }
@@ -220,7 +221,7 @@ TEST_CASE("on an error the chunk is named, and nothing uses ring or span any mor
       REQUIRE(setup.lane->AwaitQueue(setup.queue.Record()).ok());
       const PieceRoute route{.transport = transport, .peer = 1, .deadline = absl::InfiniteFuture()};
       const absl::Status status = sends ? SendStaged(*setup.end, route, setup.pieces)
-                                        : ReceiveStaged(*setup.end, route, setup.pieces);
+                                        : ReceiveStaged(*setup.end, route, setup.pieces).status();
       CHECK(absl::IsUnavailable(status));
       CHECK(status.message() == absl::StrCat("chunk ", fails_at + 1, " of 10: rank 1 is gone"));
       CHECK(transport.under_way == 0);

@@ -34,6 +34,7 @@
   X(cuEventCreate)                   \
   X(cuEventDestroy)                  \
   X(cuEventRecord)                   \
+  X(cuEventElapsedTime)              \
   X(cuEventQuery)                    \
   X(cuEventSynchronize)              \
   X(cuModuleLoadData)                \

@@ -12,7 +12,7 @@ namespace {
 
 // Large enough that a copy over PCIe takes far longer than its submission.
 constexpr size_t kStagingBytes = size_t{4} << 20;
-constexpr size_t kUploadStagings = 4;
+constexpr size_t kUploadStagings = 4, kUploadAlignment = 64;
 // As many bytes of downloads may be under way before a submission waits for the oldest.
 constexpr size_t kDownloadStagings = 16;
 constexpr int64_t kAlignmentBytes = 256;
@@ -164,17 +164,22 @@ absl::Status CudaQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Byt
 }
 
 absl::Status CudaQueue::UploadPiece(absl::Span<const std::byte> from, CUdeviceptr to) {
-  Staging& staging = uploads_[next_upload_];
-  next_upload_ = (next_upload_ + 1) % uploads_.size();
-  if (staging.in_flight) {
-    RETURN_IF_ERROR(Submitted(driver().cuEventSynchronize(staging.event), "waiting for an upload"));
-    staging.in_flight = false;
+  // Small uploads share a staging until it is full: only then is waited, for what the next one held last.
+  if (upload_bytes_ + from.size() > kStagingBytes) {
+    upload_ = (upload_ + 1) % uploads_.size();
+    upload_bytes_ = 0;
+    if (uploads_[upload_].in_flight) {
+      RETURN_IF_ERROR(Submitted(driver().cuEventSynchronize(uploads_[upload_].event), "waiting for an upload"));
+      uploads_[upload_].in_flight = false;
+    }
   }
-  std::memcpy(staging.memory, from.data(), from.size());
-  RETURN_IF_ERROR(Submitted(driver().cuMemcpyHtoDAsync(to, staging.memory, from.size(), compute_stream_),
-                            "submitting an upload"));
+  Staging& staging = uploads_[upload_];
+  std::byte* const memory = staging.memory + upload_bytes_;
+  std::memcpy(memory, from.data(), from.size());
+  RETURN_IF_ERROR(Submitted(driver().cuMemcpyHtoDAsync(to, memory, from.size(), compute_stream_), "submitting an upload"));
   RETURN_IF_ERROR(Submitted(driver().cuEventRecord(staging.event, compute_stream_), "cuEventRecord"));
   staging.in_flight = true;
+  upload_bytes_ += (from.size() + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
+#include "runtime/device/queue_timer.h"
 #include "runtime/device/ops.h"
 
 namespace medley {
@@ -37,6 +38,7 @@ class CudaQueue final : public DeviceQueue {
   absl::Status Wait(Fence fence) override;
   absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
   absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
+  absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
@@ -111,7 +113,7 @@ class CudaQueue final : public DeviceQueue {
 
   // Of the submitting thread.
   std::vector<Staging> uploads_;
-  size_t next_upload_ = 0;
+  size_t upload_ = 0, upload_bytes_ = 0;  // the staging that is being filled, and how far it is
   CUevent before_download_ = nullptr;
 
   mutable Mutex mutex_;

@@ -31,7 +31,7 @@ def cuda_libraries():
     )
     native.cc_library(
         name = "cuda_queue",
-        srcs = ["cuda_copy_lane.cc", "cuda_queue.cc"],
+        srcs = ["cuda_copy_lane.cc", "cuda_queue.cc", "cuda_timer.cc"],
         hdrs = ["cuda_copy_lane.h", "cuda_queue.h"],
         visibility = ["//:comm"],
         deps = _BASE + [
@@ -88,8 +88,25 @@ def cuda_libraries():
         testonly = True,
         srcs = ["simulated_driver.cc"],
         hdrs = ["simulated_driver.h"],
-        visibility = ["//:comm"],
+        visibility = ["//:comm", "//:tests"],
         deps = [":cuda_driver"],
+    )
+    native.cc_library(
+        name = "simulated_device",
+        testonly = True,
+        srcs = ["simulated_device.cc"],
+        hdrs = ["simulated_device.h"],
+        visibility = ["//:tests"],
+        deps = _BASE + [
+            ":cuda_queue",
+            ":simulated_driver",
+            "//kernels/arguments:op_arguments",
+            "//kernels/host:host_queue",
+            "//kernels/reference:reference_ops",
+            "//runtime/device",
+            "//runtime/device:op_slices",
+            "//runtime/device:uniform_ops",
+        ],
     )
     native.cc_test(
         name = "cuda_queue_test",

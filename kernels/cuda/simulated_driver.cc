@@ -21,6 +21,7 @@ struct Task {
 struct Stream {
   std::deque<Task> tasks;
   uint64_t submitted = 0, done = 0;
+  std::vector<uint64_t> done_at;  // of each task done, how many of all streams were
 };
 // Where an event was recorded last.
 struct Event {
@@ -39,6 +40,8 @@ struct Gpu {
   std::vector<std::unique_ptr<Event>> events;
   CUresult failure = CUDA_SUCCESS;
   int live_allocations = 0;
+  uint64_t tasks_done = 0;
+  int host_waits = 0;
 };
 Gpu gpu;
 
@@ -72,6 +75,7 @@ bool Step() {
   stream.tasks.pop_front();
   if (task.work) task.work();
   ++stream.done;
+  stream.done_at.push_back(++gpu.tasks_done);
   return true;
 }
 
@@ -79,6 +83,7 @@ template <typename Condition>
 CUresult RunUntil(Condition condition) {
   const Lock lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
+  ++gpu.host_waits;
   while (!condition()) {
     if (!Step()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
   }
@@ -156,6 +161,15 @@ void FillStreams(CudaDriver& driver) {
     Get(event) = {IndexOf(stream), gpu.streams[IndexOf(stream)].submitted};
     return result;
   };
+  driver.cuEventElapsedTime = [](float* milliseconds, CUevent from, CUevent to) -> CUresult {
+    const Lock lock(mutex);
+    if (!IsReached(Get(from)) || !IsReached(Get(to))) return CUDA_ERROR_NOT_READY;
+    const auto at = [](const Event& event) -> double {
+      return event.tasks == 0 ? 0.0 : static_cast<double>(gpu.streams[event.stream].done_at[event.tasks - 1]);
+    };
+    *milliseconds = static_cast<float>(at(Get(to)) - at(Get(from)));
+    return CUDA_SUCCESS;
+  };
   driver.cuEventQuery = [](CUevent event) -> CUresult {
     const Lock lock(mutex);
     for (uint64_t steps = gpu.random() % 4; steps > 0; --steps) Step();
@@ -225,6 +239,11 @@ int PendingTasks() {
   size_t tasks = 0;
   for (const Stream& stream : gpu.streams) tasks += stream.tasks.size();
   return static_cast<int>(tasks);
+}
+
+int HostWaits() {
+  const Lock lock(mutex);
+  return gpu.host_waits;
 }
 
 int LiveAllocations() {

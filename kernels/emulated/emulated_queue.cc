@@ -1,6 +1,7 @@
 #include "kernels/emulated/emulated_queue.h"
 
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/emulated/emulated_copy_lane.h"
@@ -50,6 +51,30 @@ absl::Status EmulatedQueue::Download(Buffer& from, Bytes offset, absl::Span<std:
   if (!to.empty()) std::memset(to.data(), 0, to.size());
   Take(CopySeconds(to.size()));
   return absl::OkStatus();
+}
+
+namespace {
+
+class EmulatedTimer final : public QueueTimer {
+ public:
+  EmulatedTimer(EmulatedQueue& queue, int marks) : queue_(queue), reached_(marks) {}
+  absl::Status Set(int index) override {
+    reached_[index] = queue_.Record();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<double> Seconds(int from, int to) override {
+    return 1e-9 * static_cast<double>(static_cast<int64_t>(reached_[to].value - reached_[from].value));
+  }
+
+ private:
+  EmulatedQueue& queue_;
+  std::vector<Fence> reached_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<QueueTimer>> EmulatedQueue::OpenTimer(int marks) {
+  return std::make_unique<EmulatedTimer>(*this, marks);
 }
 
 absl::Status EmulatedQueue::Wait(Fence fence) {

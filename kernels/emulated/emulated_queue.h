@@ -5,6 +5,7 @@
 
 #include "kernels/emulated/emulated_timeline.h"
 #include "runtime/device/device_queue.h"
+#include "runtime/device/queue_timer.h"
 
 namespace medley {
 
@@ -38,6 +39,7 @@ class EmulatedQueue final : public DeviceQueue {
   absl::Status Wait(Fence fence) override;
   absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
   absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
+  absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return options_.limit; }

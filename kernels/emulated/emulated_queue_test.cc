@@ -81,6 +81,17 @@ TEST_CASE("copies take their link's time, move nothing and give zeros") {
   CHECK(bytes == std::vector<std::byte>(1 << 20));
 }
 
+TEST_CASE("a timer reads the times that work takes, without waiting for it") {
+  EmulatedQueue queue(Options());
+  auto timer = queue.OpenTimer(2);
+  REQUIRE(timer.ok());
+  queue.Take(1000);
+  REQUIRE((*timer)->Set(0).ok());
+  queue.Take(0.25);
+  REQUIRE((*timer)->Set(1).ok());
+  CHECK(*(*timer)->Seconds(0, 1) == Approx(0.25).epsilon(1e-9));
+}
+
 TEST_CASE("a copy past the end takes no time and changes nothing") {
   EmulatedQueue queue(Options());
   auto buffer = queue.Allocate({4});

@@ -1,7 +1,9 @@
 #include "kernels/host/host_queue.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/host_memory.h"
@@ -58,6 +60,29 @@ absl::Status HostQueue::Download(Buffer& from, Bytes offset, absl::Span<std::byt
   if (!to.empty()) std::memcpy(to.data(), from.host_address() + offset.value, to.size());
   return absl::OkStatus();
 }
+
+namespace {
+
+// Work is done when it has been submitted, so a mark is reached when it is set.
+class HostTimer final : public QueueTimer {
+ public:
+  HostTimer(const HostQueue& queue, int marks) : queue_(queue), reached_(marks) {}
+  absl::Status Set(int index) override {
+    reached_[index] = std::chrono::steady_clock::now();
+    return queue_.error();
+  }
+  absl::StatusOr<double> Seconds(int from, int to) override {
+    return std::chrono::duration<double>(reached_[to] - reached_[from]).count();
+  }
+
+ private:
+  const HostQueue& queue_;
+  std::vector<std::chrono::steady_clock::time_point> reached_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<QueueTimer>> HostQueue::OpenTimer(int marks) { return std::make_unique<HostTimer>(*this, marks); }
 
 Fence HostQueue::Record() { return {++recorded_}; }
 

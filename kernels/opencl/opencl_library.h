@@ -31,6 +31,7 @@ namespace medley {
   X(clGetDeviceIDs)                    \
   X(clGetDeviceInfo)                   \
   X(clGetEventInfo)                    \
+  X(clGetEventProfilingInfo)           \
   X(clGetPlatformIDs)                  \
   X(clGetPlatformInfo)                 \
   X(clGetProgramBuildInfo)             \

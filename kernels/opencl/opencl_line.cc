@@ -11,7 +11,8 @@ absl::StatusOr<std::unique_ptr<OpenClLine>> OpenClLine::Open(const OpenClLibrary
                                                              cl_device_id device, std::string name) {
   std::unique_ptr<OpenClLine> line(new OpenClLine(opencl, std::move(name)));
   cl_int code = CL_SUCCESS;
-  line->queue_ = opencl.clCreateCommandQueue(context, device, 0, &code);
+  // With profiling, so that a timer can ask when a marker was reached.
+  line->queue_ = opencl.clCreateCommandQueue(context, device, CL_QUEUE_PROFILING_ENABLE, &code);
   if (code != CL_SUCCESS) return OpenClStatus(code, line->name_ + ": opening");
   return line;
 }

@@ -9,6 +9,7 @@
 #include "kernels/opencl/opencl_line.h"
 #include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
+#include "runtime/device/queue_timer.h"
 
 namespace medley {
 
@@ -36,6 +37,7 @@ class OpenClQueue final : public DeviceQueue {
   absl::Status Wait(Fence fence) override { return line_->Wait(fence); }
   absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
   absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
+  absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }

@@ -12,6 +12,7 @@
 namespace medley {
 
 class CopyLane;
+class QueueTimer;
 
 // In whose way a device addresses its memory, as a network that reads and writes it by itself has to know.
 enum class AddressKind : uint8_t { kNone, kCuda, kRocm };
@@ -77,6 +78,9 @@ class DeviceQueue {
   // What is submitted here from now on begins when `lane`, which this queue opened, has reached `fence`. Does
   // not block; of the submitting thread. Returns the lane's or the queue's error, if there is one.
   virtual absl::Status AwaitLane(CopyLane& lane, Fence fence) = 0;
+
+  // `marks` marks to read times by (queue_timer.h). Any thread. ResourceExhausted or Internal: the driver's words.
+  virtual absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) = 0;
 
   // Bytes of live Buffers, the most there ever were, and how many there may be.
   virtual Bytes allocated() const = 0;

@@ -54,32 +54,39 @@ absl::Status StepExchange::Open(absl::Time deadline) {
   return absl::OkStatus();
 }
 
-absl::Status StepExchange::Transfer(const Instruction& instruction, absl::Time deadline) {
+absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction, std::optional<Fence> after,
+                                                      const std::function<void()>& when_ready, absl::Time deadline) {
   const BufferId& buffer = instruction.operands.front().buffer;
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient = buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
-  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches. The device has done
-  // what it has to do with the slice: its instructions end when their work has.
+  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches.
   const DeviceMessage message{
       .peer = instruction.peer,
       .tag = {.kind = is_gradient ? MessageTag::Kind::kGradient : MessageTag::Kind::kActivation,
               .sequence = static_cast<uint32_t>(instruction.micro_batch) % kMaximumSequences},
-      .span = {slice.buffer, slice.offset_bytes, instruction.bytes.value}};
+      .span = {slice.buffer, slice.offset_bytes + instruction.offset.value, instruction.bytes.value},
+      .after = after,
+      .when_ready = when_ready};
   DeviceStream& stream = *streams_[static_cast<int>(instruction.stream)];
-  return IsReceive(instruction.kind) ? stream.Receive(message, deadline) : stream.Send(message, deadline);
+  if (IsReceive(instruction.kind)) return stream.ReceiveBehind(message, deadline);
+  RETURN_IF_ERROR(stream.Send(message, deadline));
+  return MessageArrival{};
 }
 
-absl::Status StepExchange::Reduce(int slice, Fence ready, absl::Time deadline) {
+absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after, const std::function<void()>& when_ready,
+                                                    absl::Time deadline) {
   const GradientSlice& reduced = program_.slices[slice];
   PinnedMirror& mirror = gradients_[slice];
-  RETURN_IF_ERROR(mirror.FromDevice(ready));
+  RETURN_IF_ERROR(mirror.FromDevice(after));
+  if (when_ready) when_ready();
   const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
   const WireType wire = settings_.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
   // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each other.
   const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
   RETURN_IF_ERROR(
       RunCollective(transport_, schedules_[slice], members_[slice], channel, values, wire, deadline));
-  return mirror.ToDevice();
+  ASSIGN_OR_RETURN(const std::optional<Fence> there, mirror.ToDevice());
+  return there.has_value() ? MessageArrival{gradient_lane_.get(), *there} : MessageArrival{};
 }
 
 }  // namespace medley

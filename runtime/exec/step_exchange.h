@@ -1,6 +1,8 @@
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -33,12 +35,15 @@ class StepExchange {
   // that this rank's memory does not have.
   absl::Status Open(absl::Time deadline);
 
-  // A send or a receive; blocks until the buffer may be used again, or holds the message.
-  absl::Status Transfer(const Instruction& instruction, absl::Time deadline);
+  // A send or a receive of a buffer that may be used once the device has reached `after` (empty: at once). Blocks until a buffer
+  // that was sent may be used again, or all of a message has come: it is there when the arrival says so. `when_ready` as in
+  // DeviceMessage.
+  absl::StatusOr<MessageArrival> Transfer(const Instruction& instruction, std::optional<Fence> after,
+                                          const std::function<void()>& when_ready, absl::Time deadline);
 
-  // The gradients that the device has when it reaches `ready`, of the training program's slice, become their sums over its
-  // holders; blocks until they are on the device.
-  absl::Status Reduce(int slice, Fence ready, absl::Time deadline);
+  // The gradients that the device has when it reaches `after`, of the training program's slice, become their sums over its
+  // holders; they are on the device when the arrival says so. `when_ready`: they have left the device.
+  absl::StatusOr<MessageArrival> Reduce(int slice, Fence after, const std::function<void()>& when_ready, absl::Time deadline);
 
  private:
   const StepProgram& program_;

@@ -47,7 +47,8 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       owned_segments_(OwnedSegments(options_.plan, options_.rank, options_.spec.shape.model)),
       all_ranks_(AllRanks(options_.plan)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
-      gradients_ready_(train_program_.slices.size()),
+      submitted_(train_program_.instructions.size()),
+      arrivals_(train_program_.instructions.size()),
       scalars_(ScalarCount(options_.spec.shape.model)) {
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
@@ -61,15 +62,39 @@ double StepExecutor::Scalars::norm() const { return std::sqrt(std::accumulate(va
 absl::Time StepExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
 
 StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
-  if (const absl::Status opened = exchange_.Open(Deadline()); !opened.ok()) {
-    return {.status = Annotate(opened, "agreeing with the other ranks on how memory is sent")};
-  }
+  if (const absl::Status opened = Open(); !opened.ok()) return {.status = opened};
   std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
-  return RunStreams(
-      program, [&](const Instruction& instruction) {
-        return Annotate(RunWatched(instruction, purpose, data_step), Where(instruction));
-      },
+  std::fill(arrivals_.begin(), arrivals_.end(), MessageArrival{});
+  const Pass pass{program, purpose, data_step, Now()};
+  // The device has nothing left to do, so this is now.
+  if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
+  StepRun run = RunStreams(
+      program,
+      [&](int index, MeasuredTime& time) { return Annotate(RunWatched(pass, index, time), Where(program.instructions[index])); },
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
+  if (run.status.ok()) {
+    run.status = ReadTimes(pass, run.times);
+  } else {
+    (void)Finish();  // what was submitted uses memory that may now be given back
+  }
+  return run;
+}
+
+absl::Status StepExecutor::Open() {
+  if (timer_ != nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(Annotate(exchange_.Open(Deadline()), "agreeing with the other ranks on how memory is sent"));
+  RETURN_IF_ERROR(Finish());  // what loading the model has submitted
+  ASSIGN_OR_RETURN(timer_, shard_.queue().OpenTimer(BeginMark() + 1));
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times) {
+  for (int i = 0; i < static_cast<int>(times.size()); ++i) {
+    if (pass.program.instructions[i].stream != Stream::kCompute) continue;
+    ASSIGN_OR_RETURN(times[i].start_seconds, timer_->Seconds(BeginMark(), 2 * i));
+    ASSIGN_OR_RETURN(times[i].end_seconds, timer_->Seconds(BeginMark(), 2 * i + 1));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
@@ -84,11 +109,11 @@ std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
   return peers;
 }
 
-absl::Status StepExecutor::RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step) {
-  const Activity activity{instruction, PeersOf(instruction), Now()};
-  board_->Begin(instruction, activity.peers);
-  absl::Status status = Run(instruction, purpose, data_step);
+absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime& time) {
+  const Instruction& instruction = pass.program.instructions[index];
+  absl::Status status = Run(pass, index, time);
   if (absl::IsDeadlineExceeded(status)) {
+    const Activity activity{instruction, PeersOf(instruction), pass.started_at + absl::Seconds(time.start_seconds)};
     status = absl::DeadlineExceededError(
         absl::StrCat(status.message(), ". ", StallReport(*board_, activity, transport_, options_.ask)));
   }
@@ -160,50 +185,75 @@ absl::Status StepExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
   return AllReduceScalars(transport_, all_ranks_, values, deadline);
 }
 
-absl::Status StepExecutor::Run(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+absl::Status StepExecutor::Run(const Pass& pass, int index, MeasuredTime& time) {
+  const Instruction& instruction = pass.program.instructions[index];
+  // What waits for this rank's own device waits for nobody yet: a send and a reduction are begun when their bytes are there.
+  const bool is_send = instruction.peer >= 0 && !IsReceive(instruction.kind);
+  if (!is_send && instruction.kind != InstructionKind::kReduceGradients) board_->Begin(instruction, PeersOf(instruction));
+  const auto when_ready = [&] {
+    time.start_seconds = absl::ToDoubleSeconds(Now() - pass.started_at);
+    board_->Begin(instruction, PeersOf(instruction));
+  };
+  switch (instruction.stream) {
+    case Stream::kCompute: return Compute(pass, index);
+    case Stream::kCollective:
+      if (instruction.kind == InstructionKind::kReduceScalars) return ReduceScalars(pass, instruction);
+      break;
+    default: break;
+  }
+  return Exchange(pass, index, is_send || instruction.kind == InstructionKind::kReduceGradients ? when_ready : std::function<void()>());
+}
+
+std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instruction& instruction) const {
+  std::optional<Fence> last;
+  for (const int other : instruction.waits_for) {
+    if (other < 0 || pass.program.instructions[other].stream != Stream::kCompute) continue;
+    if (!last.has_value() || last->value < submitted_[other].value) last = submitted_[other];
+  }
+  return last;
+}
+
+absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::function<void()>& when_ready) {
+  const Instruction& instruction = pass.program.instructions[index];
+  const std::optional<Fence> after = DoneBefore(pass, instruction);
+  if (instruction.kind == InstructionKind::kReduceGradients) {
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, *after, when_ready, Deadline()));
+  } else {
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Transfer(instruction, after, when_ready, Deadline()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::Compute(const Pass& pass, int index) {
+  const Instruction& instruction = pass.program.instructions[index];
+  for (const int other : instruction.waits_for) {
+    if (other < 0 || arrivals_[other].lane == nullptr) continue;
+    RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[other].lane, arrivals_[other].fence));
+  }
+  RETURN_IF_ERROR(timer_->Set(2 * index));
+  RETURN_IF_ERROR(Submit(pass, instruction));
+  RETURN_IF_ERROR(timer_->Set(2 * index + 1));
+  submitted_[index] = shard_.queue().Record();
+  if (instruction.kind != InstructionKind::kUpdateParameters) return absl::OkStatus();
+  return Finish();  // the end of the step
+}
+
+absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instruction) {
   switch (instruction.kind) {
     case InstructionKind::kForward:
-      return Forward(instruction, purpose, data_step);
-    case InstructionKind::kBackward:
-      return Backward(instruction);
-    case InstructionKind::kReceiveActivation:
-    case InstructionKind::kSendActivation:
-    case InstructionKind::kReceiveGradient:
-    case InstructionKind::kSendGradient:
-      return exchange_.Transfer(instruction, Deadline());
-    case InstructionKind::kReduceGradients:
-      return exchange_.Reduce(instruction.slice, gradients_ready_[instruction.slice], Deadline());
+      RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
+      return shard_.Forward(BuffersOf(instruction), pass.purpose);
+    case InstructionKind::kBackward: return shard_.Backward(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kNormGradients:
-      return CollectNorms();
-    case InstructionKind::kReduceScalars:
-      return ReduceScalars();
-    case InstructionKind::kUpdateParameters:
-      return Update();
-    case InstructionKind::kGatherActivation:
-    case InstructionKind::kGatherGradient:
-      return absl::UnimplementedError("units of several devices");
+      RETURN_IF_ERROR(shard_.ComputeNorms(owned_segments_));
+      return shard_.FetchScalars();
+    case InstructionKind::kUpdateParameters: return Update();
+    default: break;
   }
-  return absl::InternalError("unknown instruction");
+  return absl::UnimplementedError(absl::StrCat(NameOf(instruction.kind), ": units of several devices are not run"));
 }
 
 absl::Status StepExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
-
-absl::Status StepExecutor::Forward(const Instruction& instruction, Purpose purpose, int64_t data_step) {
-  RETURN_IF_ERROR(LoadTokens(instruction, purpose, data_step));
-  RETURN_IF_ERROR(shard_.Forward(BuffersOf(instruction), purpose));
-  return Finish();
-}
-
-absl::Status StepExecutor::Backward(const Instruction& instruction) {
-  const BlockRange piece = instruction.blocks;
-  RETURN_IF_ERROR(shard_.Backward(BuffersOf(instruction), piece));
-  // Before the next piece is submitted, so that nobody waits for that one.
-  const Fence done = shard_.queue().Record();
-  for (size_t i = 0; i < train_program_.slices.size(); ++i) {
-    if (piece.contains(train_program_.slices[i].completed_by)) gradients_ready_[i] = done;
-  }
-  return shard_.queue().Wait(done);
-}
 
 absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
   const ModelConfig& config = options_.spec.shape.model;
@@ -225,17 +275,14 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   return absl::OkStatus();
 }
 
-absl::Status StepExecutor::CollectNorms() {
-  for (const int segment : owned_segments_) {
-    ASSIGN_OR_RETURN(scalars_.squared_norm(segment), shard_.SquaredGradientNorm(segment));
+absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& instruction) {
+  if (pass.purpose == Purpose::kTrain) {
+    RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
+    for (const int segment : owned_segments_) scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
+  } else {
+    RETURN_IF_ERROR(shard_.TakeLossSum().status());
   }
-  return absl::OkStatus();
-}
-
-absl::Status StepExecutor::ReduceScalars() {
-  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block())) {
-    ASSIGN_OR_RETURN(scalars_.loss(), shard_.TakeLossSum());
-  }
+  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block())) scalars_.loss() = shard_.fetched_loss_sum();
   scalars_.wishes() = wishes_to_finish() ? 1 : 0;
   return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
@@ -247,8 +294,7 @@ absl::Status StepExecutor::Update() {
     // Every rank decides by the same bits.
     if (skipped_in_a_row_ < optimizer.skip_non_finite) {
       ++skipped_in_a_row_;
-      RETURN_IF_ERROR(shard_.ZeroGradients());
-      return Finish();
+      return shard_.ZeroGradients();
     }
     return absl::InvalidArgumentError(absl::StrFormat(
         "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning rate, a longer "
@@ -257,12 +303,11 @@ absl::Status StepExecutor::Update() {
   }
   skipped_in_a_row_ = 0;
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
-  RETURN_IF_ERROR(shard_.UpdateParameters(
+  return shard_.UpdateParameters(
       {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
        .beta1 = static_cast<float>(optimizer.beta1), .beta2 = static_cast<float>(optimizer.beta2),
        .epsilon = static_cast<float>(optimizer.epsilon), .weight_decay = static_cast<float>(optimizer.weight_decay),
-       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_}));
-  return Finish();
+       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_});
 }
 
 }  // namespace medley

@@ -1,11 +1,13 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/transport/transport.h"
+#include "runtime/device/queue_timer.h"
 #include "runtime/exec/activity_board.h"
 #include "runtime/exec/stall_watch.h"
 #include "runtime/exec/step_streams.h"
@@ -31,6 +33,10 @@ struct StepOutcome {
 };
 
 // Runs one rank's step programs: the worker's half of "one step program, two interpreters".
+//
+// It submits and does not wait: passes follow each other on the device's queue, copies beside it wait for them and are waited for on
+// the device. The host waits only where a network needs bytes that the device makes, and at the end of the step. Times of passes
+// are the device's own.
 //
 // All ranks of a plan call the same methods in the same order. Blocks; within a step every wait for a peer ends after
 // `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long before. One thread.
@@ -73,19 +79,35 @@ class StepExecutor {
   bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
 
  private:
-  absl::Status Run(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  // Units that `instruction` cannot end without.
+  // What is being run.
+  struct Pass {
+    const StepProgram& program;
+    Purpose purpose;
+    int64_t data_step;
+    absl::Time started_at;
+  };
+  absl::Status Run(const Pass& pass, int index, MeasuredTime& time);
+  // Submits work for the device, behind what it waits for, between two marks of the timer.
+  absl::Status Compute(const Pass& pass, int index);
+  absl::Status Submit(const Pass& pass, const Instruction& instruction);
+  // A message or a reduction. `when_ready`: what it needs of this rank is there.
+  absl::Status Exchange(const Pass& pass, int index, const std::function<void()>& when_ready);
+  // When the device has done what `instruction` waits for; empty: it waits for nothing that the device does.
+  std::optional<Fence> DoneBefore(const Pass& pass, const Instruction& instruction) const;
+  // Ranks that `instruction` cannot end without.
   std::vector<int> PeersOf(const Instruction& instruction) const;
   // The same, on the board while it runs; a wait that was too long says on whom.
-  absl::Status RunWatched(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  absl::Status Forward(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  absl::Status Backward(const Instruction& instruction);
-  // Blocks until the device has done what was submitted: an instruction has ended when its work has.
+  absl::Status RunWatched(const Pass& pass, int index, MeasuredTime& time);
+  // Blocks until the device has done what was submitted.
   absl::Status Finish();
+  // The times of what the device did, as it has them.
+  absl::Status ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times);
   absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  absl::Status CollectNorms();
-  absl::Status ReduceScalars();
+  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction);
   absl::Status Update();
+  // Before the first program.
+  absl::Status Open();
+  int BeginMark() const { return 2 * static_cast<int>(train_program_.instructions.size()); }
   StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
   absl::Time Deadline() const;
   absl::Status Sum(absl::Span<double> values, absl::Time deadline);
@@ -98,7 +120,9 @@ class StepExecutor {
   const std::vector<int> owned_segments_;
   const std::vector<int> all_ranks_;
   StepExchange exchange_;
-  std::vector<Fence> gradients_ready_;  // parallel to the training program's slices
+  std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
+  std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
+  std::vector<MessageArrival> arrivals_;  // by instruction, of receives and reductions
   int64_t step_ = 0;
   absl::Duration longest_step_;
   // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.

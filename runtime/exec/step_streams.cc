@@ -50,7 +50,7 @@ class StepState {
 
 }  // namespace
 
-StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(const Instruction&)>& run,
+StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(int, MeasuredTime&)>& run,
                    const std::function<void(const absl::Status&)>& on_failure) {
   std::array<std::vector<int>, kStreams> streams;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -64,7 +64,7 @@ StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(
       const Instruction& instruction = program.instructions[index];
       if (!state.Await(instruction.waits_for)) return;
       result.times[index].start_seconds = seconds();
-      const absl::Status status = run(instruction);
+      const absl::Status status = run(index, result.times[index]);
       result.times[index].end_seconds = seconds();
       if (state.Finish(index, status)) on_failure(status);
       if (!status.ok()) return;

@@ -38,7 +38,8 @@ TEST_CASE("every instruction runs once, after those before it in its stream and 
   std::vector<int> begun_at(60, -1);
   const StepRun run = RunStreams(
       program,
-      [&](const Instruction& instruction) {
+      [&](int index, MeasuredTime&) {
+        const Instruction& instruction = program.instructions[index];
         MutexLock lock(mutex);
         begun.push_back(instruction.micro_batch);
         begun_at[instruction.micro_batch] = clock++;
@@ -78,7 +79,8 @@ TEST_CASE("streams run side by side: one that blocks waits for another that it d
   std::atomic<bool> sent = false;
   const StepRun run = RunStreams(
       program,
-      [&](const Instruction& instruction) {
+      [&](int index, MeasuredTime&) {
+        const Instruction& instruction = program.instructions[index];
         if (instruction.stream == Stream::kSendActivation) sent = true;
         while (!sent) std::this_thread::yield();
         return absl::OkStatus();
@@ -97,7 +99,8 @@ TEST_CASE("the first failure ends the step: nothing starts after it and on_failu
   int failures = 0;
   const StepRun run = RunStreams(
       program,
-      [&](const Instruction& instruction) -> absl::Status {
+      [&](int index, MeasuredTime&) -> absl::Status {
+        const Instruction& instruction = program.instructions[index];
         MutexLock lock(mutex);
         ran.push_back(instruction.micro_batch);
         if (instruction.micro_batch == culprit) return absl::InternalError(absl::StrCat("instruction ", culprit));
@@ -123,7 +126,8 @@ TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
   std::atomic<bool> woken = false;
   const StepRun run = RunStreams(
       program,
-      [&](const Instruction& instruction) -> absl::Status {
+      [&](int index, MeasuredTime&) -> absl::Status {
+        const Instruction& instruction = program.instructions[index];
         if (instruction.stream == Stream::kCompute) return absl::ResourceExhaustedError("first");
         while (!woken) std::this_thread::yield();
         return absl::AbortedError("woken");
@@ -133,7 +137,7 @@ TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
 }
 
 TEST_CASE("an empty program is a step that takes no time") {
-  const StepRun run = RunStreams({}, [](const Instruction&) { return absl::OkStatus(); }, kNeverFails);
+  const StepRun run = RunStreams({}, [](int, MeasuredTime&) { return absl::OkStatus(); }, kNeverFails);
   CHECK(run.status.ok());
   CHECK(run.times.empty());
 }

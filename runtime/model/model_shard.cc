@@ -62,8 +62,10 @@ absl::Status ModelShard::Allocate() {
   ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, {options_.blocks}, WholeModel(pass_.config)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
-  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - kScalarBytes));
-  ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(kScalarBytes));
+  const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});
+  scalars_.resize(scalars.value / 8);
+  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
+  ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
   return absl::OkStatus();
 }
 
@@ -213,24 +215,32 @@ absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks)
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> ModelShard::ReadScalar(int64_t index) {
-  double value = 0;
-  RETURN_IF_ERROR(device_.queue->Download(*scalar_buffer_, {8 * index}, {reinterpret_cast<std::byte*>(&value), 8}));
-  RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
-  return value;
+size_t ModelShard::ScalarOf(int segment) const {
+  const std::vector<int>& segments = arena_->layout().segments;
+  return 1 + (std::find(segments.begin(), segments.end(), segment) - segments.begin());
 }
+
+absl::Status ModelShard::ComputeNorms(absl::Span<const int> segments) {
+  for (const int segment : segments) {
+    const Slice x = arena_->Segments(Part::kGradient, segment, segment + 1);
+    const Slice out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(ScalarOf(segment)), 1};
+    RETURN_IF_ERROR(device_.ops->SquaredNorm({.x = x, .out = out, .elements = x.elements}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelShard::FetchScalars() {
+  RETURN_IF_ERROR(device_.queue->Download(*scalar_buffer_, {0}, {reinterpret_cast<std::byte*>(scalars_.data()), 8 * scalars_.size()}));
+  static constexpr std::byte kZero[8] = {};
+  return device_.queue->Upload(kZero, *scalar_buffer_, {0});
+}
+
+double ModelShard::fetched_squared_norm(int segment) const { return scalars_[ScalarOf(segment)]; }
 
 absl::StatusOr<double> ModelShard::TakeLossSum() {
-  ASSIGN_OR_RETURN(const double sum, ReadScalar(0));
-  static constexpr std::byte kZero[8] = {};
-  RETURN_IF_ERROR(device_.queue->Upload(kZero, *scalar_buffer_, {0}));
-  return sum;
-}
-
-absl::StatusOr<double> ModelShard::SquaredGradientNorm(int segment) {
-  const Slice x = arena_->Segments(Part::kGradient, segment, segment + 1);
-  RETURN_IF_ERROR(device_.ops->SquaredNorm({.x = x, .out = {scalar_buffer_.get(), 8, 1}, .elements = x.elements}));
-  return ReadScalar(1);
+  RETURN_IF_ERROR(FetchScalars());
+  RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
+  return fetched_loss_sum();
 }
 
 absl::Status ModelShard::UpdateParameters(const Update& update) {

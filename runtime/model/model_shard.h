@@ -63,11 +63,15 @@ class ModelShard {
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, options_.blocks); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
 
-  // Sum of the losses of all tokens since the last call, in nats; then starts anew. Waits for the queue.
-  absl::StatusOr<double> TakeLossSum();
+  // Submits the squared norm of the gradient of each of `segments`, which are held.
+  absl::Status ComputeNorms(absl::Span<const int> segments);
+  // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for; the losses begin anew.
+  absl::Status FetchScalars();
+  double fetched_loss_sum() const { return scalars_[0]; }  // of all tokens since the last fetch, in nats
+  double fetched_squared_norm(int segment) const;          // of a segment that ComputeNorms was last called for
 
-  // Squared norm of the gradient of `segment`. Waits for the queue.
-  absl::StatusOr<double> SquaredGradientNorm(int segment);
+  // The loss sum at once. Waits for the queue.
+  absl::StatusOr<double> TakeLossSum();
 
   struct Update {
     float learning_rate = 0, beta1 = 0.9f, beta2 = 0.95f, epsilon = 1e-8f, weight_decay = 0;
@@ -89,7 +93,7 @@ class ModelShard {
   absl::Status HeadForward(const Slice& input, int stash, Purpose purpose);
   absl::Status HeadBackward(const Slice& input, int stash, const Slice& input_gradient);
   Slice InputOf(int block, int stash, int input) const;
-  absl::StatusOr<double> ReadScalar(int64_t index);
+  size_t ScalarOf(int segment) const;  // index into scalars_
 
   // What the blocks keep of one micro-batch. Vectors parallel to the blocks of the range.
   struct Stash {
@@ -109,6 +113,7 @@ class ModelShard {
   Workspace workspace_;
   std::vector<LayerTensors> parameters_, gradients_;  // of the layers in the range
   std::vector<AdamWRange> update_ranges_;
+  std::vector<double> scalars_;  // the loss sum, then a squared norm of each held segment: as the device has them
 };
 
 }  // namespace medley

@@ -25,6 +25,10 @@ int64_t WorkspaceElements(const ModelConfig& c, absl::Span<const BlockRange> chu
   return rows * (2 * C + std::max(C, c.attention_width()) + activation + c.joined_width()) + rotary;
 }
 
+Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
+  return {8 * (1 + static_cast<int64_t>(SegmentsOf(config, chunks).size()))};
+}
+
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks, int micro_batch_sequences,
                     const BufferCounts& buffers) {
   const int64_t rows = int64_t{micro_batch_sequences} * sequence;
@@ -39,7 +43,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .optimizer = {8 * parameters},
           .activations = {4 * stash},
           .boundaries = {4 * rows * local.hidden * travelling},
-          .workspace = Bytes{4 * WorkspaceElements(local, chunks, sequence, rows)} + kScalarBytes};
+          .workspace = Bytes{4 * WorkspaceElements(local, chunks, sequence, rows)} + ScalarBytes(local, chunks)};
 }
 
 int LargestMicroBatch(const Visits& visits) {

@@ -12,7 +12,7 @@ struct RankMemory {
   Bytes optimizer;    // AdamW's m and v, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
-  Bytes workspace;    // scratch of one block's pass, and kScalarBytes
+  Bytes workspace;    // scratch of one block's pass, and ScalarBytes
 
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
@@ -34,8 +34,8 @@ RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const T
 // tokens, the block's output included.
 int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
 
-// Sums that leave the device: the loss and a squared norm, f64.
-constexpr Bytes kScalarBytes = {16};
+// Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks` holds.
+Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 // Elements of scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
 int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence, int64_t rows);

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/device/copy_lane_program.h"
+#include "runtime/device/queue_timer.h"
 #include "tests/conformance/device_under_test.h"
 
 namespace medley {
@@ -28,6 +29,38 @@ TEST_CASE("copy lanes and the queue keep the order that fences ask for, to the b
       const absl::Status status = RunOrderedByFences(program);
       CAPTURE(status);
       REQUIRE(status.ok());
+    }
+  }
+}
+
+TEST_CASE("a timer's marks are read in the order of the queue, again and again, and add up", "[conformance][timer]") {
+  for (Device* device : Devices()) {
+    CAPTURE(device->queue->name());
+    DeviceQueue& queue = *device->queue;
+    const int64_t elements = 200'000;
+    auto x = queue.Allocate({elements * 4}), y = queue.Allocate({elements * 4});
+    auto timer = queue.OpenTimer(4);
+    REQUIRE((x.ok() && y.ok() && timer.ok()));
+    for (int round = 0; round < 2; ++round) {
+      const auto add = [&] {
+        const Slice a{x->get(), 0, elements}, b{y->get(), 0, elements};
+        REQUIRE(device->ops->Add({a, b, b, elements}).ok());
+      };
+      for (int mark = 0; mark < 4; ++mark) {
+        REQUIRE((*timer)->Set(mark).ok());
+        for (int i = 0; i < 1 + mark; ++i) add();
+      }
+      REQUIRE(queue.Wait(queue.Record()).ok());
+      const auto seconds = [&](int from, int to) {
+        const absl::StatusOr<double> between = (*timer)->Seconds(from, to);
+        REQUIRE(between.status().ToString() == "OK");
+        return *between;
+      };
+      CHECK(seconds(0, 0) == 0);
+      CHECK(seconds(0, 1) >= 0);
+      CHECK(seconds(1, 3) >= seconds(1, 2));
+      CHECK(seconds(0, 3) == Approx(seconds(0, 1) + seconds(1, 2) + seconds(2, 3)).margin(2e-6));
+      CHECK(seconds(3, 0) == Approx(-seconds(0, 3)).margin(1e-9));
     }
   }
 }

@@ -117,7 +117,8 @@ absl::Status Run(const Options& options) {
   const auto step = [&] {
     status.Update(shard->Forward({}, Purpose::kTrain));
     status.Update(shard->Backward({}));
-    for (const int segment : shard->arena().layout().segments) status.Update(shard->SquaredGradientNorm(segment).status());
+    status.Update(shard->ComputeNorms(shard->arena().layout().segments));
+    status.Update(shard->FetchScalars());
     status.Update(shard->UpdateParameters({.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = ++step_number}));
     status.Update(device.queue->Wait(device.queue->Record()));
   };
