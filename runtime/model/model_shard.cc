@@ -86,7 +86,6 @@ void ModelShard::Carve() {
       kept.targets = stash.Take(rows);
       if (!config.is_llama()) kept.head_mean = stash.Take(rows);
       kept.head_rstd = stash.Take(rows);
-      kept.head_gradient = stash.Take(rows * C);
     }
   }
   Carver boundary({boundary_buffer_.get(), 0, boundary_buffer_->size().value / 4});
@@ -145,7 +144,7 @@ absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
            .y = leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.embedded, .batch = pass_.batch,
            .sequence = pass_.sequence, .columns = config.hidden}));
     } else if (block == config.head_block()) {
-      RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash, purpose));
+      if (purpose == Purpose::kEvaluate) RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash));
     } else {
       const int i = block - 1 - first_layer;
       RETURN_IF_ERROR(LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, buffers.stash, buffers.input),
@@ -165,26 +164,28 @@ Norm ModelShard::FinalNorm(Part part, int stash) const {
   return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean, kept.head_rstd};
 }
 
-absl::Status ModelShard::HeadForward(const Slice& input, int stash, Purpose purpose) {
-  const Stash& kept = stash_[stash];
-  RETURN_IF_ERROR(
-      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+absl::Status ModelShard::HeadLoss(int stash, const Slice& normed_gradient) {
   // The step's loss is the mean over all its tokens, whatever the micro-batches.
   const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
-  HeadLossArgs loss{.x = workspace_.normed, .weight = Outer(Part::kParameter, names_.head),
-                    .targets = kept.targets, .loss_sum = {scalar_buffer_.get(), 0, 1}, .rows = pass_.rows(),
-                    .columns = pass_.config.hidden, .vocabulary = pass_.config.vocabulary,
-                    .gradient_scale = static_cast<float>(1.0 / tokens), .precision = pass_.precision};
-  if (purpose == Purpose::kTrain) {
-    loss.dx = kept.head_gradient;
-    loss.dweight = Outer(Part::kGradient, names_.head);
-  }
-  return device_.ops->HeadLoss(loss);
+  return device_.ops->HeadLoss(
+      {.x = workspace_.normed, .weight = Outer(Part::kParameter, names_.head), .targets = stash_[stash].targets,
+       .loss_sum = {scalar_buffer_.get(), 0, 1}, .dx = normed_gradient,
+       .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head), .rows = pass_.rows(),
+       .columns = pass_.config.hidden, .vocabulary = pass_.config.vocabulary,
+       .gradient_scale = static_cast<float>(1.0 / tokens), .precision = pass_.precision});
+}
+
+absl::Status ModelShard::HeadForward(const Slice& input, int stash) {
+  RETURN_IF_ERROR(NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  return HeadLoss(stash, {});
 }
 
 absl::Status ModelShard::HeadBackward(const Slice& input, int stash, const Slice& input_gradient) {
-  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash),
-                      input, stash_[stash].head_gradient, input_gradient, Store::kOverwrite);
+  const Slice normed_gradient = workspace_.normed_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
+  RETURN_IF_ERROR(NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  RETURN_IF_ERROR(HeadLoss(stash, normed_gradient));
+  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash), input,
+                      normed_gradient, input_gradient, Store::kOverwrite);
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {

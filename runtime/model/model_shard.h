@@ -55,8 +55,8 @@ class ModelShard {
     int input_gradient = -1;   // of backward; none on the first stage
     int output_gradient = -1;  // of backward's first piece; none on the last stage
   };
-  // The holder of the head adds the micro-batch's loss to the step's; when training it also computes the head's gradients
-  // here, where the logits are.
+  // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when training, where the
+  // logits are made for the gradients as well. So the head's forward does nothing then, and keeps nothing.
   absl::Status Forward(const PassBuffers& buffers, Purpose purpose);
   // Adds to the gradients. Goes through the last blocks first; `blocks` is the whole range, or a piece of it that follows the
   // one before.
@@ -90,7 +90,9 @@ class ModelShard {
   absl::Status WriteRotaryAngles();
   Slice Outer(ParameterArena::Part part, const std::string& name) const;  // empty if `name` is
   Norm FinalNorm(ParameterArena::Part part, int stash) const;
-  absl::Status HeadForward(const Slice& input, int stash, Purpose purpose);
+  // The head's loss of normed rows; with their gradient and the weight's, unless `normed_gradient` is empty.
+  absl::Status HeadLoss(int stash, const Slice& normed_gradient);
+  absl::Status HeadForward(const Slice& input, int stash);
   absl::Status HeadBackward(const Slice& input, int stash, const Slice& input_gradient);
   Slice InputOf(int block, int stash, int input) const;
   size_t ScalarOf(int segment) const;  // index into scalars_
@@ -99,7 +101,7 @@ class ModelShard {
   struct Stash {
     Slice tokens, embedded;
     std::vector<LayerStash> layers;
-    Slice targets, head_mean, head_rstd, head_gradient;
+    Slice targets, head_mean, head_rstd;
   };
 
   Device& device_;

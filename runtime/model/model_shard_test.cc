@@ -69,12 +69,13 @@ std::vector<float> Read(const ModelShard& shard, Part part, const std::string& n
   return values;
 }
 
-// Mean loss of the micro-batch on the whole model.
+// Mean loss of the micro-batch on the whole model; training, its gradients are added.
 double LossOf(ModelShard& whole, Purpose purpose) {
   const TrainingShape& shape = whole.options().shape;
   REQUIRE(whole.SetTokens(0, Tokens(shape, 1)).ok());
   REQUIRE(whole.SetTargets(0, Tokens(shape, 2)).ok());
   REQUIRE(whole.Forward({}, purpose).ok());
+  if (purpose == Purpose::kTrain) REQUIRE(whole.Backward({}).ok());
   return *whole.TakeLossSum() / (shape.global_batch_sequences * shape.sequence);
 }
 
@@ -157,7 +158,6 @@ TEST_CASE("gradients are the slopes of the loss, for every tensor") {
   Device device = OpenReference();
   const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
   (void)LossOf(*whole, Purpose::kTrain);
-  REQUIRE(whole->Backward({}).ok());
   std::mt19937_64 random(11);
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {
     const std::string& name = placed.spec.name;
@@ -198,15 +198,14 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
   const std::unique_ptr<ModelShard> front = Shard(b, shape, {0, cut}, {.stash = {1}, .output = 1, .output_gradient = 1});
   const std::unique_ptr<ModelShard> back = Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
-  REQUIRE(whole->Backward({}).ok());
 
   REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
   REQUIRE(back->SetTargets(0, Tokens(shape, 2)).ok());
   REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
   CopyBoundary(front->BoundaryOf({BufferKind::kOutput, 0}), back->BoundaryOf({BufferKind::kInput, 0}));
   REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
-  CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
   REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
+  CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
   CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, 0}), front->BoundaryOf({BufferKind::kOutputGradient, 0}));
   REQUIRE(front->Backward({.output_gradient = 0}).ok());
 
@@ -229,10 +228,9 @@ TEST_CASE("gradients and losses add up over micro-batches, and an update starts 
   Device device = OpenReference();
   const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
   const double loss = LossOf(*whole, Purpose::kTrain);
-  REQUIRE(whole->Backward({}).ok());
+  CHECK(LossOf(*whole, Purpose::kEvaluate) == loss);
   const std::vector<float> once = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
   CHECK(LossOf(*whole, Purpose::kTrain) == loss);  // TakeLossSum began anew
-  REQUIRE(whole->Backward({}).ok());
   const std::vector<float> twice = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
   for (size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).margin(1e-6));
 

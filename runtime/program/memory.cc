@@ -9,7 +9,7 @@ namespace medley {
 int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
   const int64_t C = c.hidden, statistics = c.is_llama() ? 1 : 2;  // of a norm: rstd, and LayerNorm's mean
   if (block == c.embedding_block()) return rows * (1 + C);          // tokens, output
-  if (block == c.head_block()) return rows * (1 + statistics + C);  // targets, norm, gradient of the normed input
+  if (block == c.head_block()) return rows * (1 + statistics);      // targets, norm; its pass is all in backward
   // Two norms, qkv, attention output and its log-sum-exp, residual after it, MLP before its activation, output.
   return rows * (2 * statistics + c.joined_width() + c.attention_width() + c.heads + C + c.expanded_width() + C);
 }
