@@ -66,6 +66,18 @@ absl::Status LinearBackward(Ops& ops, const PassShape& shape, const Linear& map,
   return ops.SumRows({.x = out_gradient, .out = gradient.bias, .rows = rows, .columns = map.outputs});
 }
 
+// Sums `x` over the ranks that share the layer.
+absl::Status SumOverRanks(const PassShape& shape, const Slice& x) {
+  return shape.group == nullptr ? absl::OkStatus() : shape.group->Sum(x);
+}
+
+// out[rows, outputs] = in through `map`, of whose inputs each rank has some: one of them adds the bias.
+absl::Status SharedLinearForward(Ops& ops, const PassShape& shape, Linear map, const Slice& in, const Slice& out) {
+  if (shape.group != nullptr && shape.group->member() > 0) map.bias = {};
+  RETURN_IF_ERROR(LinearForward(ops, shape, map, in, out));
+  return SumOverRanks(shape, out);
+}
+
 Linear Qkv(const ModelConfig& c, const LayerTensors& t) { return {t.qkv_weight, t.qkv_bias, c.hidden, c.joined_width()}; }
 Linear Projection(const ModelConfig& c, const LayerTensors& t) {
   return {t.projection_weight, t.projection_bias, c.attention_width(), c.hidden};
@@ -199,7 +211,7 @@ absl::Status LayerForward(Ops& ops, const PassShape& shape, const LayerTensors& 
                                         .batch = shape.batch, .sequence = shape.sequence, .heads = config.heads,
                                         .key_value_heads = config.key_value_head_count(),
                                         .head_size = config.size_of_head(), .precision = shape.precision}));
-  RETURN_IF_ERROR(LinearForward(ops, shape, Projection(config, p), stash.attention, stash.residual));
+  RETURN_IF_ERROR(SharedLinearForward(ops, shape, Projection(config, p), stash.attention, stash.residual));
   RETURN_IF_ERROR(ops.Add({.a = stash.residual, .b = input, .c = stash.residual, .elements = elements}));
   RETURN_IF_ERROR(
       NormForward(ops, shape, {p.norm2_weight, p.norm2_bias, stash.mean2, stash.rstd2}, stash.residual, work.normed));
@@ -210,7 +222,7 @@ absl::Status LayerForward(Ops& ops, const PassShape& shape, const LayerTensors& 
     RETURN_IF_ERROR(LinearForward(ops, shape, Expand(config, p), work.normed, work.activated,
                                   {.epilogue = Epilogue::kGelu, .pre_activation = stash.hidden}));
   }
-  RETURN_IF_ERROR(LinearForward(ops, shape, Contract(config, p), work.activated, output));
+  RETURN_IF_ERROR(SharedLinearForward(ops, shape, Contract(config, p), work.activated, output));
   return ops.Add({.a = output, .b = stash.residual, .c = output, .elements = elements});
 }
 
@@ -236,7 +248,9 @@ absl::Status LayerBackward(Ops& ops, const PassShape& shape, const LayerTensors&
   RETURN_IF_ERROR(NormForward(ops, shape, norm2, stash.residual, work.normed));
   RETURN_IF_ERROR(LinearBackward(ops, shape, Expand(config, p), Expand(config, g), work.normed, work.hidden_gradient,
                                  work.normed_gradient));
-  RETURN_IF_ERROR(NormBackward(ops, shape, norm2, {g.norm2_weight, g.norm2_bias}, stash.residual, work.normed_gradient,
+  const Slice normed_gradient = work.normed_gradient.Sub(0, elements);
+  RETURN_IF_ERROR(SumOverRanks(shape, normed_gradient));
+  RETURN_IF_ERROR(NormBackward(ops, shape, norm2, {g.norm2_weight, g.norm2_bias}, stash.residual, normed_gradient,
                                work.normed, Store::kOverwrite));
   RETURN_IF_ERROR(ops.Add({.a = work.normed, .b = output_gradient, .c = input_gradient, .elements = elements}));
   // Attention. input_gradient now holds the gradient of the residual stream between the two halves.
@@ -251,8 +265,8 @@ absl::Status LayerBackward(Ops& ops, const PassShape& shape, const LayerTensors&
   RETURN_IF_ERROR(NormForward(ops, shape, norm1, input, work.normed));
   RETURN_IF_ERROR(LinearBackward(ops, shape, Qkv(config, p), Qkv(config, g), work.normed, work.qkv_gradient,
                                  work.normed_gradient));
-  return NormBackward(ops, shape, norm1, {g.norm1_weight, g.norm1_bias}, input, work.normed_gradient, input_gradient,
-                      Store::kAdd);
+  RETURN_IF_ERROR(SumOverRanks(shape, normed_gradient));
+  return NormBackward(ops, shape, norm1, {g.norm1_weight, g.norm1_bias}, input, normed_gradient, input_gradient, Store::kAdd);
 }
 
 }  // namespace medley

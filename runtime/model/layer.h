@@ -1,21 +1,25 @@
 #pragma once
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
+#include "runtime/device/rank_group.h"
 #include "runtime/model/model_config.h"
 #include "runtime/model/parameter_arena.h"
 
 // One transformer layer's passes over the ops of a device, GPT-2's or Llama's: the same order of work, of which the
 // family changes the norm, the projections' bias and layout, the rotary embedding and the MLP's activation.
+// The ranks of a unit share a layer by heads and by feed-forward columns (Shoeybi et al. 2019): each passes its own part of it and
+// sums, with the others, what it adds to the residual stream and what it takes from the gradient behind a norm.
 // Legend: rows = micro-batch windows * sequence, C hidden, F feed-forward, H query heads, D size of a head,
 // J = H + two times the key-value heads, E = F (GPT-2) or 2 F (Llama's gate and up).
 namespace medley {
 
-// Sizes of one micro-batch.
+// Sizes of one micro-batch, on one rank.
 struct PassShape {
-  ModelConfig config;
+  ModelConfig config;          // LocalModel: the rank's own heads and columns
   int64_t batch = 0;      // windows
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
+  RankGroup* group = nullptr;  // the ranks that share the layer; null: this one has all of it
   int64_t rows() const { return batch * sequence; }
 };
 

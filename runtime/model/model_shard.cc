@@ -23,8 +23,10 @@ LayerRange LayersOf(const ModelConfig& config, BlockRange blocks) {
   return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
 }
 
+ModelShare ShareOf(const ShardOptions& options) { return options.share.value_or(WholeModel(options.shape.model)); }
+
 RankMemory MemoryOf(const ShardOptions& options) {
-  return medley::MemoryOf(options.shape.model, options.shape.sequence, {options.blocks}, options.micro_batch_sequences, options.buffers);
+  return medley::MemoryOf(LocalModel(options.shape.model, ShareOf(options)), options.shape.sequence, {options.blocks}, options.micro_batch_sequences, options.buffers);
 }
 
 }  // namespace
@@ -39,10 +41,11 @@ ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const 
 
 absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, const ShardOptions& options) {
   std::unique_ptr<ModelShard> shard(new ModelShard(device, options));
-  shard->pass_ = {.config = options.shape.model,
+  shard->pass_ = {.config = LocalModel(options.shape.model, ShareOf(options)),
                   .batch = options.micro_batch_sequences,
                   .sequence = options.shape.sequence,
-                  .precision = device.computes_bf16 ? options.precision : Precision::kF32};
+                  .precision = device.computes_bf16 ? options.precision : Precision::kF32,
+                  .group = options.group};
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
     const RankMemory need = MemoryOf(options);
@@ -59,7 +62,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 
 absl::Status ModelShard::Allocate() {
   const RankMemory need = MemoryOf(options_);
-  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, pass_.config, {options_.blocks}, WholeModel(pass_.config)));
+  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, options_.shape.model, {options_.blocks}, ShareOf(options_)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});

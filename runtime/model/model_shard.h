@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,7 +18,10 @@ namespace medley {
 
 struct ShardOptions {
   TrainingShape shape;
-  BlockRange blocks;            // the whole width of them
+  BlockRange blocks;
+  // Which part of them, of their layers, and with whom: null, alone. The ends of the model are not shared yet.
+  std::optional<ModelShare> share = std::nullopt;  // empty: all
+  RankGroup* group = nullptr;
   int micro_batch_sequences = 1;
   BufferCounts buffers;         // of the unit's training program
   Precision precision = Precision::kF32;
