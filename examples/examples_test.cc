@@ -22,10 +22,10 @@ TEST_CASE("every example is one that this test knows") {
     if (entry.path().extension() == ".yaml") files.insert(entry.path().string());
   }
   CHECK(files == std::set<std::string>{"examples/agent.yaml", "examples/bible.yaml", "examples/cluster.yaml",
-                                       "examples/coordinator.yaml", "examples/emulated-a100.yaml", "examples/emulated-cluster.yaml",
-                                       "examples/emulated-l4.yaml", "examples/gpt2-124m.yaml",
-                                       "examples/llama-bible.yaml", "examples/local-cluster.yaml",
-                                       "examples/rehearsal.yaml"});
+                                       "examples/coordinator.yaml", "examples/emulated-a100.yaml",
+                                       "examples/emulated-cluster.yaml", "examples/emulated-l4.yaml",
+                                       "examples/gpt2-124m.yaml", "examples/llama-bible.yaml",
+                                       "examples/local-cluster.yaml", "examples/rehearsal.yaml"});
 }
 
 v1::JobSpec ReadJob(const std::string& file) {
@@ -62,12 +62,14 @@ TEST_CASE("a cluster of several machines listens where others can connect") {
   const absl::StatusOr<std::string> dialled =
       CompleteAddress("coordinator_address", agent.coordinator_address(), kCoordinatorPort);
   REQUIRE(dialled.ok());
-  CHECK(dialled->substr(dialled->rfind(':')) == coordinator.listen_address().substr(coordinator.listen_address().rfind(':')));
+  CHECK(dialled->substr(dialled->rfind(':')) ==
+        coordinator.listen_address().substr(coordinator.listen_address().rfind(':')));
   CHECK_FALSE(agent.advertise_address().empty());
 }
 
 TEST_CASE("the GPT job is of the size that it says") {
-  const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(ReadJob("examples/bible.yaml"), "job", std::nullopt);
+  const absl::StatusOr<TrainingSpec> training =
+      DecodeJobSpec(ReadJob("examples/bible.yaml"), "job", std::nullopt);
   REQUIRE(training.ok());
   // Rounded: 3.3 million.
   CHECK((ModelElements(training->shape.model) + 50'000) / 100'000 == 33);
@@ -91,8 +93,10 @@ TEST_CASE("the emulated devices take the times that their profiles have measured
       CAPTURE(device.profile());
       const absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(device.profile());
       REQUIRE(profile.status().ToString() == "OK");
-      absl::StatusOr<Device> opened = EmulatedBackend().open(
-          {.name = "gpu0", .backend = "emulated", .memory_limit = profile->memory, .profile = device.profile()});
+      absl::StatusOr<Device> opened = EmulatedBackend().open({.name = "gpu0",
+                                                              .backend = "emulated",
+                                                              .memory_limit = profile->memory,
+                                                              .profile = device.profile()});
       REQUIRE(opened.status().ToString() == "OK");
       CHECK(CalibrateEmulation(*opened).ToString() == "OK");
     }
@@ -100,7 +104,8 @@ TEST_CASE("the emulated devices take the times that their profiles have measured
 }
 
 TEST_CASE("the rehearsal is of the layer that the emulated devices have measured") {
-  const absl::StatusOr<TrainingSpec> spec = DecodeJobSpec(ReadJob("examples/rehearsal.yaml"), "job", std::nullopt);
+  const absl::StatusOr<TrainingSpec> spec =
+      DecodeJobSpec(ReadJob("examples/rehearsal.yaml"), "job", std::nullopt);
   REQUIRE(spec.status().ToString() == "OK");
   CHECK(spec->allow_emulated);
   const ModelConfig& model = spec->shape.model;

@@ -45,8 +45,9 @@ absl::Status MessageChannel::TrySend(const google::protobuf::MessageLite& messag
   if (!send_mutex_.TryLock()) return absl::UnavailableError("the channel is busy");
   const ssize_t sent = send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   // What was begun must be ended, or the other end reads nonsense.
-  const absl::Status status = sent > 0 ? SendFrom(bytes, static_cast<size_t>(sent))
-                                       : absl::UnavailableError("the channel is full, or its other end is gone");
+  const absl::Status status = sent > 0
+                                  ? SendFrom(bytes, static_cast<size_t>(sent))
+                                  : absl::UnavailableError("the channel is full, or its other end is gone");
   send_mutex_.Unlock();
   return status;
 }
@@ -75,9 +76,10 @@ absl::Status MessageChannel::ReadFully(char* to, size_t size) {
 
 absl::Status MessageChannel::Receive(google::protobuf::MessageLite& message, absl::Time deadline) {
   while (true) {
-    const int64_t left_ms = deadline == absl::InfiniteFuture()
-                                ? 60'000
-                                : std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline - Now()) + 1, 0, 60'000);
+    const int64_t left_ms =
+        deadline == absl::InfiniteFuture()
+            ? 60'000
+            : std::clamp<int64_t>(absl::ToInt64Milliseconds(deadline - Now()) + 1, 0, 60'000);
     pollfd wait{.fd = descriptor_, .events = POLLIN, .revents = 0};
     const int ready = poll(&wait, 1, static_cast<int>(left_ms));
     if (ready > 0) break;
@@ -91,7 +93,8 @@ absl::Status MessageChannel::Receive(google::protobuf::MessageLite& message, abs
   }
   std::string bytes(size, '\0');
   RETURN_IF_ERROR(ReadFully(bytes.data(), size));
-  if (!message.ParseFromString(bytes)) return absl::DataLossError("the bytes are not a message of the channel");
+  if (!message.ParseFromString(bytes))
+    return absl::DataLossError("the bytes are not a message of the channel");
   return absl::OkStatus();
 }
 

@@ -9,8 +9,8 @@
 
 namespace medley {
 
-// Messages over a connected stream socket, each after its length (4 bytes, little-endian). Owns the descriptor.
-// Threading: sends from any thread; receives from one at a time.
+// Messages over a connected stream socket, each after its length (4 bytes, little-endian). Owns the
+// descriptor. Threading: sends from any thread; receives from one at a time.
 class MessageChannel {
  public:
   explicit MessageChannel(int descriptor) : descriptor_(descriptor) {}
@@ -21,7 +21,8 @@ class MessageChannel {
   // Blocks while the socket is full. Unavailable: the other end is gone. InvalidArgument: over kLargestBytes.
   absl::Status Send(const google::protobuf::MessageLite& message);
 
-  // The same for a small message that may be lost: returns at once. Unavailable, too: the socket is full, or somebody sends.
+  // The same for a small message that may be lost: returns at once. Unavailable, too: the socket is full, or
+  // somebody sends.
   absl::Status TrySend(const google::protobuf::MessageLite& message);
 
   // What is received ends here; what was sent to this end already may still be read. From any thread.
@@ -30,7 +31,8 @@ class MessageChannel {
   // Blocks for the next message.
   //   DeadlineExceeded  none began before `deadline`; nothing was read.
   //   Unavailable       the other end is gone.
-  //   DataLoss          the length is over kLargestBytes or the bytes are no such message; the channel is of no use.
+  //   DataLoss          the length is over kLargestBytes or the bytes are no such message; the channel is of
+  //                     no use.
   absl::Status Receive(google::protobuf::MessageLite& message, absl::Time deadline);
 
   static constexpr uint32_t kLargestBytes = 64u << 20;

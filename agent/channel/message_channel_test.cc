@@ -51,7 +51,8 @@ TEST_CASE("bytes that are no message are refused") {
   Pair pair;
   MessageChannel right(pair.ends[1]);
   v1::WorkerEvent event;
-  const std::string bytes = GENERATE(std::string("\xff\xff\xff\xff", 4), std::string("\x02\0\0\0\x0a\xff", 6));
+  const std::string bytes =
+      GENERATE(std::string("\xff\xff\xff\xff", 4), std::string("\x02\0\0\0\x0a\xff", 6));
   REQUIRE(write(pair.ends[0], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
   CHECK(right.Receive(event, absl::InfiniteFuture()).code() == absl::StatusCode::kDataLoss);
   close(pair.ends[0]);

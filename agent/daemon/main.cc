@@ -32,7 +32,9 @@ std::string HostName() {
   return name;
 }
 
-std::string WorkerProgram() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "medley-worker"; }
+std::string WorkerProgram() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "medley-worker";
+}
 
 absl::Status FillDefaults(v1::AgentConfig& config) {
   if (config.name().empty()) config.set_name(HostName());
@@ -44,18 +46,23 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
                    CompleteAddress("listen_address", config.listen_address(), 0, AnyPort::kAllowed));
   if (config.links().empty()) config.set_links("automatic");
   // What others reach this node by is no wildcard.
-  const std::string& reached = config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
+  const std::string& reached =
+      config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
   if (reached.rfind("0.0.0.0", 0) == 0 || reached.rfind("[::]", 0) == 0 || reached.rfind("::", 0) == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        config.advertise_address().empty() ? "advertise_address: is empty, and listen_address" : "advertise_address", ": \"", reached,
-        "\" is every address of this machine; say in advertise_address by which name or address others reach it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.advertise_address().empty() ? "advertise_address: is empty, and listen_address"
+                                                        : "advertise_address",
+                     ": \"", reached,
+                     "\" is every address of this machine; say in advertise_address by which name or address "
+                     "others reach it"));
   }
   if (config.links() != "automatic" && config.links() != "tcp" && config.links() != "shared-memory") {
     return absl::InvalidArgumentError(
         absl::StrCat("links: \"", config.links(), "\" is none of: automatic, tcp, shared-memory"));
   }
   if (access(WorkerProgram().c_str(), X_OK) != 0) {
-    return absl::NotFoundError(absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
+    return absl::NotFoundError(
+        absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
   }
   return absl::OkStatus();
 }
@@ -64,7 +71,8 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
 std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
   const std::string& given = config.advertise_address();
   if (given.find(':') != std::string::npos) return given;
-  const std::string host = given.empty() ? config.listen_address().substr(0, config.listen_address().rfind(':')) : given;
+  const std::string host =
+      given.empty() ? config.listen_address().substr(0, config.listen_address().rfind(':')) : given;
   return absl::StrCat(host, ":", port);
 }
 
@@ -76,11 +84,12 @@ absl::Status Serve(v1::AgentConfig config) {
   ASSIGN_OR_RETURN(devices, CompleteDevices(std::move(devices), AllBackends()));
   for (const v1::Device& device : devices) spdlog::info("device {}: {}", device.name(), device.kind());
 
-  Supervisor supervisor({.node_name = config.name(),
-                         .worker_program = WorkerProgram(),
-                         .devices = devices,
-                         .network_devices = {config.network_devices().begin(), config.network_devices().end()},
-                         .links = config.links()});
+  Supervisor supervisor(
+      {.node_name = config.name(),
+       .worker_program = WorkerProgram(),
+       .devices = devices,
+       .network_devices = {config.network_devices().begin(), config.network_devices().end()},
+       .links = config.links()});
   KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
   AgentService service(supervisor, kernels);
   grpc::EnableDefaultHealthCheckService(true);
@@ -134,7 +143,8 @@ absl::Status Serve(v1::AgentConfig config) {
 int main(int argc, char** argv) {
   CLI::App app("Offers this node's devices to a Medley coordinator.", "medley-agent");
   std::string config_file;
-  app.add_option("--config", config_file, "YAML of AgentConfig (proto/medley/v1/config.proto); all defaults without it");
+  app.add_option("--config", config_file,
+                 "YAML of AgentConfig (proto/medley/v1/config.proto); all defaults without it");
   CLI11_PARSE(app, argc, argv);
   // Workers' warnings about their transports are for who asks for them.
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);

@@ -50,27 +50,32 @@ int64_t HostMemoryBytes(const std::string& which) {
 }
 
 // A device that computes in this host's own memory.
-bool IsProcessor(const v1::Device& device) { return device.backend() == "cpu" || device.backend() == "reference"; }
+bool IsProcessor(const v1::Device& device) {
+  return device.backend() == "cpu" || device.backend() == "reference";
+}
 
 absl::Status CheckHostHolds(const v1::Device& device, const std::string& field) {
   const int64_t total = HostMemoryBytes("MemTotal");
-  if (!IsProcessor(device) || total <= 0 || device.memory_bytes() <= static_cast<uint64_t>(total)) return absl::OkStatus();
+  if (!IsProcessor(device) || total <= 0 || device.memory_bytes() <= static_cast<uint64_t>(total))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(field, ".memory_bytes: ", FormatBytes({static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), INT64_MAX))}),
+      absl::StrCat(field, ".memory_bytes: ",
+                   FormatBytes({static_cast<int64_t>(std::min<uint64_t>(device.memory_bytes(), INT64_MAX))}),
                    " is more than the ", FormatBytes({total}), " of this host"));
 }
 
 // What profiles are kept under: all that a device's speed depends on, and nothing else.
 std::string KindOf(const v1::Device& device) {
-  return absl::StrFormat("%s%s%s x%d, %s", device.backend(), device.variant().empty() ? "" : "-", device.variant(),
-                         std::max(1, device.cores_size()), ProcessorName());
+  return absl::StrFormat("%s%s%s x%d, %s", device.backend(), device.variant().empty() ? "" : "-",
+                         device.variant(), std::max(1, device.cores_size()), ProcessorName());
 }
 
-// What an emulated device's profile says of it. A changed profile is another kind, so that nothing measured before is
-// taken for it.
+// What an emulated device's profile says of it. A changed profile is another kind, so that nothing measured
+// before is taken for it.
 absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
   if (device.profile().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ".profile: is empty; an emulated device needs a file"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".profile: is empty; an emulated device needs a file"));
   }
   device.set_profile(std::filesystem::absolute(device.profile()));
   absl::StatusOr<EmulationProfile> profile = ReadEmulationProfile(device.profile());
@@ -141,7 +146,8 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     device.set_emulated(false);
     const bool emulated = device.backend() == "emulated";
     if (!device.profile().empty() && !emulated) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ".profile: is for devices of the backend emulated"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, ".profile: is for devices of the backend emulated"));
     }
     if (emulated) {
       RETURN_IF_ERROR(CompleteEmulated(device, field));

@@ -11,16 +11,18 @@ namespace medley {
 // What tells this machine from others: its boot id. Nodes with the same host share cores.
 std::string MachineIdentity();
 
-// One CPU device of all cores this process may use, the best instruction set, and 80 % of the memory that is free.
+// One CPU device of all cores this process may use, the best instruction set, and 80 % of the memory that is
+// free.
 std::vector<v1::Device> DiscoverDevices();
 // The same, and all that `backends` find.
 std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);
 
-// Completes what a configuration says of its devices: cores default to all, the variant to the best, kind, computes_bf16
-// and emulated are filled in. An emulated device has no cores, and its profile's memory and kind where nothing is said; its
-// profile's path is made absolute.
-// InvalidArgument: a name twice; an unknown backend; no memory, or of a processor more than the host has; a profile that cannot be read or is not an emulated
-// device's; a device that a backend objects to, with its reason.
+// Completes what a configuration says of its devices: cores default to all, the variant to the best, kind,
+// computes_bf16 and emulated are filled in. An emulated device has no cores, and its profile's memory and
+// kind where nothing is said; its profile's path is made absolute.
+// InvalidArgument: a name twice; an unknown backend; no memory, or of a processor more than the host has; a
+// profile that cannot be read or is not an emulated device's; a device that a backend objects to, with its
+// reason.
 absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> devices,
                                                         const std::vector<Backend>& backends);
 

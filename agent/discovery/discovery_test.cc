@@ -29,16 +29,23 @@ TEST_CASE("what is discovered can be completed and says what it is") {
   CHECK(MachineIdentity() == MachineIdentity());
 }
 
-TEST_CASE("what a backend finds by itself is offered beside the processor, with the kind and memory that it says") {
+TEST_CASE(
+    "what a backend finds by itself is offered beside the processor, with the kind and memory that it says") {
   std::vector<Backend> backends = AllBackends();
   for (Backend& backend : backends) backend.find = nullptr;
   const auto open = [](const DeviceDescription&) { return absl::UnavailableError("not opened here"); };
   backends.push_back({.name = "fast",
                       .open = open,
                       .objection = [](const DeviceDescription&) { return ""; },
-                      .find = [] { return std::vector<DeviceDescription>{
-                          {.name = "fast0", .backend = "fast", .variant = "0", .memory_limit = GiB(9)}}; },
-                      .nature = [](const DeviceDescription&) { return DeviceNature{"Fast 9000", true, GiB(3)}; }});
+                      .find =
+                          [] {
+                            return std::vector<DeviceDescription>{
+                                {.name = "fast0", .backend = "fast", .variant = "0", .memory_limit = GiB(9)}};
+                          },
+                      .nature =
+                          [](const DeviceDescription&) {
+                            return DeviceNature{"Fast 9000", true, GiB(3)};
+                          }});
   std::vector<v1::Device> devices = DiscoverDevices(backends);
   REQUIRE(devices.size() == 2);
   devices.push_back(devices[1]);
@@ -55,7 +62,8 @@ TEST_CASE("what a backend finds by itself is offered beside the processor, with 
 }
 
 TEST_CASE("devices of equal make are of one kind, others are not") {
-  const auto devices = CompleteDevices({Cpu("a", "sse41", {0}), Cpu("b", "sse41", {0}), Cpu("c", "", {0})}, AllBackends());
+  const auto devices =
+      CompleteDevices({Cpu("a", "sse41", {0}), Cpu("b", "sse41", {0}), Cpu("c", "", {0})}, AllBackends());
   REQUIRE(devices.ok());
   CHECK((*devices)[0].kind() == (*devices)[1].kind());
   if ((*devices)[2].variant() != "sse41") CHECK((*devices)[0].kind() != (*devices)[2].kind());
@@ -99,7 +107,8 @@ TEST_CASE("a device says that it computes bf16 exactly if it does when it is ope
   CHECK((*complete)[1].computes_bf16());
   for (const Backend& backend : AllBackends()) {
     if (backend.name != "reference") continue;
-    const absl::StatusOr<Device> open = backend.open({.name = "b", .backend = "reference", .cores = {0}, .memory_limit = MiB(1)});
+    const absl::StatusOr<Device> open =
+        backend.open({.name = "b", .backend = "reference", .cores = {0}, .memory_limit = MiB(1)});
     REQUIRE(open.status().ToString() == "OK");
     CHECK(open->computes_bf16);
   }

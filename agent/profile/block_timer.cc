@@ -25,7 +25,8 @@ constexpr double kSteadySlowdown = 1.02;
 // Times that doubtful sizes are measured anew.
 constexpr int kMostRetrials = 2;
 
-// How long this thread was ready to compute while others had its processor, since it began; 0 where the kernel does not tell.
+// How long this thread was ready to compute while others had its processor, since it began; 0 where the
+// kernel does not tell.
 double WaitedSeconds() {
   std::ifstream file("/proc/thread-self/schedstat");
   double computed = 0, waited = 0;
@@ -39,20 +40,26 @@ class TimedShard {
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
                                            BlockRange blocks, int micro_batch) {
     TimedShard timed;
-    const bool first = blocks.contains(shape.model.embedding_block()), last = blocks.contains(shape.model.head_block());
-    ASSIGN_OR_RETURN(timed.shard_,
-                     ModelShard::Create(device, {.shape = shape,
-                                                 .blocks = blocks,
-                                                 .micro_batch_sequences = micro_batch,
-                                                 .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = last ? 0 : 1,
-                                                             .input_gradient = first ? 0 : 1,
-                                                             .output_gradient = last ? 0 : 1},
-                                                 .precision = precision}));
+    const bool first = blocks.contains(shape.model.embedding_block()),
+               last = blocks.contains(shape.model.head_block());
+    ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
+                                                               .blocks = blocks,
+                                                               .micro_batch_sequences = micro_batch,
+                                                               .buffers = {.stash = {1},
+                                                                           .input = first ? 0 : 1,
+                                                                           .output = last ? 0 : 1,
+                                                                           .input_gradient = first ? 0 : 1,
+                                                                           .output_gradient = last ? 0 : 1},
+                                                               .precision = precision}));
     timed.device_ = &device;
-    timed.buffers_ = {.stash = 0, .input = first ? -1 : 0, .output = last ? -1 : 0, .input_gradient = first ? -1 : 0,
+    timed.buffers_ = {.stash = 0,
+                      .input = first ? -1 : 0,
+                      .output = last ? -1 : 0,
+                      .input_gradient = first ? -1 : 0,
                       .output_gradient = last ? -1 : 0};
     std::vector<int32_t> tokens(static_cast<size_t>(micro_batch) * shape.sequence);
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
+    for (size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
     if (first) RETURN_IF_ERROR(timed.shard_->SetTokens(0, tokens));
     if (last) RETURN_IF_ERROR(timed.shard_->SetTargets(0, tokens));
     if (!device.emulated) RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
@@ -90,9 +97,11 @@ class TimedShard {
       if (shard_->options().buffers.of(kind) == 0) continue;
       const Slice slice = shard_->BoundaryOf({kind, 0});
       std::vector<float> values(slice.elements);
-      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 2654435761u % 2001) * 1e-3f - 1.0f;
-      RETURN_IF_ERROR(device_->queue->Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4},
-                                             *slice.buffer, {slice.offset_bytes}));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(i * 2654435761u % 2001) * 1e-3f - 1.0f;
+      RETURN_IF_ERROR(
+          device_->queue->Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4},
+                                 *slice.buffer, {slice.offset_bytes}));
     }
     return absl::OkStatus();
   }
@@ -118,9 +127,11 @@ ModelWork WorkOf(const TrainingShape& shape, double update_seconds_per_parameter
   const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(1)));
   const double head = static_cast<double>(model.vocabulary) * model.hidden;
   ModelWork work;
-  work.layer = {6 * tokens * (layer + static_cast<double>(model.hidden) * tokens), kPassBytesPerParameter * layer};
+  work.layer = {6 * tokens * (layer + static_cast<double>(model.hidden) * tokens),
+                kPassBytesPerParameter * layer};
   work.head = {6 * tokens * head, kPassBytesPerParameter * head};
-  if (update_seconds_per_parameter > 0) work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
+  if (update_seconds_per_parameter > 0)
+    work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
   return work;
 }
 
@@ -128,7 +139,11 @@ class BlockTimer {
  public:
   BlockTimer(Device& device, const TrainingShape& shape, Precision precision, const std::vector<int>& sizes,
              const TimingLimits& limits)
-      : device_(device), shape_(WithFewLayers(shape)), whole_layers_(shape.model.layers), precision_(precision), sizes_(sizes),
+      : device_(device),
+        shape_(WithFewLayers(shape)),
+        whole_layers_(shape.model.layers),
+        precision_(precision),
+        sizes_(sizes),
         limits_(limits) {}
 
   absl::StatusOr<DeviceTimes> Run() {
@@ -142,7 +157,8 @@ class BlockTimer {
     times.by_micro_batch = Results();
     times.update_seconds_per_parameter *= ForeignSlowdown(rounds_);
     times.norm_seconds_per_parameter *= ForeignSlowdown(rounds_);
-    for (const TimingDoubt& doubt : DoubtsOf(times.by_micro_batch, WorkOf(shape_, times.update_seconds_per_parameter))) {
+    for (const TimingDoubt& doubt :
+         DoubtsOf(times.by_micro_batch, WorkOf(shape_, times.update_seconds_per_parameter))) {
       std::string& text = times.by_micro_batch[doubt.index].doubt;
       absl::StrAppend(&text, text.empty() ? "" : "; ", doubt.why);
     }
@@ -167,7 +183,8 @@ class BlockTimer {
     return entry.block == TimedBlock::kHead ? BlockRange{head, head + 1} : BlockRange{1, 1 + entry.layers};
   }
 
-  // Opens the shard and lets it run once, where it is not open. Others give way if they take the memory it needs.
+  // Opens the shard and lets it run once, where it is not open. Others give way if they take the memory it
+  // needs.
   absl::Status Open(Entry& entry) {
     if (entry.shard != nullptr) return absl::OkStatus();
     const auto create = [&] {
@@ -188,7 +205,8 @@ class BlockTimer {
     const Entry* last = nullptr;
     for (int index = 0; index < static_cast<int>(sizes_.size()); ++index) {
       if (last != nullptr) {
-        const double expected_seconds = last->seconds / last->layers * (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
+        const double expected_seconds = last->seconds / last->layers *
+                                        (block == TimedBlock::kLayer ? shape_.model.layers : 1) *
                                         sizes_[index] / sizes_[last->index];
         if (expected_seconds > limits_.longest_repetition_seconds) return absl::OkStatus();
       }
@@ -218,7 +236,8 @@ class BlockTimer {
     int count = 0;
     while (count == 0 || sum.seconds() < limits_.turn_seconds) {
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry.shard->TimeOnce());
-      for (const auto& [to, from] : {std::pair(&sum.forward, &repetition.forward), std::pair(&sum.backward, &repetition.backward)}) {
+      for (const auto& [to, from] :
+           {std::pair(&sum.forward, &repetition.forward), std::pair(&sum.backward, &repetition.backward)}) {
         to->seconds += from->seconds;
         to->waited_seconds += from->waited_seconds;
       }
@@ -239,7 +258,8 @@ class BlockTimer {
       const double spent = absl::ToDoubleSeconds(Now() - start);
       if (round >= limits_.fewest_rounds) {
         if (spent >= most_seconds) return absl::OkStatus();
-        const bool steady = WidestSpread() <= limits_.enough_spread && ForeignSlowdown(rounds_) < kSteadySlowdown;
+        const bool steady =
+            WidestSpread() <= limits_.enough_spread && ForeignSlowdown(rounds_) < kSteadySlowdown;
         if (spent >= limits_.enough_seconds && steady) return absl::OkStatus();
       }
       rounds_.emplace_back();
@@ -259,7 +279,8 @@ class BlockTimer {
   absl::Status TimeDoubtfulAgain(const DeviceTimes& times) {
     for (int retrial = 0; retrial < kMostRetrials; ++retrial) {
       std::vector<Entry*> doubtful;
-      for (const TimingDoubt& doubt : DoubtsOf(Results(), WorkOf(shape_, times.update_seconds_per_parameter))) {
+      for (const TimingDoubt& doubt :
+           DoubtsOf(Results(), WorkOf(shape_, times.update_seconds_per_parameter))) {
         for (const std::unique_ptr<Entry>& entry : entries_) {
           if (entry->block != doubt.block || entry->index != doubt.index) continue;
           entry->forward.clear();
@@ -269,7 +290,8 @@ class BlockTimer {
         }
       }
       if (doubtful.empty()) return absl::OkStatus();
-      RETURN_IF_ERROR(TimeRounds(doubtful, limits_.most_rounds / kMostRetrials, limits_.most_seconds / kMostRetrials));
+      RETURN_IF_ERROR(
+          TimeRounds(doubtful, limits_.most_rounds / kMostRetrials, limits_.most_seconds / kMostRetrials));
     }
     return absl::OkStatus();
   }
@@ -308,12 +330,14 @@ class BlockTimer {
       const auto& [size, before] = measured[measured.size() - 2];
       return OnLine(size, before.*field, last_size, last.*field, sizes_[index]);
     };
-    return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds), measured.back().second.spread};
+    return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds),
+            measured.back().second.spread};
   }
 
   // Update and norm, and what the ops keep for a parameter, on layers.
   absl::Status TimeUpdate(DeviceTimes& times) {
-    Entry& entry = **std::find_if(entries_.begin(), entries_.end(), [](const auto& e) { return e->block == TimedBlock::kLayer; });
+    Entry& entry = **std::find_if(entries_.begin(), entries_.end(),
+                                  [](const auto& e) { return e->block == TimedBlock::kLayer; });
     RETURN_IF_ERROR(Open(entry));
     TimedShard& timed = *entry.shard;
     const double elements = static_cast<double>(timed.shard().arena().layout().elements);
@@ -357,15 +381,17 @@ class BlockTimer {
 }  // namespace
 
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
-                                       const std::vector<int>& micro_batch_sizes, const TimingLimits& limits) {
+                                       const std::vector<int>& micro_batch_sizes,
+                                       const TimingLimits& limits) {
   return BlockTimer(device, shape, precision, micro_batch_sizes, limits).Run();
 }
 
-absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision, int micro_batch,
-                                          double seconds) {
+absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision,
+                                          int micro_batch, double seconds) {
   const TrainingShape few = WithFewLayers(shape);
   const int layers = few.model.layers;
-  ASSIGN_OR_RETURN(TimedShard timed, TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch));
+  ASSIGN_OR_RETURN(TimedShard timed,
+                   TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch));
   const absl::Time start = Now();
   std::vector<PassSample> forward, backward, both;
   double at = 0;  // since the start
@@ -373,12 +399,14 @@ absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& s
     const double began = at;
     ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, timed.TimeOnce());
     at = absl::ToDoubleSeconds(Now() - start);
-    // Nothing long enough would be counted of passes that take more than half of the time: then the last one is.
+    // Nothing long enough would be counted of passes that take more than half of the time: then the last one
+    // is.
     const bool counts = began >= 0.25 * seconds && at <= 0.75 * seconds;
     if (!counts && !(at >= seconds && forward.empty())) continue;
     forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
     backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
-    both.push_back({repetition.seconds(), repetition.forward.waited_seconds + repetition.backward.waited_seconds});
+    both.push_back(
+        {repetition.seconds(), repetition.forward.waited_seconds + repetition.backward.waited_seconds});
   }
   const double slowdown = ForeignSlowdown(both);
   const Middle f = MiddleOf(forward), b = MiddleOf(backward);

@@ -13,35 +13,39 @@ struct DeviceTimes {
   std::vector<MicroBatchTimes> by_micro_batch;  // parallel to the sizes asked for
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
-  Bytes workspace;                 // of the ops, beside kept copies
+  Bytes workspace;  // of the ops, beside kept copies
   double copy_bytes_per_parameter = 0;
 };
 
 // How long may be spent on it. In a round every block of every size has its turn.
 struct TimingLimits {
-  double enough_spread = 0.02;   // of every pass of account: no more rounds, but for the fewest
+  double enough_spread = 0.02;  // of every pass of account: no more rounds, but for the fewest
   int fewest_rounds = 5, most_rounds = 24;
-  double enough_seconds = 5;     // that rounds go on at least, if there are not the most yet
-  double most_seconds = 30;      // of all, the fewest rounds apart; what cannot be right gets as much again at most
-  double turn_seconds = 0.004;   // short passes are repeated for so long, and one turn is one sample: their mean
-  // A size whose repetition would take longer, in proportion to the one before, is not measured: a device that is so busy
-  // is saturated, and its time a straight line.
+  double enough_seconds = 5;  // that rounds go on at least, if there are not the most yet
+  // Of all, the fewest rounds apart; what cannot be right gets as much again at most.
+  double most_seconds = 30;
+  // Short passes are repeated for so long, and one turn is one sample: their mean.
+  double turn_seconds = 0.004;
+  // A size whose repetition would take longer, in proportion to the one before, is not measured: a device
+  // that is so busy is saturated, and its time a straight line.
   double longest_repetition_seconds = 3;
 };
 
-// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that a burst of
-// foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does not help. Two layers are
-// timed together, so that weights come from memory as they do in a whole model. Of a size that is too large or takes too long,
-// the time is on the line through the two sizes before, or in proportion to the only one. Blocks; the device should have
-// nothing else to do than what it will have beside training.
+// Times embedding, layer and head for each of `micro_batch_sizes` (ascending): MiddleOf over rounds, so that
+// a burst of foreign load hits all alike. What DoubtsOf objects to is measured again, and marked if that does
+// not help. Two layers are timed together, so that weights come from memory as they do in a whole model. Of a
+// size that is too large or takes too long, the time is on the line through the two sizes before, or in
+// proportion to the only one. Blocks; the device should have nothing else to do than what it will have beside
+// training.
 // ResourceExhausted: not even the smallest size fits the device.
 absl::StatusOr<DeviceTimes> TimeBlocks(Device& device, const TrainingShape& shape, Precision precision,
-                                       const std::vector<int>& micro_batch_sizes, const TimingLimits& limits = {});
+                                       const std::vector<int>& micro_batch_sizes,
+                                       const TimingLimits& limits = {});
 
-// Times a layer at one size, over and over for `seconds`, of which the middle half counts: with other devices that begin at
-// about the same time, all compute then.
+// Times a layer at one size, over and over for `seconds`, of which the middle half counts: with other devices
+// that begin at about the same time, all compute then.
 // ResourceExhausted: it does not fit the device.
-absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision, int micro_batch,
-                                          double seconds);
+absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& shape, Precision precision,
+                                          int micro_batch, double seconds);
 
 }  // namespace medley

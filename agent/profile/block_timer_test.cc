@@ -50,8 +50,7 @@ Device Emulated(Bytes memory) {
 
 TEST_CASE("a layer's times are those that the device takes") {
   Device device = Emulated(GiB(16));
-  const absl::StatusOr<DeviceTimes> times =
-      TimeBlocks(device, Shape(), Precision::kF32, {1, 2, 4}, kQuick);
+  const absl::StatusOr<DeviceTimes> times = TimeBlocks(device, Shape(), Precision::kF32, {1, 2, 4}, kQuick);
   REQUIRE(times.status().ToString() == "OK");
   REQUIRE(times->by_micro_batch.size() == 3);
   for (const MicroBatchTimes& t : times->by_micro_batch) {
@@ -112,9 +111,12 @@ TEST_CASE("rounds end when times agree, and at the latest when they may not be m
     return absl::ToDoubleSeconds(Now() - start);
   };
   // A round takes two layers of two windows, 20 ms, at least.
-  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 10, .enough_seconds = 0}) >= 10 * 0.02);
-  CHECK(seconds({.enough_spread = 1e9, .fewest_rounds = 3, .most_rounds = 1'000'000, .enough_seconds = 0}) >= 3 * 0.02);
-  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 1'000'000, .most_seconds = 0.2}) >= 0.2);
+  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 10, .enough_seconds = 0}) >=
+        10 * 0.02);
+  CHECK(seconds({.enough_spread = 1e9, .fewest_rounds = 3, .most_rounds = 1'000'000, .enough_seconds = 0}) >=
+        3 * 0.02);
+  CHECK(seconds({.enough_spread = -1, .fewest_rounds = 1, .most_rounds = 1'000'000, .most_seconds = 0.2}) >=
+        0.2);
 }
 
 TEST_CASE("a layer beside others is timed in the middle of the time, at least once") {

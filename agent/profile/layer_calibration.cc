@@ -58,11 +58,12 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
   ASSIGN_OR_RETURN(
       const std::unique_ptr<ModelShard> shard,
       ModelShard::Create(
-          device, {.shape = ModelOf(layer),
-                   .blocks = {1, 2},
-                   .micro_batch_sequences = layer.micro_batch,
-                   .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
-                   .precision = layer.precision}));
+          device,
+          {.shape = ModelOf(layer),
+           .blocks = {1, 2},
+           .micro_batch_sequences = layer.micro_batch,
+           .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
+           .precision = layer.precision}));
   recorder.Take();
   LayerOps ops;
   RETURN_IF_ERROR(shard->Forward({.stash = 0, .input = 0, .output = 0}, Purpose::kTrain));

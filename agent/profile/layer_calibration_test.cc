@@ -96,8 +96,8 @@ TEST_CASE("a layer takes what was measured of it, forward and backward") {
   for (const MeasuredLayer& layer : layers) {
     CAPTURE(layer.micro_batch);
     const Times times = TimesOf(emulated, layer);
-    CHECK(times.forward ==
-          Approx(layer.forward_seconds).margin(1e-7));  // an op's time is in whole nanoseconds
+    // An op's time is in whole nanoseconds.
+    CHECK(times.forward == Approx(layer.forward_seconds).margin(1e-7));
     CHECK(times.backward == Approx(layer.backward_seconds).margin(1e-7));
   }
 }

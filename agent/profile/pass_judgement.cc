@@ -33,11 +33,15 @@ double Quantile(const std::vector<double>& sorted, double share) {
 double Whole(const MeasuredPass& pass) { return pass.forward_seconds + pass.backward_seconds; }
 
 const MeasuredPass& PassOf(const MicroBatchTimes& times, TimedBlock block) {
-  return block == TimedBlock::kEmbedding ? times.embedding : block == TimedBlock::kLayer ? times.layer : times.head;
+  return block == TimedBlock::kEmbedding ? times.embedding
+         : block == TimedBlock::kLayer   ? times.layer
+                                         : times.head;
 }
 
 const char* NameOf(TimedBlock block) {
-  return block == TimedBlock::kEmbedding ? "the embedding" : block == TimedBlock::kLayer ? "a layer" : "the head";
+  return block == TimedBlock::kEmbedding ? "the embedding"
+         : block == TimedBlock::kLayer   ? "a layer"
+                                         : "the head";
 }
 
 // The judgement of one kind of block.
@@ -46,7 +50,8 @@ class Judge {
   Judge(const std::vector<MicroBatchTimes>& sizes, const ModelWork& work, TimedBlock block)
       : sizes_(sizes), work_(work), block_(block) {
     for (int i = 0; i < static_cast<int>(sizes.size()); ++i) {
-      if (!sizes[i].extrapolated && Whole(PassOf(sizes[i], block)) >= kOfAccount * Whole(sizes[i].layer)) judged_.push_back(i);
+      if (!sizes[i].extrapolated && Whole(PassOf(sizes[i], block)) >= kOfAccount * Whole(sizes[i].layer))
+        judged_.push_back(i);
     }
   }
 
@@ -74,12 +79,12 @@ class Judge {
       const double before = Whole(Pass(small)), after = Whole(Pass(large));
       const double noise = Pass(small).spread + Pass(large).spread;
       if (after * (1 + 0.05 + noise) < before) {
-        Doubt(small, absl::StrFormat("%s takes %.3g ms for %d windows and %.3g ms for %d", NameOf(block_), 1e3 * before,
-                                     Windows(small), 1e3 * after, Windows(large)));
+        Doubt(small, absl::StrFormat("%s takes %.3g ms for %d windows and %.3g ms for %d", NameOf(block_),
+                                     1e3 * before, Windows(small), 1e3 * after, Windows(large)));
       } else if (after / Windows(large) > before / Windows(small) * (kMostGrowthOfAWindow + noise)) {
-        Doubt(large, absl::StrFormat("%s takes %.3g ms a window with %d windows and %.3g ms with %d", NameOf(block_),
-                                     1e3 * after / Windows(large), Windows(large), 1e3 * before / Windows(small),
-                                     Windows(small)));
+        Doubt(large, absl::StrFormat("%s takes %.3g ms a window with %d windows and %.3g ms with %d",
+                                     NameOf(block_), 1e3 * after / Windows(large), Windows(large),
+                                     1e3 * before / Windows(small), Windows(small)));
       }
     }
   }
@@ -93,11 +98,13 @@ class Judge {
     const double middle = Quantile(sorted, 0.5);
     for (size_t k = 0; k < judged_.size(); ++k) {
       const double ratio = ratios[k];
-      const bool apart = judged_.size() >= 3 && (ratio > kMostRatioChange * middle || ratio * kMostRatioChange < middle);
+      const bool apart =
+          judged_.size() >= 3 && (ratio > kMostRatioChange * middle || ratio * kMostRatioChange < middle);
       if (!apart && ratio >= kLeastRatio && ratio <= kMostRatio) continue;
-      Doubt(judged_[k], absl::StrFormat("%s's backward takes %.3g times its forward with %d windows%s", NameOf(block_), ratio,
-                                        Windows(judged_[k]),
-                                        apart ? absl::StrFormat(", %.3g times with others", middle) : std::string()));
+      Doubt(judged_[k],
+            absl::StrFormat("%s's backward takes %.3g times its forward with %d windows%s", NameOf(block_),
+                            ratio, Windows(judged_[k]),
+                            apart ? absl::StrFormat(", %.3g times with others", middle) : std::string()));
     }
   }
 
@@ -111,8 +118,8 @@ class Judge {
       if (work_.bytes_per_second > 0) least_seconds += work.bytes / work_.bytes_per_second;
       const double seconds = Whole(Pass(i));
       if (seconds <= kMostOverRoofline * least_seconds) continue;
-      Doubt(i, absl::StrFormat("%s with %d windows takes %.3g ms, %.3g ms at the best rates seen", NameOf(block_), Windows(i),
-                               1e3 * seconds, 1e3 * least_seconds));
+      Doubt(i, absl::StrFormat("%s with %d windows takes %.3g ms, %.3g ms at the best rates seen",
+                               NameOf(block_), Windows(i), 1e3 * seconds, 1e3 * least_seconds));
     }
   }
 
@@ -128,7 +135,8 @@ class Judge {
 double MicroBatchTimes::spread(int layers) const {
   const double whole = Whole(embedding) + layers * Whole(layer) + Whole(head);
   double widest = 0;
-  for (const auto& [pass, count] : {std::pair(&embedding, 1), std::pair(&layer, layers), std::pair(&head, 1)}) {
+  for (const auto& [pass, count] :
+       {std::pair(&embedding, 1), std::pair(&layer, layers), std::pair(&head, 1)}) {
     if (count * Whole(*pass) >= kOfAccount * whole) widest = std::max(widest, pass->spread);
   }
   return widest;
@@ -137,7 +145,8 @@ double MicroBatchTimes::spread(int layers) const {
 Middle MiddleOf(const std::vector<PassSample>& samples) {
   std::vector<double> sorted;
   for (const PassSample& sample : samples) {
-    // The kernel books waiting by moments of its own: of a pass of microseconds it may name more than the whole.
+    // The kernel books waiting by moments of its own: of a pass of microseconds it may name more than the
+    // whole.
     sorted.push_back(std::max(sample.seconds - sample.waited_seconds, kLeastComputed * sample.seconds));
   }
   std::sort(sorted.begin(), sorted.end());
@@ -170,8 +179,11 @@ std::vector<TimingDoubt> DoubtsOf(const std::vector<MicroBatchTimes>& sizes, con
   double best_flops_per_second = 0;
   for (const MicroBatchTimes& times : sizes) {
     if (times.extrapolated) continue;
-    for (const auto& [pass, flops] : {std::pair(&times.layer, work.layer.flops), std::pair(&times.head, work.head.flops)}) {
-      if (Whole(*pass) > 0) best_flops_per_second = std::max(best_flops_per_second, flops * times.micro_batch_sequences / Whole(*pass));
+    for (const auto& [pass, flops] :
+         {std::pair(&times.layer, work.layer.flops), std::pair(&times.head, work.head.flops)}) {
+      if (Whole(*pass) > 0)
+        best_flops_per_second =
+            std::max(best_flops_per_second, flops * times.micro_batch_sequences / Whole(*pass));
     }
   }
   std::vector<TimingDoubt> doubts;

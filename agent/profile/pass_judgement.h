@@ -16,8 +16,10 @@ struct MeasuredPass {
 struct MicroBatchTimes {
   int micro_batch_sequences = 0;
   MeasuredPass embedding, layer, head;
-  bool extrapolated = false;  // of a block that did not fit the device or took too long: from the sizes before
-  std::string doubt;          // why these times cannot be right, for people; empty: nothing speaks against them
+  // Of a block that did not fit the device or took too long: from the sizes before.
+  bool extrapolated = false;
+  // Why these times cannot be right, for people; empty: nothing speaks against them.
+  std::string doubt;
 
   // The widest of the passes that make up a twentieth of a whole model's or more.
   double spread(int layers) const;
@@ -26,7 +28,8 @@ struct MicroBatchTimes {
 // One repetition of a pass, or the mean of a few that followed each other.
 struct PassSample {
   double seconds = 0;
-  double waited_seconds = 0;  // of these, ready to compute while others had the processor; 0 where nobody can tell
+  // Of these, ready to compute while others had the processor; 0 where nobody can tell.
+  double waited_seconds = 0;
 };
 
 struct Middle {
@@ -34,20 +37,20 @@ struct Middle {
   double spread = 0;  // half the distance between the quartiles, over the median
 };
 
-// What a pass takes typically while nobody else has the processor: the mean of those samples that do not lie far outside of
-// the quartiles, of what is left of them without waiting. A step of training is the sum of many passes, so a mean; a short
-// burst of disturbance does not count. `samples`: one or more.
+// What a pass takes typically while nobody else has the processor: the mean of those samples that do not lie
+// far outside of the quartiles, of what is left of them without waiting. A step of training is the sum of
+// many passes, so a mean; a short burst of disturbance does not count. `samples`: one or more.
 Middle MiddleOf(const std::vector<PassSample>& samples);
 
-// How much longer all takes because others use the processor, at least 1. `rounds`: what followed each other without a pause.
-// Training will see what is there most of the time, so a load counts, over all rounds; if fewer than a fifth of them waited
-// for it, it was a burst and does not.
+// How much longer all takes because others use the processor, at least 1. `rounds`: what followed each other
+// without a pause. Training will see what is there most of the time, so a load counts, over all rounds; if
+// fewer than a fifth of them waited for it, it was a burst and does not.
 double ForeignSlowdown(const std::vector<PassSample>& rounds);
 
 // Of one window, forward and backward together.
 struct PassWork {
-  double flops = 0;   // of products
-  double bytes = 0;   // of parameters and their gradients, whatever the number of windows
+  double flops = 0;  // of products
+  double bytes = 0;  // of parameters and their gradients, whatever the number of windows
 };
 struct ModelWork {
   PassWork layer, head;
@@ -62,11 +65,11 @@ struct TimingDoubt {
   std::string why;  // a sentence, for people
 };
 
-// What cannot be right in `sizes` (ascending by micro-batch size): nothing gets faster with more windows, no window takes
-// much longer in a larger micro-batch (1.3 times, beyond the spread), a layer's backward takes 0.7 to 6 times its forward
-// and about the same multiple at each size, and nothing is ten times slower than its work at the best rates that were seen.
-// Too slow is what is blamed: nothing computes faster than it can. Extrapolated sizes and passes of no account are not judged.
-// At most one doubt for each block and size.
+// What cannot be right in `sizes` (ascending by micro-batch size): nothing gets faster with more windows, no
+// window takes much longer in a larger micro-batch (1.3 times, beyond the spread), a layer's backward takes
+// 0.7 to 6 times its forward and about the same multiple at each size, and nothing is ten times slower than
+// its work at the best rates that were seen. Too slow is what is blamed: nothing computes faster than it can.
+// Extrapolated sizes and passes of no account are not judged. At most one doubt for each block and size.
 std::vector<TimingDoubt> DoubtsOf(const std::vector<MicroBatchTimes>& sizes, const ModelWork& work);
 
 }  // namespace medley

@@ -8,8 +8,8 @@
 namespace medley {
 namespace {
 
-// What `work_seconds` of computing take from `start` on, beside a process that wants the core for the first `busy` of every
-// `period` and shares it evenly while it does.
+// What `work_seconds` of computing take from `start` on, beside a process that wants the core for the first
+// `busy` of every `period` and shares it evenly while it does.
 struct ForeignLoad {
   double period = 1, busy = 0;
   PassSample Run(double start, double work_seconds) const {
@@ -48,7 +48,8 @@ TEST_CASE("small noise, and a burst of up to a fifth of the time, move the middl
     samples.push_back(sample);
   }
   const Middle middle = MiddleOf(samples);
-  CHECK(middle.seconds * (told && 5 * burst < count ? ForeignSlowdown(samples) : 1) == Approx(0.1).epsilon(0.03));
+  CHECK(middle.seconds * (told && 5 * burst < count ? ForeignSlowdown(samples) : 1) ==
+        Approx(0.1).epsilon(0.03));
   CHECK(middle.spread < 0.05);
 }
 
@@ -60,11 +61,14 @@ TEST_CASE("a processor of one's own slows nothing down") {
   CHECK(ForeignSlowdown({{2, 1}, {2, 1}}) == 2);
 }
 
-TEST_CASE("beside a load that computes half of the time, the middle foretells what training will see", "[property]") {
+TEST_CASE("beside a load that computes half of the time, the middle foretells what training will see",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
   ForeignLoad load{.period = real(0.01, 0.4)};
   load.busy = load.period * real(0.4, 0.6);
   const double pass = real(0.02, 0.3);
@@ -73,8 +77,10 @@ TEST_CASE("beside a load that computes half of the time, the middle foretells wh
   std::vector<PassSample> samples, rounds;
   for (int round = 0; round < 24; ++round) {
     samples.push_back(load.Run(now, pass));
-    const PassSample others = load.Run(now + samples.back().seconds, real(0.05, 0.5));  // other sizes and blocks
-    rounds.push_back({samples.back().seconds + others.seconds, samples.back().waited_seconds + others.waited_seconds});
+    // Other sizes and blocks.
+    const PassSample others = load.Run(now + samples.back().seconds, real(0.05, 0.5));
+    rounds.push_back(
+        {samples.back().seconds + others.seconds, samples.back().waited_seconds + others.waited_seconds});
     now += rounds.back().seconds;
   }
   // A long training.
@@ -98,11 +104,14 @@ TEST_CASE("one sample is its own middle, and equal ones have no spread") {
   CHECK(MiddleOf({{0, 0}, {0, 0}}).spread == 0);
 }
 
-const ModelWork kWork = {.layer = {.flops = 2e10, .bytes = 1e7}, .head = {.flops = 1e10, .bytes = 1e7}, .bytes_per_second = 1e10};
+const ModelWork kWork = {
+    .layer = {.flops = 2e10, .bytes = 1e7}, .head = {.flops = 1e10, .bytes = 1e7}, .bytes_per_second = 1e10};
 
 // A device with some overhead a pass and up to 2 % of noise.
 std::vector<MicroBatchTimes> Sound(std::mt19937_64& random, const std::vector<int>& windows) {
-  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
   const double rate = std::exp(real(std::log(1e10), std::log(1e14)));
   const double layer = kWork.layer.flops / rate, head = kWork.head.flops / rate * real(0.7, 3);
   const double overhead = layer * real(0, 3);  // a device that a small micro-batch does not fill
@@ -113,7 +122,9 @@ std::vector<MicroBatchTimes> Sound(std::mt19937_64& random, const std::vector<in
       const double whole = (overhead + seconds * count) * (1 + real(-0.02, 0.02));
       return MeasuredPass{whole / (1 + backward), whole * backward / (1 + backward), 0.02};
     };
-    sizes.push_back({.micro_batch_sequences = count, .embedding = {1e-6 * layer, 1e-6 * layer}, .layer = pass(layer, ratio),
+    sizes.push_back({.micro_batch_sequences = count,
+                     .embedding = {1e-6 * layer, 1e-6 * layer},
+                     .layer = pass(layer, ratio),
                      .head = pass(head, 0.02)});
   }
   return sizes;
@@ -130,7 +141,8 @@ TEST_CASE("nothing speaks against what a device may well take", "[property]") {
 TEST_CASE("fifteen times too slow at one size is found, at that size", "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
   std::mt19937_64 random(seed);
-  const std::vector<int> windows = seed % 2 == 0 ? std::vector<int>{1, 2, 4} : std::vector<int>{1, 2, 4, 8, 16};
+  const std::vector<int> windows =
+      seed % 2 == 0 ? std::vector<int>{1, 2, 4} : std::vector<int>{1, 2, 4, 8, 16};
   std::vector<MicroBatchTimes> sizes = Sound(random, windows);
   const int wrong = static_cast<int>(random() % windows.size());
   const bool head = random() % 3 == 0;
@@ -140,8 +152,9 @@ TEST_CASE("fifteen times too slow at one size is found, at that size", "[propert
   pass.backward_seconds *= 15;
   const std::vector<TimingDoubt> doubts = DoubtsOf(sizes, kWork);
   const TimedBlock block = head ? TimedBlock::kHead : TimedBlock::kLayer;
-  const auto found = std::count_if(doubts.begin(), doubts.end(),
-                                   [&](const TimingDoubt& d) { return d.index == wrong && d.block == block; });
+  const auto found = std::count_if(doubts.begin(), doubts.end(), [&](const TimingDoubt& d) {
+    return d.index == wrong && d.block == block;
+  });
   CHECK(found == 1);
   for (const TimingDoubt& doubt : doubts) CHECK((doubt.index == wrong || doubt.block != block));
 }

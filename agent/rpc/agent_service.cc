@@ -23,7 +23,8 @@ absl::Status NotUnavailable(const absl::Status& status) {
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
   if (const absl::Status valid = CheckPrepare(*request); !valid.ok()) return ToGrpc(valid);
-  absl::StatusOr<v1::PrepareResponse> prepared = supervisor_.Prepare(*request, FromSystemClock(context->deadline()));
+  absl::StatusOr<v1::PrepareResponse> prepared =
+      supervisor_.Prepare(*request, FromSystemClock(context->deadline()));
   if (!prepared.ok()) return ToGrpc(NotUnavailable(prepared.status()));
   *response = *std::move(prepared);
   return grpc::Status::OK;
@@ -32,8 +33,9 @@ grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::Prepa
 grpc::Status AgentService::Start(grpc::ServerContext* context, const v1::StartRequest* request,
                                  grpc::ServerWriter<v1::WorkerEvent>* writer) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  return ToGrpc(supervisor_.Follow(*request, [&](const v1::WorkerEvent& event) { return writer->Write(event); },
-                                   [&] { return !context->IsCancelled(); }));
+  return ToGrpc(supervisor_.Follow(
+      *request, [&](const v1::WorkerEvent& event) { return writer->Write(event); },
+      [&] { return !context->IsCancelled(); }));
 }
 
 grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* request, v1::StopResponse*) {
@@ -48,7 +50,8 @@ grpc::Status AgentService::Stop(grpc::ServerContext*, const v1::StopRequest* req
 
 grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest*,
                                            v1::NodeKernels* response) {
-  *response = kernels_.Get(std::min(FromSystemClock(context->deadline()), Now() + kDescribeTime) - kAnswerTime);
+  *response =
+      kernels_.Get(std::min(FromSystemClock(context->deadline()), Now() + kDescribeTime) - kAnswerTime);
   return grpc::Status::OK;
 }
 

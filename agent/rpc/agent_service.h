@@ -14,7 +14,8 @@ class AgentService final : public v1::Agent::Service {
                        v1::PrepareResponse* response) override;
   grpc::Status Start(grpc::ServerContext* context, const v1::StartRequest* request,
                      grpc::ServerWriter<v1::WorkerEvent>* writer) override;
-  grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request, v1::StopResponse* response) override;
+  grpc::Status Stop(grpc::ServerContext* context, const v1::StopRequest* request,
+                    v1::StopResponse* response) override;
   grpc::Status DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest* request,
                                v1::NodeKernels* response) override;
 

@@ -5,7 +5,8 @@
 namespace medley {
 
 // Whether an agent may take a task on: the rules of the message, and what must hold between its fields. Never
-// says more of the attempt's secret than its length. InvalidArgument: the field, its value and what is allowed.
+// says more of the attempt's secret than its length. InvalidArgument: the field, its value and what is
+// allowed.
 absl::Status CheckPrepare(const v1::PrepareRequest& request);
 
 }  // namespace medley

@@ -64,7 +64,8 @@ void Registration::Loop() {
       if (stopping_) break;
     }
     if (!abandoned && Now() - heard > std::max(options_.work_without_coordinator, lease_)) {
-      spdlog::warn("the coordinator was away for {}: all work is stopped", absl::FormatDuration(Now() - heard));
+      spdlog::warn("the coordinator was away for {}: all work is stopped",
+                   absl::FormatDuration(Now() - heard));
       callbacks_.abandon();
       abandoned = true;
     }

@@ -11,17 +11,19 @@
 
 namespace medley {
 
-// Keeps a node registered: announces it with the tasks that it runs, renews its lease, and announces it again when the lease is
-// lost or the coordinator is another. Work goes on meanwhile: what has been given to others the coordinator names when it answers.
+// Keeps a node registered: announces it with the tasks that it runs, renews its lease, and announces it again
+// when the lease is lost or the coordinator is another. Work goes on meanwhile: what has been given to others
+// the coordinator names when it answers.
 //
-// Owns a thread, which calls the callbacks. The destructor says that the node leaves, and ends the thread, within seconds.
+// Owns a thread, which calls the callbacks. The destructor says that the node leaves, and ends the thread,
+// within seconds.
 class Registration {
  public:
   struct Callbacks {
-    std::function<std::vector<v1::AgentTask>()> tasks;             // what is to be announced
-    std::function<void(const std::string& task_id)> stop;          // of a task that nobody waits for any more
-    std::function<void(absl::Duration lease)> lease;               // as it was granted
-    std::function<void()> abandon;                                 // the coordinator was away for too long
+    std::function<std::vector<v1::AgentTask>()> tasks;     // what is to be announced
+    std::function<void(const std::string& task_id)> stop;  // of a task that nobody waits for any more
+    std::function<void(absl::Duration lease)> lease;       // as it was granted
+    std::function<void()> abandon;                         // the coordinator was away for too long
   };
   struct Options {
     std::string coordinator_address;

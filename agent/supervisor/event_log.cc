@@ -5,7 +5,9 @@
 namespace medley {
 namespace {
 
-size_t KindOf(const v1::WorkerEvent& event) { return event.has_measured() ? 1 : event.event_case() == v1::WorkerEvent::kLog ? 0 : 2; }
+size_t KindOf(const v1::WorkerEvent& event) {
+  return event.has_measured() ? 1 : event.event_case() == v1::WorkerEvent::kLog ? 0 : 2;
+}
 
 }  // namespace
 

@@ -9,15 +9,16 @@
 
 namespace medley {
 
-// What a task's worker said, numbered from 1, for a coordinator that may be away for hours and asks again from where it was.
-// Bounded: of each kind of event the newest stay, and the last event, `finished`, always does. Not thread-safe.
+// What a task's worker said, numbered from 1, for a coordinator that may be away for hours and asks again
+// from where it was. Bounded: of each kind of event the newest stay, and the last event, `finished`, always
+// does. Not thread-safe.
 class EventLog {
  public:
   // How many of each kind stay.
   struct Limits {
-    size_t lines = 2'000;        // that the worker logged
-    size_t measured = 32;        // times of instructions, which are large
-    size_t others = 200'000;     // steps and the like
+    size_t lines = 2'000;     // that the worker logged
+    size_t measured = 32;     // times of instructions, which are large
+    size_t others = 200'000;  // steps and the like
   };
   EventLog() : EventLog(Limits()) {}
   explicit EventLog(const Limits& limits) : limits_{limits.lines, limits.measured, limits.others} {}

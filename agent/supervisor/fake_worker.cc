@@ -1,5 +1,5 @@
-// A worker for tests: speaks the channel on descriptor 3 and does what the task id says, "die silently/1" for instance.
-// Asked for its kernels, it does what the device's variant says.
+// A worker for tests: speaks the channel on descriptor 3 and does what the task id says, "die silently/1" for
+// instance. Asked for its kernels, it does what the device's variant says.
 #include <unistd.h>
 
 #include <csignal>
@@ -23,7 +23,8 @@ int Finish(medley::MessageChannel& channel, uint32_t code, const std::string& me
   return code == 0 ? 0 : 1;
 }
 
-// The next command that is no ping; pings are answered, as long as `works` with growing progress. False: the agent is gone.
+// The next command that is no ping; pings are answered, as long as `works` with growing progress. False: the
+// agent is gone.
 bool Next(medley::MessageChannel& channel, WorkerCommand& command, bool works = true) {
   static uint64_t progress = 0;
   while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
@@ -57,7 +58,8 @@ void LeaveHelperBehind() {
   _exit(0);
 }
 
-int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& prepare, const std::string& act) {
+int Prepare(medley::MessageChannel& channel, const medley::v1::PrepareWorker& prepare,
+            const std::string& act) {
   if (act == "die silently") _exit(7);
   if (act == "die with last words") {
     std::fprintf(stderr, "loading the model\nthe driver is on fire\n");
@@ -104,7 +106,8 @@ int Run(medley::MessageChannel& channel, const WorkerCommand& start, const std::
     std::fprintf(stderr, "%s\n", std::string(10'000, 'x').c_str());
   }
   WorkerReply reply;
-  for (const std::string& address : start.start().data_plane_addresses()) reply.mutable_event()->set_log(address);
+  for (const std::string& address : start.start().data_plane_addresses())
+    reply.mutable_event()->set_log(address);
   reply.mutable_event()->mutable_step()->set_step(
       static_cast<uint32_t>(start.start().data_plane_addresses_size()));
   (void)channel.Send(reply);
@@ -125,7 +128,8 @@ int DescribeKernels(medley::MessageChannel& channel, const medley::v1::Device& d
   } else {
     std::fprintf(stderr, "asking\n");
     reply.mutable_kernels()->set_description("process " + std::to_string(getpid()));
-    if (device.variant() == "break off") reply.mutable_kernels()->set_failure("Matmul: the driver is on fire");
+    if (device.variant() == "break off")
+      reply.mutable_kernels()->set_failure("Matmul: the driver is on fire");
   }
   (void)channel.Send(reply);
   return 0;

@@ -22,7 +22,9 @@ absl::Status ToStatus(const v1::Finished& finished) {
   return absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message());
 }
 
-std::string Rounded(absl::Duration duration) { return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1))); }
+std::string Rounded(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1)));
+}
 
 }  // namespace
 
@@ -42,7 +44,8 @@ Supervisor::~Supervisor() {
     changed_.NotifyAll();
   }
   watch_.join();
-  std::multimap<std::string, std::shared_ptr<Task>> dropped;  // ends without the lock, which their threads take
+  // Ends without the lock, which their threads take.
+  std::multimap<std::string, std::shared_ptr<Task>> dropped;
   MutexLock lock(mutex_);
   dropped.swap(dropped_);
 }
@@ -82,14 +85,15 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> Supervisor::StartWorker(const std
     const pid_t pid = task->worker->pid();
     MutexLock lock(mutex_);
     for (const std::shared_ptr<Task>& kept : before) dropped_.emplace(device, kept);
-    return absl::UnavailableError(absl::StrCat("process ", pid, ", which had ", options_.node_name, "/", device,
-                                               " before, was killed and does not end"));
+    return absl::UnavailableError(absl::StrCat("process ", pid, ", which had ", options_.node_name, "/",
+                                               device, " before, was killed and does not end"));
   }
   return WorkerProcess::Start(
       {.program = options_.worker_program, .name = absl::StrCat(options_.node_name, "/", device)});
 }
 
-absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest& request, const v1::Device& device) {
+absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest& request,
+                                                        const v1::Device& device) {
   auto task = std::make_shared<Task>();
   {
     MutexLock lock(mutex_);
@@ -98,8 +102,9 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
       const std::shared_ptr<Task> replaced = present->second;
       if (replaced->id == request.task_id()) return Admission{.task = replaced, .is_repeat = true};
       if (replaced->attempt > request.attempt()) {
-        return absl::FailedPreconditionError(absl::StrFormat("device %s runs attempt %d, which is newer than %d",
-                                                             device.name(), replaced->attempt, request.attempt()));
+        return absl::FailedPreconditionError(
+            absl::StrFormat("device %s runs attempt %d, which is newer than %d", device.name(),
+                            replaced->attempt, request.attempt()));
       }
       Drop(replaced);
     }
@@ -126,11 +131,13 @@ absl::StatusOr<Supervisor::Admission> Supervisor::Admit(const v1::PrepareRequest
   return Admission{.task = task};
 }
 
-absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest& request, absl::Time deadline) {
+absl::StatusOr<v1::PrepareResponse> Supervisor::Prepare(const v1::PrepareRequest& request,
+                                                        absl::Time deadline) {
   const auto device = std::find_if(options_.devices.begin(), options_.devices.end(),
                                    [&](const v1::Device& d) { return d.name() == request.device(); });
   if (device == options_.devices.end()) {
-    return absl::NotFoundError(absl::StrFormat("node %s has no device %s", options_.node_name, request.device()));
+    return absl::NotFoundError(
+        absl::StrFormat("node %s has no device %s", options_.node_name, request.device()));
   }
   ASSIGN_OR_RETURN(const Admission admission, Admit(request, *device));
   const std::shared_ptr<Task> task = admission.task;
@@ -224,7 +231,8 @@ absl::Status Supervisor::Follow(const v1::StartRequest& request,
       changed_.WaitUntil(mutex_, Now() + kLookAroundEvery,
                          [&] { return task->stopped || task->ended || task->events.newest() > heard; });
       events = task->events.After(heard, kEventsAtOnce);
-      if (events.empty() && task->stopped) return absl::CancelledError(absl::StrCat("task ", task->id, " was stopped"));
+      if (events.empty() && task->stopped)
+        return absl::CancelledError(absl::StrCat("task ", task->id, " was stopped"));
       if (events.empty() && task->ended) return absl::OkStatus();  // its end was heard before
     }
     for (const v1::WorkerEvent& event : events) {
@@ -305,11 +313,14 @@ void Supervisor::WatchTask(Task& task, absl::Time now) {
   if (task.addressed) task.worker->TrySend(command);
   const absl::Duration mute = now - task.last_pong, idle = now - task.last_progress;
   if (mute > std::max(kLeasesWithoutPong * task.lease, kLeastWithoutPong)) {
-    task.worker->Kill(absl::StrCat("it answered nothing for ", Rounded(mute), " (stopped, or its machine is in trouble)"));
+    task.worker->Kill(
+        absl::StrCat("it answered nothing for ", Rounded(mute), " (stopped, or its machine is in trouble)"));
   } else if (idle > task.silence) {
     const std::string why = absl::StrCat("it got nothing done for ", Rounded(idle),
                                          task.activity.empty() ? "" : absl::StrCat(", at ", task.activity));
-    if (!task.prepared) task.prepared = absl::DeadlineExceededError(absl::StrCat("the worker of ", options_.node_name, "/", task.device, ": ", why));
+    if (!task.prepared)
+      task.prepared = absl::DeadlineExceededError(
+          absl::StrCat("the worker of ", options_.node_name, "/", task.device, ": ", why));
     task.worker->Kill(why);
     changed_.NotifyAll();
   }

@@ -19,11 +19,12 @@
 
 namespace medley {
 
-// The tasks of a node's devices, each in a worker of its own: at most one a device, the newest attempt wins. A task goes on
-// whether or not anybody listens, until it ends, is stopped or replaced; what it said is kept until then.
+// The tasks of a node's devices, each in a worker of its own: at most one a device, the newest attempt wins.
+// A task goes on whether or not anybody listens, until it ends, is stopped or replaced; what it said is kept
+// until then.
 //
-// Workers are pinged, and end themselves when they hear nothing of their agent for a lease. One that answers no ping, or gets
-// nothing done for its task's silence_seconds although it waits for nobody, is killed.
+// Workers are pinged, and end themselves when they hear nothing of their agent for a lease. One that answers
+// no ping, or gets nothing done for its task's silence_seconds although it waits for nobody, is killed.
 //
 // Thread-safe; Prepare and Follow block.
 class Supervisor {
@@ -34,21 +35,24 @@ class Supervisor {
     std::vector<v1::Device> devices;
     std::vector<std::string> network_devices;
     std::string links;
-    absl::Duration lease = absl::Seconds(6);           // of the first workers; see SetLease
+    absl::Duration lease = absl::Seconds(6);            // of the first workers; see SetLease
     absl::Duration default_silence = absl::Minutes(2);  // of a request without silence_seconds
     absl::Duration gone_patience = absl::Minutes(1);    // that a killed worker may take to be no more
   };
   explicit Supervisor(Options options);
   ~Supervisor();
 
-  // Blocks until the worker is ready, or the preparation has failed. See Agent.Prepare for the errors, but for a worker that
-  // died, which is Unavailable here. DeadlineExceeded, too: it was not ready by `deadline`, and is stopped.
+  // Blocks until the worker is ready, or the preparation has failed. See Agent.Prepare for the errors, but
+  // for a worker that died, which is Unavailable here. DeadlineExceeded, too: it was not ready by `deadline`,
+  // and is stopped.
   absl::StatusOr<v1::PrepareResponse> Prepare(const v1::PrepareRequest& request, absl::Time deadline);
 
-  // Lets the task's worker go, unless it goes already, and hands its events with numbers above request.after_event on until
-  // the last one, `finished`. Cancelled: the task was stopped, or `keep_going`, asked several times a second, or `on_event` said
-  // no; the worker is not touched then. See Agent.Start for the other errors.
-  absl::Status Follow(const v1::StartRequest& request, const std::function<bool(const v1::WorkerEvent&)>& on_event,
+  // Lets the task's worker go, unless it goes already, and hands its events with numbers above
+  // request.after_event on until the last one, `finished`. Cancelled: the task was stopped, or `keep_going`,
+  // asked several times a second, or `on_event` said no; the worker is not touched then. See Agent.Start for
+  // the other errors.
+  absl::Status Follow(const v1::StartRequest& request,
+                      const std::function<bool(const v1::WorkerEvent&)>& on_event,
                       const std::function<bool()>& keep_going);
 
   // Ends the task's worker, if there is one.
@@ -78,7 +82,7 @@ class Supervisor {
     absl::Time last_pong, last_progress;
     uint64_t progress = 0;
     std::string activity;
-    std::thread reader;    // of the worker's replies
+    std::thread reader;  // of the worker's replies
     ~Task();
   };
   struct Admission {

@@ -17,7 +17,9 @@ namespace {
 constexpr char kFakeWorker[] = "bazel-bin/agent/supervisor/fake_worker";  // from the root of the repository
 constexpr char kFakeWorkerOfTest[] = "agent/supervisor/fake_worker";      // from the runfiles of `bazel test`
 
-std::string FakeWorkerProgram() { return access(kFakeWorkerOfTest, X_OK) == 0 ? kFakeWorkerOfTest : kFakeWorker; }
+std::string FakeWorkerProgram() {
+  return access(kFakeWorkerOfTest, X_OK) == 0 ? kFakeWorkerOfTest : kFakeWorker;
+}
 
 Supervisor::Options TwoDevices() {
   Supervisor::Options options{.node_name = "laptop", .worker_program = FakeWorkerProgram()};
@@ -46,7 +48,8 @@ struct Reported {
   const v1::Finished& finished() const { return events.back().finished(); }
 };
 
-v1::StartRequest StartOf(const std::string& id, const std::vector<std::string>& addresses = {}, uint64_t after = 0) {
+v1::StartRequest StartOf(const std::string& id, const std::vector<std::string>& addresses = {},
+                         uint64_t after = 0) {
   v1::StartRequest request;
   request.set_task_id(id);
   for (const std::string& address : addresses) request.add_data_plane_addresses(address);
@@ -54,8 +57,8 @@ v1::StartRequest StartOf(const std::string& id, const std::vector<std::string>& 
   return request;
 }
 
-Reported RunTask(Supervisor& supervisor, const std::string& id, const std::vector<std::string>& addresses = {},
-                 uint64_t after = 0) {
+Reported RunTask(Supervisor& supervisor, const std::string& id,
+                 const std::vector<std::string>& addresses = {}, uint64_t after = 0) {
   Reported reported;
   reported.status = supervisor.Follow(
       StartOf(id, addresses, after),
@@ -98,7 +101,8 @@ TEST_CASE("a worker that dies while preparing is Unavailable, with how it ended 
   Supervisor supervisor(TwoDevices());
   const absl::Status silent = supervisor.Prepare(Task("die silently/1"), Soon()).status();
   CHECK(absl::IsUnavailable(silent));
-  CHECK_THAT(std::string(silent.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("exit status 7"));
+  CHECK_THAT(std::string(silent.message()),
+             Catch::Contains("laptop/cpu0") && Catch::Contains("exit status 7"));
   const absl::Status words = supervisor.Prepare(Task("die with last words/1"), Soon()).status();
   CHECK(absl::IsUnavailable(words));
   CHECK_THAT(std::string(words.message()),
@@ -150,7 +154,8 @@ TEST_CASE("a repeat of Prepare answers as the first did, before and after it is 
   CHECK(RunTask(supervisor, "train/1").status.ok());
 }
 
-TEST_CASE("a newer attempt takes the device from an older one, whose followers hear it; an older one is refused") {
+TEST_CASE(
+    "a newer attempt takes the device from an older one, whose followers hear it; an older one is refused") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("hang/1", 5), Soon()).ok());
   Reported older;
@@ -160,7 +165,8 @@ TEST_CASE("a newer attempt takes the device from an older one, whose followers h
   CHECK((absl::IsCancelled(older.status) || absl::IsNotFound(older.status)));  // had begun, or not
   const absl::Status refused = supervisor.Prepare(Task("late/3", 4), Soon()).status();
   CHECK(absl::IsFailedPrecondition(refused));
-  CHECK_THAT(std::string(refused.message()), Catch::Contains("cpu0") && Catch::Contains("6") && Catch::Contains("4"));
+  CHECK_THAT(std::string(refused.message()),
+             Catch::Contains("cpu0") && Catch::Contains("6") && Catch::Contains("4"));
   CHECK(RunTask(supervisor, "train/2").status.ok());
 }
 
@@ -238,8 +244,8 @@ TEST_CASE("a task goes on when its follower leaves, and who comes later hears al
   CHECK(reported.finished().stopped());
   CHECK(reported.finished().stopped_at_step() == 7);
   REQUIRE(supervisor.Prepare(Task("train/2", 2), Soon()).ok());
-  CHECK(absl::IsCancelled(
-      supervisor.Follow(StartOf("train/2"), [](const v1::WorkerEvent&) { return false; }, [] { return true; })));
+  CHECK(absl::IsCancelled(supervisor.Follow(
+      StartOf("train/2"), [](const v1::WorkerEvent&) { return false; }, [] { return true; })));
   CHECK(RunTask(supervisor, "train/2").status.ok());
 }
 
@@ -253,7 +259,8 @@ TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for 
   std::atomic<bool> asked = false;
   absl::Status status;
   std::thread run([&] {
-    status = supervisor.Follow(StartOf("hang/2"), [](const v1::WorkerEvent&) { return true; }, [&] { return asked = true; });
+    status = supervisor.Follow(
+        StartOf("hang/2"), [](const v1::WorkerEvent&) { return true; }, [&] { return asked = true; });
   });
   while (!asked) std::this_thread::yield();
   supervisor.StopAll();
@@ -262,7 +269,8 @@ TEST_CASE("Stop ends a task whether it is prepared or runs, and is no error for 
   CHECK(supervisor.Tasks().empty());
 }
 
-TEST_CASE("a worker's end is its own: a process that it leaves behind, with its descriptors, holds nothing up") {
+TEST_CASE(
+    "a worker's end is its own: a process that it leaves behind, with its descriptors, holds nothing up") {
   Supervisor supervisor(TwoDevices());
   REQUIRE(supervisor.Prepare(Task("leave a helper and finish/1"), Soon()).ok());
   const absl::Time begin = Now();
@@ -290,14 +298,16 @@ TEST_CASE("a worker that gets nothing done is given up, preparing or running; on
   request.set_silence_seconds(0.3);
   const absl::Status prepared = supervisor.Prepare(request, Soon()).status();
   CHECK(absl::IsDeadlineExceeded(prepared));
-  CHECK_THAT(std::string(prepared.message()), Catch::Contains("laptop/cpu0") && Catch::Contains("reading segment 3"));
+  CHECK_THAT(std::string(prepared.message()),
+             Catch::Contains("laptop/cpu0") && Catch::Contains("reading segment 3"));
 
   request = Task("do nothing/2", 2);
   request.set_silence_seconds(0.3);
   REQUIRE(supervisor.Prepare(request, Soon()).ok());
   const Reported idle = RunTask(supervisor, "do nothing/2");
   CHECK(idle.finished().died());
-  CHECK_THAT(idle.finished().message(), Catch::Contains("got nothing done") && Catch::Contains("reading segment 3"));
+  CHECK_THAT(idle.finished().message(),
+             Catch::Contains("got nothing done") && Catch::Contains("reading segment 3"));
 
   request = Task("hang in prepare/3", 3);  // for ever, but busy
   request.set_silence_seconds(0.3);

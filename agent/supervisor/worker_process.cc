@@ -26,7 +26,8 @@ constexpr size_t kLongestLineBytes = 4096;
 // Replies nobody reads are bounded by what a worker says in a step; log lines by this.
 constexpr size_t kMostQueuedReplies = 10'000;
 constexpr int kChannelDescriptor = 3;
-// What a process that has ended, or says that it ends, wrote last comes within so long, unless others hold its log open.
+// What a process that has ended, or says that it ends, wrote last comes within so long, unless others hold
+// its log open.
 constexpr absl::Duration kLogTime = absl::Milliseconds(200);
 constexpr absl::Duration kExitTime = absl::Seconds(2);
 
@@ -49,10 +50,12 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Option
   }
   const pid_t pid = fork();
   if (pid == 0) {  // the child: only calls that are safe after a fork of a threaded process
-    // No parent-death signal: it follows the forking thread, not the process. The end of the channel tells the child.
+    // No parent-death signal: it follows the forking thread, not the process. The end of the channel tells
+    // the child.
     sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);  // the agent's threads block the signals that its main thread waits for
+    // The agent's threads block the signals that its main thread waits for.
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     const int kept = fcntl(channel[1], F_DUPFD, 10);  // out of the way of the descriptors below
     dup2(log[1], STDOUT_FILENO);
     dup2(log[1], STDERR_FILENO);
@@ -71,8 +74,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(const Option
     for (const int descriptor : {channel[0], log[0], stop_log}) close(descriptor);
     return absl::UnavailableError(absl::StrCat("fork: ", std::strerror(fork_error)));
   }
-  return std::unique_ptr<WorkerProcess>(
-      new WorkerProcess(options, pid, channel[0], log[0], stop_log));
+  return std::unique_ptr<WorkerProcess>(new WorkerProcess(options, pid, channel[0], log[0], stop_log));
 }
 
 WorkerProcess::WorkerProcess(const Options& options, pid_t pid, int channel, int standard_error, int stop_log)
@@ -135,7 +137,8 @@ void WorkerProcess::ReadLog() {
     pending.append(buffer, n);
     for (size_t end; (end = pending.find('\n')) != std::string::npos || pending.size() > kLongestLineBytes;) {
       const bool whole = end <= kLongestLineBytes;
-      const std::string line(whole ? absl::string_view(pending).substr(0, end) : CutUtf8(pending, kLongestLineBytes));
+      const std::string line(whole ? absl::string_view(pending).substr(0, end)
+                                   : CutUtf8(pending, kLongestLineBytes));
       pending.erase(0, line.size() + (whole ? 1 : 0));
       AddLine(line);
     }

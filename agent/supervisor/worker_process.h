@@ -15,10 +15,11 @@
 
 namespace medley {
 
-// One worker: a child process that runs one task on one device. What it says on its channel and on its standard error
-// comes out as one row of replies that ends with its end. Texts that are no UTF-8 are made so.
+// One worker: a child process that runs one task on one device. What it says on its channel and on its
+// standard error comes out as one row of replies that ends with its end. Texts that are no UTF-8 are made so.
 //
-// Its end is the process's: others that it started and that hold its channel or its standard error open hold nothing up.
+// Its end is the process's: others that it started and that hold its channel or its standard error open hold
+// nothing up.
 //
 // Thread-safe. The destructor kills the child and reaps it; it waits for nothing but the kernel.
 class WorkerProcess {
@@ -41,7 +42,8 @@ class WorkerProcess {
   // lines. DeadlineExceeded: nothing new; Unavailable: everything has been read.
   absl::StatusOr<v1::WorkerReply> Next(absl::Time deadline);
 
-  // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait. `why`, if any, is said of its end.
+  // SIGKILL: a worker has nothing to tidy up; checkpoints are atomic. Does not wait. `why`, if any, is said
+  // of its end.
   void Kill(const std::string& why = "");
 
   // Blocks until the process is no more, and with it what it held. False: not by `deadline`.

@@ -37,7 +37,8 @@ void SayIfPossible(const std::string& line) {
 
 }  // namespace
 
-AgentWatch::AgentWatch(MessageChannel& channel) : channel_(channel), heard_(Now()), started_(promise_.get_future()) {
+AgentWatch::AgentWatch(MessageChannel& channel)
+    : channel_(channel), heard_(Now()), started_(promise_.get_future()) {
   std::thread([this] { Receive(); }).detach();
 }
 
@@ -62,7 +63,8 @@ void AgentWatch::Handle(const v1::WorkerCommand& command) {
   if (command.has_ping()) (void)channel_.TrySend(Pong());
   if (command.has_finish_early()) finish_early_ = true;
   if (!command.has_start() || std::exchange(told_, true)) return;
-  promise_.set_value({command.start().data_plane_addresses().begin(), command.start().data_plane_addresses().end()});
+  promise_.set_value(
+      {command.start().data_plane_addresses().begin(), command.start().data_plane_addresses().end()});
 }
 
 void AgentWatch::Watch(absl::Duration lease) {
@@ -76,8 +78,9 @@ void AgentWatch::Watch(absl::Duration lease) {
     }
     const absl::Time now = Now();
     if (!silence.IsOver(now)) continue;
-    SayIfPossible(absl::StrFormat("error: nothing was heard of the agent for %.1f s: this worker ends itself\n",
-                                  absl::ToDoubleSeconds(silence.silence(now))));
+    SayIfPossible(
+        absl::StrFormat("error: nothing was heard of the agent for %.1f s: this worker ends itself\n",
+                        absl::ToDoubleSeconds(silence.silence(now))));
     _exit(kAgentSilent);
   }
 }

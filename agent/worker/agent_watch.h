@@ -21,8 +21,9 @@ class SilenceLimit {
   absl::Duration look_time() const { return limit_ / 8; }
   void Heard(absl::Time when) { heard_ = std::max(heard_, when); }
 
-  // A look that comes late by more than half of the limit says that this process itself did not run: it was stopped, or the
-  // machine was suspended, and what was said meanwhile could not be heard. Then the silence is counted anew.
+  // A look that comes late by more than half of the limit says that this process itself did not run: it was
+  // stopped, or the machine was suspended, and what was said meanwhile could not be heard. Then the silence
+  // is counted anew.
   bool IsOver(absl::Time now) {
     if (now - looked_ > limit_ / 2) heard_ = now;
     looked_ = now;
@@ -35,10 +36,10 @@ class SilenceLimit {
   absl::Time heard_, looked_;
 };
 
-// Hears everything that the agent says after the preparation's command, and answers its pings at once, whatever the worker is
-// at: with the process's progress (runtime/base/progress.h). Ends the process when the agent is gone (exit status 3) or, with a
-// lease, silent for too long (4): nobody is left to work for, and another may have been given the work. Lives as long as the
-// process.
+// Hears everything that the agent says after the preparation's command, and answers its pings at once,
+// whatever the worker is at: with the process's progress (runtime/base/progress.h). Ends the process when the
+// agent is gone (exit status 3) or, with a lease, silent for too long (4): nobody is left to work for, and
+// another may have been given the work. Lives as long as the process.
 class AgentWatch {
  public:
   // Takes over receiving from `channel`, which outlives the process's end.

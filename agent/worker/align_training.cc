@@ -17,7 +17,8 @@ using Part = ParameterArena::Part;
 Plan WholeModelOnOneDevice(const AlignJob& job) {
   const TrainingShape& shape = job.spec.shape;
   return {.units = {{.devices = {"align/device"}, .chunks = {{0, shape.model.blocks()}}}},
-          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / job.micro_batch,
+          .routes = {{.units = {0},
+                      .micro_batches = shape.global_batch_sequences / job.micro_batch,
                       .micro_batch_sequences = job.micro_batch}}};
 }
 

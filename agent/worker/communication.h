@@ -8,9 +8,9 @@
 
 namespace medley {
 
-// What a task with peers talks to them with, as rank `rank` of `size`: over the network interfaces nearest to its device, of
-// those that the site allows. Errors: of Communicator::Create.
-absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request, const WorkerSite& site,
-                                                               int rank, int size);
+// What a task with peers talks to them with, as rank `rank` of `size`: over the network interfaces nearest to
+// its device, of those that the site allows. Errors: of Communicator::Create.
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request,
+                                                               const WorkerSite& site, int rank, int size);
 
 }  // namespace medley

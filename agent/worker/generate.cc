@@ -26,7 +26,8 @@ class Generator {
                                                            const ModelConfig& config, int sequence) {
     std::unique_ptr<Generator> generator(new Generator(device, config, sequence));
     ASSIGN_OR_RETURN(generator->trunk_, generator->MakeShard({0, config.head_block()}, directory));
-    ASSIGN_OR_RETURN(generator->head_, generator->MakeShard({config.head_block(), config.blocks()}, directory));
+    ASSIGN_OR_RETURN(generator->head_,
+                     generator->MakeShard({config.head_block(), config.blocks()}, directory));
     const int64_t row = config.hidden;
     ASSIGN_OR_RETURN(generator->scratch_, device.queue->Allocate({4 * (row + 2 + config.vocabulary)}));
     return generator;
@@ -39,7 +40,8 @@ class Generator {
     RETURN_IF_ERROR(trunk_->SetTokens(0, padded));
     RETURN_IF_ERROR(trunk_->Forward({.stash = 0, .output = 0}, Purpose::kEvaluate));
     const int64_t C = config_.hidden;
-    const Slice x = trunk_->BoundaryOf({BufferKind::kOutput, 0}).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
+    const Slice x =
+        trunk_->BoundaryOf({BufferKind::kOutput, 0}).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
     Carver scratch({scratch_.get(), 0, C + 2 + config_.vocabulary});
     const Slice normed = scratch.Take(C), mean = scratch.Take(1), rstd = scratch.Take(1);
     const Slice logits = scratch.Take(config_.vocabulary);
@@ -49,12 +51,18 @@ class Generator {
       return name.empty() ? Slice{} : arena.Tensor(Part::kParameter, name);
     };
     RETURN_IF_ERROR(NormForward(*device_.ops, {.config = config_, .batch = 1, .sequence = 1},
-                                {tensor(names.final_norm_weight), tensor(names.final_norm_bias), mean, rstd}, x, normed));
-    RETURN_IF_ERROR(device_.ops->Matmul({.a = normed, .b = tensor(names.head), .c = logits, .m = 1,
-                                         .n = config_.vocabulary, .k = C, .transpose_b = Transpose::kYes}));
+                                {tensor(names.final_norm_weight), tensor(names.final_norm_bias), mean, rstd},
+                                x, normed));
+    RETURN_IF_ERROR(device_.ops->Matmul({.a = normed,
+                                         .b = tensor(names.head),
+                                         .c = logits,
+                                         .m = 1,
+                                         .n = config_.vocabulary,
+                                         .k = C,
+                                         .transpose_b = Transpose::kYes}));
     std::vector<float> values(config_.vocabulary);
-    RETURN_IF_ERROR(device_.queue->Download(*scratch_, {logits.offset_bytes},
-                                            {reinterpret_cast<std::byte*>(values.data()), values.size() * 4}));
+    RETURN_IF_ERROR(device_.queue->Download(
+        *scratch_, {logits.offset_bytes}, {reinterpret_cast<std::byte*>(values.data()), values.size() * 4}));
     RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
     return values;
   }
@@ -65,9 +73,12 @@ class Generator {
 
   absl::StatusOr<std::unique_ptr<ModelShard>> MakeShard(BlockRange blocks, const std::string& directory) {
     const bool first = blocks.first == 0;
-    ASSIGN_OR_RETURN(std::unique_ptr<ModelShard> shard,
-                     ModelShard::Create(device_, {.shape = {config_, sequence_, 1}, .blocks = blocks,
-                                                  .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<ModelShard> shard,
+        ModelShard::Create(device_,
+                           {.shape = {config_, sequence_, 1},
+                            .blocks = blocks,
+                            .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
     RETURN_IF_ERROR(LoadHuggingFace(directory, *shard));
     return shard;
   }
@@ -86,7 +97,8 @@ int32_t Sample(const std::vector<float>& logits, const GenerateOptions& options,
   if (options.temperature == 0) return ids[0];
   if (options.top_k > 0 && options.top_k < static_cast<int>(ids.size())) ids.resize(options.top_k);
   std::vector<double> weights;
-  for (const int32_t id : ids) weights.push_back(std::exp((logits[id] - logits[ids[0]]) / options.temperature));
+  for (const int32_t id : ids)
+    weights.push_back(std::exp((logits[id] - logits[ids[0]]) / options.temperature));
   return ids[std::discrete_distribution<int>(weights.begin(), weights.end())(random)];
 }
 
@@ -96,21 +108,27 @@ absl::Status CheckOptions(const GenerateOptions& options, const ModelConfig& con
   const bool bytes = options.prompt_kind == PromptKind::kBytes;
   const char* const prompt = bytes ? "--prompt" : "--prompt-tokens";
   if (bytes && config.vocabulary != kByteVocabulary) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "--prompt: the model has a vocabulary of %d ids, so that its tokens are not bytes; turn the text into ids with its "
-        "tokenizer and give them as --prompt-tokens",
-        config.vocabulary));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--prompt: the model has a vocabulary of %d ids, so that its tokens are not bytes; "
+                        "turn the text into ids with its "
+                        "tokenizer and give them as --prompt-tokens",
+                        config.vocabulary));
   }
-  if (options.prompt.empty()) return absl::InvalidArgumentError(absl::StrFormat("%s: is empty; give at least one %s", prompt, bytes ? "character" : "id"));
-  if (options.tokens < 1) return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d is not at least 1", options.tokens));
+  if (options.prompt.empty())
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%s: is empty; give at least one %s", prompt, bytes ? "character" : "id"));
+  if (options.tokens < 1)
+    return absl::InvalidArgumentError(absl::StrFormat("--tokens: %d is not at least 1", options.tokens));
   if (!(options.temperature >= 0)) {
-    return absl::InvalidArgumentError(absl::StrFormat("--temperature: %g is not at least 0", options.temperature));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--temperature: %g is not at least 0", options.temperature));
   }
-  if (options.top_k < 0) return absl::InvalidArgumentError(absl::StrFormat("--top-k: %d is not at least 0", options.top_k));
+  if (options.top_k < 0)
+    return absl::InvalidArgumentError(absl::StrFormat("--top-k: %d is not at least 0", options.top_k));
   for (const int32_t id : options.prompt) {
     if (id < 0 || id >= config.vocabulary) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("%s: token %d is not in the model's vocabulary, [0, %d)", prompt, id, config.vocabulary));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s: token %d is not in the model's vocabulary, [0, %d)", prompt, id, config.vocabulary));
     }
   }
   return absl::OkStatus();
@@ -123,8 +141,8 @@ absl::StatusOr<std::vector<int32_t>> ParseTokenIds(const std::string& text) {
   for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(", \t\n[]"), absl::SkipEmpty())) {
     int32_t id;
     if (!absl::SimpleAtoi(word, &id) || id < 0) {
-      return absl::InvalidArgumentError(absl::StrFormat("--prompt-tokens: \"%s\" is not a token's id; write ids as in 1,2,3",
-                                                        absl::CHexEscape(word)));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "--prompt-tokens: \"%s\" is not a token's id; write ids as in 1,2,3", absl::CHexEscape(word)));
     }
     ids.push_back(id);
   }
@@ -145,7 +163,8 @@ absl::Status Generate(Device& device, const GenerateOptions& options, const std:
   std::vector<int32_t> tokens = options.prompt;
   for (int i = 0; i < options.tokens; ++i) {
     const size_t from = tokens.size() > static_cast<size_t>(sequence) ? tokens.size() - sequence : 0;
-    ASSIGN_OR_RETURN(const std::vector<float> logits, generator->Logits({tokens.begin() + from, tokens.end()}));
+    ASSIGN_OR_RETURN(const std::vector<float> logits,
+                     generator->Logits({tokens.begin() + from, tokens.end()}));
     tokens.push_back(Sample(logits, options, random));
     emit(tokens.back());
   }

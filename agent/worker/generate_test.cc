@@ -15,15 +15,15 @@ std::string ModelOf(int vocabulary) {
   std::string folder = std::string(given == nullptr ? "/tmp" : given) + "/generate-XXXXXX";
   REQUIRE(mkdtemp(folder.data()) != nullptr);
   std::ofstream(folder + "/config.json")
-      << R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 1, "n_positions": 16, "vocab_size": )" << vocabulary
-      << R"(, "activation_function": "gelu_new"})";
+      << R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 1, "n_positions": 16, "vocab_size": )"
+      << vocabulary << R"(, "activation_function": "gelu_new"})";
   return folder;
 }
 
 // The error of a generation that must not begin.
 std::string Refusal(const GenerateOptions& options) {
-  absl::StatusOr<Device> device =
-      ReferenceBackend().open({.name = "ref0", .backend = "reference", .cores = {0}, .memory_limit = {int64_t{1} << 30}});
+  absl::StatusOr<Device> device = ReferenceBackend().open(
+      {.name = "ref0", .backend = "reference", .cores = {0}, .memory_limit = {int64_t{1} << 30}});
   REQUIRE(device.status().ToString() == "OK");
   const absl::Status status = Generate(
       *device, options, [] { FAIL("it has begun"); }, [](int32_t) { FAIL("it has generated"); });
@@ -40,13 +40,15 @@ TEST_CASE("ids are written with commas, blanks or brackets") {
   }
   CHECK(ParseTokenIds("1,two").status().message() ==
         "--prompt-tokens: \"two\" is not a token's id; write ids as in 1,2,3");
-  CHECK(ParseTokenIds("-1").status().message() == "--prompt-tokens: \"-1\" is not a token's id; write ids as in 1,2,3");
+  CHECK(ParseTokenIds("-1").status().message() ==
+        "--prompt-tokens: \"-1\" is not a token's id; write ids as in 1,2,3");
   CHECK(ParseTokenIds("[]").status().message() == "--prompt-tokens: is empty; give at least one id");
 }
 
 TEST_CASE("text is for a model whose tokens are bytes") {
   CHECK(Refusal({.model_directory = ModelOf(50257), .prompt = {72}, .prompt_kind = PromptKind::kBytes}) ==
-        "--prompt: the model has a vocabulary of 50257 ids, so that its tokens are not bytes; turn the text into ids with "
+        "--prompt: the model has a vocabulary of 50257 ids, so that its tokens are not bytes; turn the text "
+        "into ids with "
         "its tokenizer and give them as --prompt-tokens");
 }
 
@@ -54,7 +56,8 @@ TEST_CASE("what is wrong with an option names it, and nothing has begun") {
   const std::string model = ModelOf(256);
   CHECK(Refusal({.model_directory = model, .prompt = {300}}) ==
         "--prompt-tokens: token 300 is not in the model's vocabulary, [0, 256)");
-  CHECK(Refusal({.model_directory = model, .prompt = {}}) == "--prompt-tokens: is empty; give at least one id");
+  CHECK(Refusal({.model_directory = model, .prompt = {}}) ==
+        "--prompt-tokens: is empty; give at least one id");
   CHECK(Refusal({.model_directory = model, .prompt = {}, .prompt_kind = PromptKind::kBytes}) ==
         "--prompt: is empty; give at least one character");
   CHECK(Refusal({.model_directory = model, .prompt = {1}, .tokens = -1}) == "--tokens: -1 is not at least 1");

@@ -10,9 +10,7 @@ namespace medley {
 namespace {
 
 template <typename Args>
-constexpr bool kHasPrecision = requires(Args args) {
-  args.precision;
-};
+constexpr bool kHasPrecision = requires(Args args) { args.precision; };
 
 class Reporter {
  public:

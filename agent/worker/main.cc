@@ -1,5 +1,5 @@
-// medley-worker: one task on one device, started by medley-agent; and `generate` and `align`, which need the same
-// kernels.
+// medley-worker: one task on one device, started by medley-agent; and `generate` and `align`, which need the
+// same kernels.
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -61,7 +61,9 @@ absl::Status RunGenerate(GenerateFlags& flags) {
 }
 
 // What CLI11 has to say of the command line, and the exit code: 2 if it is wrong.
-int ReportParse(const CLI::App& app, const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : kBadInput; }
+int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
+  return app.exit(error) == 0 ? 0 : kBadInput;
+}
 
 }  // namespace
 
@@ -74,13 +76,17 @@ int main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "take a task from the agent on descriptor 3");
   CLI::App* generate = app.add_subcommand("generate", "continue a prompt with an exported model");
   GenerateFlags flags;
-  generate->add_option("--model", flags.model, "directory with config.json and model.safetensors")->required();
+  generate->add_option("--model", flags.model, "directory with config.json and model.safetensors")
+      ->required();
   auto* prompt = generate->add_option("--prompt", flags.prompt, "text; its bytes are the tokens");
-  auto* ids = generate->add_option("--prompt-tokens", flags.prompt_tokens, "token ids, as in 1,2,3; for models that are not byte-level");
+  auto* ids = generate->add_option("--prompt-tokens", flags.prompt_tokens,
+                                   "token ids, as in 1,2,3; for models that are not byte-level");
   prompt->excludes(ids);
   generate->add_option("--tokens", flags.options.tokens, "how many to generate")->capture_default_str();
-  generate->add_option("--temperature", flags.options.temperature, "0: always the likeliest")->capture_default_str();
-  generate->add_option("--top-k", flags.options.top_k, "sample from so many; 0: from all")->capture_default_str();
+  generate->add_option("--temperature", flags.options.temperature, "0: always the likeliest")
+      ->capture_default_str();
+  generate->add_option("--top-k", flags.options.top_k, "sample from so many; 0: from all")
+      ->capture_default_str();
   generate->add_option("--seed", flags.options.seed, "of the sampling")->capture_default_str();
   std::function<absl::Status()> align;
   medley::AddAlignCommands(app, align);

@@ -21,9 +21,10 @@ constexpr int64_t kExplainedBytes[] = {64 << 10, 1 << 20, 16 << 20};
 
 std::string EncodeMemory(const EndMemory& memory) {
   const CopyCosts& copies = memory.copies;
-  return absl::StrFormat("%s %d %d %.17g %.17g %.17g %.17g", kFirst, memory.host_reaches, memory.network_reaches,
-                         copies.to_host.latency_seconds, copies.to_host.bytes_per_second,
-                         copies.to_device.latency_seconds, copies.to_device.bytes_per_second);
+  return absl::StrFormat("%s %d %d %.17g %.17g %.17g %.17g", kFirst, memory.host_reaches,
+                         memory.network_reaches, copies.to_host.latency_seconds,
+                         copies.to_host.bytes_per_second, copies.to_device.latency_seconds,
+                         copies.to_device.bytes_per_second);
 }
 
 absl::StatusOr<EndMemory> DecodeMemory(const std::string& text) {
@@ -41,7 +42,8 @@ absl::StatusOr<EndMemory> DecodeMemory(const std::string& text) {
   return memory;
 }
 
-absl::StatusOr<MemoryLink> LinkOf(const EndMemory& one, const EndMemory& other, const LinkModel& between_hosts) {
+absl::StatusOr<MemoryLink> LinkOf(const EndMemory& one, const EndMemory& other,
+                                  const LinkModel& between_hosts) {
   if (one.host_reaches && other.host_reaches) return MemoryLink{between_hosts, ""};
   StrategyQuestion there{.source = one, .destination = other, .link = between_hosts};
   StrategyQuestion back{.source = other, .destination = one, .link = between_hosts};
@@ -49,7 +51,8 @@ absl::StatusOr<MemoryLink> LinkOf(const EndMemory& one, const EndMemory& other, 
   ASSIGN_OR_RETURN(result.transfer, LinkBetweenMemories(there));
   ASSIGN_OR_RETURN(LinkModel returning, LinkBetweenMemories(back));
   const double typical_bytes = 4 << 20;
-  if (returning.Seconds(typical_bytes) > result.transfer.Seconds(typical_bytes)) result.transfer = std::move(returning);
+  if (returning.Seconds(typical_bytes) > result.transfer.Seconds(typical_bytes))
+    result.transfer = std::move(returning);
   for (const int64_t bytes : kExplainedBytes) {
     there.bytes = bytes;
     ASSIGN_OR_RETURN(const StrategyChoice choice, ChooseStrategy(there));

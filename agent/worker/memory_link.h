@@ -18,6 +18,7 @@ struct MemoryLink {
   std::string explanation;  // which way messages of some sizes take, and why; empty between memories of hosts
 };
 // `between_hosts`: between memories of the two hosts, as measured. Pure.
-absl::StatusOr<MemoryLink> LinkOf(const EndMemory& one, const EndMemory& other, const LinkModel& between_hosts);
+absl::StatusOr<MemoryLink> LinkOf(const EndMemory& one, const EndMemory& other,
+                                  const LinkModel& between_hosts);
 
 }  // namespace medley

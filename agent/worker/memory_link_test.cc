@@ -24,14 +24,17 @@ TEST_CASE("a memory goes to the other end and back as it is") {
 }
 
 TEST_CASE("what is no memory is refused") {
-  for (const char* text : {"", "memory", "memory 1 0 0 1 0", "memory 2 0 0 1 0 1", "memory 1 0 0 0 0 1", "memory 1 0 nan 1 0 1",
-                           "memory 1 0 -1 1 0 1", "memory 1 0 0 1 0 1 7", "other 1 0 0 1 0 1"}) {
+  for (const char* text :
+       {"", "memory", "memory 1 0 0 1 0", "memory 2 0 0 1 0 1", "memory 1 0 0 0 0 1", "memory 1 0 nan 1 0 1",
+        "memory 1 0 -1 1 0 1", "memory 1 0 0 1 0 1 7", "other 1 0 0 1 0 1"}) {
     CAPTURE(text);
     CHECK(absl::IsInvalidArgument(DecodeMemory(text).status()));
   }
 }
 
-TEST_CASE("between hosts a link is what was measured; between devices it has the copies in it, and says which way") {
+TEST_CASE(
+    "between hosts a link is what was measured; between devices it has the copies in it, and says which "
+    "way") {
   const LinkModel measured = LinkModel::Line(20e-6, 5e9);
   const auto hosts = LinkOf(EndMemory(), EndMemory(), measured);
   REQUIRE(hosts.ok());
@@ -43,7 +46,7 @@ TEST_CASE("between hosts a link is what was measured; between devices it has the
   REQUIRE((one.ok() && other.ok()));
   CHECK(one->transfer == other->transfer);  // the slower direction, whoever asks
   const double bytes = 64 << 20;
-  CHECK(one->transfer.Seconds(bytes) > bytes / 0.5e9);  // no faster than the copies
+  CHECK(one->transfer.Seconds(bytes) > bytes / 0.5e9);                // no faster than the copies
   CHECK(one->transfer.Seconds(bytes) < bytes / 0.5e9 + bytes / 5e9);  // but beside the transfer
   CHECK_THAT(one->explanation, Catch::Contains("16.0 MiB: staged to host in "));
   CHECK(one->explanation.size() < 500);

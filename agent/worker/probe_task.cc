@@ -41,7 +41,10 @@ std::string PathTo(const Transport& transport, int peer) {
 class ProbeWorkerTask final : public WorkerTask {
  public:
   ProbeWorkerTask(Device device, std::unique_ptr<Communicator> communicator, int rank, std::string end)
-      : device_(std::move(device)), communicator_(std::move(communicator)), rank_(rank), end_(std::move(end)) {}
+      : device_(std::move(device)),
+        communicator_(std::move(communicator)),
+        rank_(rank),
+        end_(std::move(end)) {}
 
   std::string data_plane_address() const override { return communicator_->address(); }
   Bytes allocated() const override { return {0}; }
@@ -92,11 +95,14 @@ class ProbeWorkerTask final : public WorkerTask {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request, const WorkerSite& site) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request,
+                                                         const WorkerSite& site) {
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
   const int rank = static_cast<int>(request.probe().rank());
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, MakeCommunicator(request, site, rank, /*size=*/2));
-  return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(communicator), rank, DescribeEnd(site));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
+                   MakeCommunicator(request, site, rank, /*size=*/2));
+  return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(communicator), rank,
+                                           DescribeEnd(site));
 }
 
 }  // namespace medley

@@ -20,8 +20,12 @@ constexpr size_t kMostDoubtBytes = 1000;
 
 class ProfileWorkerTask final : public WorkerTask {
  public:
-  ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, double together_seconds, const WorkerSite& site)
-      : device_(std::move(device)), spec_(std::move(spec)), sizes_(std::move(sizes)), together_seconds_(together_seconds),
+  ProfileWorkerTask(Device device, TrainingSpec spec, std::vector<int> sizes, double together_seconds,
+                    const WorkerSite& site)
+      : device_(std::move(device)),
+        spec_(std::move(spec)),
+        sizes_(std::move(sizes)),
+        together_seconds_(together_seconds),
         site_(site) {}
 
   Bytes allocated() const override { return device_.queue->allocated(); }
@@ -92,7 +96,8 @@ class ProfileWorkerTask final : public WorkerTask {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request, const WorkerSite& site) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request,
+                                                           const WorkerSite& site) {
   const v1::ProfileTask& profile = request.profile();
   std::optional<ModelConfig> config;
   if (!profile.spec().model().hugging_face().empty()) {

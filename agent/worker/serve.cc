@@ -25,7 +25,8 @@ WorkerSite SiteOf(const v1::PrepareWorker& prepare) {
   return site;
 }
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare, const AgentWatch& watch) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare,
+                                                        const AgentWatch& watch) {
   const v1::PrepareRequest& request = prepare.request();
   if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return valid;
   WorkerSite site = SiteOf(prepare);

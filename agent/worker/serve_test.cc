@@ -106,7 +106,8 @@ class Worker {
       if (wanted(reply)) return reply;
     }
   }
-  // Pings until a pong comes that `wanted` takes. More than once, because a pong that finds the channel busy is lost.
+  // Pings until a pong comes that `wanted` takes. More than once, because a pong that finds the channel busy
+  // is lost.
   template <typename Wanted>
   v1::Pong Pong(Wanted wanted) {
     const absl::Time end = Now() + kPatience;
@@ -227,7 +228,10 @@ TEST_CASE("a worker answers pings while it prepares, waits and trains, with prog
       worker.Pong([](const v1::Pong& pong) { return pong.activity() == "waiting for the start"; });
   CHECK(waits.waits_for_peers());
   worker.Start();
-  CHECK(worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_step(); }).event().step().at_seconds() > 1e9);
+  CHECK(worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_step(); })
+            .event()
+            .step()
+            .at_seconds() > 1e9);
   uint64_t progress = waits.progress();
   for (int i = 0; i < 3; ++i) {
     const v1::Pong trains = worker.Pong([&](const v1::Pong& pong) { return pong.progress() > progress; });
@@ -289,13 +293,16 @@ TEST_CASE("training that is asked to finish early saves the step that it is at, 
   (void)worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_step(); });
   worker.FinishEarly();
   const v1::CheckpointWritten saved =
-      worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_checkpoint(); }).event().checkpoint();
+      worker.Next([](const v1::WorkerReply& reply) { return reply.event().has_checkpoint(); })
+          .event()
+          .checkpoint();
   const v1::Finished finished = worker.Finish();
   CHECK(finished.code() == 0);
   CHECK(finished.stopped());
   CHECK(finished.stopped_at_step() == saved.step());
   CHECK(worker.ExitStatus() == 0);
-  const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(CheckpointDirectory(Folder(directory), saved.step()));
+  const absl::StatusOr<CheckpointManifest> manifest =
+      ReadManifest(CheckpointDirectory(Folder(directory), saved.step()));
   REQUIRE(manifest.ok());
   CHECK(manifest->run == "run-a");
   CHECK(manifest->spec == "f00d");
@@ -311,7 +318,8 @@ TEST_CASE("a run is resumed by itself, and a folder of another run is refused be
   v1::TrainTask other = Task(directory, 5);
   other.set_run_id("run-b");
   CheckRefused(Refused(other), absl::StatusCode::kFailedPrecondition,
-               {"checkpoint.directory: " + Folder(directory) + " holds checkpoints of another run (job tiny-1, step 3)",
+               {"checkpoint.directory: " + Folder(directory) +
+                    " holds checkpoints of another run (job tiny-1, step 3)",
                 "checkpoint.resume_from: " + checkpoint});
   // As its own it is refused even from elsewhere.
   other.mutable_spec()->mutable_checkpoint()->set_directory(directory.File("elsewhere"));
@@ -355,7 +363,8 @@ TEST_CASE("a damaged checkpoint is DataLoss that names it, so that another can b
   task.set_resume_from(checkpoint);
   const std::string damage = GENERATE("a segment is cut", "the manifest is gone", "all is gone");
   CAPTURE(damage);
-  if (damage == "a segment is cut") std::filesystem::resize_file(checkpoint + "/segment-00002.safetensors", 1000);
+  if (damage == "a segment is cut")
+    std::filesystem::resize_file(checkpoint + "/segment-00002.safetensors", 1000);
   if (damage == "the manifest is gone") std::filesystem::remove(checkpoint + "/manifest.json");
   if (damage == "all is gone") std::filesystem::remove_all(checkpoint);
   CheckRefused(Refused(task, 2), absl::StatusCode::kDataLoss, {"checkpoint " + checkpoint});

@@ -40,11 +40,15 @@ class WorkerTask {
                            const std::function<void(const v1::WorkerEvent&)>& report) = 0;
 };
 
-// Opens the device with the backend that the description names. NotFound: no such backend; others: Backend::open.
+// Opens the device with the backend that the description names. NotFound: no such backend; others:
+// Backend::open.
 absl::StatusOr<Device> OpenDevice(const DeviceDescription& description);
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTraining(const v1::PrepareRequest& request, const WorkerSite& site);
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request, const WorkerSite& site);
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request, const WorkerSite& site);
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTraining(const v1::PrepareRequest& request,
+                                                            const WorkerSite& site);
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request,
+                                                           const WorkerSite& site);
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareRequest& request,
+                                                         const WorkerSite& site);
 
 }  // namespace medley

@@ -22,8 +22,8 @@
 #include "runtime/codec/reduction_codec.h"
 #include "runtime/exec/file_window_source.h"
 #include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/trainer.h"
 #include "runtime/exec/step_executor.h"
+#include "runtime/exec/trainer.h"
 #include "runtime/model/model_shard.h"
 #include "runtime/plan/check_plan.h"
 
@@ -47,13 +47,14 @@ struct TrainingSetup {
   Plan plan;
   std::vector<ReductionChoice> reductions;
   Rank rank = 0;
-  StepProgram program;                    // of a training step
+  StepProgram program;  // of a training step
   int64_t done_steps = 0;
-  RunIdentity identity;                   // data_fingerprint: of this rank's own files
-  std::vector<int> saved_segments;        // that this rank writes
-  std::string resume_from;                // a checkpoint's directory; empty: from the start
+  RunIdentity identity;             // data_fingerprint: of this rank's own files
+  std::vector<int> saved_segments;  // that this rank writes
+  std::string resume_from;          // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
-  std::string known_data_fingerprint;     // of the ranks that read data, as the coordinator knows it; empty: not yet
+  // Of the ranks that read data, as the coordinator knows it; empty: not yet.
+  std::string known_data_fingerprint;
   absl::Duration stall_timeout;
 };
 
@@ -61,8 +62,9 @@ struct TrainingSetup {
 constexpr absl::Duration kLeastStallTimeout = absl::Minutes(2);
 constexpr double kStallSteps = 20;
 
-// Which steps' instruction times are reported: after the first, which allocates, as many as a profile is corrected by, so that
-// what comes next is planned with the speed that devices have now; then one now and then.
+// Which steps' instruction times are reported: after the first, which allocates, as many as a profile is
+// corrected by, so that what comes next is planned with the speed that devices have now; then one now and
+// then.
 constexpr int kTracedAtFirst = 15, kTracedEvery = 25;
 bool IsTraced(int64_t step, int64_t done_steps) {
   return (step >= done_steps + 2 && step < done_steps + 2 + kTracedAtFirst) || step % kTracedEvery == 0;
@@ -76,13 +78,15 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
   metrics.set_gradient_norm(outcome.gradient_norm);
   metrics.set_learning_rate(outcome.learning_rate);
   metrics.set_step_seconds(outcome.seconds);
-  metrics.set_tokens(static_cast<uint64_t>(setup.spec.shape.global_batch_sequences) * setup.spec.shape.sequence);
+  metrics.set_tokens(static_cast<uint64_t>(setup.spec.shape.global_batch_sequences) *
+                     setup.spec.shape.sequence);
   metrics.set_skipped(outcome.skipped);
   metrics.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
   return event;
 }
 
-v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes peak_memory, const Transport& transport) {
+v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes peak_memory,
+                              const Transport& transport) {
   v1::WorkerEvent event;
   v1::MeasuredStep& measured = *event.mutable_measured();
   measured.set_step(static_cast<uint32_t>(step));
@@ -98,7 +102,8 @@ v1::WorkerEvent MeasuredEvent(int64_t step, const StepOutcome& outcome, Bytes pe
 
 class TrainTask final : public WorkerTask {
  public:
-  static absl::StatusOr<std::unique_ptr<WorkerTask>> Prepare(const v1::PrepareRequest& request, const WorkerSite& site) {
+  static absl::StatusOr<std::unique_ptr<WorkerTask>> Prepare(const v1::PrepareRequest& request,
+                                                             const WorkerSite& site) {
     CurrentPhase& phase = CurrentPhase::OfProcess();
     std::unique_ptr<TrainTask> task(new TrainTask(site.finish_early));
     phase.Enter("reading the task");
@@ -112,7 +117,8 @@ class TrainTask final : public WorkerTask {
     phase.Enter("loading the model");
     RETURN_IF_ERROR(task->LoadModel());
     phase.Enter("opening the network");
-    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan)));
+    ASSIGN_OR_RETURN(task->communicator_,
+                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan)));
     return task;
   }
 
@@ -136,7 +142,10 @@ class TrainTask final : public WorkerTask {
   explicit TrainTask(const std::atomic<bool>* finish_early) : finish_early_(finish_early) {}
 
   StepExecutor::Options ExecutorOptions() {
-    return {.spec = setup_.spec, .plan = setup_.plan, .rank = setup_.rank, .reductions = setup_.reductions,
+    return {.spec = setup_.spec,
+            .plan = setup_.plan,
+            .rank = setup_.rank,
+            .reductions = setup_.reductions,
             .stall_timeout = setup_.stall_timeout,
             .ask = [this](int rank) { return communicator_->Ask(rank, "activity", Now() + kAnswerTime); },
             .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
@@ -155,10 +164,11 @@ class TrainTask final : public WorkerTask {
     CurrentPhase::OfProcess().DescribeBy([activity = executor.activity()]() -> CurrentPhase::Phase {
       return {activity->Describe(Now()), activity->WaitsForPeers()};
     });
-    const absl::StatusOr<TrainingEnd> end =
-        Train({.spec = setup_.spec, .identity = setup_.identity, .saved_segments = setup_.saved_segments,
-               .done_steps = setup_.done_steps},
-              *shard_, executor, Reports(report));
+    const absl::StatusOr<TrainingEnd> end = Train({.spec = setup_.spec,
+                                                   .identity = setup_.identity,
+                                                   .saved_segments = setup_.saved_segments,
+                                                   .done_steps = setup_.done_steps},
+                                                  *shard_, executor, Reports(report));
     CurrentPhase::OfProcess().Enter("ending");
     if (end.ok()) end_ = *end;
     return end.status();
@@ -179,11 +189,13 @@ class TrainTask final : public WorkerTask {
     for (const PlanViolation& violation : CheckPlan(setup_.plan, setup_.spec.shape, anywhere)) {
       problems.push_back(violation.detail);
     }
-    if (!problems.empty()) return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(problems, "; ")));
+    if (!problems.empty())
+      return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(problems, "; ")));
     const std::string objection = ExecutionObjection(setup_.plan);
     if (!objection.empty()) return absl::UnimplementedError(absl::StrCat("plan: ", objection));
     if (setup_.rank >= RankCount(setup_.plan)) {
-      return absl::InvalidArgumentError(absl::StrCat("rank: ", setup_.rank.value(), "; the plan has ", RankCount(setup_.plan)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank: ", setup_.rank.value(), "; the plan has ", RankCount(setup_.plan)));
     }
     setup_.program = CompileStep(setup_.plan, setup_.rank, setup_.spec.shape, Purpose::kTrain);
     ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
@@ -198,13 +210,15 @@ class TrainTask final : public WorkerTask {
     return absl::OkStatus();
   }
 
-  // Finds out now, rather than at the first checkpoint, whether this rank can write there, and makes the folder the run's.
+  // Finds out now, rather than at the first checkpoint, whether this rank can write there, and makes the
+  // folder the run's.
   absl::Status TakeCheckpointFolder() {
     const std::string& root = setup_.spec.checkpoint_directory;
     if (root.empty() || device_.emulated) return absl::OkStatus();
     if (setup_.saved_segments.empty() && setup_.rank != 0) return absl::OkStatus();
     const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
-    const bool launched_before = owner.ok() && owner->has_value() && (*owner)->run == setup_.identity.owner.run;
+    const bool launched_before =
+        owner.ok() && owner->has_value() && (*owner)->run == setup_.identity.owner.run;
     absl::Status taken = TryFolder(root);
     if (taken.ok() && setup_.rank == 0) {
       taken = ClaimFolder(root, setup_.identity.owner, setup_.resumes_other_run ? setup_.resume_from : "");
@@ -214,7 +228,8 @@ class TrainTask final : public WorkerTask {
     if (taken.ok()) return absl::OkStatus();
     if (absl::IsResourceExhausted(taken) && launched_before) {
       // A run that trains on a full disk is not ended for that, and neither is one that is launched anew.
-      spdlog::warn("checkpoint.directory: {}; checkpoints cannot be written for now", std::string(taken.message()));
+      spdlog::warn("checkpoint.directory: {}; checkpoints cannot be written for now",
+                   std::string(taken.message()));
       return absl::OkStatus();
     }
     // Whether it is worth another try elsewhere: a file server that is away is, what the user gave is not.
@@ -225,7 +240,8 @@ class TrainTask final : public WorkerTask {
 
   absl::Status LoadModel() {
     const TrainingSpec& spec = setup_.spec;
-    ASSIGN_OR_RETURN(shard_, ModelShard::Create(device_, ShardOptionsOf(setup_.plan, setup_.program, spec.shape, spec.precision)));
+    ASSIGN_OR_RETURN(shard_, ModelShard::Create(device_, ShardOptionsOf(setup_.plan, setup_.program,
+                                                                        spec.shape, spec.precision)));
     if (device_.emulated) return absl::OkStatus();  // there is nothing that could be loaded
     if (!setup_.resume_from.empty()) return Resume();
     if (!spec.hugging_face_directory.empty()) return LoadHuggingFace(spec.hugging_face_directory, *shard_);
@@ -250,15 +266,16 @@ class TrainTask final : public WorkerTask {
     const std::string& run = setup_.identity.owner.run;
     if (setup_.resumes_other_run) {
       if (manifest.step < setup_.spec.steps) return absl::OkStatus();
-      return absl::FailedPreconditionError(absl::StrCat("steps: ", setup_.spec.steps, "; checkpoint.resume_from: ",
-                                                        manifest.directory, " has ", manifest.step,
-                                                        " done already; give more steps"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("steps: ", setup_.spec.steps, "; checkpoint.resume_from: ", manifest.directory,
+                       " has ", manifest.step, " done already; give more steps"));
     }
     if (run.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const bool own, IsOfRun(manifest, setup_.spec.checkpoint_directory, run));
     if (own) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", manifest.directory, " is of another run (job ",
-                                                      manifest.job, "), not of this one; continue it with "
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint ", manifest.directory,
+                                                      " is of another run (job ", manifest.job,
+                                                      "), not of this one; continue it with "
                                                       "checkpoint.resume_from"));
   }
 
@@ -266,9 +283,11 @@ class TrainTask final : public WorkerTask {
   absl::Status CheckData(const CheckpointManifest& manifest) const {
     const std::string& own = setup_.identity.data_fingerprint;
     const std::string& now = own.empty() ? setup_.known_data_fingerprint : own;
-    if (now.empty() || manifest.data_fingerprint.empty() || now == manifest.data_fingerprint) return absl::OkStatus();
-    const std::string difference = absl::StrCat("data.train: checkpoint ", manifest.directory, " was trained on other data (",
-                                                manifest.data_fingerprint, ") than is there now (", now, ")");
+    if (now.empty() || manifest.data_fingerprint.empty() || now == manifest.data_fingerprint)
+      return absl::OkStatus();
+    const std::string difference =
+        absl::StrCat("data.train: checkpoint ", manifest.directory, " was trained on other data (",
+                     manifest.data_fingerprint, ") than is there now (", now, ")");
     if (!setup_.resumes_other_run) return absl::FailedPreconditionError(difference);
     spdlog::warn("{}", difference);
     return absl::OkStatus();
@@ -293,7 +312,8 @@ class TrainTask final : public WorkerTask {
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
       if (speaks) report(StepEvent(setup_, step, outcome));
       if (!IsTraced(step, setup_.done_steps)) return;
-      report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(), communicator_->transport()));
+      report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
+                           communicator_->transport()));
     };
     reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
     if (!speaks) return reports;
@@ -329,7 +349,8 @@ class TrainTask final : public WorkerTask {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTraining(const v1::PrepareRequest& request, const WorkerSite& site) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTraining(const v1::PrepareRequest& request,
+                                                            const WorkerSite& site) {
   return TrainTask::Prepare(request, site);
 }
 

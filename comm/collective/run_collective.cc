@@ -25,8 +25,8 @@ constexpr absl::Duration kFirstSleep = absl::Microseconds(100), kLongestSleep = 
 // So long without a message, and it may be that a member is gone.
 constexpr absl::Duration kSuspicious = absl::Milliseconds(50);
 
-// Sends first: where the receiver does the copying, posting a receive may take as long as its message, and the
-// peer could do its copying at the same time.
+// Sends first: where the receiver does the copying, posting a receive may take as long as its message, and
+// the peer could do its copying at the same time.
 std::vector<MessageStream> StreamsOf(const StreamContext& context, absl::Span<const int> members) {
   std::map<std::pair<bool, int>, std::vector<int>> by_way;
   for (size_t i = 0; i < context.steps.size(); ++i) {

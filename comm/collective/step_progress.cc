@@ -12,7 +12,8 @@ StepProgress::StepProgress(absl::Span<const CollectiveStep> steps, const std::ve
   std::vector<std::vector<int>> dependencies = StepDependencies(steps);
   for (size_t i = 0; i < steps.size(); ++i) {
     const int wanted = shares_memory[steps[i].peer] ? kChunksInMemory : kChunksAMessage;
-    steps_.push_back({steps[i].range, ChunksOf(steps[i].range.size(), wanted), 0, std::move(dependencies[i])});
+    steps_.push_back(
+        {steps[i].range, ChunksOf(steps[i].range.size(), wanted), 0, std::move(dependencies[i])});
   }
 }
 

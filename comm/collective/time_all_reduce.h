@@ -7,9 +7,9 @@
 #include <functional>
 #include <vector>
 
-// One rank's median seconds of `iterations` sums of `bytes` of floats in place; four to warm up; the vector is
-// filled anew before each; no barrier between them. Ends the process where a sum is wrong. Compile it with -O3
-// everywhere: ranks that share a core wait for each other's filling.
+// One rank's median seconds of `iterations` sums of `bytes` of floats in place; four to warm up; the vector
+// is filled anew before each; no barrier between them. Ends the process where a sum is wrong. Compile it with
+// -O3 everywhere: ranks that share a core wait for each other's filling.
 [[gnu::noinline]] inline double MedianSeconds(size_t bytes, int iterations, int ranks,
                                               const std::function<void(std::vector<float>&)>& all_reduce) {
   std::vector<float> values(bytes / sizeof(float));

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
                                                     .silence_limit = options.silence_limit}));
   // The session's thread must not wait for the transport's, so it leaves the telling to another.
   made->session_->OnGone([raw = made.get()](int rank, bool left, const std::string& why) {
-    if (!left) raw->transport_->Expect(rank, why);  // before the peer hears that it was heard, and breaks its connections
+    // Before the peer hears that it was heard, and breaks its connections.
+    if (!left) raw->transport_->Expect(rank, why);
     raw->departures_->Add({rank, left, why}, left ? raw->options_.goodbye_grace : absl::ZeroDuration());
   });
   return made;

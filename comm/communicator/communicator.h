@@ -76,8 +76,9 @@ class Communicator {
   // once. Never blocks beyond `deadline`; the status is UcxTransport::Close's.
   absl::Status Close(absl::Time deadline);
 
-  // Instead of Close, after a failure: tells the others why this rank gives up, which is what they then say of it, rather
-  // than that its connections broke. Waits until they have heard it; never blocks beyond `deadline`. To be destroyed then.
+  // Instead of Close, after a failure: tells the others why this rank gives up, which is what they then say
+  // of it, rather than that its connections broke. Waits until they have heard it; never blocks beyond
+  // `deadline`. To be destroyed then.
   void GiveUp(const std::string& why, absl::Time deadline) { session_->Close(deadline, why); }
 
   // Connections that were turned away.

@@ -163,7 +163,8 @@ TEST_CASE("a rank that gives up fails the others by its reason, over any link") 
   waiting.join();
   CAPTURE(got.status().ToString());
   CHECK(absl::IsUnavailable(got.status()));
-  CHECK_THAT(std::string(got.status().message()), Catch::Contains("it gave up: rank 7 is gone: silent for 4.0 s"));
+  CHECK_THAT(std::string(got.status().message()),
+             Catch::Contains("it gave up: rank 7 is gone: silent for 4.0 s"));
 }
 
 TEST_CASE("a member with the wrong secret is refused, and UCX never sees its address") {

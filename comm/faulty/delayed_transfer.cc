@@ -28,8 +28,7 @@ absl::Status DelayedTransfer::Wait(absl::Time deadline) {
     if (!begun()) {
       const absl::Time begin = Now();
       const bool in_time = changed_.WaitUntil(schedule_.mutex_, deadline, [this] { return begun(); });
-      schedule_.wait_seconds_[{operation_.peer, operation_.tag.kind}] +=
-          absl::ToDoubleSeconds(Now() - begin);
+      schedule_.wait_seconds_[{operation_.peer, operation_.tag.kind}] += absl::ToDoubleSeconds(Now() - begin);
       if (!in_time) {
         const bool send = operation_.direction == FaultPlan::Direction::kSend;
         return absl::DeadlineExceededError(absl::StrCat(
@@ -65,8 +64,7 @@ FaultSchedule::Stream FaultSchedule::StreamOf(const DelayedTransfer& transfer) {
 void FaultSchedule::Add(DelayedTransfer& transfer) {
   const DelayedTransfer::Operation& operation = transfer.operation_;
   MutexLock lock(mutex_);
-  const FaultPlan::Verdict verdict =
-      plan_.Next(operation.direction, operation.peer, operation.bytes, Now());
+  const FaultPlan::Verdict verdict = plan_.Next(operation.direction, operation.peer, operation.bytes, Now());
   if (verdict.kind == FaultPlan::Verdict::Kind::kVanish && !vanished_) {
     vanished_ = true;
     inner_.Abort("this rank has vanished");

@@ -108,9 +108,8 @@ class End {
         RETURN_IF_ERROR(window.front()->Wait(deadline_));
         window.pop_front();
       }
-      ASSIGN_OR_RETURN(window.emplace_back(),
-                       leads() ? transport_->Send(peer(), kLoad, large)
-                               : transport_->Receive(peer(), kLoad, large));
+      ASSIGN_OR_RETURN(window.emplace_back(), leads() ? transport_->Send(peer(), kLoad, large)
+                                                      : transport_->Receive(peer(), kLoad, large));
     }
     for (const auto& transfer : window) RETURN_IF_ERROR(transfer->Wait(deadline_));
     std::byte done[1] = {};

@@ -1,6 +1,6 @@
-// How well the fitted model of a link predicts: probes it, then measures transfers and all-reduces of random sizes, in five
-// rounds since a shared machine changes its speed, and prints the median relative error as a "key value" line, and that of
-// the worst round; each size on the error stream.
+// How well the fitted model of a link predicts: probes it, then measures transfers and all-reduces of random
+// sizes, in five rounds since a shared machine changes its speed, and prints the median relative error as a
+// "key value" line, and that of the worst round; each size on the error stream.
 //
 //   link_model_benchmark                        between two processes of its own, over tcp and shared memory
 //   link_model_benchmark --rank 0 --directory D --name slow --links tcp
@@ -25,8 +25,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "comm/probe/measure_link.h"
 #include "comm/probe/measure_by_size.h"
+#include "comm/probe/measure_link.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -54,7 +54,8 @@ absl::Time Deadline() { return Now() + absl::Seconds(120); }
 absl::StatusOr<std::vector<std::string>> ExchangeAddresses(const End& end, const std::string& own) {
   const auto path = [&](int rank) { return absl::StrCat(end.directory, "/", end.name, ".", rank); };
   if (std::filesystem::exists(path(end.rank))) {
-    return absl::FailedPreconditionError(absl::StrCat(path(end.rank), " is there already; --directory must be empty"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path(end.rank), " is there already; --directory must be empty"));
   }
   const std::string unfinished = path(end.rank) + ".unfinished";
   std::ofstream(unfinished, std::ios::binary) << own;
@@ -88,7 +89,8 @@ struct Case {
 absl::Status MeasureCase(LinkProber& prober, Case& one) {
   const auto measure = one.is_all_reduce ? &LinkProber::ExchangeSeconds : &LinkProber::TransferSeconds;
   if (!one.seconds.empty() && VisitOnce(2 * ProbeMedian(one.seconds))) return absl::OkStatus();
-  return VisitSize([&](size_t bytes, int times) { return (prober.*measure)(bytes, times); }, one.bytes, one.seconds);
+  return VisitSize([&](size_t bytes, int times) { return (prober.*measure)(bytes, times); }, one.bytes,
+                   one.seconds);
 }
 
 // Relative errors of one round, which probes anew.
@@ -102,9 +104,11 @@ absl::StatusOr<Round> LeadRound(UcxTransport& transport, const End& end, std::mt
   const absl::Time begin = Now();
   ASSIGN_OR_RETURN(const LinkMeasurement link, MeasureLink(transport, 1, ProbeRole::kLeader, Deadline()));
   round.probe_seconds = absl::ToDoubleSeconds(Now() - begin);
-  for (const auto& [name, model] : {std::pair("transfer", link.cost.transfer), std::pair("exchange", link.cost.exchange)}) {
+  for (const auto& [name, model] :
+       {std::pair("transfer", link.cost.transfer), std::pair("exchange", link.cost.exchange)}) {
     for (const LinkPoint& point : model.points) {
-      std::fprintf(stderr, "%s %s model: %.0f bytes %.3g s\n", end.name.c_str(), name, point.bytes, point.seconds);
+      std::fprintf(stderr, "%s %s model: %.0f bytes %.3g s\n", end.name.c_str(), name, point.bytes,
+                   point.seconds);
     }
   }
   LinkProber prober(transport, 1, Deadline());
@@ -127,9 +131,9 @@ absl::StatusOr<Round> LeadRound(UcxTransport& transport, const End& end, std::mt
     const double measured = ProbeMedian(one.seconds);
     (one.is_all_reduce ? round.all_reduce_errors : round.transfer_errors)
         .push_back(std::abs(one.predicted_seconds - measured) / measured);
-    std::fprintf(stderr, "%s %s: %zu bytes a message, predicted %.3g s, measured %.3g s, ratio %.3f\n", end.name.c_str(),
-                 one.is_all_reduce ? "all-reduce" : "transfer", one.bytes, one.predicted_seconds, measured,
-                 one.predicted_seconds / measured);
+    std::fprintf(stderr, "%s %s: %zu bytes a message, predicted %.3g s, measured %.3g s, ratio %.3f\n",
+                 end.name.c_str(), one.is_all_reduce ? "all-reduce" : "transfer", one.bytes,
+                 one.predicted_seconds, measured, one.predicted_seconds / measured);
   }
   return round;
 }
@@ -151,7 +155,8 @@ absl::Status Lead(UcxTransport& transport, const End& end) {
   std::printf("link_model_transfer_error_%s %.4f\n", end.name.c_str(), ProbeMedian(transfers));
   std::printf("link_model_all_reduce_error_%s %.4f\n", end.name.c_str(), ProbeMedian(all_reduces));
   std::printf("link_model_error_%s %.4f\n", end.name.c_str(), ProbeMedian(all));
-  std::printf("link_model_error_worst_round_%s %.4f\n", end.name.c_str(), *std::max_element(medians.begin(), medians.end()));
+  std::printf("link_model_error_worst_round_%s %.4f\n", end.name.c_str(),
+              *std::max_element(medians.begin(), medians.end()));
   std::fflush(stdout);
   return absl::OkStatus();
 }
@@ -168,7 +173,10 @@ absl::Status Follow(UcxTransport& transport) {
 
 absl::Status RunEnd(const End& end) {
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport,
-                   UcxTransport::Create({.attempt = 1, .rank = end.rank, .size = 2, .links = end.links,
+                   UcxTransport::Create({.attempt = 1,
+                                         .rank = end.rank,
+                                         .size = 2,
+                                         .links = end.links,
                                          .network_devices = end.network_devices}));
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ExchangeAddresses(end, transport->address()));
   RETURN_IF_ERROR(transport->Connect(addresses, Deadline()));
@@ -192,8 +200,8 @@ int Run(const End& end) {
   return 1;
 }
 
-// Both ends as processes of their own, on cores of their own where there are two, as workers are; this one stays free of
-// UCX, so that it may fork again.
+// Both ends as processes of their own, on cores of their own where there are two, as workers are; this one
+// stays free of UCX, so that it may fork again.
 int RunBoth(End end) {
   std::vector<int> cores;
   cpu_set_t allowed;

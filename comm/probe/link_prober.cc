@@ -43,7 +43,8 @@ absl::Status LinkProber::Greet(ProbeRole role) {
   RETURN_IF_ERROR(Receive(WritableBytesOf(other)));
   RETURN_IF_ERROR(sent->Wait(deadline_));
   if (own != other) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("ranks ", transport_.rank(), " and ", peer_, " both probe as ",
+  return absl::FailedPreconditionError(absl::StrCat("ranks ", transport_.rank(), " and ", peer_,
+                                                    " both probe as ",
                                                     role == ProbeRole::kLeader ? "leader" : "follower"));
 }
 
@@ -121,7 +122,8 @@ absl::Status LinkProber::Receive(absl::Span<std::byte> message) {
   return transfer->Wait(deadline_);
 }
 
-absl::StatusOr<std::string> ExchangeText(Transport& transport, int peer, const std::string& text, absl::Time deadline) {
+absl::StatusOr<std::string> ExchangeText(Transport& transport, int peer, const std::string& text,
+                                         absl::Time deadline) {
   struct Wire {
     uint64_t length = 0;
     char bytes[kMostProbeText] = {};

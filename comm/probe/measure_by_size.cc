@@ -43,9 +43,9 @@ absl::Status VisitSize(MeasureSize measure, size_t bytes, std::vector<double>& s
     for (const double one : more) spent += 2 * one;
     all.insert(all.end(), more.begin(), more.end());
     const double each = 2 * ProbeMedian(more);
-    const double missing = std::max((kVisitSeconds - spent) / each,
-                                    static_cast<double>(kBurstBytes) / static_cast<double>(bytes) -
-                                        static_cast<double>(all.size()));
+    const double missing = std::max(
+        (kVisitSeconds - spent) / each,
+        static_cast<double>(kBurstBytes) / static_cast<double>(bytes) - static_cast<double>(all.size()));
     const double possible = std::min((kLongestVisitSeconds - spent) / each,
                                      static_cast<double>(kMostMessages) - static_cast<double>(all.size()));
     // Not many at once on the word of few.
@@ -77,7 +77,8 @@ absl::StatusOr<std::vector<LinkPoint>> MeasureBySize(MeasureSize measure) {
     }
   }
   std::vector<LinkPoint> points;
-  for (const Size& size : sizes) points.push_back({static_cast<double>(size.bytes), ProbeMedian(size.seconds)});
+  for (const Size& size : sizes)
+    points.push_back({static_cast<double>(size.bytes), ProbeMedian(size.seconds)});
   return points;
 }
 

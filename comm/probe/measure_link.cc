@@ -33,12 +33,14 @@ absl::StatusOr<LinkMeasurement> Decode(const Report& report) {
   const double numbers[] = {report.latency_seconds, report.bandwidth_bytes_per_second,
                             report.all_reduce_bytes_per_second};
   for (const double number : numbers) {
-    if (!(std::isfinite(number) && number > 0)) return absl::InvalidArgumentError("the leader's figures are no numbers");
+    if (!(std::isfinite(number) && number > 0))
+      return absl::InvalidArgumentError("the leader's figures are no numbers");
   }
   if (report.transfer_points > kMostPoints || report.exchange_points > kMostPoints) {
     return absl::InvalidArgumentError("the leader's models have too many points");
   }
-  LinkMeasurement link{report.latency_seconds, report.bandwidth_bytes_per_second, report.all_reduce_bytes_per_second};
+  LinkMeasurement link{report.latency_seconds, report.bandwidth_bytes_per_second,
+                       report.all_reduce_bytes_per_second};
   link.cost.transfer.points.assign(report.transfer, report.transfer + report.transfer_points);
   link.cost.exchange.points.assign(report.exchange, report.exchange + report.exchange_points);
   RETURN_IF_ERROR(Annotate(CheckLinkModel(link.cost.transfer), "the leader's transfer"));
@@ -47,10 +49,12 @@ absl::StatusOr<LinkMeasurement> Decode(const Report& report) {
 }
 
 absl::StatusOr<LinkMeasurement> Lead(LinkProber& prober) {
-  ASSIGN_OR_RETURN(const std::vector<LinkPoint> transfer,
-                   MeasureBySize([&](size_t bytes, int times) { return prober.TransferSeconds(bytes, times); }));
-  ASSIGN_OR_RETURN(const std::vector<LinkPoint> exchange,
-                   MeasureBySize([&](size_t bytes, int times) { return prober.ExchangeSeconds(bytes, times); }));
+  ASSIGN_OR_RETURN(const std::vector<LinkPoint> transfer, MeasureBySize([&](size_t bytes, int times) {
+                     return prober.TransferSeconds(bytes, times);
+                   }));
+  ASSIGN_OR_RETURN(const std::vector<LinkPoint> exchange, MeasureBySize([&](size_t bytes, int times) {
+                     return prober.ExchangeSeconds(bytes, times);
+                   }));
   LinkMeasurement link;
   link.latency_seconds = transfer.front().seconds;
   // Where the latency weighs as much as the message, noise must not win.

@@ -14,7 +14,8 @@ namespace {
 absl::Time Soon() { return Now() + absl::Seconds(20); }
 
 // `pair[rank]` is the peer of `rank`; the higher one leads.
-std::vector<absl::StatusOr<LinkMeasurement>> MeasurePairs(TestCluster& cluster, const std::vector<int>& pair) {
+std::vector<absl::StatusOr<LinkMeasurement>> MeasurePairs(TestCluster& cluster,
+                                                          const std::vector<int>& pair) {
   std::vector<absl::StatusOr<LinkMeasurement>> got(pair.size(), absl::UnknownError("not measured"));
   cluster.OnEveryRank([&](Transport& transport) -> absl::Status {
     const int rank = transport.rank(), peer = pair[rank];
@@ -113,11 +114,13 @@ struct Imagined {
   double probe_seconds = 0;
 };
 
-// A link that takes what a line says, both ways one after the other; its first message of a size takes twice as long.
+// A link that takes what a line says, both ways one after the other; its first message of a size takes twice
+// as long.
 Imagined Imagine(const LinkModel& line) {
   Imagined imagined;
   std::vector<size_t> seen;
-  const auto points = MeasureBySize([&](size_t bytes, int repetitions) -> absl::StatusOr<std::vector<double>> {
+  const auto points = MeasureBySize([&](size_t bytes,
+                                        int repetitions) -> absl::StatusOr<std::vector<double>> {
     std::vector<double> seconds(static_cast<size_t>(repetitions), line.Seconds(static_cast<double>(bytes)));
     if (std::find(seen.begin(), seen.end(), bytes) == seen.end()) seconds[0] *= 2;
     seen.push_back(bytes);
@@ -141,7 +144,8 @@ TEST_CASE("the probe of a fast link is short, that of a slow one takes seconds, 
     CHECK(imagined.probe_seconds < c.most_seconds);
     CHECK(imagined.points.back().bytes >= c.least_largest_bytes);
     const LinkModel fit = FitLinkModel(imagined.points, 0.03, 12);
-    for (const double bytes : {8.0, 4096.0, 1e6, 1e8}) CHECK(fit.Seconds(bytes) == Approx(line.Seconds(bytes)).epsilon(0.05));
+    for (const double bytes : {8.0, 4096.0, 1e6, 1e8})
+      CHECK(fit.Seconds(bytes) == Approx(line.Seconds(bytes)).epsilon(0.05));
   }
 }
 

@@ -43,8 +43,10 @@ class Reshard {
   // complete. Errors as of Wait, save DeadlineExceeded; repeats the first one.
   absl::StatusOr<bool> Progress();
   // Blocks until all is done.
-  //   DeadlineExceeded   not done at `deadline`; names the message that it waits for, and how much is done. It goes on.
-  //   others             as of Transfer::Wait, with the message's place in the plan. `target` is then undefined.
+  //   DeadlineExceeded   not done at `deadline`; names the message that it waits for, and how much is done.
+  //                      It goes on.
+  //   others             as of Transfer::Wait, with the message's place in the plan. `target` is then
+  //                      undefined.
   // With several messages under way it looks at the oldest and, every half millisecond, at the others.
   absl::Status Wait(absl::Time deadline);
 

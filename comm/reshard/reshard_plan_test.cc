@@ -106,8 +106,8 @@ TEST_CASE("no rank carries all, unlike the leaders of a gather, one send and a b
   const ReshardPlan plan = Plan({rows, columns, 2, cases[index].senders, cases[index].receivers}, 64 << 10);
   const ReshardVolume volume = MeasureReshard(plan);
   const int64_t leaders_crossing = tensor, leaders_busiest = tensor;
-  const int64_t everyone_fetches =
-      tensor + cases[index].inside;  // each receiver takes what it needs by itself
+  // Each receiver takes what it needs by itself.
+  const int64_t everyone_fetches = tensor + cases[index].inside;
   CHECK(volume.crossing_bytes == leaders_crossing);
   CHECK(volume.crossing_bytes <= everyone_fetches);
   CHECK(volume.busiest_sender_bytes == cases[index].busiest_sender);

@@ -68,8 +68,8 @@ bool EqualInConstantTime(const Digest& a, const Digest& b) {
 
 Digest Proof(std::string_view secret, Role role, const Introduction& connector,
              const Introduction& acceptor) {
-  std::string transcript =
-      "medley session proof 1";  // all that follows has a fixed size, so nothing is ambiguous
+  // All that follows has a fixed size, so nothing is ambiguous.
+  std::string transcript = "medley session proof 1";
   Append(transcript, role);
   Append(transcript, connector);
   Append(transcript, acceptor);

@@ -81,7 +81,7 @@ absl::StatusOr<std::optional<Frame>> FrameDecoder::Next(Trust trust) {
 }
 
 std::string EncodeHello(const Introduction& said) {
-  const WireHello wire{kMagic,     said.from,  said.to,      /*reserved=*/0,
+  const WireHello wire{kMagic,       said.from,  said.to,      /*reserved=*/0,
                        said.attempt, said.nonce, said.payload, said.address};
   return std::string(reinterpret_cast<const char*>(&wire), sizeof(wire));
 }

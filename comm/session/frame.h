@@ -51,7 +51,7 @@ std::string EncodeHello(const Introduction& introduction);
 absl::StatusOr<Introduction> DecodeHello(std::string_view body);
 
 enum class RefusalReason : uint8_t {
-  kAttempt = 1,      // runs another attempt
+  kAttempt = 1,    // runs another attempt
   kRank = 2,       // is not the rank that was sought, or has none that would connect
   kProof = 3,      // does not believe the proof
   kConnected = 4,  // is, or was, connected to that rank

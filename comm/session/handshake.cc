@@ -127,8 +127,8 @@ absl::Status Handshake::Refuse(Refusal refusal, absl::Status why) {
 absl::Status Handshake::Refused(const Refusal& refusal) const {
   switch (refusal.reason) {
     case RefusalReason::kAttempt:
-      return absl::PermissionDeniedError(
-          absl::StrCat("rank ", peer_, " refused: it runs attempt ", refusal.attempt, ", not ", self_->attempt));
+      return absl::PermissionDeniedError(absl::StrCat("rank ", peer_, " refused: it runs attempt ",
+                                                      refusal.attempt, ", not ", self_->attempt));
     case RefusalReason::kRank:
       return absl::NotFoundError(absl::StrCat("somebody else than rank ", peer_, " answered"));
     case RefusalReason::kProof:

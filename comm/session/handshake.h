@@ -29,7 +29,7 @@ class Handshake {
     int size = 1;
     std::string secret;
     std::string payload;
-    Digest address = {};  // of its session address
+    Digest address = {};                                                 // of its session address
     std::function<bool(int rank)> is_taken = [](int) { return false; };  // connected already, or gone
   };
   enum class Verdict { kUnfinished, kProven, kFailed };

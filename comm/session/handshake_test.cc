@@ -159,8 +159,8 @@ TEST_CASE("two handshakes cannot be played against each other") {
   const std::vector<std::string> replayed = Record(first);
   Handshake acceptor = second.acceptor();
   CHECK(acceptor.Receive(replayed[0]) == Verdict::kUnfinished);
-  CHECK(acceptor.Receive(replayed[2]) ==
-        Verdict::kFailed);  // a proof of before: the acceptor's challenge is fresh
+  // A proof of before: the acceptor's challenge is fresh.
+  CHECK(acceptor.Receive(replayed[2]) == Verdict::kFailed);
   CHECK(absl::IsPermissionDenied(acceptor.error()));
   Handshake connector = second.connector();
   connector.Receive(replayed[1]);

@@ -11,15 +11,15 @@
 
 namespace medley {
 
-// The members of one attempt, who know each other: one authenticated TCP connection between every two of them,
-// which carries no training data. It proves that a peer belongs to the attempt before anything is exchanged
-// with it, notices within seconds that a peer is gone (killed, cut off, host lost), and carries short
-// questions between workers.
+// The members of one attempt, who know each other: one authenticated TCP connection between every two of
+// them, which carries no training data. It proves that a peer belongs to the attempt before anything is
+// exchanged with it, notices within seconds that a peer is gone (killed, cut off, host lost), and carries
+// short questions between workers.
 //
 // In two steps like UcxTransport: Listen, tell address() to all, Connect with those of all. The connection of
-// two ranks is opened by the higher one. Both challenge each other (HMAC-SHA256 of fresh nonces, attempt, ranks
-// and both payloads and addresses under the secret); who fails is disconnected, counted, and told only that
-// it was refused.
+// two ranks is opened by the higher one. Both challenge each other (HMAC-SHA256 of fresh nonces, attempt,
+// ranks and both payloads and addresses under the secret); who fails is disconnected, counted, and told only
+// that it was refused.
 //
 // Thread-safe; one thread of its own, asleep but for a heartbeat a second.
 class Session {

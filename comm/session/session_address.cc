@@ -48,8 +48,7 @@ absl::StatusOr<Endpoint> Read(const WireEndpoint& wire) {
 }  // namespace
 
 std::string EncodeSessionAddress(const SessionAddress& address) {
-  const Header header{address.attempt,
-                      static_cast<uint32_t>(address.rank),
+  const Header header{address.attempt, static_cast<uint32_t>(address.rank),
                       static_cast<uint32_t>(address.host.size()),
                       static_cast<uint32_t>(address.endpoints.size()),
                       /*reserved=*/0};
@@ -71,8 +70,7 @@ absl::StatusOr<SessionAddress> DecodeSessionAddress(const std::string& bytes) {
   if (body.size() < sizeof(header)) return Refuse(absl::StrCat("cut to ", bytes.size(), " bytes"));
   std::memcpy(&header, body.data(), sizeof(header));
   body.remove_prefix(sizeof(header));
-  const uint64_t expected =
-      uint64_t{header.host_bytes} + uint64_t{header.endpoints} * sizeof(WireEndpoint);
+  const uint64_t expected = uint64_t{header.host_bytes} + uint64_t{header.endpoints} * sizeof(WireEndpoint);
   if (body.size() != expected) {
     return Refuse(absl::StrCat(body.size(), " bytes after the header, not ", expected));
   }

@@ -16,7 +16,8 @@ struct SessionAddress {
   std::vector<Endpoint> endpoints;  // at least one, at most kMaximumEndpoints; no wildcards
 };
 
-// As bytes for the wire, sealed (sealed_bytes.h): lengths and the fields; at most kMaximumSessionAddressBytes.
+// As bytes for the wire, sealed (sealed_bytes.h): lengths and the fields; at most
+// kMaximumSessionAddressBytes.
 std::string EncodeSessionAddress(const SessionAddress& address);
 
 // The inverse, of bytes that nobody has checked. (The checksum is no signature: a peer still has to prove

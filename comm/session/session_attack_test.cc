@@ -54,7 +54,8 @@ std::string Noise(std::mt19937_64& random, size_t size) {
 }
 
 Handshake::Self StrangerAs(int rank) {
-  return {.attempt = 5, .rank = rank, .size = 2, .secret = "what an attacker thinks it is", .payload = "evil"};
+  return {
+      .attempt = 5, .rank = rank, .size = 2, .secret = "what an attacker thinks it is", .payload = "evil"};
 }
 
 void ConnectAllTheSame(TestSessions& sessions) {
@@ -110,7 +111,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a member with the wrong secret, or of another attempt, is denied by rank; the right one connects later") {
+    "a member with the wrong secret, or of another attempt, is denied by rank; the right one connects "
+    "later") {
   const bool is_old = GENERATE(false, true);
   auto sessions = TestSessions::Listen(2);
   Session::Options options = TestOptions(1, 2);

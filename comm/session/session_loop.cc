@@ -153,7 +153,8 @@ void SessionLoop::Close(absl::Time deadline, const std::string& failure) {
     open_questions_.Fail(std::nullopt, absl::UnavailableError("this session is closed"));
     std::erase_if(wires_, [](const auto& entry) { return entry.second.stage != Wire::Stage::kMember; });
     strangers_ = 0;
-    for (const auto& [id, wire] : wires_) Say(id, Frame::Type::kGoodbye, failure.substr(0, kMaximumReasonBytes));
+    for (const auto& [id, wire] : wires_)
+      Say(id, Frame::Type::kGoodbye, failure.substr(0, kMaximumReasonBytes));
     changed_.NotifyAll();
     Wake();
     // Each peer answers a goodbye by disconnecting.

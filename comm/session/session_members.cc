@@ -41,7 +41,8 @@ void SessionLoop::ReadFrames(uint64_t id) {
     if (type == Frame::Type::kHeartbeat) continue;
     if (type == Frame::Type::kGoodbye) {
       const std::string& failure = (*frame)->body;
-      return MarkGone(wire.rank, /*left=*/failure.empty(), failure.empty() ? "closed" : "it gave up: " + failure);
+      return MarkGone(wire.rank, /*left=*/failure.empty(),
+                      failure.empty() ? "closed" : "it gave up: " + failure);
     }
     const bool is_question = type == Frame::Type::kQuestion;
     if (!is_question && type != Frame::Type::kAnswer) {

@@ -49,7 +49,8 @@ TEST_CASE("addresses that cannot be are refused by rank") {
   };
   CHECK(refused({sessions.addresses[0]}) == "1 addresses for 2 ranks");
   CHECK_THAT(refused({"", "nonsense"}), Catch::StartsWith("rank 1: "));
-  CHECK_THAT(refused({"", sessions.addresses[0]}), Catch::Contains("is of rank 0 in attempt 5, not of rank 1"));
+  CHECK_THAT(refused({"", sessions.addresses[0]}),
+             Catch::Contains("is of rank 0 in attempt 5, not of rank 1"));
   SessionAddress late = *DecodeSessionAddress(sessions.addresses[1]);
   late.attempt = 4;
   CHECK_THAT(refused({"", EncodeSessionAddress(late)}), Catch::Contains("is of rank 1 in attempt 4"));
@@ -179,9 +180,8 @@ TEST_CASE("who gives up says why, and has not left") {
 TEST_CASE("a rank that never connects is named at the deadline") {
   auto sessions = TestSessions::Listen(3);
   std::vector<absl::Status> statuses(2);
-  std::thread other([&] {
-    statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(500));
-  });
+  std::thread other(
+      [&] { statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(500)); });
   statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Milliseconds(500));
   other.join();
   for (const absl::Status& status : statuses) {

@@ -23,12 +23,13 @@ struct DeviceMessage {
   DeviceSpan span;
   // Of the queue: the span is not touched before it is reached. Empty: it may be touched at once.
   std::optional<Fence> after;
-  // Called when the device has reached `after` and a send waits for nothing but the peer. Null: nobody wants to know. A receive
-  // waits for its peer from the start.
+  // Called when the device has reached `after` and a send waits for nothing but the peer. Null: nobody wants
+  // to know. A receive waits for its peer from the start.
   std::function<void()> when_ready;
 };
 
-// When a message that was received is in the device's memory: when `lane` reaches `fence`. Without a lane it is there.
+// When a message that was received is in the device's memory: when `lane` reaches `fence`. Without a lane it
+// is there.
 struct MessageArrival {
   CopyLane* lane = nullptr;
   Fence fence;

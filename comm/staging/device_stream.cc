@@ -38,7 +38,8 @@ absl::Status DeviceStream::Receive(const DeviceMessage& message, absl::Time dead
   return AwaitLastArrival();
 }
 
-absl::StatusOr<MessageArrival> DeviceStream::ReceiveBehind(const DeviceMessage& message, absl::Time deadline) {
+absl::StatusOr<MessageArrival> DeviceStream::ReceiveBehind(const DeviceMessage& message,
+                                                           absl::Time deadline) {
   absl::StatusOr<MessageArrival> arrival = Run(Direction::kReceive, message, deadline);
   if (arrival.ok()) return arrival;
   return Annotate(arrival.status(), absl::StrCat(NameOf(handling()), " receive from rank ", message.peer));
@@ -51,7 +52,8 @@ absl::Status DeviceStream::AwaitLastArrival() {
   return lane_->Wait(fence);
 }
 
-absl::StatusOr<MessageArrival> DeviceStream::Run(Direction direction, const DeviceMessage& message, absl::Time deadline) {
+absl::StatusOr<MessageArrival> DeviceStream::Run(Direction direction, const DeviceMessage& message,
+                                                 absl::Time deadline) {
   const DeviceSpan& span = message.span;
   if (message.peer < 0 || message.peer >= transport_.size()) {
     return absl::InvalidArgumentError(
@@ -76,7 +78,11 @@ absl::StatusOr<MessageArrival> DeviceStream::Run(Direction direction, const Devi
       const int depth = RingDepth(pieces.count());
       RETURN_IF_ERROR(memory_.Ensure(*lane_, transport_, piece_bytes * depth));
       if (message.after.has_value()) RETURN_IF_ERROR(lane_->AwaitQueue(*message.after));
-      const StagedEnd end{.lane = *lane_, .span = span, .ring = memory_.bytes(), .depth = depth, .when_ready = message.when_ready};
+      const StagedEnd end{.lane = *lane_,
+                          .span = span,
+                          .ring = memory_.bytes(),
+                          .depth = depth,
+                          .when_ready = message.when_ready};
       if (sends) {
         RETURN_IF_ERROR(SendStaged(end, route, pieces));
         return MessageArrival{};
@@ -104,8 +110,8 @@ absl::StatusOr<MessageArrival> DeviceStream::Run(Direction direction, const Devi
   return MessageArrival{};
 }
 
-absl::StatusOr<MessageArrival> DeviceStream::RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline,
-                                                      int64_t piece_bytes) {
+absl::StatusOr<MessageArrival> DeviceStream::RunWhole(Direction direction, const DeviceMessage& message,
+                                                      absl::Time deadline, int64_t piece_bytes) {
   const DeviceSpan& span = message.span;
   const PieceRoute route{
       .transport = transport_, .peer = message.peer, .tag = message.tag, .deadline = deadline};

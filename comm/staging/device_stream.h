@@ -35,15 +35,16 @@ class DeviceStream {
   // Blocks until the span may be used again, or holds the message. A span is only touched between its fence
   // and the return, error or not. After an error messages of that peer and tag may have been sent in part:
   // the attempt is over.
-  //   InvalidArgument    as Transport; or there is no such peer, or the own terms are none for the span's memory.
+  //   InvalidArgument    as Transport; or there is no such peer, or the own terms are none for the span's
+  //                      memory.
   //   OutOfRange         the span passes the end of its buffer; nothing was sent.
   //   ResourceExhausted  there is no pinned memory left; nothing was sent.
   //   others             of the transport, with the peer, and which chunk it was; or of the device.
   absl::Status Send(const DeviceMessage& message, absl::Time deadline);
   absl::Status Receive(const DeviceMessage& message, absl::Time deadline);
 
-  // As Receive, but returns when all of the message has come, while it may still be copied into the span: who uses it next has to
-  // wait for that, best on the device (DeviceQueue::AwaitLane). The lane is the stream's.
+  // As Receive, but returns when all of the message has come, while it may still be copied into the span: who
+  // uses it next has to wait for that, best on the device (DeviceQueue::AwaitLane). The lane is the stream's.
   absl::StatusOr<MessageArrival> ReceiveBehind(const DeviceMessage& message, absl::Time deadline);
 
   Handling handling() const { return terms_by_rank_[transport_.rank()].handling; }
@@ -53,7 +54,8 @@ class DeviceStream {
   DeviceStream(DeviceQueue& queue, Transport& transport, std::vector<StagingTerms> terms_by_rank)
       : queue_(queue), transport_(transport), terms_by_rank_(std::move(terms_by_rank)) {}
   absl::StatusOr<MessageArrival> Run(Direction direction, const DeviceMessage& message, absl::Time deadline);
-  absl::StatusOr<MessageArrival> RunWhole(Direction direction, const DeviceMessage& message, absl::Time deadline, int64_t piece_bytes);
+  absl::StatusOr<MessageArrival> RunWhole(Direction direction, const DeviceMessage& message,
+                                          absl::Time deadline, int64_t piece_bytes);
   // The pinned memory is free: the last message has been copied from it.
   absl::Status AwaitLastArrival();
 
@@ -61,7 +63,7 @@ class DeviceStream {
   Transport& transport_;
   const std::vector<StagingTerms> terms_by_rank_;
   StagingMemory memory_;
-  std::unique_ptr<CopyLane> lane_;  // null where nothing is copied
+  std::unique_ptr<CopyLane> lane_;     // null where nothing is copied
   std::optional<Fence> last_arrival_;  // of the lane, until it has been waited for
 };
 

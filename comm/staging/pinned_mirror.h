@@ -29,8 +29,8 @@ class PinnedMirror {
   // Blocks until bytes() has what the slice has when the queue reaches `after`.
   absl::Status FromDevice(Fence after);
 
-  // Copies bytes() into the slice: it has them when the lane reaches the fence; empty: it has them already. Whatever the queue was
-  // to do with it before must be done, and bytes() stay as they are until FromDevice.
+  // Copies bytes() into the slice: it has them when the lane reaches the fence; empty: it has them already.
+  // Whatever the queue was to do with it before must be done, and bytes() stay as they are until FromDevice.
   absl::StatusOr<std::optional<Fence>> ToDevice();
 
  private:

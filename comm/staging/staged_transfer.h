@@ -24,8 +24,9 @@ struct StagedEnd {
 // some of the chunks.
 absl::Status SendStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces);
 
-// Receives into the span likewise: chunks are awaited ahead while earlier ones are copied. When it returns OK, all of it has come
-// and its copies are submitted: it is in the device's memory, and the ring free, when the lane reaches the fence.
+// Receives into the span likewise: chunks are awaited ahead while earlier ones are copied. When it returns
+// OK, all of it has come and its copies are submitted: it is in the device's memory, and the ring free, when
+// the lane reaches the fence.
 absl::StatusOr<Fence> ReceiveStaged(const StagedEnd& end, const PieceRoute& route, const Pieces& pieces);
 
 }  // namespace medley

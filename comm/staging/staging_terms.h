@@ -25,8 +25,8 @@ struct EndMemory {
   bool host_reaches = true;      // Buffer::host_address() is not null
   bool network_reaches = false;  // Transport::Reaches() its kind of address
   CopyCosts copies;              // of memory that the host does not reach, as measured
-  double direct_bytes_per_second =
-      0;  // at which the network reads and writes it; 0: not measured, taken to be the link's
+  // At which the network reads and writes it; 0: not measured, taken to be the link's.
+  double direct_bytes_per_second = 0;
 };
 
 // What an end does. Direct if the network reaches the memory, unless that was measured to be slower than
@@ -38,8 +38,8 @@ absl::StatusOr<Handling> ChooseHandling(const EndMemory& end, DeviceMemoryStrate
 // look on the wire. Whole numbers, so that both ends, on whatever processors, come to the same.
 struct StagingTerms {
   Handling handling = Handling::kHost;
-  uint32_t chunk_overhead_bytes =
-      0;  // that could be copied in the time that a copy costs beside its bytes; staged only
+  // That could be copied in the time that a copy costs beside its bytes; staged only.
+  uint32_t chunk_overhead_bytes = 0;
   friend bool operator==(const StagingTerms&, const StagingTerms&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "comm/topology/network_devices.h"
 
 #include <catch2/catch.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/topology/read_topology.h"
@@ -8,9 +9,9 @@
 namespace medley {
 namespace {
 
-// What hwloc would write, on lines of their own where its least parser wants them, of a host with two NUMA nodes of two cores, and `switches` PCI switches, half of
-// them on each node; under each an accelerator and a NIC that has an interface and a fabric device. The first
-// node has the board's own display adapter too.
+// What hwloc would write, on lines of their own where its least parser wants them, of a host with two NUMA
+// nodes of two cores, and `switches` PCI switches, half of them on each node; under each an accelerator and a
+// NIC that has an interface and a fabric device. The first node has the board's own display adapter too.
 class XmlHost {
  public:
   explicit XmlHost(int switches) {

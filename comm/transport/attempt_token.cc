@@ -10,8 +10,9 @@
 namespace medley {
 namespace {
 
-constexpr std::string_view kPurpose =
-    "medley message token 1";  // no other use of the secret gives these bits
+// No other use of the secret gives these bits.
+
+constexpr std::string_view kPurpose = "medley message token 1";
 
 }  // namespace
 

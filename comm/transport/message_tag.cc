@@ -35,7 +35,8 @@ const char* NameOf(MessageTag::Kind kind) {
 
 absl::StatusOr<uint64_t> PackTag(const WireTag& tag) {
   const MessageTag& message = tag.message;
-  if (tag.token >> kAttemptTokenBits != 0) return OutOfRange("token", tag.token, int64_t{1} << kAttemptTokenBits);
+  if (tag.token >> kAttemptTokenBits != 0)
+    return OutOfRange("token", tag.token, int64_t{1} << kAttemptTokenBits);
   if (tag.source < 0 || tag.source >= kMaximumRanks) return OutOfRange("source", tag.source, kMaximumRanks);
   if (NameOf(message.kind) == nullptr) {
     return absl::InvalidArgumentError(

@@ -7,9 +7,9 @@
 
 namespace medley {
 
-// What addresses look like on the wire: a magic number and a version, then a body, then a checksum of all of it.
-// Little-endian, like every machine that this runs on. The checksum finds what was cut or altered by mistake; it
-// is no signature.
+// What addresses look like on the wire: a magic number and a version, then a body, then a checksum of all of
+// it. Little-endian, like every machine that this runs on. The checksum finds what was cut or altered by
+// mistake; it is no signature.
 struct SealKind {
   const char* name;  // in errors: "session address"
   uint32_t magic = 0, version = 0;

@@ -1,10 +1,11 @@
 #include "comm/ucx/progress_engine.h"
-#include "runtime/base/clock.h"
 
 #include <poll.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
@@ -129,7 +130,8 @@ bool ProgressEngine::Await(ConditionVariable& changed, absl::Time deadline, absl
     met = changed.WaitUntil(mutex_, deadline, done);
     --sleepers_;
     const bool longer = Now() - fell_asleep < kLongestPolling;
-    polling_for_ = std::clamp(longer ? 2 * polling_for_ : polling_for_ / 2, kShortestPolling, kLongestPolling);
+    polling_for_ =
+        std::clamp(longer ? 2 * polling_for_ : polling_for_ / 2, kShortestPolling, kLongestPolling);
   }
   if (waited != nullptr && begin != absl::InfinitePast()) *waited = Now() - begin;
   return met;

@@ -15,8 +15,8 @@ namespace medley {
 // Keeps a UCX worker going without burning a core, and serialises all calls on it by one mutex.
 //
 // Who progresses: a thread that waits polls for a short time itself, since most messages are about to come;
-// then it sleeps, and the engine's thread takes over, which sleeps in poll(2) on the worker's descriptor until
-// there is something to do. While threads keep polling, the engine's thread stays out of their way.
+// then it sleeps, and the engine's thread takes over, which sleeps in poll(2) on the worker's descriptor
+// until there is something to do. While threads keep polling, the engine's thread stays out of their way.
 class ProgressEngine {
  public:
   // Starts the thread. `worker` must outlive this. `tidy` is called with the mutex held, now and then after
@@ -73,11 +73,11 @@ class ProgressEngine {
   bool halted_ ABSL_GUARDED_BY(mutex_) = false;
   bool polling_ ABSL_GUARDED_BY(mutex_) = false;  // some thread is in Poll
   absl::Duration polling_for_ ABSL_GUARDED_BY(mutex_);
-  int sleepers_ ABSL_GUARDED_BY(mutex_) = 0;      // threads that wait and do not poll
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;    // a thread that gave up polling wants the thread to go on
-  bool asleep_ ABSL_GUARDED_BY(mutex_) = false;   // the thread is in poll(2), not yet signalled
-  uint64_t polls_ ABSL_GUARDED_BY(mutex_) = 0;    // by others than the thread
-  bool untidy_ ABSL_GUARDED_BY(mutex_) = false;   // something came since `tidy_` was called
+  int sleepers_ ABSL_GUARDED_BY(mutex_) = 0;     // threads that wait and do not poll
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;   // a thread that gave up polling wants the thread to go on
+  bool asleep_ ABSL_GUARDED_BY(mutex_) = false;  // the thread is in poll(2), not yet signalled
+  uint64_t polls_ ABSL_GUARDED_BY(mutex_) = 0;   // by others than the thread
+  bool untidy_ ABSL_GUARDED_BY(mutex_) = false;  // something came since `tidy_` was called
   absl::Time next_tidy_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::thread thread_;
 };

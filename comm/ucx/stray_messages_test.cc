@@ -11,11 +11,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Rank 1 of another attempt (or with another secret), connected to `target` whose address is passed off as that
-// attempt's: what a worker that was left behind would send.
+// Rank 1 of another attempt (or with another secret), connected to `target` whose address is passed off as
+// that attempt's: what a worker that was left behind would send.
 std::unique_ptr<UcxTransport> Stranger(const UcxTransport& target, UcxLinks links, uint64_t attempt,
                                        const std::string& secret) {
-  auto made = UcxTransport::Create({.attempt = attempt, .rank = 1, .size = 2, .links = links, .secret = secret});
+  auto made =
+      UcxTransport::Create({.attempt = attempt, .rank = 1, .size = 2, .links = links, .secret = secret});
   REQUIRE(made.ok());
   UcxAddress address = *DecodeAddress(target.address());
   address.attempt = attempt;

@@ -45,8 +45,8 @@ class UcxEndpoints {
   // Unavailable: a peer is gone. Others: as UCX says of the last flush.
   absl::Status FlushError() const;
 
-  // Should UCX find the peer gone before Lose is called, this is why, and not what UCX says of its connection. The first
-  // reason stays. Needs no mutex held, and waits for nobody's calls of UCX.
+  // Should UCX find the peer gone before Lose is called, this is why, and not what UCX says of its
+  // connection. The first reason stays. Needs no mutex held, and waits for nobody's calls of UCX.
   void Expect(int rank, const std::string& why);
   // The peer counts as gone; the first reason stays. A network connection is cut: what UCX holds for it comes
   // back by callbacks. Over shared memory UCX 1.13 has no such thing.

@@ -45,8 +45,8 @@ UcxState::~UcxState() {
   regions_.Clear();
   if (orphans_.empty() && !endpoints_->Stuck()) return;
   // UCX 1.13 has no way to take a large send over shared memory back, and stops the process where a worker is
-  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an attempt at
-  // most.
+  // destroyed that has one. So this worker stays, and what its callbacks know; it happens once in an attempt
+  // at most.
   struct Remains {
     std::unique_ptr<UcxWorker> worker;
     std::unique_ptr<UcxEndpoints> endpoints;

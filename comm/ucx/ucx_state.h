@@ -79,8 +79,8 @@ class UcxState {
   std::vector<uint32_t> tokens_;     // by rank
   ConditionVariable changed_;        // an operation or a peer
   std::vector<UcxOperation*> held_;  // by UCX
-  std::vector<std::unique_ptr<UcxOperation>>
-      orphans_;  // UCX still holds them, though nobody will touch their bytes
+  // UCX still holds them, though nobody will touch their bytes.
+  std::vector<std::unique_ptr<UcxOperation>> orphans_;
   UcxRegions regions_;
   TrafficCounters traffic_;
   uint64_t dropped_messages_ = 0;

@@ -69,9 +69,9 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
     absl::StatusOr<UcxAddress> address = DecodeAddress(addresses_by_rank[peer]);
     if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", peer));
     if (address->rank != peer || address->attempt != options_.attempt) {
-      return absl::InvalidArgumentError(absl::StrCat("rank ", peer, ": the address is of rank ",
-                                                     address->rank, " in attempt ", address->attempt,
-                                                     ", not of rank ", peer, " in attempt ", options_.attempt));
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", peer, ": the address is of rank ", address->rank, " in attempt ",
+                       address->attempt, ", not of rank ", peer, " in attempt ", options_.attempt));
     }
     addresses.push_back(*std::move(address));
   }

@@ -26,7 +26,8 @@ struct UcxOperation;
 // A rank that closes, is destroyed, or has marked this one as gone counts as gone for its network peers,
 // which still get what it sent before.
 //
-// Messages that do not carry this rank's token of the attempt (AttemptToken) are dropped within about a second.
+// Messages that do not carry this rank's token of the attempt (AttemptToken) are dropped within about a
+// second.
 //
 // Thread-safe; one thread of its own, asleep when nothing moves.
 class UcxTransport final : public Transport {
@@ -73,8 +74,8 @@ class UcxTransport final : public Transport {
                                                     MemoryType memory = MemoryType::kHost) override;
   void Abort(const std::string& reason) override;
   void MarkGone(int peer, const std::string& why) override;
-  // MarkGone is about to follow: should UCX find the peer gone before, `why` is the reason all the same. Never blocks for
-  // what others do with the transport. `peer` must be another rank.
+  // MarkGone is about to follow: should UCX find the peer gone before, `why` is the reason all the same.
+  // Never blocks for what others do with the transport. `peer` must be another rank.
   void Expect(int peer, const std::string& why);
   // What the UCX at hand says it supports: beyond host memory only where it was built with CUDA or ROCm.
   bool Reaches(MemoryType memory) const override;

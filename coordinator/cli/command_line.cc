@@ -59,8 +59,8 @@ absl::Status RunUp(const Arguments& arguments) {
 }
 
 // A command that names a job and does one thing with it.
-CLI::App* AddJobCommand(CLI::App& app, Arguments& arguments, Action& action, const char* name, const char* what,
-                        std::function<absl::Status()> run) {
+CLI::App* AddJobCommand(CLI::App& app, Arguments& arguments, Action& action, const char* name,
+                        const char* what, std::function<absl::Status()> run) {
   CLI::App* command = app.add_subcommand(name, what);
   command->add_option("JOB", arguments.job, "id of the job")->required();
   command->callback([&action, run = std::move(run)] { action = run; });
@@ -72,7 +72,8 @@ void AddSpecOptions(CLI::App& command, SpecSource& source) {
   command
       .add_option_function<std::string>(
           "--set", [&source](const std::string& set) { source.sets.push_back(set); },
-          "FIELD=VALUE takes the place of what the file says, as in optimizer.learning_rate=1e-3; may be repeated")
+          "FIELD=VALUE takes the place of what the file says, as in optimizer.learning_rate=1e-3; may be "
+          "repeated")
       ->trigger_on_parse();
 }
 
@@ -113,7 +114,8 @@ void AddListing(CLI::App& app, Arguments& arguments, Action& action, const char*
     return run(arguments.connection, listing);
   });
   AddLimit(*command, arguments, "the newest so many");
-  command->add_option("--since", arguments.since, "those since then: so long ago, as in 10m or 2d, or a moment in UTC");
+  command->add_option("--since", arguments.since,
+                      "those since then: so long ago, as in 10m or 2d, or a moment in UTC");
   command->add_flag("-f,--follow", arguments.follow, "also those that come, until the job has ended");
 }
 
@@ -136,11 +138,9 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs);
   AddListing(app, arguments, action, "steps", "metrics of a job's steps", RunSteps);
   of_job("explain", "the plan of a job, and why others would be slower", RunExplain);
-  of_job("cancel", "end a job",
-         [&arguments](const Connection& connection, const std::string& job) {
-           return RunCancel(connection, job, arguments.checkpoint ? CancelWhen::kAfterCheckpoint : CancelWhen::kNow);
-         })
-      ->add_flag("--checkpoint", arguments.checkpoint, "after its current step and a checkpoint");
+  of_job("cancel", "end a job", [&arguments](const Connection& connection, const std::string& job) {
+    return RunCancel(connection, job, arguments.checkpoint ? CancelWhen::kAfterCheckpoint : CancelWhen::kNow);
+  })->add_flag("--checkpoint", arguments.checkpoint, "after its current step and a checkpoint");
   of_job("resume", "a job that failed or was cancelled goes on from its newest checkpoint", RunResume);
   of_job("replan", "plan a running job anew, on all devices that are free now, and move it if that is faster",
          [&arguments](const Connection& connection, const std::string& job) {
@@ -151,9 +151,9 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   of_job("release", "let a held job go", RunRelease);
   of_job("delete", "forget a job that has ended; its checkpoints stay", RunDelete);
 
-  CLI::App* trace = AddJobCommand(app, arguments, action, "trace", "predicted and measured times of a step, for Perfetto", [&] {
-    return RunTrace(arguments.connection, arguments.job, arguments.step, arguments.file);
-  });
+  CLI::App* trace = AddJobCommand(
+      app, arguments, action, "trace", "predicted and measured times of a step, for Perfetto",
+      [&] { return RunTrace(arguments.connection, arguments.job, arguments.step, arguments.file); });
   trace->add_option("-o,--to", arguments.file, "file to write; - for standard output")->required();
   trace->add_option("--step", arguments.step, "one that was traced; default: the newest");
 
@@ -184,7 +184,8 @@ void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
   up->add_option("--directory", arguments.directory, "for state and logs; default: medley-local");
   up->callback([&] { action = [&] { return RunUp(arguments); }; });
 
-  CLI::App* completion = app.add_subcommand("completion", "a script that completes commands and options in a shell");
+  CLI::App* completion =
+      app.add_subcommand("completion", "a script that completes commands and options in a shell");
   completion->add_option("SHELL", arguments.shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
@@ -228,7 +229,8 @@ int Report(const absl::Status& status, Output output) {
   if (!status.ok() && !message.empty()) {
     if (output == Output::kJson) {
       const std::string code = absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
-      std::fprintf(stderr, "{\"error\": %s, \"code\": %s}\n", JsonString(message).c_str(), JsonString(code).c_str());
+      std::fprintf(stderr, "{\"error\": %s, \"code\": %s}\n", JsonString(message).c_str(),
+                   JsonString(code).c_str());
     } else {
       std::fprintf(stderr, "medley: %s\n", message.c_str());
     }
@@ -258,7 +260,8 @@ std::string FirstWord(const std::vector<std::string>& words) {
 }
 
 // What is wrong with the command line, in one line.
-std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+std::string Explain(const CLI::App& app, const CLI::ParseError& error,
+                    const std::vector<std::string>& words) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (!chosen.empty()) {
     const std::string what = absl::StrReplaceAll(error.what(), {{"\n", " "}});
@@ -272,8 +275,9 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error, const std
   if (word.empty() && words.empty()) return "no command; medley --help lists them";
   if (word.empty()) return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (medley --help)");
   const std::string nearest = NearestName(word, names);
-  return absl::StrCat("no command \"", word, "\"; ",
-                      nearest.empty() ? "medley --help lists them" : absl::StrCat("did you mean \"", nearest, "\"?"));
+  return absl::StrCat(
+      "no command \"", word, "\"; ",
+      nearest.empty() ? "medley --help lists them" : absl::StrCat("did you mean \"", nearest, "\"?"));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 namespace medley {
 
-// Runs what the arguments of `medley` say; the exit code. Answers are on standard output, errors on standard error: one
-// line, or with --output json {"error": TEXT, "code": NAME}.
+// Runs what the arguments of `medley` say; the exit code. Answers are on standard output, errors on standard
+// error: one line, or with --output json {"error": TEXT, "code": NAME}.
 //   0    done
 //   1    it failed, or the watched job did
 //   2    the command line or a file is wrong

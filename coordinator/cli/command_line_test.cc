@@ -47,17 +47,19 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return seen_;
   }
 
-  v1::Job job;                                      // of every call that answers with one
-  std::function<void(v1::Job&)> change_on_look;     // before GetJob answers
-  grpc::Status status;                              // of every call
-  std::vector<v1::JobUpdate> updates;               // of WatchJob
-  std::function<bool(int)> watch_goes_on;           // after this update of this server's life; false: UNAVAILABLE
+  v1::Job job;                                   // of every call that answers with one
+  std::function<void(v1::Job&)> change_on_look;  // before GetJob answers
+  grpc::Status status;                           // of every call
+  std::vector<v1::JobUpdate> updates;            // of WatchJob
+  // After this update of this server's life; false: UNAVAILABLE.
+  std::function<bool(int)> watch_goes_on;
   v1::ListLogsResponse logs;
   v1::ListStepsResponse steps;
   v1::ListNodesResponse nodes;
   std::atomic<bool> plan_cancelled = false;
 
-  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request, v1::SubmitJobResponse* reply) override {
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobResponse* reply) override {
     See("submit", *request);
     *reply->mutable_job() = job;
     return status;
@@ -69,7 +71,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     *reply = job;
     return status;
   }
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request, v1::ListJobsResponse* reply) override {
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* reply) override {
     See("jobs", *request);
     for (int i = 0; i < 100; ++i) *reply->add_jobs() = job;
     return status;
@@ -89,15 +92,18 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     *reply = job;
     return status;
   }
-  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request, v1::DeleteJobResponse*) override {
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request,
+                         v1::DeleteJobResponse*) override {
     See("delete", *request);
     return status;
   }
-  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request, v1::ForgetNodeResponse*) override {
+  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request,
+                          v1::ForgetNodeResponse*) override {
     See("forget", *request);
     return status;
   }
-  grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request, v1::ReplanJobResponse* reply) override {
+  grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request,
+                         v1::ReplanJobResponse* reply) override {
     See("replan", *request);
     *reply->mutable_job() = job;
     reply->set_decision("1.5 s now, 1.2 s then");
@@ -105,7 +111,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return status;
   }
   // Plans until nobody waits for it.
-  grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request, v1::PlanReport*) override {
+  grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
+                       v1::PlanReport*) override {
     See("plan", *request);
     if (!status.ok()) return status;
     kill(getpid(), SIGINT);
@@ -113,7 +120,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     plan_cancelled = true;
     return grpc::Status::CANCELLED;
   }
-  grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse* reply) override {
+  grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
+                         v1::ListNodesResponse* reply) override {
     *reply = nodes;
     return status;
   }
@@ -123,14 +131,16 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     reply->set_step(request->step());
     return status;
   }
-  grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request, v1::ListLogsResponse* reply) override {
+  grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+                        v1::ListLogsResponse* reply) override {
     See("logs", *request);
     for (const v1::LogLine& line : logs.lines()) {
       if (line.number() > request->after_line()) *reply->add_lines() = line;
     }
     return status;
   }
-  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request, v1::ListStepsResponse* reply) override {
+  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+                         v1::ListStepsResponse* reply) override {
     See("steps", *request);
     *reply = steps;
     return status;
@@ -239,7 +249,8 @@ v1::Job JobIn(v1::JobState state) {
   return job;
 }
 
-v1::JobUpdate Update(v1::JobState state, uint32_t attempt, uint32_t first, uint32_t last, uint32_t checkpoint) {
+v1::JobUpdate Update(v1::JobState state, uint32_t attempt, uint32_t first, uint32_t last,
+                     uint32_t checkpoint) {
   v1::JobUpdate update;
   *update.mutable_job() = JobIn(state);
   update.mutable_job()->set_attempt(attempt);
@@ -279,17 +290,21 @@ TEST_CASE("a wrong command line ends with 2 and one line that says what to do") 
       Wrong{{"xyzzy"}, "no command \"xyzzy\"; medley --help lists them"},
       Wrong{{}, "no command; medley --help lists them"},
       Wrong{{"logs"}, "JOB is required (medley logs --help)"},
-      Wrong{{"--coordinator", "http://host:1", "status"}, "--coordinator: \"http://host:1\": write HOST:PORT, without http://"},
+      Wrong{{"--coordinator", "http://host:1", "status"},
+            "--coordinator: \"http://host:1\": write HOST:PORT, without http://"},
       Wrong{{"--coordinator", "", "status"}, "--coordinator: \"\": is empty; write HOST:PORT"},
       Wrong{{"--output", "cluster", "status"}, "--output: cluster is for `medley nodes` only"},
-      Wrong{{"steps", "x", "--since", "soon"},
-            "--since: \"soon\" must be how long ago (90s, 10m, 2h, 1d) or a moment (2026-11-21 03:37:49, UTC)"},
-      Wrong{{"generate", "--model", "m", "--prompt", "", "--tokens", "5"}, "--prompt: is empty (medley generate --help)"},
+      Wrong{
+          {"steps", "x", "--since", "soon"},
+          "--since: \"soon\" must be how long ago (90s, 10m, 2h, 1d) or a moment (2026-11-21 03:37:49, UTC)"},
+      Wrong{{"generate", "--model", "m", "--prompt", "", "--tokens", "5"},
+            "--prompt: is empty (medley generate --help)"},
       Wrong{{"generate", "--model", "m", "--prompt", "a", "--tokens", "-1"},
             "--tokens: -1 is not a whole number in [1, 10000000] (medley generate --help)"},
       Wrong{{"generate", "--model", "m"}, "generate: give --prompt TEXT or --prompt-tokens IDS"},
       Wrong{{"submit", "/"}, "cannot read /: it is a folder, not a file"},
-      Wrong{{"submit", "x.yaml", "--set", "steps"}, "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"});
+      Wrong{{"submit", "x.yaml", "--set", "steps"},
+            "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"});
   CAPTURE(wrong.words);
   const Outcome outcome = Run(wrong.words);
   CHECK(outcome.code == 2);
@@ -305,7 +320,8 @@ TEST_CASE("help, version and completion are answers") {
     const Outcome outcome = Run({"completion", shell});
     CAPTURE(outcome.out);
     CHECK(outcome.code == 0);
-    for (const char* wanted : {"status", "replan", "force", "resume"}) CHECK_THAT(outcome.out, Catch::Contains(wanted));
+    for (const char* wanted : {"status", "replan", "force", "resume"})
+      CHECK_THAT(outcome.out, Catch::Contains(wanted));
   }
   CHECK(Run({"completion", "tcsh"}).code == 2);
 }
@@ -341,7 +357,8 @@ TEST_CASE("where there is no coordinator, it is said without the transport's dum
   const Outcome as_json = Run({"--coordinator", address, "--output", "json", "watch", "x"});
   CHECK(as_json.code == 1);
   CHECK(json::parse(as_json.err)["code"] == "unavailable");
-  CHECK_THAT(json::parse(as_json.err)["error"].get<std::string>(), Catch::StartsWith("no coordinator at " + address));
+  CHECK_THAT(json::parse(as_json.err)["error"].get<std::string>(),
+             Catch::StartsWith("no coordinator at " + address));
   CHECK(json::parse(Run({"--output=json", "nonsense"}).err)["code"] == "invalid_argument");
 }
 
@@ -369,7 +386,8 @@ TEST_CASE("what the coordinator itself says is not taken for its absence") {
   CHECK(outcome.code == 1);
   CHECK(outcome.err == "medley: no job x\n");
   // Of the commands that the fake knows nothing of.
-  CHECK_THAT(Ask(coordinator, {"links"}).err, Catch::Contains("is no coordinator, or one of another version"));
+  CHECK_THAT(Ask(coordinator, {"links"}).err,
+             Catch::Contains("is no coordinator, or one of another version"));
 }
 
 TEST_CASE("a job is cancelled, and its end is waited for") {
@@ -424,13 +442,15 @@ TEST_CASE("what is done with jobs and nodes reaches the coordinator") {
 TEST_CASE("a spec is changed by --set, and errors have its line or the option") {
   FakeCoordinator coordinator;
   coordinator.job = JobIn(v1::JOB_STATE_QUEUED);
-  const Outcome outcome = Ask(coordinator, {"submit", SpecFile(), "--set", "steps=7", "--set", "optimizer.beta1=0.5"});
+  const Outcome outcome =
+      Ask(coordinator, {"submit", SpecFile(), "--set", "steps=7", "--set", "optimizer.beta1=0.5"});
   CHECK(outcome.out == "bible-1\n");
   CHECK_THAT(coordinator.Seen()["submit"], Catch::Contains("steps: 7") && Catch::Contains("beta1: 0.5"));
   coordinator.status = {grpc::StatusCode::INVALID_ARGUMENT, "model.gpt2.heads: 5 does not divide hidden, 8"};
   const Outcome refused = Ask(coordinator, {"submit", SpecFile()});
   CHECK(refused.code == 2);
-  CHECK(refused.err == absl::StrCat("medley: ", SpecFile(), ":2: model.gpt2.heads: 5 does not divide hidden, 8\n"));
+  CHECK(refused.err ==
+        absl::StrCat("medley: ", SpecFile(), ":2: model.gpt2.heads: 5 does not divide hidden, 8\n"));
   const Outcome overridden = Ask(coordinator, {"plan", SpecFile(), "--set", "model.gpt2.heads=5"});
   CHECK(overridden.code == 2);
   CHECK(overridden.err ==
@@ -487,13 +507,16 @@ TEST_CASE("one node is shown with its profiles, an unknown one names those that 
     node.add_devices()->set_kind(absl::StrCat("kind of ", name));
     coordinator.nodes.add_profiles()->set_device_kind(absl::StrCat("kind of ", name));
   }
-  CHECK_THAT(Ask(coordinator, {"nodes", "b"}).out, Catch::Contains("kind of b") && !Catch::Contains("kind of a"));
+  CHECK_THAT(Ask(coordinator, {"nodes", "b"}).out,
+             Catch::Contains("kind of b") && !Catch::Contains("kind of a"));
   const Outcome unknown = Ask(coordinator, {"nodes", "c"});
   CHECK(unknown.code == 1);
   CHECK(unknown.err == "medley: no node c; there are: a, b\n");
 }
 
-TEST_CASE("a watch goes on after the coordinator was away, with nothing twice and nothing of a discarded attempt missing") {
+TEST_CASE(
+    "a watch goes on after the coordinator was away, with nothing twice and nothing of a discarded attempt "
+    "missing") {
   FakeCoordinator coordinator;
   coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 33, 20)};
   // It dies after its first update; while it is away the job starts anew from its checkpoint, and ends.
@@ -522,7 +545,8 @@ TEST_CASE("a watch goes on after the coordinator was away, with nothing twice an
   CHECK(steps[32] == std::pair<uint32_t, uint32_t>(1, 33));
   CHECK(steps[33] == std::pair<uint32_t, uint32_t>(2, 21));
   CHECK(steps.back() == std::pair<uint32_t, uint32_t>(2, 40));
-  CHECK_THAT(outcome.err, Catch::Contains("asking again\n") && Catch::Contains("medley: the coordinator is back after "));
+  CHECK_THAT(outcome.err,
+             Catch::Contains("asking again\n") && Catch::Contains("medley: the coordinator is back after "));
   CHECK(coordinator.Seen()["watch 2"] == "job_id: \"bible-1\" after_step: 20");
 }
 

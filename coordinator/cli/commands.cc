@@ -45,7 +45,8 @@ absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all,
 absl::Status RunNodes(const Connection& connection, const std::string& node) {
   CoordinatorClient client = Connect(connection);
   if (connection.output == Output::kCluster) {
-    if (!node.empty()) return absl::InvalidArgumentError("--output: cluster is of all nodes; leave the node out");
+    if (!node.empty())
+      return absl::InvalidArgumentError("--output: cluster is of all nodes; leave the node out");
     ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
     Print(WriteYaml(cluster));
     return absl::OkStatus();
@@ -70,7 +71,8 @@ absl::Status RunForget(const Connection& connection, const std::string& node) {
   return absl::OkStatus();
 }
 
-absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step, const std::string& file) {
+absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,
+                      const std::string& file) {
   ASSIGN_OR_RETURN(const v1::Trace trace, Connect(connection).GetTrace(job_id, step));
   const std::string text = ChromeTrace(trace);
   if (file == "-") {

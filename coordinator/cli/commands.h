@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "coordinator/cli/connection.h"
 
-// What `medley COMMAND` does about nodes, traces and exports, once its arguments are read. Each prints its answer on
-// standard output.
+// What `medley COMMAND` does about nodes, traces and exports, once its arguments are read. Each prints its
+// answer on standard output.
 // Errors: InvalidArgument, what the user gave is wrong; otherwise what went wrong, in one line.
 namespace medley {
 
@@ -19,7 +19,8 @@ absl::Status RunKernels(const Connection& connection, const std::string& node);
 absl::Status RunForget(const Connection& connection, const std::string& node);
 
 // Writes `file` in the form of chrome_trace.h; "-" is standard output. `step` 0: the newest that was traced.
-absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step, const std::string& file);
+absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,
+                      const std::string& file);
 
 // Writes the job's newest checkpoint, which must be readable from here, as a model of Hugging Face.
 // FailedPrecondition: it has none yet.

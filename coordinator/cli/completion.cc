@@ -23,8 +23,10 @@ std::string Quotable(const std::string& text) {
 std::vector<Word> OptionsOf(const CLI::App& app) {
   std::vector<Word> words;
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) words.push_back({"--" + name, Quotable(option->get_description())});
-    for (const std::string& name : option->get_snames()) words.push_back({"-" + name, Quotable(option->get_description())});
+    for (const std::string& name : option->get_lnames())
+      words.push_back({"--" + name, Quotable(option->get_description())});
+    for (const std::string& name : option->get_snames())
+      words.push_back({"-" + name, Quotable(option->get_description())});
   }
   return words;
 }
@@ -34,7 +36,8 @@ std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
 }
 
 std::string NamesOf(const std::vector<Word>& words) {
-  return absl::StrJoin(words, " ", [](std::string* out, const Word& word) { absl::StrAppend(out, word.name); });
+  return absl::StrJoin(words, " ",
+                       [](std::string* out, const Word& word) { absl::StrAppend(out, word.name); });
 }
 
 // "    status) words='--watch -w --coordinator' ;;" for each command, which takes the options of all, too.
@@ -44,7 +47,8 @@ std::string Cases(const CLI::App& app) {
   for (const CLI::App* command : CommandsOf(app)) {
     std::vector<Word> words = OptionsOf(*command);
     for (const Word& word : common) {
-      if (std::none_of(words.begin(), words.end(), [&](const Word& w) { return w.name == word.name; })) words.push_back(word);
+      if (std::none_of(words.begin(), words.end(), [&](const Word& w) { return w.name == word.name; }))
+        words.push_back(word);
     }
     absl::StrAppend(&text, "    ", command->get_name(), ") words='", NamesOf(words), "' ;;\n");
   }
@@ -52,8 +56,9 @@ std::string Cases(const CLI::App& app) {
 }
 
 std::string CommandNames(const CLI::App& app) {
-  return absl::StrJoin(CommandsOf(app), " ",
-                       [](std::string* out, const CLI::App* command) { absl::StrAppend(out, command->get_name()); });
+  return absl::StrJoin(CommandsOf(app), " ", [](std::string* out, const CLI::App* command) {
+    absl::StrAppend(out, command->get_name());
+  });
 }
 
 std::string Bash(const CLI::App& app) {
@@ -67,13 +72,14 @@ std::string Bash(const CLI::App& app) {
 std::string Zsh(const CLI::App& app) {
   std::string commands;
   for (const CLI::App* command : CommandsOf(app)) {
-    absl::StrAppend(&commands, "    '", command->get_name(), ":", Quotable(command->get_description()), "'\n");
+    absl::StrAppend(&commands, "    '", command->get_name(), ":", Quotable(command->get_description()),
+                    "'\n");
   }
-  return absl::StrCat("#compdef medley\n# medley completion zsh > a file _medley in a folder of $fpath\n", "_medley() {\n",
-                      "  local -a commands=(\n", commands, "  )\n", "  if ((CURRENT == 2)); then\n",
-                      "    _describe command commands\n    return\n  fi\n", "  local words_of='' words=''\n",
-                      "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app), "  esac\n",
-                      "  compadd -- ${=words}\n  _files\n}\n", "compdef _medley medley\n");
+  return absl::StrCat("#compdef medley\n# medley completion zsh > a file _medley in a folder of $fpath\n",
+                      "_medley() {\n", "  local -a commands=(\n", commands, "  )\n",
+                      "  if ((CURRENT == 2)); then\n", "    _describe command commands\n    return\n  fi\n",
+                      "  local words_of='' words=''\n", "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app),
+                      "  esac\n", "  compadd -- ${=words}\n  _files\n}\n", "compdef _medley medley\n");
 }
 
 std::string Fish(const CLI::App& app) {
@@ -81,8 +87,8 @@ std::string Fish(const CLI::App& app) {
   const auto add = [&](const std::string& when, const std::vector<Word>& words) {
     for (const Word& word : words) {
       const bool is_long = word.name.compare(0, 2, "--") == 0;
-      absl::StrAppend(&text, "complete -c medley", when, is_long ? " -l " : " -s ", word.name.substr(is_long ? 2 : 1), " -d '",
-                      word.what, "'\n");
+      absl::StrAppend(&text, "complete -c medley", when, is_long ? " -l " : " -s ",
+                      word.name.substr(is_long ? 2 : 1), " -d '", word.what, "'\n");
     }
   };
   add("", OptionsOf(app));

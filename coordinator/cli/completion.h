@@ -4,8 +4,8 @@
 
 namespace medley {
 
-// A script that makes `shell` ("bash", "zsh" or "fish") complete the commands of `app` and their options; empty for another
-// shell. Where neither is possible, files are completed.
+// A script that makes `shell` ("bash", "zsh" or "fish") complete the commands of `app` and their options;
+// empty for another shell. Where neither is possible, files are completed.
 std::string CompletionScript(const CLI::App& app, const std::string& shell);
 
 }  // namespace medley

@@ -20,8 +20,8 @@ constexpr const char* kCauses[] = {"connection refused",       "connection timed
 std::string DescribeUnreachable(const std::string& address, const std::string& transport_message) {
   if (absl::StrContains(transport_message, "DNS resolution failed")) {
     const std::string host = address.substr(0, address.rfind(':'));
-    return absl::StrCat("no coordinator at ", address, ": host \"", host, "\" is unknown. Set --coordinator or ",
-                        "MEDLEY_COORDINATOR");
+    return absl::StrCat("no coordinator at ", address, ": host \"", host,
+                        "\" is unknown. Set --coordinator or ", "MEDLEY_COORDINATOR");
   }
   const std::string lower = absl::AsciiStrToLower(transport_message);
   for (const char* cause : kCauses) {

@@ -64,16 +64,18 @@ struct CoordinatorClient::Impl {
       return absl::UnavailableError(DescribeUnreachable(address, message));
     }
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !WasSent(context)) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("the coordinator at ", address, " did not answer in time; --timeout SECONDS gives it more"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the coordinator at ", address, " did not answer in time; --timeout SECONDS gives it more"));
     }
     if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
       return absl::UnimplementedError(
-          absl::StrCat("what listens at ", address, " does not know this call: it is no coordinator, or one of another version"));
+          absl::StrCat("what listens at ", address,
+                       " does not know this call: it is no coordinator, or one of another version"));
     }
     // The codes are the same numbers.
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                        message.empty() ? absl::StrCat("the coordinator at ", address, " gave no reason") : message);
+    return absl::Status(
+        static_cast<absl::StatusCode>(status.error_code()),
+        message.empty() ? absl::StrCat("the coordinator at ", address, " gave no reason") : message);
   }
 
   // A call that `handle` may end.
@@ -97,8 +99,8 @@ struct CoordinatorClient::Impl {
   using Method = grpc::Status (v1::Coordinator::Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
   template <typename Response, typename Request>
-  absl::StatusOr<Response> Call(Method<Response, Request> method, const Request& request, absl::Duration limit,
-                                CallHandle* handle = nullptr) const {
+  absl::StatusOr<Response> Call(Method<Response, Request> method, const Request& request,
+                                absl::Duration limit, CallHandle* handle = nullptr) const {
     grpc::ClientContext context;
     context.set_deadline(ToSystemClock(Now() + limit));
     std::optional<Cancellable> cancellable;

@@ -10,7 +10,8 @@
 
 namespace medley {
 
-// Ends calls that are under way or yet to come; Cancel from any thread, once or more. Outlives the calls it is given to.
+// Ends calls that are under way or yet to come; Cancel from any thread, once or more. Outlives the calls it
+// is given to.
 class CallHandle {
  public:
   CallHandle();
@@ -24,9 +25,9 @@ class CallHandle {
   std::shared_ptr<State> state_;
 };
 
-// The coordinator over gRPC, never through a proxy. Every call ends within its timeout. One thread, CallHandle excepted.
-// Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS: ..." if it cannot be reached; DeadlineExceeded;
-// Cancelled, by a handle.
+// The coordinator over gRPC, never through a proxy. Every call ends within its timeout. One thread,
+// CallHandle excepted. Errors: the coordinator's own; Unavailable "no coordinator at ADDRESS: ..." if it
+// cannot be reached; DeadlineExceeded; Cancelled, by a handle.
 class CoordinatorClient {
  public:
   CoordinatorClient(const std::string& address, absl::Duration timeout);

@@ -54,18 +54,22 @@ std::string NotEmpty(const std::string& text) { return text.empty() ? "is empty"
 void AddGenerateCommand(CLI::App& app, std::function<absl::Status()>& action) {
   const auto options = std::make_shared<std::map<std::string, std::string>>();
   CLI::App* generate = app.add_subcommand("generate", "continue a prompt with an exported model");
-  const auto option = [&](const char* name, const char* what, std::function<std::string(const std::string&)> check) {
+  const auto option = [&](const char* name, const char* what,
+                          std::function<std::string(const std::string&)> check) {
     return generate
         ->add_option_function<std::string>(
             name, [options, name](const std::string& value) { (*options)[name] = value; }, what)
         ->check(CLI::Validator(std::move(check), ""));
   };
   option("--model", "folder with config.json and model.safetensors", NotEmpty)->required();
-  CLI::Option* prompt = option("--prompt", "text; its bytes are the tokens, of a model whose vocabulary they are", NotEmpty);
+  CLI::Option* prompt =
+      option("--prompt", "text; its bytes are the tokens, of a model whose vocabulary they are", NotEmpty);
   generate
       ->add_option_function<std::vector<std::string>>(
           "--prompt-tokens",
-          [options](const std::vector<std::string>& ids) { (*options)["--prompt-tokens"] = absl::StrJoin(ids, ","); },
+          [options](const std::vector<std::string>& ids) {
+            (*options)["--prompt-tokens"] = absl::StrJoin(ids, ",");
+          },
           "ids, as in 1,2,3; for models that are not byte-level")
       ->check(CLI::Validator(NotEmpty, ""))
       ->excludes(prompt);

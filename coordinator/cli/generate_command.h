@@ -6,7 +6,8 @@
 
 namespace medley {
 
-// Adds `generate`; if it is chosen, parsing sets `action`, which becomes medley-worker and returns only if that cannot be.
+// Adds `generate`; if it is chosen, parsing sets `action`, which becomes medley-worker and returns only if
+// that cannot be.
 void AddGenerateCommand(CLI::App& app, std::function<absl::Status()>& action);
 
 }  // namespace medley

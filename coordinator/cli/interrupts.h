@@ -7,12 +7,12 @@
 
 namespace medley {
 
-// Blocks SIGINT and SIGTERM for the calling thread and those that it starts from now on. To be called before gRPC's threads
-// start: they are to leave Ctrl-C to an Interrupter.
+// Blocks SIGINT and SIGTERM for the calling thread and those that it starts from now on. To be called before
+// gRPC's threads start: they are to leave Ctrl-C to an Interrupter.
 void BlockInterrupts();
 
-// While it lives, takes SIGINT and SIGTERM, which must be blocked in all threads, and calls `on_interrupt` and, every 50 ms,
-// `on_tick` from a thread of its own. Either may be empty.
+// While it lives, takes SIGINT and SIGTERM, which must be blocked in all threads, and calls `on_interrupt`
+// and, every 50 ms, `on_tick` from a thread of its own. Either may be empty.
 class Interrupter {
  public:
   explicit Interrupter(std::function<void()> on_interrupt, std::function<void()> on_tick = {});

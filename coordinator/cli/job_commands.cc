@@ -31,9 +31,10 @@ absl::Status ShowJob(const Connection& connection, const absl::StatusOr<v1::Job>
   return Show(connection, job, [&](const v1::Job& reply) { return FormatJob(reply, connection.columns); });
 }
 
-// Calls `look` every second until it says that there is no more to come. A coordinator that goes away after the first look is
-// asked again, an hour at most.
-absl::Status LookAgainAndAgain(const Connection& connection, const std::function<absl::StatusOr<bool>()>& look) {
+// Calls `look` every second until it says that there is no more to come. A coordinator that goes away after
+// the first look is asked again, an hour at most.
+absl::Status LookAgainAndAgain(const Connection& connection,
+                               const std::function<absl::StatusOr<bool>()>& look) {
   const Interrupter interrupter({});
   absl::Time away_since = absl::InfiniteFuture();
   for (bool first = true;; first = false) {
@@ -98,13 +99,15 @@ uint64_t NewestLine(const v1::ListLogsResponse& logs) {
   return newest;
 }
 
-absl::Status FollowLogs(CoordinatorClient& client, const Connection& connection, v1::ListLogsRequest request) {
+absl::Status FollowLogs(CoordinatorClient& client, const Connection& connection,
+                        v1::ListLogsRequest request) {
   bool first = true;
   return LookAgainAndAgain(connection, [&]() -> absl::StatusOr<bool> {
     // Before the lines: those of the end are there, then.
     ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(request.job_id()));
     ASSIGN_OR_RETURN(const v1::ListLogsResponse logs, client.ListLogs(request));
-    if (first || !logs.lines().empty()) RETURN_IF_ERROR(Show<v1::ListLogsResponse>(connection, logs, FormatLogs));
+    if (first || !logs.lines().empty())
+      RETURN_IF_ERROR(Show<v1::ListLogsResponse>(connection, logs, FormatLogs));
     first = false;
     request.set_after_line(std::max(request.after_line(), NewestLine(logs)));
     request.set_limit(kMostLogLines);
@@ -197,7 +200,9 @@ absl::Status RunSteps(const Connection& connection, const ListingCommand& comman
   CoordinatorClient client = Connect(connection);
   if (command.follow && command.limit == 0 && command.since_seconds == 0) {
     StepPrinter printer(connection);
-    return FollowJob(client, command.job_id, 0, {.on_update = [&](const auto& update) { printer.Show(update); }}).status();
+    return FollowJob(client, command.job_id, 0,
+                     {.on_update = [&](const auto& update) { printer.Show(update); }})
+        .status();
   }
   absl::StatusOr<v1::ListStepsResponse> steps = client.ListSteps(request);
   if (steps.ok()) DropDiscarded(*steps);
@@ -215,7 +220,8 @@ absl::Status RunSteps(const Connection& connection, const ListingCommand& comman
     after = job.last_step().step();
   }
   StepPrinter printer(connection);
-  return FollowJob(client, command.job_id, after, {.on_update = [&](const auto& update) { printer.Show(update); }})
+  return FollowJob(client, command.job_id, after,
+                   {.on_update = [&](const auto& update) { printer.Show(update); }})
       .status();
 }
 
@@ -256,8 +262,8 @@ absl::Status RunReplan(const Connection& connection, const std::string& job_id, 
   v1::ReplanJobRequest request;
   request.set_job_id(job_id);
   request.set_force(when == ReplanWhen::kAlways);
-  const absl::StatusOr<v1::ReplanJobResponse> reply =
-      CallPatiently("planning anew", "interrupted", [&](CallHandle& handle) { return client.Replan(request, handle); });
+  const absl::StatusOr<v1::ReplanJobResponse> reply = CallPatiently(
+      "planning anew", "interrupted", [&](CallHandle& handle) { return client.Replan(request, handle); });
   return Show(connection, reply,
               [&](const v1::ReplanJobResponse& r) { return FormatReplan(r, connection.columns); });
 }
@@ -277,8 +283,9 @@ absl::Status RunRelease(const Connection& connection, const std::string& job_id)
 
 absl::Status RunDelete(const Connection& connection, const std::string& job_id) {
   RETURN_IF_ERROR(Connect(connection).Delete(job_id));
-  Print(connection.output == Output::kJson ? absl::StrCat("{\"deleted\": ", JsonString(job_id), "}\n")
-                                           : absl::StrCat("job ", job_id, " is deleted; its checkpoints stay\n"));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"deleted\": ", JsonString(job_id), "}\n")
+            : absl::StrCat("job ", job_id, " is deleted; its checkpoints stay\n"));
   return absl::OkStatus();
 }
 

@@ -6,8 +6,8 @@
 #include "coordinator/cli/connection.h"
 
 // What `medley COMMAND` does about jobs that were submitted. Each prints its answer on standard output.
-// Errors: InvalidArgument, what the user gave is wrong; Cancelled, Ctrl-C (with an empty message where it is the usual end);
-// otherwise what went wrong, in one line.
+// Errors: InvalidArgument, what the user gave is wrong; Cancelled, Ctrl-C (with an empty message where it is
+// the usual end); otherwise what went wrong, in one line.
 namespace medley {
 
 struct StatusCommand {
@@ -31,7 +31,8 @@ absl::Status RunLogs(const Connection& connection, const ListingCommand& command
 absl::Status RunSteps(const Connection& connection, const ListingCommand& command);
 
 enum class CancelWhen { kNow, kAfterCheckpoint };
-// Waits for the end for as long as a call may take; if that is not enough, says that the job is being cancelled.
+// Waits for the end for as long as a call may take; if that is not enough, says that the job is being
+// cancelled.
 absl::Status RunCancel(const Connection& connection, const std::string& job_id, CancelWhen when);
 absl::Status RunResume(const Connection& connection, const std::string& job_id);
 enum class ReplanWhen { kIfFaster, kAlways };

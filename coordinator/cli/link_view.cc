@@ -73,7 +73,8 @@ std::string FormatMatrixWithin(const v1::ListLinksResponse& links, const ByEnds&
   for (const DeviceHeads heads : {DeviceHeads::kNames, DeviceHeads::kNumbers}) {
     std::string matrix = FormatMatrix(links, index, heads);
     const std::vector<std::string> lines = absl::StrSplit(matrix, '\n');
-    const bool fits = std::all_of(lines.begin(), lines.end(), [&](const auto& line) { return DisplayWidth(line) <= columns; });
+    const bool fits = std::all_of(lines.begin(), lines.end(),
+                                  [&](const auto& line) { return DisplayWidth(line) <= columns; });
     if (columns == 0 || fits) return matrix;
   }
   return "";
@@ -115,9 +116,10 @@ std::string FormatLinks(const v1::ListLinksResponse& links, double now_unix_seco
   if (!matrix.empty()) parts.push_back(matrix);
   if (links.links_size() > 0) parts.push_back(FormatMeasurements(links, now_unix_seconds, columns));
   if (const int64_t unknown = count * (count - 1) / 2 - static_cast<int64_t>(index.size()); unknown > 0) {
-    const std::string text = absl::StrCat(unknown, unknown == 1 ? " pair has" : " pairs have",
-                                          " not been measured; the first job that may use them does it, and so does "
-                                          "`medley links --refresh`");
+    const std::string text =
+        absl::StrCat(unknown, unknown == 1 ? " pair has" : " pairs have",
+                     " not been measured; the first job that may use them does it, and so does "
+                     "`medley links --refresh`");
     parts.push_back(absl::StrCat(absl::StrJoin(WrapText(text, columns), "\n"), "\n"));
   }
   return absl::StrJoin(parts, "\n");
@@ -146,7 +148,8 @@ std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds, siz
   add("points", absl::StrCat(cost->transfer.points.size(), " one way, ", cost->exchange.points.size(),
                              " of an exchange; straight lines between them"));
   for (const std::vector<std::string>& fact : facts) {
-    absl::StrAppend(&text, absl::StrJoin(WrapText(absl::StrCat(fact[0], ": ", fact[1]), columns), "\n  "), "\n");
+    absl::StrAppend(&text, absl::StrJoin(WrapText(absl::StrCat(fact[0], ": ", fact[1]), columns), "\n  "),
+                    "\n");
   }
   return text;
 }

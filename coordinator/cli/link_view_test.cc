@@ -68,7 +68,8 @@ TEST_CASE("many devices have no matrix, and one has no links") {
 
 TEST_CASE("on a narrow terminal the matrix has numbers, and none where they do not help") {
   v1::ListLinksResponse links;
-  for (const char* device : {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0", "laptop-amx/cpu0"}) {
+  for (const char* device :
+       {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0", "laptop-amx/cpu0"}) {
     links.add_devices(device);
   }
   AddLink(links, "laptop-avx512/cpu0", "laptop-avx2/cpu0", 1e-6, 1e9).set_provenance(std::string(60, 'x'));
@@ -80,7 +81,8 @@ TEST_CASE("on a narrow terminal the matrix has numbers, and none where they do n
   CHECK(widest(FormatLinks(links, 1000)) > 80);
   const std::string text = FormatLinks(links, 1000, 80);
   CHECK(widest(text) <= 80);
-  CHECK_THAT(text, Catch::Contains("[4]\n") && Catch::Contains("\n[1] laptop-avx512/cpu0") && Catch::Contains("    with: xxx"));
+  CHECK_THAT(text, Catch::Contains("[4]\n") && Catch::Contains("\n[1] laptop-avx512/cpu0") &&
+                       Catch::Contains("    with: xxx"));
   CHECK_THAT(FormatLinks(links, 1000, 30), !Catch::Contains("diagonal"));
 }
 

@@ -52,7 +52,8 @@ absl::Status ShowGroup(CoordinatorClient& client, const Connection& connection, 
   const absl::StatusOr<v1::AllReduceExplanation> explanation =
       client.ExplainAllReduce(command.devices, static_cast<uint64_t>(command.bytes));
   RETURN_IF_ERROR(AsInput(explanation.status()));
-  Print(connection.output == Output::kJson ? JsonLine(*explanation) : FormatAllReduce(*explanation, connection.columns));
+  Print(connection.output == Output::kJson ? JsonLine(*explanation)
+                                           : FormatAllReduce(*explanation, connection.columns));
   return absl::OkStatus();
 }
 

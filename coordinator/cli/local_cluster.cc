@@ -106,9 +106,9 @@ class LocalCluster {
       std::set<std::string> missing;
       for (const v1::AgentConfig& agent : config_.agents()) missing.insert(agent.name());
       const absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
-      SayWhatIsAwaited(absl::StrCat(
-          "the agents ", absl::StrJoin(missing, ", "), " to register",
-          nodes.ok() ? "" : absl::StrCat("; ", std::string(nodes.status().message()))));
+      SayWhatIsAwaited(
+          absl::StrCat("the agents ", absl::StrJoin(missing, ", "), " to register",
+                       nodes.ok() ? "" : absl::StrCat("; ", std::string(nodes.status().message()))));
       if (nodes.ok()) {
         for (const v1::Node& node : nodes->nodes()) {
           if (node.alive()) missing.erase(node.name());

@@ -66,7 +66,8 @@ std::string LossLine(const JobProgress& progress) {
     losses.push_back(progress.steps()[i].loss());
   }
   const v1::Job& job = progress.job();
-  std::string line = absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
+  std::string line =
+      absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
   if (shown > 1) absl::StrAppend(&line, "  newest ", shown, " steps");
   if (progress.steps().back().skipped()) absl::StrAppend(&line, "  SKIPPED: not finite");
   if (job.last_validation().step() > 0) {
@@ -99,10 +100,12 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
       const v1::Unit& unit = plan.units(static_cast<int>(index));
       if (unit.devices_size() == 0 || unit.blocks_size() == 0) continue;
       std::vector<std::string> ranges;
-      for (const v1::BlockRange& range : unit.blocks()) ranges.push_back(absl::StrCat(range.first(), "-", range.end() - 1));
-      rows.push_back({absl::StrCat("  ", Printable(absl::StrJoin(unit.devices(), "+"))),
-                      absl::StrCat("blocks ", absl::StrJoin(ranges, ", ")),
-                      absl::StrCat(route.micro_batches(), " x ", MicroBatchSequencesOf(plan, route), " windows")});
+      for (const v1::BlockRange& range : unit.blocks())
+        ranges.push_back(absl::StrCat(range.first(), "-", range.end() - 1));
+      rows.push_back(
+          {absl::StrCat("  ", Printable(absl::StrJoin(unit.devices(), "+"))),
+           absl::StrCat("blocks ", absl::StrJoin(ranges, ", ")),
+           absl::StrCat(route.micro_batches(), " x ", MicroBatchSequencesOf(plan, route), " windows")});
     }
   }
   std::string table = FormatTable(rows);
@@ -137,7 +140,8 @@ bool HasEnded(v1::JobState state) {
 bool JobProgress::IsNews(const v1::StepMetrics& step) const {
   if (steps_.empty()) return true;
   const v1::StepMetrics& newest = steps_.back();
-  return step.attempt() > newest.attempt() || (step.attempt() == newest.attempt() && step.step() > newest.step());
+  return step.attempt() > newest.attempt() ||
+         (step.attempt() == newest.attempt() && step.step() > newest.step());
 }
 
 void JobProgress::Add(const v1::JobUpdate& update) {
@@ -203,8 +207,9 @@ std::vector<std::string> PlainProgress::Lines(const v1::JobUpdate& update, doubl
   }
   if (job.checkpoint_problem() != checkpoint_problem_) {
     checkpoint_problem_ = job.checkpoint_problem();
-    lines.push_back(checkpoint_problem_.empty() ? "checkpoints are written again"
-                                                : absl::StrCat("no checkpoint: ", Printable(checkpoint_problem_)));
+    lines.push_back(checkpoint_problem_.empty()
+                        ? "checkpoints are written again"
+                        : absl::StrCat("no checkpoint: ", Printable(checkpoint_problem_)));
   }
   if (changed) {
     const std::string reason =

@@ -18,13 +18,13 @@ class JobProgress {
   void Add(const v1::JobUpdate& update);
 
   const v1::Job& job() const { return job_; }
-  // Of the newest steps that are part of the training, oldest first, at most 512: a newer attempt's steps take the place of
-  // those that an older one made from there on.
+  // Of the newest steps that are part of the training, oldest first, at most 512: a newer attempt's steps
+  // take the place of those that an older one made from there on.
   const std::deque<v1::StepMetrics>& steps() const { return steps_; }
   // The training has come so far.
   uint32_t newest_step() const { return steps_.empty() ? job_.last_step().step() : steps_.back().step(); }
-  // What to watch after when the watching is taken up again: newer attempts may have begun anew after the newest checkpoint
-  // that was heard of, but not before it.
+  // What to watch after when the watching is taken up again: newer attempts may have begun anew after the
+  // newest checkpoint that was heard of, but not before it.
   uint32_t watch_after() const { return std::min(newest_step(), job_.checkpoint_step()); }
   // Whether `step` was not seen yet.
   bool IsNews(const v1::StepMetrics& step) const;
@@ -34,9 +34,9 @@ class JobProgress {
   std::deque<v1::StepMetrics> steps_;
 };
 
-// The display on a terminal of `columns` columns: state, bar, loss with its curve over the newer half of the steps (of all,
-// the start would make the rest flat), speed against prediction, time left, and one line for each device of the plan. No
-// line is wider than the terminal.
+// The display on a terminal of `columns` columns: state, bar, loss with its curve over the newer half of the
+// steps (of all, the start would make the rest flat), speed against prediction, time left, and one line for
+// each device of the plan. No line is wider than the terminal.
 std::vector<std::string> LiveLines(const JobProgress& progress, int columns);
 
 // For pipes and files: a line for each change of state and for each step, but for steps at most one line a
@@ -57,7 +57,8 @@ class PlainProgress {
 // Values that are not finite are left out.
 std::string Sparkline(const std::vector<double>& values, int width);
 
-// Removes the rows that a newer attempt has begun to make anew: those of an older attempt that stand after one of its.
+// Removes the rows that a newer attempt has begun to make anew: those of an older attempt that stand after
+// one of its.
 void DropDiscarded(v1::ListStepsResponse& steps);
 
 }  // namespace medley

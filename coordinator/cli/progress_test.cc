@@ -126,7 +126,8 @@ TEST_CASE("what is watched again begins after the newest checkpoint, and what wa
 
 TEST_CASE("rows of a discarded attempt are dropped") {
   v1::ListStepsResponse steps;
-  const std::pair<uint32_t, uint32_t> rows[] = {{1, 1}, {2, 1}, {3, 1}, {4, 3}, {5, 3}, {6, 2}, {7, 1}, {8, 1}};
+  const std::pair<uint32_t, uint32_t> rows[] = {{1, 1}, {2, 1}, {3, 1}, {4, 3},
+                                                {5, 3}, {6, 2}, {7, 1}, {8, 1}};
   for (const auto& [number, attempt] : rows) {
     v1::StepMetrics& step = *steps.add_steps();
     step.set_step(number);

@@ -39,7 +39,8 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
   request.set_request_id(command.request_id);
   if (command.then == AfterSubmit::kWatch) BlockInterrupts();
-  const absl::StatusOr<v1::Job> job = CoordinatorClient(connection.address, connection.timeout).Submit(request);
+  const absl::StatusOr<v1::Job> job =
+      CoordinatorClient(connection.address, connection.timeout).Submit(request);
   RETURN_IF_ERROR(places.Locate(job.status()));
   RETURN_IF_ERROR(Show(connection, job, [](const v1::Job& j) { return absl::StrCat(j.id(), "\n"); }));
   if (command.then == AfterSubmit::kReturn) return absl::OkStatus();
@@ -54,7 +55,8 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   if (command.cluster_file.empty()) {
     BlockInterrupts();
     CoordinatorClient client(connection.address, connection.timeout);
-    report = CallPatiently("measuring what no profile tells yet, then planning", "interrupted; nothing was started",
+    report = CallPatiently("measuring what no profile tells yet, then planning",
+                           "interrupted; nothing was started",
                            [&](CallHandle& handle) { return client.PlanJob(spec, handle); });
   } else {
     v1::ClusterSpec cluster;

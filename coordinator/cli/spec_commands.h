@@ -6,8 +6,8 @@
 #include "coordinator/cli/connection.h"
 
 // `medley submit` and `medley plan`. Each prints its answer on standard output.
-// Errors: InvalidArgument, the file or what the user gave beside it is wrong, with its line where that is known; Cancelled,
-// Ctrl-C; otherwise what went wrong, in one line.
+// Errors: InvalidArgument, the file or what the user gave beside it is wrong, with its line where that is
+// known; Cancelled, Ctrl-C; otherwise what went wrong, in one line.
 namespace medley {
 
 // A job spec and what is changed of it.

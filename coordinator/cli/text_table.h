@@ -9,8 +9,8 @@ namespace medley {
 std::string Printable(const std::string& text);
 
 // Lines of cells in columns two blanks apart, the first line a heading; cells that hold numbers are
-// right-aligned. No blanks at line ends. Rows may be shorter than the heading.
-// `columns`: of the terminal; 0 for a pipe or a file, where lines may be as long as they are. A table that is wider has its
+// right-aligned. No blanks at line ends. Rows may be shorter than the heading. `columns`: of the terminal; 0
+// for a pipe or a file, where lines may be as long as they are. A table that is wider has its
 // widest columns, but for the first, on lines of their own beneath their row, "    why: ...".
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows, size_t columns = 0);
 

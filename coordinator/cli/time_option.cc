@@ -10,7 +10,8 @@ namespace {
 // absl's durations end with hours.
 bool ParseDays(const std::string& text, absl::Duration* duration) {
   double days;
-  if (text.empty() || text.back() != 'd' || !absl::SimpleAtod(text.substr(0, text.size() - 1), &days)) return false;
+  if (text.empty() || text.back() != 'd' || !absl::SimpleAtod(text.substr(0, text.size() - 1), &days))
+    return false;
   *duration = days * absl::Hours(24);
   return true;
 }
@@ -32,7 +33,8 @@ absl::StatusOr<double> ParseSince(const std::string& text, double now_unix_secon
     }
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--since: \"", text, "\" must be how long ago (90s, 10m, 2h, 1d) or a moment (2026-11-21 03:37:49, UTC)"));
+      absl::StrCat("--since: \"", text,
+                   "\" must be how long ago (90s, 10m, 2h, 1d) or a moment (2026-11-21 03:37:49, UTC)"));
 }
 
 }  // namespace medley

@@ -5,9 +5,9 @@
 
 namespace medley {
 
-// The moment that `text` means, Unix seconds: so long before `now_unix_seconds` ("90s", "10m", "1h30m", "2d"), or a date
-// with or without a time, in UTC as the logs show it ("2026-11-21", "2026-11-21 03:37", "2026-11-21 03:37:49").
-// InvalidArgument "--since: ...": it is neither, or not positive.
+// The moment that `text` means, Unix seconds: so long before `now_unix_seconds` ("90s", "10m", "1h30m",
+// "2d"), or a date with or without a time, in UTC as the logs show it ("2026-11-21", "2026-11-21 03:37",
+// "2026-11-21 03:37:49"). InvalidArgument "--since: ...": it is neither, or not positive.
 absl::StatusOr<double> ParseSince(const std::string& text, double now_unix_seconds);
 
 }  // namespace medley

@@ -18,11 +18,13 @@ TEST_CASE("a moment is so long ago, or a date in UTC") {
 }
 
 TEST_CASE("what is no moment is refused") {
-  const std::string text = GENERATE(as<std::string>(), "", "10", "-10m", "0s", "m", "d", "yesterday", "inf", "infd", "2026-13-01");
+  const std::string text =
+      GENERATE(as<std::string>(), "", "10", "-10m", "0s", "m", "d", "yesterday", "inf", "infd", "2026-13-01");
   CAPTURE(text);
   const absl::Status status = ParseSince(text, 1e9).status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::StartsWith("--since: \"" + text + "\" must be how long ago"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith("--since: \"" + text + "\" must be how long ago"));
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ std::string InF32Instead(const v1::PlanReport& report) {
     if (share.used() && share.computes_f32_instead()) names.push_back(Printable(share.device()));
   }
   if (names.empty()) return "";
-  return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute", " bf16 jobs in f32");
+  return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute",
+                      " bf16 jobs in f32");
 }
 
 std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
@@ -125,8 +126,8 @@ std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
   return FormatTable(rows, columns);
 }
 
-// What the explanation says in sentences, before its first empty line; its tables are in the report's fields, too, and are
-// shown as all others.
+// What the explanation says in sentences, before its first empty line; its tables are in the report's fields,
+// too, and are shown as all others.
 std::string ProseOf(const v1::PlanReport& report, size_t columns) {
   const std::string all = report.explanation().substr(0, report.explanation().find("\n\n"));
   if (all.empty()) return absl::StrCat(Printable(report.description()), "\n");
@@ -160,9 +161,11 @@ Rows StepRows(const v1::ListStepsResponse& steps) {
     const bool finite = !step.emulated() && !step.skipped();
     rows.push_back(
         {absl::StrCat(step.step()),
-         finite ? absl::StrFormat("%.6f", step.loss()) : step.emulated() ? "emulated" : "skipped",
-         finite ? absl::StrFormat("%.4f", step.gradient_norm()) : "-", absl::StrFormat("%.3e", step.learning_rate()),
-         absl::StrFormat("%.4f", step.step_seconds()),
+         finite            ? absl::StrFormat("%.6f", step.loss())
+         : step.emulated() ? "emulated"
+                           : "skipped",
+         finite ? absl::StrFormat("%.4f", step.gradient_norm()) : "-",
+         absl::StrFormat("%.3e", step.learning_rate()), absl::StrFormat("%.4f", step.step_seconds()),
          step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
          absl::StrCat(step.attempt()),
          validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
@@ -187,8 +190,9 @@ std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
   for (const v1::Job& job : jobs.jobs()) {
     rows.push_back({Printable(job.id()), StateName(job.state()),
                     absl::StrCat(job.last_step().step(), "/", job.spec().steps()), LossOf(job),
-                    job.attempt() > 0 ? absl::StrCat(job.attempt()) : "-", FormatTime(job.submitted_at_seconds()),
-                    DevicesOf(job.plan()), CutToWidth(WhyOf(job), kMostOfWhy)});
+                    job.attempt() > 0 ? absl::StrCat(job.attempt()) : "-",
+                    FormatTime(job.submitted_at_seconds()), DevicesOf(job.plan()),
+                    CutToWidth(WhyOf(job), kMostOfWhy)});
   }
   return FormatTable(rows, columns);
 }
@@ -200,7 +204,8 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
   };
   add("why", WhyOf(job));
   if (job.plan().emulated()) {
-    add("EMULATED", absl::StrCat(EmulatedDevicesOf(job.plan()), " compute nothing: only the times mean anything"));
+    add("EMULATED",
+        absl::StrCat(EmulatedDevicesOf(job.plan()), " compute nothing: only the times mean anything"));
   }
   add("submitted", FormatTime(job.submitted_at_seconds()));
   add("started", FormatTime(job.started_at_seconds()));
@@ -230,7 +235,8 @@ std::string FormatReplan(const v1::ReplanJobResponse& reply, size_t columns) {
   Rows rows = {{"job", Printable(reply.job().id())}, {"replans", reply.replans() ? "yes" : "no"}};
   if (!reply.decision().empty()) rows.push_back({"why", Printable(reply.decision())});
   if (reply.step_seconds_now() > 0) rows.push_back({"step now", FormatStepSeconds(reply.step_seconds_now())});
-  if (reply.step_seconds_then() > 0) rows.push_back({"step then", FormatStepSeconds(reply.step_seconds_then())});
+  if (reply.step_seconds_then() > 0)
+    rows.push_back({"step then", FormatStepSeconds(reply.step_seconds_then())});
   return FormatFacts(rows, columns);
 }
 
@@ -250,8 +256,8 @@ std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
   }
   Rows rows = {{"PROFILED", "SHAPES", "LAST", "ON AND WITH"}};
   for (const auto& [name, kind] : kinds) {
-    rows.push_back({Printable(name), absl::StrCat(kind.shapes), FormatTime(kind.newest->measured_at_seconds()),
-                    Printable(kind.newest->provenance())});
+    rows.push_back({Printable(name), absl::StrCat(kind.shapes),
+                    FormatTime(kind.newest->measured_at_seconds()), Printable(kind.newest->provenance())});
   }
   return kinds.empty() ? "" : absl::StrCat("\n", FormatTable(rows, columns));
 }

@@ -4,16 +4,16 @@
 
 #include "proto/medley/v1/coordinator.pb.h"
 
-// Replies of the coordinator as text for people; each ends with a line break, or is empty. `columns`: of the terminal, so
-// that nothing wraps; 0: lines may be as long as they are.
+// Replies of the coordinator as text for people; each ends with a line break, or is empty. `columns`: of the
+// terminal, so that nothing wraps; 0: lines may be as long as they are.
 namespace medley {
 
 std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns = 0);
 std::string FormatJob(const v1::Job& job, size_t columns = 0);
 std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns = 0);
 std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns = 0);
-// A line of FormatSteps' for each of `steps` that have come since, without the heading; the same columns if no figure is
-// unusually long.
+// A line of FormatSteps' for each of `steps` that have come since, without the heading; the same columns if
+// no figure is unusually long.
 std::string FormatMoreSteps(const v1::ListStepsResponse& steps);
 std::string FormatLogs(const v1::ListLogsResponse& logs);
 // What was decided, and why.

@@ -40,7 +40,8 @@ TEST_CASE("a plan says how good it is") {
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; named by the job\n") != std::string::npos);
   report.set_explanation("why\nBottleneck  a device\n  of many\n\nits own table\n");
   CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
-             Catch::Contains("\n\nwhy\nBottleneck  a device of many\n\nDEVICE  BLOCKS") && !Catch::Contains("its own table"));
+             Catch::Contains("\n\nwhy\nBottleneck  a device of many\n\nDEVICE  BLOCKS") &&
+                 !Catch::Contains("its own table"));
 }
 
 TEST_CASE("nodes are listed device by device with their jobs") {
@@ -88,7 +89,8 @@ TEST_CASE("what emulated devices computed is nowhere shown as a loss") {
   step.set_emulated(true);
   job.mutable_last_validation()->set_step(3);
   const std::string text = FormatJob(job);
-  CHECK_THAT(text, Catch::Contains("EMULATED        a/cpu0 compute nothing") && Catch::Contains("loss            emulated"));
+  CHECK_THAT(text, Catch::Contains("EMULATED        a/cpu0 compute nothing") &&
+                       Catch::Contains("loss            emulated"));
   CHECK_THAT(text, !Catch::Contains("0.0000") && !Catch::Contains("validation"));
   v1::ListJobsResponse jobs;
   *jobs.add_jobs() = job;
@@ -97,7 +99,8 @@ TEST_CASE("what emulated devices computed is nowhere shown as a loss") {
   *steps.add_steps() = step;
   *steps.add_validations() = job.last_validation();
   CHECK_THAT(FormatSteps(steps), Catch::Contains("emulated") && !Catch::Contains("0.000000"));
-  CHECK_THAT(FormatPlan(job.plan(), PlanDetail::kSummary), Catch::Contains("\nEMULATED: a/cpu0 compute nothing"));
+  CHECK_THAT(FormatPlan(job.plan(), PlanDetail::kSummary),
+             Catch::Contains("\nEMULATED: a/cpu0 compute nothing"));
   CHECK_THAT(FormatPlan(Report(), PlanDetail::kSummary), !Catch::Contains("EMULATED"));
 }
 
@@ -110,21 +113,26 @@ TEST_CASE("what was measured says with what, a line a device kind") {
     profile.set_provenance(at > 1e5 ? "a/cpu0, oneDNN 2.6.3" : "older");
   }
   const std::string text = FormatNodes(nodes);
-  CHECK_THAT(text, Catch::Contains("cpu-avx2 x1") && Catch::Contains("1970-01-03 00:00:00  a/cpu0, oneDNN 2.6.3\n"));
+  CHECK_THAT(
+      text, Catch::Contains("cpu-avx2 x1") && Catch::Contains("1970-01-03 00:00:00  a/cpu0, oneDNN 2.6.3\n"));
   CHECK_THAT(text, Catch::Contains("  3  ") && !Catch::Contains("older"));
   v1::PlanReport report = Report();
   report.set_explanation("why\n");
   v1::ProfileUse& use = *report.add_profiles();
   use.set_device_kind("cpu avx2");
   use.set_provenance("a/cpu0, oneDNN 2.6.3");
-  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation), Catch::Contains("why\n\nDEVICE") &&
-                                                              Catch::Contains("\n\nKIND      MEASURED  SPREAD  ON AND WITH\n"));
+  CHECK_THAT(
+      FormatPlan(report, PlanDetail::kExplanation),
+      Catch::Contains("why\n\nDEVICE") && Catch::Contains("\n\nKIND      MEASURED  SPREAD  ON AND WITH\n"));
   CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("oneDNN"));
 }
 
-TEST_CASE("a plan says which devices it leaves out, which round otherwise than the job says, and what is doubtful") {
+TEST_CASE(
+    "a plan says which devices it leaves out, which round otherwise than the job says, and what is "
+    "doubtful") {
   v1::PlanReport report = Report();
-  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("f32") && !Catch::Contains("left out"));
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             !Catch::Contains("f32") && !Catch::Contains("left out"));
   report.mutable_devices(0)->set_computes_f32_instead(true);
   v1::LeftOutDevice& left_out = *report.add_left_out();
   left_out.set_device("b/cpu0");
@@ -135,8 +143,9 @@ TEST_CASE("a plan says which devices it leaves out, which round otherwise than t
   use.add_doubts("the time falls with the micro-batch");
   use.set_correction("1.1 by 40 steps");
   for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
-    CHECK_THAT(FormatPlan(report, detail), Catch::Contains("\na/cpu0 computes bf16 jobs in f32\n") &&
-                                               Catch::Contains("\nleft out: b/cpu0: blocks 0-3 need 4 GiB\n"));
+    CHECK_THAT(FormatPlan(report, detail),
+               Catch::Contains("\na/cpu0 computes bf16 jobs in f32\n") &&
+                   Catch::Contains("\nleft out: b/cpu0: blocks 0-3 need 4 GiB\n"));
   }
   CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
              Catch::Contains("3.4 %") && Catch::Contains("1.1 by 40 steps") &&
@@ -156,9 +165,10 @@ TEST_CASE("a job shows its attempt, its restart budget, that it is held and why 
   job.set_restarts_without_progress(1);
   job.set_checkpoint_problem("No space left on device");
   const std::string text = FormatJob(job);
-  CHECK_THAT(text, Catch::Contains("attempt        4\n") &&
-                       Catch::Contains("restarts       3, of them 1 of 3 allowed since the last checkpoint\n") &&
-                       Catch::Contains("NO CHECKPOINT  No space left on device\n"));
+  CHECK_THAT(text,
+             Catch::Contains("attempt        4\n") &&
+                 Catch::Contains("restarts       3, of them 1 of 3 allowed since the last checkpoint\n") &&
+                 Catch::Contains("NO CHECKPOINT  No space left on device\n"));
   job.mutable_spec()->set_max_restarts(9);
   CHECK_THAT(FormatJob(job), Catch::Contains("1 of 9 allowed"));
   job.set_held(true);
@@ -199,15 +209,17 @@ TEST_CASE("on a terminal of 80 columns nothing wraps and nothing is lost") {
   job.set_id("llama-bible-12");
   job.set_state(v1::JOB_STATE_RECOVERING);
   job.set_submitted_at_seconds(1.8e9);
-  job.set_state_reason("waits for laptop-avx512/cpu0 (lost) and for more than that, all of which takes a while");
+  job.set_state_reason(
+      "waits for laptop-avx512/cpu0 (lost) and for more than that, all of which takes a while");
   for (const char* device : {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0"}) {
     job.mutable_plan()->mutable_plan()->add_units()->add_devices(device);
   }
   CHECK(WidthOf(FormatJobs(jobs)) > 80);
   const std::string text = FormatJobs(jobs, 80);
   CHECK(WidthOf(text) <= 80);
-  CHECK_THAT(text, Catch::Contains("\n    devices: laptop-avx512/cpu0, laptop-avx2/cpu0, laptop-sse41/cpu0\n") &&
-                       Catch::Contains("\n    why: waits for"));
+  CHECK_THAT(text,
+             Catch::Contains("\n    devices: laptop-avx512/cpu0, laptop-avx2/cpu0, laptop-sse41/cpu0\n") &&
+                 Catch::Contains("\n    why: waits for"));
   CHECK(WidthOf(FormatJob(job, 80)) <= 80);
 
   v1::PlanReport report = Report();
@@ -216,7 +228,8 @@ TEST_CASE("on a terminal of 80 columns nothing wraps and nothing is lost") {
   report.set_explanation(std::string(60, 'x') + " " + std::string(45, 'y') + "\n\ntable");
   v1::RejectedPlan& rejected = *report.add_rejected();
   rejected.set_kind("pure data parallel");
-  rejected.set_why_slower("laptop-sse41/cpu0 would be busy 98 % of 12.3 s while laptop-avx512/cpu0 idles 70 %");
+  rejected.set_why_slower(
+      "laptop-sse41/cpu0 would be busy 98 % of 12.3 s while laptop-avx512/cpu0 idles 70 %");
   rejected.set_description("[laptop-avx512/cpu0] x 3 | [laptop-avx2/cpu0] x 3 | [laptop-sse41/cpu0] x 2");
   for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
     CHECK(WidthOf(FormatPlan(report, detail)) > 80);

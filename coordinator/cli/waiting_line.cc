@@ -20,7 +20,8 @@ void WaitingLine::Tick() {
   const int64_t seconds = absl::ToInt64Seconds(Now() - begin_);
   if (!terminal_ || seconds <= shown_seconds_) return;
   shown_seconds_ = seconds;
-  std::fprintf(stderr, "\r\x1b[K%s ... %s", what_.c_str(), FormatDuration(static_cast<double>(seconds)).c_str());
+  std::fprintf(stderr, "\r\x1b[K%s ... %s", what_.c_str(),
+               FormatDuration(static_cast<double>(seconds)).c_str());
   std::fflush(stderr);
 }
 

@@ -6,8 +6,8 @@
 
 namespace medley {
 
-// "measuring ... 12 s" on standard error while a call lasts longer than a second; nothing if that is no terminal. Gone at
-// the end. Tick from one thread.
+// "measuring ... 12 s" on standard error while a call lasts longer than a second; nothing if that is no
+// terminal. Gone at the end. Tick from one thread.
 class WaitingLine {
  public:
   explicit WaitingLine(const std::string& what);

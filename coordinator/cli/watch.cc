@@ -52,7 +52,8 @@ class Printer {
   }
 
   void SayAway(const std::string& why, absl::Duration away) {
-    const std::string text = absl::StrCat("AWAY for ", FormatDuration(absl::ToDoubleSeconds(away)), ": ", why);
+    const std::string text =
+        absl::StrCat("AWAY for ", FormatDuration(absl::ToDoubleSeconds(away)), ": ", why);
     if (output_ == Output::kText && terminal_) {
       Draw(text);
     } else if (!away_) {
@@ -130,8 +131,8 @@ absl::StatusOr<v1::Job> WatchJob(CoordinatorClient& client, const std::string& j
                  .on_away = [&](const std::string& why, absl::Duration away) { printer.SayAway(why, away); },
                  .on_back = [&](absl::Duration away) { printer.SayBack(away); }});
   if (!absl::IsCancelled(job.status())) return job;
-  return absl::CancelledError(absl::StrCat("no longer watching; job ", job_id, " goes on (medley watch ", job_id,
-                                           ", medley cancel ", job_id, ")"));
+  return absl::CancelledError(absl::StrCat("no longer watching; job ", job_id, " goes on (medley watch ",
+                                           job_id, ", medley cancel ", job_id, ")"));
 }
 
 }  // namespace medley

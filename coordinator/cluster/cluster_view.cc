@@ -38,8 +38,7 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   }
   std::vector<LostNode> lost;
   if (registration == Registration::kReplaced) {
-    lost.push_back(
-        {node.name, "its agent was started anew", JobsOn(node.name)});
+    lost.push_back({node.name, "its agent was started anew", JobsOn(node.name)});
   }
   nodes_[node.name] = {node, true, now};
   return lost;
@@ -76,11 +75,13 @@ absl::Status ClusterView::Forget(const std::string& node) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end()) return absl::NotFoundError(absl::StrCat("there is no node \"", node, "\""));
   if (found->second.alive) {
-    return absl::FailedPreconditionError(absl::StrCat("node ", node, " is alive; only one that is lost can be forgotten"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("node ", node, " is alive; only one that is lost can be forgotten"));
   }
   const std::vector<std::string> jobs = JobsOn(node);
   if (!jobs.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", jobs.front(), " still has devices of node ", node));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", jobs.front(), " still has devices of node ", node));
   }
   nodes_.erase(found);
   return absl::OkStatus();
@@ -140,7 +141,8 @@ std::vector<NodeSnapshot> ClusterView::Nodes(absl::Time now) const {
   for (const auto& [name, node] : nodes_) {
     NodeSnapshot snapshot{.description = node.description, .alive = node.alive};
     snapshot.since_renewal = std::max(now - node.renewed, absl::ZeroDuration());
-    if (!node.alive) snapshot.status = node.left ? "its agent was stopped" : SilentFor(snapshot.since_renewal);
+    if (!node.alive)
+      snapshot.status = node.left ? "its agent was stopped" : SilentFor(snapshot.since_renewal);
     for (const ClusterDevice& device : node.description.devices) {
       const auto job = job_of_device_.find(FullName(name, device));
       if (job != job_of_device_.end()) snapshot.jobs[device.description.name] = job->second;

@@ -16,16 +16,16 @@ namespace medley {
 
 struct ClusterDevice {
   DeviceDescription description;
-  std::string kind;             // devices of equal kind take equal times
+  std::string kind;  // devices of equal kind take equal times
   bool computes_bf16 = false;
-  bool emulated = false;        // takes time and computes nothing
+  bool emulated = false;  // takes time and computes nothing
 };
 
 // What a node says of itself when it registers.
 struct NodeDescription {
   std::string name;
-  std::string agent_address;    // "host:port"
-  std::string host;             // nodes with equal host share cores
+  std::string agent_address;  // "host:port"
+  std::string host;           // nodes with equal host share cores
   uint64_t incarnation = 0;
   std::vector<ClusterDevice> devices;  // names unique
 };
@@ -33,16 +33,16 @@ struct NodeDescription {
 // A life of a node that is over, with the jobs that had devices on it.
 struct LostNode {
   std::string name;
-  std::string reason;               // for people
-  std::vector<std::string> jobs;    // ascending
+  std::string reason;             // for people
+  std::vector<std::string> jobs;  // ascending
 };
 
 struct NodeSnapshot {
   NodeDescription description;
   bool alive = false;
-  std::string status;                              // why not alive; empty if it is
-  std::map<std::string, std::string> jobs;         // device name (without the node) -> job that holds it
-  absl::Duration since_renewal;                    // never negative
+  std::string status;                       // why not alive; empty if it is
+  std::map<std::string, std::string> jobs;  // device name (without the node) -> job that holds it
+  absl::Duration since_renewal;             // never negative
 };
 
 struct ClusterDeviceLocation {
@@ -81,8 +81,8 @@ class ClusterView {
   // Every lease ends later by so much: its holders could not be heard.
   void Extend(absl::Duration by) { leases_.Extend(by); }
 
-  // The node's agent ends, as it says: its life is over, with the jobs that had devices there. Nothing if it is another
-  // incarnation's, or over already.
+  // The node's agent ends, as it says: its life is over, with the jobs that had devices there. Nothing if it
+  // is another incarnation's, or over already.
   std::vector<LostNode> Leave(const std::string& node, uint64_t incarnation);
 
   // NotFound: no such node. FailedPrecondition: it is alive, or a job still has devices there.

@@ -150,8 +150,8 @@ TEST_CASE("a device has one job at most, and none of a dead node is given out", 
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   ClusterView view({.lease = absl::Seconds(10), .forget_after = absl::Seconds(60)});
-  std::map<std::string, std::string> holders;                  // device -> job
-  std::map<std::string, std::optional<absl::Time>> renewed;    // node -> last renewal, nothing if it is dead
+  std::map<std::string, std::string> holders;                // device -> job
+  std::map<std::string, std::optional<absl::Time>> renewed;  // node -> last renewal, nothing if it is dead
   std::map<std::string, uint64_t> incarnations;
   const auto jobs_on = [&](const std::string& node) {
     std::set<std::string> jobs;

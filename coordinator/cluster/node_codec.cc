@@ -39,8 +39,12 @@ absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::
         absl::StrCat(field, ".memory_bytes is ", device.memory_bytes(), "; allowed are at most ", kMaxBytes));
   }
   ClusterDevice decoded;
-  decoded.description = {device.name(), device.backend(), device.variant(), {},
-                         Bytes{static_cast<int64_t>(device.memory_bytes())}, device.profile()};
+  decoded.description = {device.name(),
+                         device.backend(),
+                         device.variant(),
+                         {},
+                         Bytes{static_cast<int64_t>(device.memory_bytes())},
+                         device.profile()};
   for (const uint32_t core : device.cores()) {
     if (core > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
       return absl::InvalidArgumentError(

@@ -1,8 +1,9 @@
 #include "coordinator/cluster/node_codec.h"
 
-#include <catch2/catch.hpp>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
+
+#include <catch2/catch.hpp>
 
 namespace medley {
 namespace {

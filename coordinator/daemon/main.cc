@@ -33,15 +33,17 @@ void BlockStopSignals(sigset_t& signals) {
 absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals) {
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
   ASSIGN_OR_RETURN(const std::string listen,
-                   CompleteAddress("listen_address", config.listen_address().empty() ? "127.0.0.1" : config.listen_address(),
+                   CompleteAddress("listen_address",
+                                   config.listen_address().empty() ? "127.0.0.1" : config.listen_address(),
                                    kCoordinatorPort, AnyPort::kAllowed));
   const std::string state = config.state_directory().empty() ? "medley-state" : config.state_directory();
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(state));
   GrpcAgentClient agents;
   const double lease = config.has_lease_seconds() ? config.lease_seconds() : 6;
   const double settle = config.has_settle_seconds() ? config.settle_seconds() : 2;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
-                   Orchestrator::Create({.lease = absl::Seconds(lease), .settle = absl::Seconds(settle)}, *store, agents));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Orchestrator> orchestrator,
+      Orchestrator::Create({.lease = absl::Seconds(lease), .settle = absl::Seconds(settle)}, *store, agents));
   CoordinatorService service(*orchestrator, *store);
   RegistryService registry(*orchestrator);
   grpc::EnableDefaultHealthCheckService(true);
@@ -57,7 +59,8 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
   builder.RegisterService(&registry);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("listen_address: cannot listen at ", listen, "; is it in use?"));
+    return absl::UnavailableError(
+        absl::StrCat("listen_address: cannot listen at ", listen, "; is it in use?"));
   }
   const std::string address = absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
   if (!config.address_file().empty()) {
@@ -76,9 +79,11 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
 }  // namespace medley
 
 int main(int argc, char** argv) {
-  CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.", "medley-coordinator");
+  CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.",
+               "medley-coordinator");
   std::string config_file;
-  app.add_option("--config", config_file, "YAML of CoordinatorConfig (proto/medley/v1/config.proto); defaults without it");
+  app.add_option("--config", config_file,
+                 "YAML of CoordinatorConfig (proto/medley/v1/config.proto); defaults without it");
   CLI11_PARSE(app, argc, argv);
   sigset_t signals;
   medley::BlockStopSignals(signals);  // before any thread: only sigwait takes them

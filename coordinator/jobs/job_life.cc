@@ -20,8 +20,8 @@ JobLife AfterLoss(const JobLife& life, const std::string& cause) {
   if (life.restarts_without_progress >= life.max_restarts) {
     return Moved(life, JobState::kFailed,
                  absl::StrCat(cause, "; given up after ", life.restarts_without_progress,
-                              " restarts without a checkpoint between them (max_restarts is ", life.max_restarts,
-                              "); `medley resume` goes on from the last checkpoint"));
+                              " restarts without a checkpoint between them (max_restarts is ",
+                              life.max_restarts, "); `medley resume` goes on from the last checkpoint"));
   }
   JobLife next = Moved(life, JobState::kRecovering, cause);
   ++next.restarts;
@@ -103,32 +103,52 @@ absl::Duration BackOff(int restarts_without_progress, absl::Duration base) {
 
 std::string NameOf(JobState state) {
   switch (state) {
-    case JobState::kQueued: return "queued";
-    case JobState::kProfiling: return "profiling";
-    case JobState::kPlanning: return "planning";
-    case JobState::kLaunching: return "launching";
-    case JobState::kRunning: return "running";
-    case JobState::kRecovering: return "recovering";
-    case JobState::kDone: return "done";
-    case JobState::kFailed: return "failed";
-    case JobState::kCancelled: return "cancelled";
+    case JobState::kQueued:
+      return "queued";
+    case JobState::kProfiling:
+      return "profiling";
+    case JobState::kPlanning:
+      return "planning";
+    case JobState::kLaunching:
+      return "launching";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kRecovering:
+      return "recovering";
+    case JobState::kDone:
+      return "done";
+    case JobState::kFailed:
+      return "failed";
+    case JobState::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }
 
 std::string NameOf(JobEvent event) {
   switch (event) {
-    case JobEvent::kDevicesGranted: return "devices granted";
-    case JobEvent::kProfiled: return "profiled";
-    case JobEvent::kPlanned: return "planned";
-    case JobEvent::kLaunched: return "launched";
-    case JobEvent::kLost: return "lost";
-    case JobEvent::kRefused: return "refused";
-    case JobEvent::kFinished: return "finished";
-    case JobEvent::kCancelled: return "cancelled";
-    case JobEvent::kWaitForDevices: return "wait for devices";
-    case JobEvent::kInterrupted: return "interrupted";
-    case JobEvent::kResumed: return "resumed";
+    case JobEvent::kDevicesGranted:
+      return "devices granted";
+    case JobEvent::kProfiled:
+      return "profiled";
+    case JobEvent::kPlanned:
+      return "planned";
+    case JobEvent::kLaunched:
+      return "launched";
+    case JobEvent::kLost:
+      return "lost";
+    case JobEvent::kRefused:
+      return "refused";
+    case JobEvent::kFinished:
+      return "finished";
+    case JobEvent::kCancelled:
+      return "cancelled";
+    case JobEvent::kWaitForDevices:
+      return "wait for devices";
+    case JobEvent::kInterrupted:
+      return "interrupted";
+    case JobEvent::kResumed:
+      return "resumed";
   }
   return "unknown";
 }

@@ -11,15 +11,24 @@ namespace medley {
 
 v1::JobState EncodeJobState(JobState state) {
   switch (state) {
-    case JobState::kQueued: return v1::JOB_STATE_QUEUED;
-    case JobState::kProfiling: return v1::JOB_STATE_PROFILING;
-    case JobState::kPlanning: return v1::JOB_STATE_PLANNING;
-    case JobState::kLaunching: return v1::JOB_STATE_LAUNCHING;
-    case JobState::kRunning: return v1::JOB_STATE_RUNNING;
-    case JobState::kRecovering: return v1::JOB_STATE_RECOVERING;
-    case JobState::kDone: return v1::JOB_STATE_DONE;
-    case JobState::kFailed: return v1::JOB_STATE_FAILED;
-    case JobState::kCancelled: return v1::JOB_STATE_CANCELLED;
+    case JobState::kQueued:
+      return v1::JOB_STATE_QUEUED;
+    case JobState::kProfiling:
+      return v1::JOB_STATE_PROFILING;
+    case JobState::kPlanning:
+      return v1::JOB_STATE_PLANNING;
+    case JobState::kLaunching:
+      return v1::JOB_STATE_LAUNCHING;
+    case JobState::kRunning:
+      return v1::JOB_STATE_RUNNING;
+    case JobState::kRecovering:
+      return v1::JOB_STATE_RECOVERING;
+    case JobState::kDone:
+      return v1::JOB_STATE_DONE;
+    case JobState::kFailed:
+      return v1::JOB_STATE_FAILED;
+    case JobState::kCancelled:
+      return v1::JOB_STATE_CANCELLED;
   }
   return v1::JOB_STATE_UNSPECIFIED;
 }

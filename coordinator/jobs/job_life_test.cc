@@ -16,32 +16,54 @@ using E = JobEvent;
 
 const std::vector<S> kStates = {S::kQueued,     S::kProfiling, S::kPlanning, S::kLaunching, S::kRunning,
                                 S::kRecovering, S::kDone,      S::kFailed,   S::kCancelled};
-const std::vector<E> kEvents = {E::kDevicesGranted, E::kProfiled, E::kPlanned,   E::kLaunched,      E::kLost,
-                                E::kRefused,        E::kFinished, E::kCancelled, E::kWaitForDevices,
-                                E::kInterrupted,    E::kResumed};
+const std::vector<E> kEvents = {E::kDevicesGranted, E::kProfiled,    E::kPlanned,  E::kLaunched,
+                                E::kLost,           E::kRefused,     E::kFinished, E::kCancelled,
+                                E::kWaitForDevices, E::kInterrupted, E::kResumed};
 
 TEST_CASE("every state answers every event as the table says") {
   // What is not listed is refused. The job has not been restarted yet, and may be.
   const std::map<S, std::map<E, S>> table = {
       {S::kQueued,
-       {{E::kDevicesGranted, S::kProfiling}, {E::kLost, S::kQueued}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kWaitForDevices, S::kQueued}, {E::kInterrupted, S::kQueued}}},
+       {{E::kDevicesGranted, S::kProfiling},
+        {E::kLost, S::kQueued},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kWaitForDevices, S::kQueued},
+        {E::kInterrupted, S::kQueued}}},
       {S::kProfiling,
-       {{E::kProfiled, S::kPlanning}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kWaitForDevices, S::kQueued}, {E::kInterrupted, S::kQueued}}},
+       {{E::kProfiled, S::kPlanning},
+        {E::kLost, S::kRecovering},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kWaitForDevices, S::kQueued},
+        {E::kInterrupted, S::kQueued}}},
       {S::kPlanning,
-       {{E::kPlanned, S::kLaunching}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kWaitForDevices, S::kQueued}, {E::kInterrupted, S::kQueued}}},
+       {{E::kPlanned, S::kLaunching},
+        {E::kLost, S::kRecovering},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kWaitForDevices, S::kQueued},
+        {E::kInterrupted, S::kQueued}}},
       {S::kLaunching,
-       {{E::kLaunched, S::kRunning}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kInterrupted, S::kQueued}}},
+       {{E::kLaunched, S::kRunning},
+        {E::kLost, S::kRecovering},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kInterrupted, S::kQueued}}},
       {S::kRunning,
-       {{E::kFinished, S::kDone}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kInterrupted, S::kRecovering}}},
+       {{E::kFinished, S::kDone},
+        {E::kLost, S::kRecovering},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kInterrupted, S::kRecovering}}},
       // With one restart behind it.
       {S::kRecovering,
-       {{E::kDevicesGranted, S::kProfiling}, {E::kLost, S::kRecovering}, {E::kRefused, S::kFailed},
-        {E::kCancelled, S::kCancelled}, {E::kWaitForDevices, S::kRecovering}, {E::kInterrupted, S::kRecovering}}},
+       {{E::kDevicesGranted, S::kProfiling},
+        {E::kLost, S::kRecovering},
+        {E::kRefused, S::kFailed},
+        {E::kCancelled, S::kCancelled},
+        {E::kWaitForDevices, S::kRecovering},
+        {E::kInterrupted, S::kRecovering}}},
       {S::kDone, {{E::kCancelled, S::kDone}}},
       {S::kFailed, {{E::kCancelled, S::kFailed}, {E::kResumed, S::kRecovering}}},
       {S::kCancelled, {{E::kCancelled, S::kCancelled}, {E::kResumed, S::kRecovering}}},
@@ -89,7 +111,8 @@ TEST_CASE("a job that was restarted goes back to recovering, not to queued, when
 TEST_CASE("the loss after the last allowed restart fails the job with its cause and the count") {
   for (const S state : {S::kProfiling, S::kPlanning, S::kLaunching, S::kRunning}) {
     CAPTURE(NameOf(state));
-    const absl::StatusOr<JobLife> next = Next({state, 5, 2, "", 2}, E::kLost, "b/cpu0: worker died by signal 9");
+    const absl::StatusOr<JobLife> next =
+        Next({state, 5, 2, "", 2}, E::kLost, "b/cpu0: worker died by signal 9");
     REQUIRE(next.ok());
     CHECK(next->state == S::kFailed);
     CHECK(next->restarts == 5);
@@ -139,8 +162,10 @@ bool CanReach(const JobLife& life, S wanted) {
   return false;
 }
 
-TEST_CASE("whatever happens, restarts stay in bounds, an end is final but for the user, and every end stays in reach",
-          "[property]") {
+TEST_CASE(
+    "whatever happens, restarts stay in bounds, an end is final but for the user, and every end stays in "
+    "reach",
+    "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{300}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);

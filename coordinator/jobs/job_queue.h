@@ -11,7 +11,8 @@ namespace medley {
 struct WaitingJob {
   std::string id;
 
-  // The job needs all of these and nothing else. Empty: it takes all devices that are free, but those of `never`.
+  // The job needs all of these and nothing else. Empty: it takes all devices that are free, but those of
+  // `never`.
   std::vector<std::string> devices;
 
   // Devices it was given before and could not be planned on. It starts only once it would get one that is not
@@ -21,9 +22,9 @@ struct WaitingJob {
   // Devices that it must not be given unless it names them.
   std::vector<std::string> never;
 
-  int priority = 0;        // higher ones go first
-  size_t least = 1;        // it starts with no fewer devices
-  size_t most = 0;         // and takes no more, the first ones of `preferred`; 0: all
+  int priority = 0;                    // higher ones go first
+  size_t least = 1;                    // it starts with no fewer devices
+  size_t most = 0;                     // and takes no more, the first ones of `preferred`; 0: all
   std::vector<std::string> preferred;  // devices, best first; those that are missing come last
 };
 
@@ -33,9 +34,9 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
-// By priority, then first come, first served, device by device: the first job of `jobs` (in order of submission) that
-// can start on the `free` devices, or nothing. Call again, without the job and the devices granted, until nothing is
-// granted.
+// By priority, then first come, first served, device by device: the first job of `jobs` (in order of
+// submission) that can start on the `free` devices, or nothing. Call again, without the job and the devices
+// granted, until nothing is granted.
 //
 // A job that cannot start reserves what it wants: no later job gets those devices, so it starts as soon as
 // they are free and cannot be overtaken for ever. Thus a job that waits for named devices holds up only jobs

@@ -16,9 +16,10 @@ ReplanDecision DecideReplan(const ReplanQuestion& question) {
   const double gain_seconds = steps * (decision.now_step_seconds - decision.then_step_seconds);
   decision.worth_it = gain_seconds > 2 * question.pause_seconds;
   decision.text = absl::StrFormat(
-      "a step takes %.3g s now and would take %.3g s: %.0f s less over the remaining %d steps, for a pause of %.0f s",
-      decision.now_step_seconds, decision.then_step_seconds, gain_seconds, std::max<int64_t>(question.remaining_steps, 0),
-      question.pause_seconds);
+      "a step takes %.3g s now and would take %.3g s: %.0f s less over the remaining %d steps, for a pause "
+      "of %.0f s",
+      decision.now_step_seconds, decision.then_step_seconds, gain_seconds,
+      std::max<int64_t>(question.remaining_steps, 0), question.pause_seconds);
   return decision;
 }
 

@@ -10,7 +10,7 @@ struct ReplanQuestion {
   double predicted_step_seconds = 0;       // of the plan that runs
   double predicted_then_step_seconds = 0;  // of the other one
   int64_t remaining_steps = 0;
-  double pause_seconds = 0;                // from the last step under the one until the first under the other
+  double pause_seconds = 0;  // from the last step under the one until the first under the other
 };
 
 struct ReplanDecision {
@@ -20,8 +20,8 @@ struct ReplanDecision {
   std::string text;              // both figures, for people
 };
 
-// Whether the rest of the job, and the pause, take clearly less time under the other plan: by more than the pause once more,
-// since predictions err. Pure.
+// Whether the rest of the job, and the pause, take clearly less time under the other plan: by more than the
+// pause once more, since predictions err. Pure.
 ReplanDecision DecideReplan(const ReplanQuestion& question);
 
 }  // namespace medley

@@ -41,7 +41,8 @@ TEST_CASE("the prediction is taken to be off as much as that of the plan that ru
 
 TEST_CASE("both figures are said") {
   CHECK(DecideReplan(kQuestion).text ==
-        "a step takes 2 s now and would take 1 s: 100 s less over the remaining 100 steps, for a pause of 20 s");
+        "a step takes 2 s now and would take 1 s: 100 s less over the remaining 100 steps, for a pause of 20 "
+        "s");
 }
 
 }  // namespace

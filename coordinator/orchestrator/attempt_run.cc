@@ -104,7 +104,8 @@ AttemptEnd AttemptRun::Run(const Callbacks& callbacks) {
   std::vector<v1::StartRequest> requests(tasks_.size());
   for (size_t i = 0; i < tasks_.size(); ++i) {
     requests[i].set_task_id(tasks_[i].request.task_id());
-    for (const v1::PrepareResponse& response : responses) requests[i].add_data_plane_addresses(response.data_plane_address());
+    for (const v1::PrepareResponse& response : responses)
+      requests[i].add_data_plane_addresses(response.data_plane_address());
   }
   StartAll(requests, callbacks, kReconnect);
   if (callbacks.launched) callbacks.launched();
@@ -142,7 +143,8 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
   std::vector<std::thread> threads;
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
     threads.emplace_back([&, i] {
-      absl::StatusOr<v1::PrepareResponse> response = agents_.Prepare(tasks_[i].agent_address, tasks_[i].request);
+      absl::StatusOr<v1::PrepareResponse> response =
+          agents_.Prepare(tasks_[i].agent_address, tasks_[i].request);
       MutexLock lock(mutex_);
       if (response.ok()) {
         responses[i] = *std::move(response);
@@ -161,9 +163,11 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
   {
     MutexLock lock(mutex_);
     const int all = static_cast<int>(tasks_.size());
-    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return prepared_ == all || !failures_.empty(); });
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(),
+                       [&] { return prepared_ == all || !failures_.empty(); });
   }
-  // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only now.
+  // After a failure nobody needs to go on preparing. Asked more than once: an agent may hear of the task only
+  // now.
   while (!AwaitPrepared(absl::InfinitePast())) {
     StopAll();
     AwaitPrepared(Now() + kGrace);
@@ -204,14 +208,14 @@ void AttemptRun::JoinAll() {
       MutexLock lock(mutex_);
       if (!status.ok() && !left_) {
         const bool gone = absl::IsUnavailable(status), unknown = absl::IsNotFound(status);
-        failures_.push_back(
-            {.task = i,
-             .device = tasks_[i].device,
-             .status = gone      ? Annotate(status, "its agent is gone")
-                       : unknown ? absl::UnavailableError("its agent was started anew, or has given the task up")
-                                 : status,
-             .agent_unreachable = gone,
-             .died = gone || unknown});
+        failures_.push_back({.task = i,
+                             .device = tasks_[i].device,
+                             .status = gone      ? Annotate(status, "its agent is gone")
+                                       : unknown ? absl::UnavailableError(
+                                                       "its agent was started anew, or has given the task up")
+                                                 : status,
+                             .agent_unreachable = gone,
+                             .died = gone || unknown});
       }
       ++joined_;
       changed_.NotifyAll();
@@ -222,7 +226,8 @@ void AttemptRun::JoinAll() {
     MutexLock lock(mutex_);
     const int all = static_cast<int>(running_.size());
     const auto ended = [&] { return joined_ == all; };
-    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended() || left_ || !failures_.empty(); });
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(),
+                       [&] { return ended() || left_ || !failures_.empty(); });
     const bool asked = left_ || (!failures_.empty() && failures_.front().task < 0);
     if (!asked) changed_.WaitUntil(mutex_, Now() + kGrace, [&] { return ended() || left_; });
     left_ = left_ && failures_.empty() && !ended();

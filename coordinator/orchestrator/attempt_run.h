@@ -14,20 +14,20 @@ namespace medley {
 
 // One task of an attempt, and where it runs.
 struct AttemptTask {
-  std::string device;         // "node/device", for messages
+  std::string device;  // "node/device", for messages
   std::string agent_address;
-  v1::PrepareRequest request;   // of one that is taken up: its task_id alone
-  uint64_t after_event = 0;     // of one that is taken up: what was heard of it before
+  v1::PrepareRequest request;  // of one that is taken up: its task_id alone
+  uint64_t after_event = 0;    // of one that is taken up: what was heard of it before
 };
 
 // How an attempt ended.
 struct AttemptEnd {
-  absl::Status status;   // the root cause: what failed first, not what failed because of it; names the device
-  std::string device;    // whose failure it was; empty if nobody's
+  absl::Status status;  // the root cause: what failed first, not what failed because of it; names the device
+  std::string device;   // whose failure it was; empty if nobody's
   std::vector<std::string> unreachable_devices;  // all whose agents are gone, whatever the root cause
-  bool prepared = false;  // all tasks were
-  bool stopped = false;   // it was asked to finish early, and did so after a checkpoint; `status` is OK
-  bool left = false;      // nobody listens any more, and its tasks go on; `status` is OK
+  bool prepared = false;                         // all tasks were
+  bool stopped = false;  // it was asked to finish early, and did so after a checkpoint; `status` is OK
+  bool left = false;     // nobody listens any more, and its tasks go on; `status` is OK
 };
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
@@ -40,15 +40,16 @@ class AttemptRun {
   struct Callbacks {
     // All are prepared; a status that is not OK ends the attempt.
     std::function<absl::Status(const std::vector<v1::PrepareResponse>&)> prepared;
-    std::function<void()> launched;                                         // all are prepared and started
-    std::function<void(int task, const v1::WorkerEvent& event)> event;      // from several threads
+    std::function<void()> launched;                                     // all are prepared and started
+    std::function<void(int task, const v1::WorkerEvent& event)> event;  // from several threads
   };
   AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks);
   ~AttemptRun();
 
   AttemptEnd Run(const Callbacks& callbacks);
 
-  // Listens to tasks that were started by another run, whose coordinator is no more. Agents are waited for, `patience` long.
+  // Listens to tasks that were started by another run, whose coordinator is no more. Agents are waited for,
+  // `patience` long.
   AttemptEnd TakeUp(const Callbacks& callbacks, absl::Duration patience);
 
   // Ends the attempt with `reason` as its status. Before Run, too.
@@ -74,7 +75,8 @@ class AttemptRun {
   absl::Status GiveSecret();
   bool PrepareAll(std::vector<v1::PrepareResponse>& responses);
   bool AwaitPrepared(absl::Time deadline);
-  void StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks, absl::Duration patience);
+  void StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks,
+                absl::Duration patience);
   void JoinAll();
   void Fail(Failure failure);
   void StopAll();
@@ -84,14 +86,14 @@ class AttemptRun {
   std::vector<AttemptTask> tasks_;  // not changed once it runs
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
-  std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);    // in the order in which they were seen
+  std::vector<std::unique_ptr<RunningTask>> running_;        // parallel to tasks_; set by Run's thread
   std::vector<std::thread> asking_ ABSL_GUARDED_BY(mutex_);  // the tasks to finish early
-  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
+  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;                 // or failed to
   int joined_ ABSL_GUARDED_BY(mutex_) = 0;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;           // a task said so
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a task said so
 };
 
 }  // namespace medley

@@ -15,7 +15,8 @@ std::vector<AttemptTask> Units(int count) {
   std::vector<AttemptTask> tasks;
   for (int unit = 0; unit < count; ++unit) {
     const std::string node(1, static_cast<char>('a' + unit));
-    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = node + "/cpu0", .agent_address = node + ":1"});
+    AttemptTask& task =
+        tasks.emplace_back(AttemptTask{.device = node + "/cpu0", .agent_address = node + ":1"});
     task.request.set_task_id(absl::StrCat("job/1/", unit));
     task.request.mutable_train()->set_rank(static_cast<uint32_t>(unit));
   }
@@ -36,16 +37,20 @@ TEST_CASE("an attempt whose tasks all finish is OK, launched once, and tells eve
   AttemptRun run(agents, Units(3));
   int launched = 0;
   std::atomic<int> matching = 0;
-  const AttemptEnd end = run.Run({.launched = [&] { ++launched; },
-                                .event = [&](int task, const v1::WorkerEvent& event) {
-                                  if (event.has_step() && event.step().step() == static_cast<uint32_t>(task) + 1) ++matching;
-                                }});
+  const AttemptEnd end =
+      run.Run({.launched = [&] { ++launched; },
+               .event =
+                   [&](int task, const v1::WorkerEvent& event) {
+                     if (event.has_step() && event.step().step() == static_cast<uint32_t>(task) + 1)
+                       ++matching;
+                   }});
   CHECK(end.status.ok());
   CHECK(launched == 1);
   CHECK(matching == 3);
 }
 
-TEST_CASE("what a unit says of itself is the cause, not what its peers suffered from it, whoever speaks first") {
+TEST_CASE(
+    "what a unit says of itself is the cause, not what its peers suffered from it, whoever speaks first") {
   FakeAgents agents;
   const int culprit = GENERATE(0, 1, 2);
   CAPTURE(culprit);
@@ -61,7 +66,8 @@ TEST_CASE("what a unit says of itself is the cause, not what its peers suffered 
   const AttemptEnd end = RunUnits(agents, 3);
   CHECK(end.status.code() == absl::StatusCode::kResourceExhausted);
   CHECK(end.device == Units(3)[culprit].device);
-  CHECK_THAT(std::string(end.status.message()), Catch::Contains(end.device) && Catch::Contains("out of memory"));
+  CHECK_THAT(std::string(end.status.message()),
+             Catch::Contains(end.device) && Catch::Contains("out of memory"));
   CHECK(end.unreachable_devices.empty());
 }
 
@@ -78,10 +84,9 @@ TEST_CASE("a worker that died is the cause, not the peer that says so, whoever i
     return absl::UnavailableError("rank is gone: Connection reset");
   });
   AttemptRun run(agents, Units(2));
-  const AttemptEnd end = run.Run({.event =
-                                    [&](int, const v1::WorkerEvent& event) {
-                                      if (event.has_finished()) first_was_heard = true;
-                                    }});
+  const AttemptEnd end = run.Run({.event = [&](int, const v1::WorkerEvent& event) {
+    if (event.has_finished()) first_was_heard = true;
+  }});
   CHECK(absl::IsUnavailable(end.status));
   CHECK(end.device == Units(2)[culprit].device);
   CHECK_THAT(std::string(end.status.message()), Catch::Contains("signal 9"));
@@ -99,11 +104,9 @@ TEST_CASE("an agent that is gone is the cause, not the peer that misses its work
     return absl::OkStatus();
   });
   AttemptRun run(agents, Units(2));
-  const AttemptEnd end = run.Run({.event =
-                                    [&](int, const v1::WorkerEvent& event) {
-                                      if (event.has_finished())
-                                        agents.TakeDown("b:1");  // what the peer saw is seen here, too
-                                    }});
+  const AttemptEnd end = run.Run({.event = [&](int, const v1::WorkerEvent& event) {
+    if (event.has_finished()) agents.TakeDown("b:1");  // what the peer saw is seen here, too
+  }});
   CHECK(end.device == "b/cpu0");
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
@@ -159,12 +162,15 @@ TEST_CASE("an agent that goes while its task runs is told apart from a worker th
   FakeAgents agents;
   agents.SetTraining(TrainForEver);
   AttemptRun run(agents, Units(2));
-  const AttemptEnd end = run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}});
+  const AttemptEnd end =
+      run.Run({.launched = [&] { agents.TakeDown("b:1"); }, .event = [](int, const v1::WorkerEvent&) {}});
   CHECK(end.device == "b/cpu0");
   CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
 
-TEST_CASE("when one task cannot be prepared the others are stopped, also those still preparing, and nothing starts") {
+TEST_CASE(
+    "when one task cannot be prepared the others are stopped, also those still preparing, and nothing "
+    "starts") {
   FakeAgents agents;
   agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
     if (request.train().rank() == 1) return absl::ResourceExhaustedError("does not fit");
@@ -224,15 +230,18 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
   AttemptRun again(agents, tasks);
   std::atomic<int> steps = 0;
   std::thread asks([&] { again.FinishEarly(); });
-  const AttemptEnd end = again.TakeUp({.event = [&](int task, const v1::WorkerEvent& event) {
-    if (event.has_step()) ++steps;
-    if (task == 0 && event.has_finished()) {  // the other unit hears of it from this one
-      v1::StopRequest request;
-      request.set_task_id("job/1/1");
-      request.set_after_checkpoint(true);
-      agents.Stop("b:1", request);
-    }
-  }}, absl::Seconds(20));
+  const AttemptEnd end = again.TakeUp(
+      {.event =
+           [&](int task, const v1::WorkerEvent& event) {
+             if (event.has_step()) ++steps;
+             if (task == 0 && event.has_finished()) {  // the other unit hears of it from this one
+               v1::StopRequest request;
+               request.set_task_id("job/1/1");
+               request.set_after_checkpoint(true);
+               agents.Stop("b:1", request);
+             }
+           }},
+      absl::Seconds(20));
   asks.join();
   CHECK(steps == 0);
   CHECK(end.status.ok());
@@ -255,10 +264,12 @@ TEST_CASE("what is taken up and is not there any more is lost") {
 TEST_CASE("what the tasks answered when they were prepared may end the attempt") {
   FakeAgents agents;
   AttemptRun run(agents, Units(2));
-  const AttemptEnd end = run.Run({.prepared = [](const std::vector<v1::PrepareResponse>& responses) {
-                                    return absl::FailedPreconditionError(responses[1].data_plane_address());
-                                  },
-                                  .event = [](int, const v1::WorkerEvent&) {}});
+  const AttemptEnd end =
+      run.Run({.prepared =
+                   [](const std::vector<v1::PrepareResponse>& responses) {
+                     return absl::FailedPreconditionError(responses[1].data_plane_address());
+                   },
+               .event = [](int, const v1::WorkerEvent&) {}});
   CHECK(end.status == absl::FailedPreconditionError("address of job/1/1"));
   CHECK(end.prepared);
   CHECK(agents.working() == 0);

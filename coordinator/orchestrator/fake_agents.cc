@@ -37,7 +37,10 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
 class FakeAgents::Task final : public FakeWorker {
  public:
   Task(FakeAgents& agents, std::string address, v1::PrepareRequest request)
-      : agents_(agents), address_(std::move(address)), request_(std::move(request)), thread_([this] { Live(); }) {}
+      : agents_(agents),
+        address_(std::move(address)),
+        request_(std::move(request)),
+        thread_([this] { Live(); }) {}
   ~Task() override { thread_.join(); }
 
   const v1::PrepareRequest& request() const override { return request_; }
@@ -57,7 +60,8 @@ class FakeAgents::Task final : public FakeWorker {
   }
   void AwaitEnd() override {
     MutexLock lock(agents_.mutex_);
-    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] { return stopped_ || IsToFinish() || IsDown(); });
+    agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(),
+                               [&] { return stopped_ || IsToFinish() || IsDown(); });
   }
   bool asked_to_finish() override {
     MutexLock lock(agents_.mutex_);
@@ -90,7 +94,7 @@ class FakeAgents::Task final : public FakeWorker {
   const v1::PrepareRequest request_;
   std::vector<v1::WorkerEvent> events_;
   bool stopped_ = false, ended_ = false;
-  bool died_ = false;         // of the thread alone, like the next
+  bool died_ = false;  // of the thread alone, like the next
   uint32_t finished_at_ = 0;
   std::thread thread_;
 };
@@ -99,8 +103,12 @@ class FakeAgents::Listener final : public RunningTask {
  public:
   Listener(FakeAgents& agents, std::string address, v1::StartRequest request, absl::Duration patience,
            std::function<void(const v1::WorkerEvent&)> on_event)
-      : agents_(agents), address_(std::move(address)), request_(std::move(request)), patience_(patience),
-        on_event_(std::move(on_event)), thread_([this] { status_ = Listen(); }) {}
+      : agents_(agents),
+        address_(std::move(address)),
+        request_(std::move(request)),
+        patience_(patience),
+        on_event_(std::move(on_event)),
+        thread_([this] { status_ = Listen(); }) {}
   ~Listener() override {
     Cancel();
     (void)Join();
@@ -132,7 +140,8 @@ class FakeAgents::Listener final : public RunningTask {
       {
         MutexLock lock(agents_.mutex_);
         agents_.changed_.WaitUntil(agents_.mutex_, absl::InfiniteFuture(), [&] {
-          return cancelled_ || task->stopped_ || task->IsDown() || task->ended_ || task->events_.size() > heard;
+          return cancelled_ || task->stopped_ || task->IsDown() || task->ended_ ||
+                 task->events_.size() > heard;
         });
         if (task->IsDown()) return absl::UnavailableError("connection refused");
         if (cancelled_ || task->stopped_) return absl::CancelledError("cancelled");
@@ -176,8 +185,8 @@ absl::StatusOr<std::shared_ptr<FakeAgents::Task>> FakeAgents::Begin(const std::s
 
 int FakeAgents::begun() {
   MutexLock lock(mutex_);
-  return static_cast<int>(
-      std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second->request_.has_train(); }));
+  return static_cast<int>(std::count_if(
+      tasks_.begin(), tasks_.end(), [](const auto& entry) { return entry.second->request_.has_train(); }));
 }
 
 int FakeAgents::working() {
@@ -229,9 +238,8 @@ std::vector<std::string> FakeAgents::stopped() {
 
 void FakeAgents::AwaitStop(const std::string& task_id) {
   MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, Now() + absl::Seconds(20), [&] {
-    return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end();
-  });
+  changed_.WaitUntil(mutex_, Now() + absl::Seconds(20),
+                     [&] { return std::find(stopped_.begin(), stopped_.end(), task_id) != stopped_.end(); });
 }
 
 std::vector<v1::PrepareRequest> FakeAgents::trainings() {
@@ -250,12 +258,15 @@ std::vector<v1::PrepareRequest> FakeAgents::requests() {
 
 int FakeAgents::profiles() {
   MutexLock lock(mutex_);
-  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_profile() && r.profile().together_seconds() == 0; }));
+  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) {
+    return r.has_profile() && r.profile().together_seconds() == 0;
+  }));
 }
 
 int FakeAgents::probes() {
   MutexLock lock(mutex_);
-  return static_cast<int>(std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_probe(); }));
+  return static_cast<int>(
+      std::count_if(requests_.begin(), requests_.end(), [](const auto& r) { return r.has_probe(); }));
 }
 
 bool FakeAgents::AwaitTrainings(size_t count) {
@@ -287,8 +298,8 @@ absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent
   return response;
 }
 
-std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address, const v1::StartRequest& request,
-                                               absl::Duration patience,
+std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address,
+                                               const v1::StartRequest& request, absl::Duration patience,
                                                std::function<void(const v1::WorkerEvent&)> on_event) {
   return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(on_event));
 }
@@ -378,7 +389,8 @@ absl::Status TrainForEver(FakeWorker& worker) {
   return worker.asked_to_finish() ? worker.FinishedAt(2) : absl::OkStatus();
 }
 
-v1::RegisterRequest FakeNode(const std::string& name, int devices, uint64_t incarnation, const std::string& kind) {
+v1::RegisterRequest FakeNode(const std::string& name, int devices, uint64_t incarnation,
+                             const std::string& kind) {
   v1::RegisterRequest request;
   request.set_incarnation(incarnation);
   request.mutable_node()->set_name(name);

@@ -20,7 +20,8 @@ class FakeWorker {
   virtual void Say(const v1::WorkerEvent& event) = 0;
   // Blocks until the task is stopped, asked to finish early, or its agent is gone.
   virtual void AwaitEnd() = 0;
-  // Ends as a worker does that was asked to finish early: after a checkpoint of `step`. To be returned by the script.
+  // Ends as a worker does that was asked to finish early: after a checkpoint of `step`. To be returned by the
+  // script.
   virtual absl::Status FinishedAt(uint32_t step) = 0;
   virtual bool asked_to_finish() = 0;
   // Ends as a worker does that is killed: its agent says how. To be returned by the script.
@@ -28,7 +29,8 @@ class FakeWorker {
 };
 
 // Agents in memory. Profiles answer at once with made-up times, and so do probes without a script; what
-// training does is a script. Tasks go on whether or not anybody listens, as on real agents. Thread-safe; its end ends them.
+// training does is a script. Tasks go on whether or not anybody listens, as on real agents. Thread-safe; its
+// end ends them.
 class FakeAgents final : public AgentClient {
  public:
   FakeAgents() = default;
@@ -63,25 +65,28 @@ class FakeAgents final : public AgentClient {
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
-  int profiles();   // of devices alone
+  int profiles();  // of devices alone
   int probes();
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
 
-  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request) override;
+  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address,
+                                              const v1::PrepareRequest& request) override;
   // An agent that is down is tried again until `patience` is over.
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                      absl::Duration patience,
                                      std::function<void(const v1::WorkerEvent&)> on_event) override;
   // One device, which says where it was asked.
-  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address, absl::Time deadline) override;
+  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address,
+                                                  absl::Time deadline) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request) override;
 
  private:
   class Task;
   class Listener;
   absl::Status Run(FakeWorker& worker);
-  absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address, const v1::StartRequest& request)
+  absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address,
+                                              const v1::StartRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

@@ -9,12 +9,13 @@
 
 namespace medley {
 
-Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const std::set<std::string>& unreadable,
-                      JobJournal& journal) {
+Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
+                      const std::set<std::string>& unreadable, JobJournal& journal) {
   const auto note = [&](const std::string& text) { journal.Log(job.id(), "coordinator", text); };
   if (!training.checkpoint_directory.empty()) {
     const auto search = [&](int64_t highest) {
-      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(), unreadable);
+      return LatestCheckpoint(training.checkpoint_directory, Verification::kSizes, highest, job.run_id(),
+                              unreadable);
     };
     absl::StatusOr<CheckpointSearch> found = search(job.last_step().step());
     if (found.ok() && !found->latest) found = search(std::numeric_limits<int64_t>::max());
@@ -27,7 +28,8 @@ Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const st
       if (found->latest) return {found->latest->directory};
     }
     // Where the coordinator does not see the directory, its word stands.
-    if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0) return {job.checkpoint_path()};
+    if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0)
+      return {job.checkpoint_path()};
     if (!unreadable.empty()) note("no checkpoint is left that can be read: from the start");
   }
   return {training.resume_from, !training.resume_from.empty()};
@@ -35,7 +37,9 @@ Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const st
 
 std::string FingerprintOf(const v1::JobSpec& spec) {
   const std::string bytes = spec.SerializeAsString();
-  return absl::StrFormat("%016x", DigestOf(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())).xxh3);
+  return absl::StrFormat(
+      "%016x",
+      DigestOf(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())).xxh3);
 }
 
 }  // namespace medley

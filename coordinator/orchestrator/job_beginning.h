@@ -10,16 +10,17 @@ namespace medley {
 
 // What a launch begins from.
 struct Beginning {
-  std::string checkpoint;   // directory; empty: from the start
-  bool other_run = false;   // the checkpoint is not this run's own
+  std::string checkpoint;  // directory; empty: from the start
+  bool other_run = false;  // the checkpoint is not this run's own
 };
 
-// The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at: workers read every byte,
-// and say so when it is not what the manifest says. Workers may have come further than the journal knows when the coordinator
-// was killed: from a checkpoint within what it knows, the metrics of those steps are made again.
-// Where the directory is not seen from here, the journal's word stands. Says in the job's log what is passed over.
-Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job, const std::set<std::string>& unreadable,
-                      JobJournal& journal);
+// The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at:
+// workers read every byte, and say so when it is not what the manifest says. Workers may have come further
+// than the journal knows when the coordinator was killed: from a checkpoint within what it knows, the metrics
+// of those steps are made again. Where the directory is not seen from here, the journal's word stands. Says
+// in the job's log what is passed over.
+Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
+                      const std::set<std::string>& unreadable, JobJournal& journal);
 
 // 16 hexadecimal digits that stand for the spec.
 std::string FingerprintOf(const v1::JobSpec& spec);

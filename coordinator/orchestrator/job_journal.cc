@@ -14,7 +14,7 @@
 namespace medley {
 namespace {
 
-constexpr size_t kWarmUpSteps = 2;      // not counted in measured_step_seconds
+constexpr size_t kWarmUpSteps = 2;  // not counted in measured_step_seconds
 constexpr absl::Duration kKeepEnded = absl::Minutes(1);
 constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
@@ -43,7 +43,8 @@ absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
 v1::Job JobJournal::View(const Entry& entry) {
   v1::Job job = entry.job;
   if (!entry.wait.empty()) {
-    job.set_state_reason(absl::StrCat(job.state_reason(), job.state_reason().empty() ? "" : "; ", entry.wait));
+    job.set_state_reason(
+        absl::StrCat(job.state_reason(), job.state_reason().empty() ? "" : "; ", entry.wait));
   }
   return job;
 }
@@ -106,7 +107,8 @@ void JobJournal::SetWait(const std::string& job_id, const std::string& what) {
   Changed(**entry);
 }
 
-absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id, const std::function<void(v1::Job&)>& change) {
+absl::StatusOr<v1::Job> JobJournal::Change(const std::string& job_id,
+                                           const std::function<void(v1::Job&)>& change) {
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Entry * entry, Find(job_id));
   const uint32_t attempt = entry->job.attempt();
@@ -134,7 +136,8 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(NowSeconds());
   if (!IsEnded(after.state)) job.clear_ended_at_seconds();
   if (after.state != JobState::kRunning) job.clear_tasks();
-  if (after.state == JobState::kRunning && job.started_at_seconds() == 0) job.set_started_at_seconds(NowSeconds());
+  if (after.state == JobState::kRunning && job.started_at_seconds() == 0)
+    job.set_started_at_seconds(NowSeconds());
   const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);
   spdlog::info("job {}: {}", job_id, text);
   AppendLog(*entry, "coordinator", text);
@@ -232,7 +235,8 @@ void JobJournal::Flush() {
       if (!e.dirty) Changed(e);
     }
     const absl::StatusOr<JobLife> life = LifeOf(e.job);
-    const bool over = life.ok() && IsEnded(life->state) && !e.dirty && e.watchers == 0 && Now() - e.used > kKeepEnded;
+    const bool over =
+        life.ok() && IsEnded(life->state) && !e.dirty && e.watchers == 0 && Now() - e.used > kKeepEnded;
     if (over) entries_.erase(entry);
   }
 }

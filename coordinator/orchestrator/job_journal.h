@@ -15,19 +15,21 @@
 
 namespace medley {
 
-// The state of jobs as users see it: every change of a job goes through here to the store and to those who watch.
-// Changes of state are on disk before they are seen; metrics and log lines within kFlushEvery. Texts that are no UTF-8 are made
-// so. A job that has ended is forgotten after a while and read from the store again.
+// The state of jobs as users see it: every change of a job goes through here to the store and to those who
+// watch. Changes of state are on disk before they are seen; metrics and log lines within kFlushEvery. Texts
+// that are no UTF-8 are made so. A job that has ended is forgotten after a while and read from the store
+// again.
 //
-// Thread-safe. A store that fails (disk full) is logged; what could not be written is tried again with the next flush.
+// Thread-safe. A store that fails (disk full) is logged; what could not be written is tried again with the
+// next flush.
 class JobJournal {
  public:
   explicit JobJournal(Store& store) : store_(store) {}
 
   // From the store on first use. NotFound. What it waits for (SetWait) is in its reason.
   absl::StatusOr<v1::Job> Get(const std::string& job_id);
-  // `look` sees the job where it lies, less what it waits for: for what looks at every step or tick, as a copy is as large as
-  // the job's plan. It calls nothing of the journal. NotFound.
+  // `look` sees the job where it lies, less what it waits for: for what looks at every step or tick, as a
+  // copy is as large as the job's plan. It calls nothing of the journal. NotFound.
   absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
   // Newest first, at most `limit` of them.
   absl::StatusOr<std::vector<v1::Job>> List(int limit);
@@ -38,9 +40,9 @@ class JobJournal {
 
   // Applies `change` and writes the job and what is pending of it. Returns the job as it is then.
   absl::StatusOr<v1::Job> Change(const std::string& job_id, const std::function<void(v1::Job&)>& change);
-  // Runs the state machine; also logs the change of state, notes when the job starts and ends, and writes what is pending of
-  // the job, so that who sees it ended finds everything. `change`, if given, is done with it, in one write.
-  // FailedPrecondition: the state does not allow it.
+  // Runs the state machine; also logs the change of state, notes when the job starts and ends, and writes
+  // what is pending of the job, so that who sees it ended finds everything. `change`, if given, is done with
+  // it, in one write. FailedPrecondition: the state does not allow it.
   absl::StatusOr<v1::Job> Apply(const std::string& job_id, JobEvent event, const std::string& cause,
                                 const std::function<void(v1::Job&)>& change = nullptr);
 
@@ -59,7 +61,7 @@ class JobJournal {
   static constexpr absl::Duration kFlushEvery = absl::Milliseconds(200);
 
   struct Glance {
-    uint64_t version = 0;     // grows with every change of the job
+    uint64_t version = 0;  // grows with every change of the job
     uint32_t attempt = 0;
     uint32_t first_step = 0;  // of the attempt, as far as it is known here; 0: not known
   };
@@ -81,7 +83,8 @@ class JobJournal {
     std::vector<v1::LogLine> logs;
   };
   absl::StatusOr<Entry*> Find(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void AppendLog(Entry& entry, const std::string& source, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AppendLog(Entry& entry, const std::string& source, const std::string& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TryWrite(const std::string& job_id, const Entry& entry);
   // All that is pending, and the job; `dirty` stays if it fails.
   void Write(const std::string& job_id, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -98,7 +98,9 @@ TEST_CASE("the measured step time is the median of the attempt's steps without t
   CHECK(desk.journal.Get(desk.id)->measured_step_seconds() == 7);
 }
 
-TEST_CASE("the first step of an attempt drops what the one before had made after it; a step that comes twice is one") {
+TEST_CASE(
+    "the first step of an attempt drops what the one before had made after it; a step that comes twice is "
+    "one") {
   Desk desk;
   const auto of_attempt = [](uint32_t step, uint32_t attempt) {
     v1::StepMetrics metrics = Step(step, 10.0 * attempt + step);

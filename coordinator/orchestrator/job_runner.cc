@@ -37,19 +37,22 @@ bool IsLoss(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kAborted: return true;
-    default: return false;
+    case absl::StatusCode::kAborted:
+      return true;
+    default:
+      return false;
   }
 }
 
-// The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too small. A pinned plan
-// needs its own.
+// The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too
+// small. A pinned plan needs its own.
 v1::JobSpec OnDevicesOf(const v1::ClusterSpec& cluster, v1::JobSpec spec) {
   if (spec.has_plan()) return spec;
   auto& devices = *spec.mutable_constraints()->mutable_devices();
   devices.Clear();
   for (const v1::Node& node : cluster.nodes()) {
-    for (const v1::Device& device : node.devices()) *devices.Add() = absl::StrCat(node.name(), "/", device.name());
+    for (const v1::Device& device : node.devices())
+      *devices.Add() = absl::StrCat(node.name(), "/", device.name());
   }
   return spec;
 }
@@ -68,7 +71,8 @@ absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::str
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
     absl::StatusOr<ModelConfig> read = ReadModelConfig(spec.model().hugging_face());
-    if (!read.ok()) return absl::InvalidArgumentError(absl::StrCat("model.hugging_face: ", read.status().message()));
+    if (!read.ok())
+      return absl::InvalidArgumentError(absl::StrCat("model.hugging_face: ", read.status().message()));
     config = *read;
   }
   return DecodeJobSpec(spec, job_id, config);
@@ -158,7 +162,8 @@ Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSp
   return MeasurementOf().Complete({.spec = spec, .training = training, .devices = devices_});
 }
 
-// A job that does not name its devices was given none that it must not have: the refusal is the one for those that do.
+// A job that does not name its devices was given none that it must not have: the refusal is the one for those
+// that do.
 absl::Status JobRunner::RefuseEmulated(const v1::JobSpec& spec) const {
   if (spec.allow_emulated()) return absl::OkStatus();
   std::vector<std::string> names;
@@ -174,7 +179,8 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, Comparison::kOtherKinds, measured.left_out);
+  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, Comparison::kOtherKinds,
+                 measured.left_out);
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
@@ -255,9 +261,10 @@ RunOutcome JobRunner::Run() {
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", planned->report.description()));
   if (planned->report.emulated()) {
-    services_.journal.Log(job_id_, "coordinator",
-                          absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
-                                       " take time and compute nothing; losses of this attempt mean nothing"));
+    services_.journal.Log(
+        job_id_, "coordinator",
+        absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
+                     " take time and compute nothing; losses of this attempt mean nothing"));
   }
   if (services_.planned) {
     services_.planned(DevicesOf(planned->plan));
@@ -265,8 +272,10 @@ RunOutcome JobRunner::Run() {
   return Train(*training, *planned, std::move(grounds));
 }
 
-absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job, const PlannedJob& planned,
-                                                                  const std::string& checkpoint, bool other_run) {
+absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job,
+                                                                  const PlannedJob& planned,
+                                                                  const std::string& checkpoint,
+                                                                  bool other_run) {
   std::vector<AttemptTask> tasks;
   const double step_seconds = planned.prediction.step_seconds;
   const std::vector<std::string> names = DevicesOf(planned.plan);
@@ -274,8 +283,10 @@ absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job&
     const std::string& name = names[rank];
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
-    if (device == devices_.end()) return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
-    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
+    if (device == devices_.end())
+      return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
+    AttemptTask& task =
+        tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
     task.request.set_task_id(absl::StrCat(job_id_, "/", job.launch(), "/", rank));
     task.request.set_attempt(job.launch());
     task.request.set_device(device->device.description.name);
@@ -291,21 +302,24 @@ absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job&
     train.set_spec_fingerprint(FingerprintOf(job.spec()));
     train.set_data_fingerprint(job.data_fingerprint());
     train.set_predicted_step_seconds(step_seconds);
-    for (const ReductionChoice& reduction : planned.reductions) *train.add_reductions() = EncodeReduction(reduction);
+    for (const ReductionChoice& reduction : planned.reductions)
+      *train.add_reductions() = EncodeReduction(reduction);
   }
   return tasks;
 }
 
 // Nodes that read other data than the rest would train without a word.
-absl::Status JobRunner::CheckData(const std::vector<AttemptTask>& tasks, const std::vector<v1::PrepareResponse>& responses) {
+absl::Status JobRunner::CheckData(const std::vector<AttemptTask>& tasks,
+                                  const std::vector<v1::PrepareResponse>& responses) {
   int first = -1;
   for (int i = 0; i < static_cast<int>(responses.size()); ++i) {
     if (responses[i].data_fingerprint().empty()) continue;
     if (first < 0) first = i;
     if (responses[i].data_fingerprint() == responses[first].data_fingerprint()) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data: the nodes read different files under the same paths: ", tasks[first].device, " has ",
-        responses[first].data_fingerprint(), ", ", tasks[i].device, " has ", responses[i].data_fingerprint()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: the nodes read different files under the same paths: ", tasks[first].device,
+                     " has ", responses[first].data_fingerprint(), ", ", tasks[i].device, " has ",
+                     responses[i].data_fingerprint()));
   }
   if (first < 0) return absl::OkStatus();
   const std::string& fingerprint = responses[first].data_fingerprint();
@@ -315,8 +329,9 @@ absl::Status JobRunner::CheckData(const std::vector<AttemptTask>& tasks, const s
     if (before.empty()) job.set_data_fingerprint(fingerprint);
   });
   if (before.empty() || before == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("data: the files have changed since the job began: it was ", before,
-                                                    ", and ", tasks[first].device, " has ", fingerprint));
+  return absl::FailedPreconditionError(
+      absl::StrCat("data: the files have changed since the job began: it was ", before, ", and ",
+                   tasks[first].device, " has ", fingerprint));
 }
 
 void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
@@ -331,7 +346,8 @@ void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
   });
 }
 
-RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds) {
+RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned,
+                            v1::PlanGrounds grounds) {
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
     if (!launch.ok()) return OutcomeOf({.status = launch.status()});
@@ -346,7 +362,8 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
     if (!job.ok()) return OutcomeOf({.status = job.status()});
     grounds.set_launch(*launch);
     if (const absl::Status kept = services_.store.PutPlanGrounds(grounds); !kept.ok()) {
-      services_.journal.Log(job_id_, "coordinator", absl::StrCat("what it was planned with is not kept: ", kept.message()));
+      services_.journal.Log(job_id_, "coordinator",
+                            absl::StrCat("what it was planned with is not kept: ", kept.message()));
     }
     const Beginning beginning = BeginningOf(training, *job, unreadable_, services_.journal);
     if (!beginning.checkpoint.empty()) {
@@ -360,25 +377,29 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
     TraceCollector traces(job_id_, planned, training.shape);
     ProfileLearner learner(job_id_, planned, ShapeKey(training));
     const AttemptEnd end = RunAttempt(
-        *tasks, {.prepared = [&](const std::vector<v1::PrepareResponse>& responses) { return CheckData(*tasks, responses); },
-                 .launched = [&] { NoteLaunch(*tasks); },
-                 .event = [&](int unit, const v1::WorkerEvent& event) {
-                   OnEvent((*tasks)[unit].device, job->attempt(), planned.report.emulated(), unit, event);
-                   if (!event.has_measured()) return;
-                   MutexLock lock(trace_mutex);
-                   const std::optional<v1::Trace> trace = traces.Add(unit, event.measured());
-                   if (!trace) return;
-                   (void)services_.store.PutTrace(*trace);
-                   for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
-                     services_.journal.Log(job_id_, "coordinator", line);
-                   }
-                 }});
+        *tasks,
+        {.prepared =
+             [&](const std::vector<v1::PrepareResponse>& responses) { return CheckData(*tasks, responses); },
+         .launched = [&] { NoteLaunch(*tasks); },
+         .event =
+             [&](int unit, const v1::WorkerEvent& event) {
+               OnEvent((*tasks)[unit].device, job->attempt(), planned.report.emulated(), unit, event);
+               if (!event.has_measured()) return;
+               MutexLock lock(trace_mutex);
+               const std::optional<v1::Trace> trace = traces.Add(unit, event.measured());
+               if (!trace) return;
+               (void)services_.store.PutTrace(*trace);
+               for (const std::string& line : NoteMeasuredStep(services_.store, learner, *trace)) {
+                 services_.journal.Log(job_id_, "coordinator", line);
+               }
+             }});
     // Workers read every byte of the checkpoint; one that is damaged is passed over for the one before.
     const bool unreadable = absl::IsDataLoss(end.status) && !end.prepared && !beginning.checkpoint.empty() &&
                             absl::StrContains(end.status.message(), beginning.checkpoint);
     if (!unreadable || beginning.other_run) return OutcomeOf(end);
-    services_.journal.Log(job_id_, "coordinator", absl::StrCat("checkpoint ", beginning.checkpoint, " is passed over: ",
-                                                               end.status.message()));
+    services_.journal.Log(
+        job_id_, "coordinator",
+        absl::StrCat("checkpoint ", beginning.checkpoint, " is passed over: ", end.status.message()));
     unreadable_.insert(beginning.checkpoint);
   }
 }
@@ -386,7 +407,8 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
 RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
   std::vector<AttemptTask> tasks;
   for (const v1::LaunchedTask& launched : job.tasks()) {
-    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = launched.device(), .agent_address = launched.agent_address(),
+    AttemptTask& task = tasks.emplace_back(AttemptTask{.device = launched.device(),
+                                                       .agent_address = launched.agent_address(),
                                                        .after_event = launched.seen_event()});
     task.request.set_task_id(launched.task_id());
   }
@@ -396,13 +418,16 @@ RunOutcome JobRunner::TakeUp(const v1::Job& job, absl::Duration patience) {
     if (leaving_) return {.left = true};
   }
   return OutcomeOf(WhileUnderWay(run, /*trains=*/true, [&] {
-    return run.TakeUp({.event = [&](int unit, const v1::WorkerEvent& event) {
-      OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);
-    }}, patience);
+    return run.TakeUp({.event =
+                           [&](int unit, const v1::WorkerEvent& event) {
+                             OnEvent(tasks[unit].device, job.attempt(), job.plan().emulated(), unit, event);
+                           }},
+                      patience);
   }));
 }
 
-void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task, const v1::WorkerEvent& event) {
+void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,
+                        const v1::WorkerEvent& event) {
   JobJournal& journal = services_.journal;
   bool is_first_step = false;
   {
@@ -429,16 +454,18 @@ void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulat
         job.clear_checkpoint_problem();
         job.set_restarts_without_progress(0);
       });
-      journal.Log(job_id_, device,
-                  absl::StrCat("checkpoint of step ", event.checkpoint().step(), " at ", event.checkpoint().path()));
+      journal.Log(
+          job_id_, device,
+          absl::StrCat("checkpoint of step ", event.checkpoint().step(), " at ", event.checkpoint().path()));
       break;
     case v1::WorkerEvent::kCheckpointFailed:
       (void)journal.Change(job_id_, [&](v1::Job& job) {
         job.set_checkpoint_problem(ValidUtf8(absl::StrCat("step ", event.checkpoint_failed().step(), ": ",
                                                           event.checkpoint_failed().reason())));
       });
-      journal.Log(job_id_, device, absl::StrCat("no checkpoint of step ", event.checkpoint_failed().step(), ": ",
-                                                event.checkpoint_failed().reason(), "; training goes on"));
+      journal.Log(job_id_, device,
+                  absl::StrCat("no checkpoint of step ", event.checkpoint_failed().step(), ": ",
+                               event.checkpoint_failed().reason(), "; training goes on"));
       break;
     case v1::WorkerEvent::kLog:
       journal.Log(job_id_, device, event.log());

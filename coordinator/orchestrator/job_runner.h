@@ -19,14 +19,16 @@ namespace medley {
 
 // How a run of a job ended, and what is to become of the job.
 struct RunOutcome {
-  JobEvent event = JobEvent::kFinished;  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (no plan fits)
+  // kFinished, kLost, kInterrupted, kRefused, kCancelled or kWaitForDevices (no plan fits).
+  JobEvent event = JobEvent::kFinished;
   std::string cause;
-  AttemptEnd end;                        // of what failed
-  bool left = false;                     // the job goes on without this coordinator: nothing becomes of it
+  AttemptEnd end;     // of what failed
+  bool left = false;  // the job goes on without this coordinator: nothing becomes of it
 };
 
-// Takes one job, on devices that were granted to it, from measuring through planning and launching to its end; or takes up one
-// that an earlier coordinator launched. Run, or TakeUp, blocks and one of them is called once; the others from any thread.
+// Takes one job, on devices that were granted to it, from measuring through planning and launching to its
+// end; or takes up one that an earlier coordinator launched. Run, or TakeUp, blocks and one of them is called
+// once; the others from any thread.
 class JobRunner {
  public:
   struct Services {
@@ -47,18 +49,21 @@ class JobRunner {
   // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's.
   absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec);
 
-  // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former is measured, links
-  // to the latter that were not measured are taken to be as slow as the slowest that was, or as 1 Gbit/s Ethernet.
-  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& beside);
+  // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former
+  // is measured, links to the latter that were not measured are taken to be as slow as the slowest that was,
+  // or as 1 Gbit/s Ethernet.
+  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& spec,
+                                        const std::vector<ClusterDeviceLocation>& beside);
 
   // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.
   absl::Status RefreshLinks();
 
-  // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted: planned anew.
+  // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:
+  // planned anew.
   void Abort(JobEvent event, const std::string& cause);
 
-  // Ends the training after its current step and a checkpoint, with `event` (kCancelled, kInterrupted) and `cause`. Nothing
-  // happens before it trains.
+  // Ends the training after its current step and a checkpoint, with `event` (kCancelled, kInterrupted) and
+  // `cause`. Nothing happens before it trains.
   void FinishEarly(JobEvent event, const std::string& cause);
 
   // The coordinator ends: training goes on by itself; anything else is aborted with kInterrupted.
@@ -83,9 +88,11 @@ class JobRunner {
   absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const PlannedJob& planned,
                                                          const std::string& checkpoint, bool other_run);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds);
-  absl::Status CheckData(const std::vector<AttemptTask>& tasks, const std::vector<v1::PrepareResponse>& responses);
+  absl::Status CheckData(const std::vector<AttemptTask>& tasks,
+                         const std::vector<v1::PrepareResponse>& responses);
   void NoteLaunch(const std::vector<AttemptTask>& tasks);
-  void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task, const v1::WorkerEvent& event);
+  void OnEvent(const std::string& device, uint32_t attempt, bool emulated, int task,
+               const v1::WorkerEvent& event);
   RunOutcome OutcomeOf(const AttemptEnd& end);
   absl::Status RefuseEmulated(const v1::JobSpec& spec) const;
 

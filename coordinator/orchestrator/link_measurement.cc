@@ -58,7 +58,7 @@ AttemptEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& de
 }
 
 AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
-                                       const std::vector<DevicePair>& round) {
+                                         const std::vector<DevicePair>& round) {
   std::vector<std::string> names;
   for (const DevicePair& pair : round) names.push_back(NameOf(devices, pair));
   progress_(absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", ")));
@@ -86,8 +86,8 @@ std::vector<LinkMeasurement::Probed> LinkMeasurement::ProbeTogether(
 }
 
 AttemptEnd LinkMeasurement::ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
-                                                const std::vector<DevicePair>& round,
-                                                std::vector<Probed>& probed) {
+                                                  const std::vector<DevicePair>& round,
+                                                  std::vector<Probed>& probed) {
   std::vector<size_t> network;  // those that may share a part of it
   for (size_t i = 0; i < round.size(); ++i) {
     if (!probed[i].end.status.ok()) return {};  // the round has failed already
@@ -121,9 +121,9 @@ LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
   Mutex mutex;
   std::optional<v1::LinkProfile> link;
   AttemptEnd end = run_(std::move(tasks), {.event = [&](int task, const v1::WorkerEvent& event) {
-                        MutexLock lock(mutex);
-                        if (event.has_link() && task == 0) link = event.link();
-                      }});
+                          MutexLock lock(mutex);
+                          if (event.has_link() && task == 0) link = event.link();
+                        }});
   if (!end.status.ok()) return {.end = std::move(end)};
   const std::string name = absl::StrCat(FullName(a), " - ", FullName(b));
   if (!link)

@@ -37,11 +37,11 @@ class LinkMeasurement {
     v1::LinkProfile link;
   };
   AttemptEnd MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
-                        const std::vector<DevicePair>& round);
+                          const std::vector<DevicePair>& round);
   std::vector<Probed> ProbeTogether(const std::vector<ClusterDeviceLocation>& devices,
                                     const std::vector<DevicePair>& round);
   AttemptEnd ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,
-                                 const std::vector<DevicePair>& round, std::vector<Probed>& probed);
+                                   const std::vector<DevicePair>& round, std::vector<Probed>& probed);
   Probed Probe(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
 
   Store& store_;

@@ -33,7 +33,7 @@ struct Site {
   std::vector<std::string> said;
 
   AttemptEnd Measure(const std::vector<ClusterDeviceLocation>& devices,
-                   LinkMeasurement::What what = LinkMeasurement::What::kMissing) {
+                     LinkMeasurement::What what = LinkMeasurement::What::kMissing) {
     LinkMeasurement measurement(
         *store,
         [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {

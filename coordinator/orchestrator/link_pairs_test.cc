@@ -28,8 +28,8 @@ TEST_CASE(
   CHECK(LinkKind(a0, b0) == "a - b: avx2, avx2");
   CHECK(LinkKind(a0, b0) == LinkKind(b0, a1));
   CHECK(LinkKind(a0, b1) != LinkKind(a0, b0));  // another kind of device
-  CHECK(LinkKind(a0, c0) !=
-        LinkKind(a0, b0));  // another agent of the same machine: its interfaces are its own
+  // Another agent of the same machine: its interfaces are its own.
+  CHECK(LinkKind(a0, c0) != LinkKind(a0, b0));
   CHECK(LinkKind(a0, b1) == LinkKind(b1, a1));
 }
 

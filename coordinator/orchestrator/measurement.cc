@@ -53,7 +53,8 @@ std::string ProvenanceLine(const v1::Provenance& with) {
 
 }  // namespace
 
-Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request,
+                                               const ClusterDeviceLocation& device,
                                                const std::vector<int>& sizes) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
   if (!attempt.ok()) return {Failed(attempt.status()), {}};
@@ -63,11 +64,12 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
   Mutex mutex;
   std::optional<v1::DeviceProfile> profile;
   AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
-                        MutexLock lock(mutex);
-                        if (event.has_profile()) profile = event.profile();
-                      }});
+                          MutexLock lock(mutex);
+                          if (event.has_profile()) profile = event.profile();
+                        }});
   if (!end.status.ok()) return {std::move(end), {}};
-  if (!profile) return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
+  if (!profile)
+    return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
   profile->set_shape(ShapeKey(request.training));
   profile->mutable_measured_with()->set_device(FullName(device));
   profile->set_provenance(ProvenanceLine(profile->measured_with()));
@@ -78,7 +80,8 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
                                 const std::vector<int>& sizes) {
   Profiled profiled = ProfileOnce(request, device, sizes);
   if (!profiled.end.status.ok()) return std::move(profiled.end);
-  const absl::StatusOr<v1::DeviceProfile> before = store_.FindProfile(device.device.kind, profiled.profile.shape(), {});
+  const absl::StatusOr<v1::DeviceProfile> before =
+      store_.FindProfile(device.device.kind, profiled.profile.shape(), {});
   if (before.ok()) {
     std::vector<ProfileChange> slower = MuchSlower(*before, profiled.profile);
     if (!slower.empty()) {
@@ -108,13 +111,16 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   };
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
   if (!missing.ok()) return {Failed(missing.status()), {}};
-  const std::vector<int> sizes = CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
+  const std::vector<int> sizes =
+      CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
   std::map<std::string, AttemptEnd> too_small;  // by device kind
   for (const MissingProfile& what : *missing) {
     progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
-    const auto device = std::find_if(request.devices.begin(), request.devices.end(),
-                                     [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
-    if (device == request.devices.end()) return {Failed(absl::InternalError("a profile of an unknown device")), {}};
+    const auto device =
+        std::find_if(request.devices.begin(), request.devices.end(),
+                     [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
+    if (device == request.devices.end())
+      return {Failed(absl::InternalError("a profile of an unknown device")), {}};
     const AttemptEnd end = Profile(request, *device, sizes);
     // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others.
     if (absl::IsResourceExhausted(end.status)) {

@@ -24,11 +24,12 @@ struct MeasurementRequest {
   std::vector<ClusterDeviceLocation> devices;
 };
 
-// Makes sure that the profiles of all device kinds, what devices of a host do to each other, and the links of all kinds that
-// `request` needs are in the store, measuring what is missing, so that nothing disturbs anything: devices one after another,
-// then together as slowdown_measurement.h says, links as link_measurement.h says. Then returns them as a cluster, with a link for
-// every pair. Where a micro-batch size is missing all sizes are measured, so that they are of one time. What is much slower
-// than it was before is measured once more, and then marked.
+// Makes sure that the profiles of all device kinds, what devices of a host do to each other, and the links of
+// all kinds that `request` needs are in the store, measuring what is missing, so that nothing disturbs
+// anything: devices one after another, then together as slowdown_measurement.h says, links as
+// link_measurement.h says. Then returns them as a cluster, with a link for every pair. Where a micro-batch
+// size is missing all sizes are measured, so that they are of one time. What is much slower than it was
+// before is measured once more, and then marked.
 //
 // Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one attempt of tasks
 // and lets it be aborted from outside; it is called from several threads at a time. Errors: those of the
@@ -40,7 +41,7 @@ class Measurement {
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
   struct Result {
-    AttemptEnd end;             // OK: `cluster` is complete
+    AttemptEnd end;           // OK: `cluster` is complete
     v1::ClusterSpec cluster;  // without the devices that are too small for any part of the job
     std::vector<v1::LeftOutDevice> left_out;  // those
   };
@@ -55,8 +56,10 @@ class Measurement {
     v1::DeviceProfile profile;
   };
   // Into the store, held against what was there before.
-  AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
-  Profiled ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device, const std::vector<int>& sizes);
+  AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+                     const std::vector<int>& sizes);
+  Profiled ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device,
+                       const std::vector<int>& sizes);
   // What devices do to each other, and their links.
   Result MeasureTogether(const MeasurementRequest& request);
 

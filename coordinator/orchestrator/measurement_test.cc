@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <random>
 #include <map>
+#include <random>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -17,16 +17,19 @@
 namespace medley {
 namespace {
 
-ClusterDeviceLocation DeviceOf(const std::string& node, const std::string& host, const std::string& kind, std::vector<int> cores) {
+ClusterDeviceLocation DeviceOf(const std::string& node, const std::string& host, const std::string& kind,
+                               std::vector<int> cores) {
   ClusterDeviceLocation device{.node = node, .agent_address = node + ":1", .host = host};
-  device.device.description = {.name = "cpu-" + node, .backend = "cpu", .cores = std::move(cores), .memory_limit = GiB(1)};
+  device.device.description = {
+      .name = "cpu-" + node, .backend = "cpu", .cores = std::move(cores), .memory_limit = GiB(1)};
   device.device.kind = kind;
   return device;
 }
 
 // A host with a fast and a slow device, and another host with a fast one.
 std::vector<ClusterDeviceLocation> Devices() {
-  return {DeviceOf("a", "tower", "fast", {0}), DeviceOf("b", "tower", "slow", {1}), DeviceOf("c", "rack", "fast", {0})};
+  return {DeviceOf("a", "tower", "fast", {0}), DeviceOf("b", "tower", "slow", {1}),
+          DeviceOf("c", "rack", "fast", {0})};
 }
 
 struct Site {
@@ -35,10 +38,10 @@ struct Site {
   FakeAgents agents;
   std::vector<std::string> said;
   MeasurementRequest request = {.spec = FakeJob("gpt"), .devices = Devices()};
-  // Of a layer, by "node" and whether others compute beside it; and what is wrong with the n-th profile of a node.
-  std::function<double(const std::string& node, bool together, int nth)> layer_seconds = [](const std::string& node, bool, int) {
-    return node == "b" ? 0.04 : 0.02;
-  };
+  // Of a layer, by "node" and whether others compute beside it; and what is wrong with the n-th profile of a
+  // node.
+  std::function<double(const std::string& node, bool together, int nth)> layer_seconds =
+      [](const std::string& node, bool, int) { return node == "b" ? 0.04 : 0.02; };
   std::set<std::string> too_small;
   Mutex mutex;
   std::map<std::string, int> profiled ABSL_GUARDED_BY(mutex);
@@ -91,7 +94,8 @@ struct Site {
   }
 
   bool Said(const std::string& text) const {
-    return std::any_of(said.begin(), said.end(), [&](const std::string& s) { return s.find(text) != std::string::npos; });
+    return std::any_of(said.begin(), said.end(),
+                       [&](const std::string& s) { return s.find(text) != std::string::npos; });
   }
 };
 
@@ -190,7 +194,8 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
   CHECK(task.seconds == Approx(12 * 0.24));
   CHECK(task.most_bouts > 1);
   CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
-  for (v1::BlockPassTimes& times : *cluster.mutable_profiles(1)->mutable_times()) times.set_layer_forward_seconds(100);
+  for (v1::BlockPassTimes& times : *cluster.mutable_profiles(1)->mutable_times())
+    times.set_layer_forward_seconds(100);
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);
   CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == 8);
 }

@@ -27,8 +27,13 @@ constexpr const char* kStopping = "the coordinator is stopping";
 }  // namespace
 
 Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& agents)
-    : options_(options), store_(store), agents_(agents), journal_(store), created_(options.clock->Now()),
-      cluster_({.lease = options.lease}), ticked_(created_) {}
+    : options_(options),
+      store_(store),
+      agents_(agents),
+      journal_(store),
+      created_(options.clock->Now()),
+      cluster_({.lease = options.lease}),
+      ticked_(created_) {}
 
 absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options& options, Store& store,
                                                                    AgentClient& agents) {
@@ -43,8 +48,8 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
         orchestrator->TakeUp(job);
         continue;
       }
-      const absl::StatusOr<v1::Job> after = orchestrator->journal_.Apply(job.id(), JobEvent::kInterrupted,
-                                                                         "the coordinator was restarted before it trained");
+      const absl::StatusOr<v1::Job> after = orchestrator->journal_.Apply(
+          job.id(), JobEvent::kInterrupted, "the coordinator was restarted before it trained");
       if (Waits(after)) orchestrator->waiting_.push_back(job.id());
     }
   }
@@ -120,12 +125,14 @@ void Orchestrator::ExpireLeases() {
   // Whoever could not be heard because this process stood still is not to blame.
   const absl::Duration stall = now - ticked_ - kTick;
   if (stall > options_.lease / 3) {
-    spdlog::warn("the coordinator stood still for {}; leases are longer by that", absl::FormatDuration(stall));
+    spdlog::warn("the coordinator stood still for {}; leases are longer by that",
+                 absl::FormatDuration(stall));
     cluster_.Extend(stall);
   }
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
-    if (cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok()) suspect_nodes_.erase(renewal.node);
+    if (cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok())
+      suspect_nodes_.erase(renewal.node);
   }
   HandleLost(cluster_.Expire(now), JobEvent::kLost);
 }
@@ -161,7 +168,8 @@ Orchestrator::Round Orchestrator::LookAround() {
   return round;
 }
 
-absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(const std::vector<std::string>& devices) {
+absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::Locate(
+    const std::vector<std::string>& devices) {
   std::vector<ClusterDeviceLocation> locations;
   for (const std::string& device : devices) {
     ASSIGN_OR_RETURN(locations.emplace_back(), cluster_.Find(device));
@@ -177,10 +185,14 @@ bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::st
   Active& active = active_[job_id];
   active.devices = {devices.begin(), devices.end()};
   active.runner = std::make_unique<JobRunner>(
-      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_,
-                          .planned = [this, job_id](const std::vector<std::string>& used) { KeepOnly(job_id, used); }},
+      JobRunner::Services{
+          .store = store_,
+          .journal = journal_,
+          .agents = agents_,
+          .planned = [this, job_id](const std::vector<std::string>& used) { KeepOnly(job_id, used); }},
       job_id, *locations);
-  active.thread = std::thread([this, job_id, runner = active.runner.get()] { Settle(job_id, *runner, runner->Run()); });
+  active.thread =
+      std::thread([this, job_id, runner = active.runner.get()] { Settle(job_id, *runner, runner->Run()); });
   return true;
 }
 
@@ -215,17 +227,20 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
   MutexLock lock(mutex_);
   Active& active = active_[job_id];
   if (!outcome.left) {
-    if (outcome.event != JobEvent::kFinished && runner.cancelled()) {  // the wish came while the run was ending
+    // The wish came while the run was ending.
+    if (outcome.event != JobEvent::kFinished && runner.cancelled()) {
       outcome = {.event = JobEvent::kCancelled, .cause = kCancelledByUser, .end = outcome.end};
     }
     cluster_.Release(job_id);
     for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
     if (outcome.event == JobEvent::kWaitForDevices) {
-      tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()}, .cause = outcome.cause};
+      tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()},
+                                .cause = outcome.cause};
     }
     const absl::StatusOr<v1::Job> after = journal_.Apply(job_id, outcome.event, outcome.cause);
     if (Waits(after)) {
-      const int lost = outcome.event == JobEvent::kLost ? static_cast<int>(after->restarts_without_progress()) : 0;
+      const int lost =
+          outcome.event == JobEvent::kLost ? static_cast<int>(after->restarts_without_progress()) : 0;
       not_before_[job_id] = Time() + BackOff(lost, options_.back_off);
       waiting_.insert(waiting_.begin(), job_id);  // it came first
     } else {
@@ -250,9 +265,10 @@ void Orchestrator::WatchForStalls() {
     const absl::Duration silence = Now() - heard;
     const bool stalls = silence > std::max(kLeastStall, absl::Seconds(kStepsToStall * step));
     if (stalls && !active.stall_told) {
-      journal_.Log(id, "coordinator", absl::StrCat("nothing was heard of the training for ",
-                                                   absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))),
-                                                   absl::StrFormat("; a step is expected to take %.3g s", step)));
+      journal_.Log(id, "coordinator",
+                   absl::StrCat("nothing was heard of the training for ",
+                                absl::FormatDuration(absl::Trunc(silence, absl::Seconds(1))),
+                                absl::StrFormat("; a step is expected to take %.3g s", step)));
     }
     active.stall_told = stalls;
   }
@@ -311,7 +327,8 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   const absl::Time now = Time();
   bool was_there = false;
   for (const NodeSnapshot& snapshot : cluster_.Nodes(now)) {
-    was_there |= snapshot.description.name == node.name && snapshot.alive && snapshot.description.incarnation == node.incarnation;
+    was_there |= snapshot.description.name == node.name && snapshot.alive &&
+                 snapshot.description.incarnation == node.incarnation;
   }
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
@@ -330,16 +347,17 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   for (auto& [id, active] : active_) {
     if (active.ended) continue;
     for (std::string& task : active.runner->TaskIds()) wanted.insert(std::move(task));
-    wanted.insert(active.taken_up.begin(), active.taken_up.end());  // whether its thread has begun to listen or not
+    // Whether its thread has begun to listen or not.
+    wanted.insert(active.taken_up.begin(), active.taken_up.end());
     std::vector<std::string> devices;  // of this node: a job that was taken up gets them back
     for (const std::string& device : active.devices) {
       if (NodeOf(device) == node.name) devices.push_back(device);
     }
     (void)cluster_.Occupy(devices, id);
     if (devices.empty() || active.taken_up.empty()) continue;
-    const bool has_one = std::any_of(request.tasks().begin(), request.tasks().end(), [&](const v1::AgentTask& task) {
-      return active.taken_up.count(task.task_id()) > 0;
-    });
+    const bool has_one =
+        std::any_of(request.tasks().begin(), request.tasks().end(),
+                    [&](const v1::AgentTask& task) { return active.taken_up.count(task.task_id()) > 0; });
     if (!has_one) {
       active.runner->Abort(JobEvent::kLost, absl::StrCat("node ", node.name, ": its agent was started anew"));
     }
@@ -378,7 +396,8 @@ absl::StatusOr<std::vector<v1::DeviceProfile>> Orchestrator::Profiles() {
     for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
   }
   ASSIGN_OR_RETURN(std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
-  std::erase_if(profiles, [&](const v1::DeviceProfile& profile) { return kinds.count(profile.device_kind()) == 0; });
+  std::erase_if(profiles,
+                [&](const v1::DeviceProfile& profile) { return kinds.count(profile.device_kind()) == 0; });
   return profiles;
 }
 

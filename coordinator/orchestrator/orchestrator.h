@@ -24,25 +24,28 @@
 
 namespace medley {
 
-// The coordinator without its wire: takes jobs and nodes in, gives devices to jobs, runs each job in a thread of its own and
-// brings it back when something is lost. What is decided is decided by pure functions (coordinator/{jobs,cluster,planner,
-// predictor}); what must survive is in the store.
+// The coordinator without its wire: takes jobs and nodes in, gives devices to jobs, runs each job in a thread
+// of its own and brings it back when something is lost. What is decided is decided by pure functions
+// (coordinator/{jobs,cluster,planner, predictor}); what must survive is in the store.
 //
-// Thread-safe. `store` and `agents` outlive it. The destructor leaves jobs that train to their agents, which go on, and stops all
-// other work; unfinished jobs go on with the next coordinator, those that train without a step lost.
+// Thread-safe. `store` and `agents` outlive it. The destructor leaves jobs that train to their agents, which
+// go on, and stops all other work; unfinished jobs go on with the next coordinator, those that train without
+// a step lost.
 class Orchestrator {
  public:
   struct Options {
     absl::Duration lease = absl::Seconds(6);
-    // No job starts before no new node has come for so long, nor, after a start, before those that were there before have come
-    // or a lease has passed.
+    // No job starts before no new node has come for so long, nor, after a start, before those that were there
+    // before have come or a lease has passed.
     absl::Duration settle = absl::Seconds(2);
     absl::Duration back_off = absl::Seconds(5);  // see BackOff
     const Clock* clock = &Clock::Steady();       // of leases and pauses; outlives it
     bool own_thread = true;                      // false: somebody else calls Tick
   };
-  // Jobs that train are taken up where they are; others that the last coordinator was at wait for devices again.
-  static absl::StatusOr<std::unique_ptr<Orchestrator>> Create(const Options& options, Store& store, AgentClient& agents);
+  // Jobs that train are taken up where they are; others that the last coordinator was at wait for devices
+  // again.
+  static absl::StatusOr<std::unique_ptr<Orchestrator>> Create(const Options& options, Store& store,
+                                                              AgentClient& agents);
   ~Orchestrator();
 
   // As the rpcs of the same name (proto/medley/v1/coordinator.proto).
@@ -54,7 +57,8 @@ class Orchestrator {
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
-  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled = nullptr);
+  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec,
+                                      const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id);  // GetPlan
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
@@ -73,14 +77,15 @@ class Orchestrator {
   void StopCalls();
   JobJournal& journal() { return journal_; }
 
-  // Does what is due: expires leases, starts waiting jobs, plans anew what has room to grow. Called by its own thread.
+  // Does what is due: expires leases, starts waiting jobs, plans anew what has room to grow. Called by its
+  // own thread.
   void Tick();
 
  private:
   struct Active {
     std::unique_ptr<JobRunner> runner;
     std::thread thread;
-    std::set<std::string> devices;      // that are the job's, also of nodes that are not there yet
+    std::set<std::string> devices;  // that are the job's, also of nodes that are not there yet
     bool ended = false;
     std::set<std::string> taken_up;     // ids of its tasks, if an earlier coordinator launched it
     uint32_t looked_at_checkpoint = 0;  // the last one at which it was asked whether the job should grow
@@ -103,14 +108,17 @@ class Orchestrator {
   // Whether the nodes that are to be expected have come.
   bool Settled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartWaitingJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool StartJob(const std::string& job_id, const std::vector<std::string>& devices) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<WaitingJob> Describe(const v1::Job& job, const Round& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartJob(const std::string& job_id, const std::vector<std::string>& devices)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeUp(const v1::Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Settle(const std::string& job_id, JobRunner& runner, RunOutcome outcome);
   bool MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string WhatItWaitsFor(const WaitingJob& waiting, const std::vector<WaitingJob>& before,
-                             const std::vector<std::string>& free, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                             const std::vector<std::string>& free, const Round& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);
@@ -132,10 +140,11 @@ class Orchestrator {
   // Growing (orchestrator_replan.cc).
   struct Growth {
     v1::Job job;
-    std::string name;                            // that the free devices are occupied under
+    std::string name;  // that the free devices are occupied under
     std::vector<ClusterDeviceLocation> own, free;
   };
-  // Devices that the running job may use beside its own, occupied under a name. FailedPrecondition: it cannot be planned anew.
+  // Devices that the running job may use beside its own, occupied under a name. FailedPrecondition: it cannot
+  // be planned anew.
   absl::StatusOr<Growth> PrepareGrowth(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<v1::ReplanJobResponse> Decide(const Growth& growth, bool force);
   void GrowJobs() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -150,15 +159,17 @@ class Orchestrator {
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
-  absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of a node that was not there before
-  std::set<std::string> awaited_nodes_ ABSL_GUARDED_BY(mutex_);          // that were there when the last coordinator ended
+  // Of a node that was not there before.
+  absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  // That were there when the last coordinator ended.
+  std::set<std::string> awaited_nodes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // job ids in order of submission
   struct InVain {
     std::vector<std::string> devices;
     std::string cause;
   };
-  std::map<std::string, InVain> tried_in_vain_ ABSL_GUARDED_BY(mutex_);  // by job id
-  std::map<std::string, absl::Time> not_before_ ABSL_GUARDED_BY(mutex_); // by job id
+  std::map<std::string, InVain> tried_in_vain_ ABSL_GUARDED_BY(mutex_);   // by job id
+  std::map<std::string, absl::Time> not_before_ ABSL_GUARDED_BY(mutex_);  // by job id
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
   // Nodes whose agent did not answer; not used until they are heard of again.
   std::set<std::string> suspect_nodes_ ABSL_GUARDED_BY(mutex_);

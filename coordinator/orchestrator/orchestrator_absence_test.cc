@@ -58,7 +58,8 @@ TEST_CASE("ten coordinators one after another cost a job that trains no step and
   site.Register(FakeNode("a", 2));
   pace.Allow(1);
   const std::string id = site.Submit(PinnedJob("healthy", {"a/cpu0", "a/cpu1"}));
-  v1::Job job = site.AwaitJob(id, [&](const v1::Job& j) { return j.last_step().step() == 1 && site.agents.begun() == 2; });
+  v1::Job job = site.AwaitJob(
+      id, [&](const v1::Job& j) { return j.last_step().step() == 1 && site.agents.begun() == 2; });
   for (int life = 0; life < 10; ++life) {
     site.orchestrator.reset();
     job = *site.store->GetJob(id);
@@ -102,7 +103,9 @@ TEST_CASE("a job that ends while there is no coordinator has ended when there is
   CHECK(site.Await(id, v1::JOB_STATE_DONE).last_step().step() == 6);
 }
 
-TEST_CASE("a job whose agent was started anew while there was no coordinator is launched again, and counts a restart") {
+TEST_CASE(
+    "a job whose agent was started anew while there was no coordinator is launched again, and counts a "
+    "restart") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining(TrainForEver);

@@ -15,7 +15,8 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
   ASSIGN_OR_RETURN(const JobLife life, LifeOf(job));
   if (request.after_checkpoint() && !IsEnded(life.state) && job.spec().checkpoint().directory().empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " has no checkpoint.directory to save a checkpoint in"));
   }
   const auto active = active_.find(id);
   if (active == active_.end() || active->second.ended) {
@@ -62,7 +63,8 @@ absl::StatusOr<v1::Job> Orchestrator::Hold(const v1::HoldJobRequest& request) {
   }
   if (job.held() == request.hold()) return job;
   RETURN_IF_ERROR(journal_.Change(job.id(), [&](v1::Job& j) { j.set_held(request.hold()); }).status());
-  journal_.SetWait(job.id(), request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
+  journal_.SetWait(job.id(),
+                   request.hold() ? absl::StrCat("held; `medley release ", job.id(), "` lets it go") : "");
   changed_.NotifyAll();
   return journal_.Get(job.id());
 }
@@ -83,7 +85,8 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
   return store_.DeleteNode(node);
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const std::function<bool()>& cancelled) {
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
+                                                  const std::function<bool()>& cancelled) {
   RETURN_IF_ERROR(ResolveSpec(spec, "").status());
   std::string name;
   std::vector<ClusterDeviceLocation> locations;
@@ -105,7 +108,8 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const
       }
       std::erase_if(devices, [&](const std::string& d) { return !Has(wanted, d); });
     } else if (!spec.allow_emulated()) {
-      const size_t erased = std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
+      const size_t erased =
+          std::erase_if(devices, [&](const std::string& d) { return Has(round.emulated, d); });
       if (devices.empty() && erased > 0) {
         return absl::FailedPreconditionError(
             "all devices that are free are emulated, and the job does not have allow_emulated: true");
@@ -113,7 +117,8 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const
     }
     if (devices.empty()) {
       return absl::FailedPreconditionError(
-          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan --cluster` plans "
+          "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan "
+          "--cluster` plans "
           "without them");
     }
     ASSIGN_OR_RETURN(locations, Locate(devices));
@@ -122,7 +127,8 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec, const
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
   absl::StatusOr<PlannedJob> planned;
-  Serve(name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
+  Serve(
+      name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
   if (!planned.ok()) return planned.status();
   return planned->report;
 }
@@ -133,10 +139,12 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
   if (job.plan().compared()) return job.plan();
   const absl::StatusOr<v1::PlanGrounds> grounds = store_.GetPlanGrounds(job_id);
   // A plan that an older coordinator made, or a newer plan by now: then this is what is known of it.
-  if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch())) return job.plan();
+  if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch()))
+    return job.plan();
   RETURN_IF_ERROR(grounds.status());
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(const v1::PlanReport compared, Compared(job.plan(), grounds->spec(), training, grounds->cluster()));
+  ASSIGN_OR_RETURN(const v1::PlanReport compared,
+                   Compared(job.plan(), grounds->spec(), training, grounds->cluster()));
   (void)journal_.Change(job_id, [&](v1::Job& now) {
     if (now.launch() == job.launch()) *now.mutable_plan() = compared;
   });

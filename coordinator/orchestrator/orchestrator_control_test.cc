@@ -21,7 +21,8 @@ absl::StatusOr<v1::ReplanJobResponse> Replan(OrchestratorSite& site, const std::
   return site.orchestrator->Replan(request);
 }
 
-TEST_CASE("a failed or cancelled job goes on under its id from its last checkpoint when the user resumes it") {
+TEST_CASE(
+    "a failed or cancelled job goes on under its id from its last checkpoint when the user resumes it") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining([](FakeWorker& worker) -> absl::Status {
@@ -45,7 +46,8 @@ TEST_CASE("a failed or cancelled job goes on under its id from its last checkpoi
   CHECK(absl::IsNotFound(site.orchestrator->Resume("nobody-1").status()));
 }
 
-TEST_CASE("a job begins from another run's checkpoint only where its spec says so, and from its own afterwards") {
+TEST_CASE(
+    "a job begins from another run's checkpoint only where its spec says so, and from its own afterwards") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   std::atomic<int> launches = 0;
@@ -75,7 +77,8 @@ TEST_CASE("a job can be stopped after a checkpoint, and goes on from there") {
   const std::string id = site.Submit(SavingJob("tiny"));
   site.Await(id, v1::JOB_STATE_RUNNING);
   CHECK_THAT(site.Cancel(id, /*after_checkpoint=*/true)->state_reason(), Catch::Contains("checkpoint"));
-  CHECK_THAT(site.Await(id, v1::JOB_STATE_CANCELLED).state_reason(), Catch::Contains("by the user after a checkpoint"));
+  CHECK_THAT(site.Await(id, v1::JOB_STATE_CANCELLED).state_reason(),
+             Catch::Contains("by the user after a checkpoint"));
   CHECK(site.AllDevicesAreFree());
 }
 
@@ -87,7 +90,8 @@ TEST_CASE("a job that is being cancelled says so at once") {
   site.Await(id, v1::JOB_STATE_RUNNING);
   const absl::StatusOr<v1::Job> answer = site.Cancel(id);
   REQUIRE(answer.ok());
-  CHECK((answer->state() == v1::JOB_STATE_CANCELLED || absl::StrContains(answer->state_reason(), "is being cancelled")));
+  CHECK((answer->state() == v1::JOB_STATE_CANCELLED ||
+         absl::StrContains(answer->state_reason(), "is being cancelled")));
   CHECK(site.Await(id, v1::JOB_STATE_CANCELLED).state_reason() == "cancelled by the user");
 }
 
@@ -121,12 +125,16 @@ TEST_CASE("what a plan does not use is free for the next job") {
   site.Await(second, v1::JOB_STATE_RUNNING);
 }
 
-TEST_CASE("a running job is planned anew with a device that came, and goes on from a checkpoint without a restart counted") {
+TEST_CASE(
+    "a running job is planned anew with a device that came, and goes on from a checkpoint without a restart "
+    "counted") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.agents.SetTraining(TrainForEver);
   const std::string id = site.Submit(SavingJob("grows"));
-  site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING && job.launch_seconds() > 0; });
+  site.AwaitJob(id, [](const v1::Job& job) {
+    return job.state() == v1::JOB_STATE_RUNNING && job.launch_seconds() > 0;
+  });
   site.Register(FakeNode("b"));
   const absl::StatusOr<v1::ReplanJobResponse> replanned = Replan(site, id, /*force=*/true);
   INFO(replanned.status().ToString());
@@ -134,7 +142,8 @@ TEST_CASE("a running job is planned anew with a device that came, and goes on fr
   CHECK(replanned->replans());
   CHECK(replanned->step_seconds_then() < replanned->step_seconds_now());
   CHECK_THAT(replanned->decision(), Catch::Contains("planned anew: a step takes"));
-  const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
+  const v1::Job job = site.AwaitJob(
+      id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
   CHECK(job.plan().plan().units_size() == 2);
   CHECK(job.restarts() == 0);
   REQUIRE(site.Cancel(id).ok());
@@ -145,7 +154,9 @@ TEST_CASE("a job is not planned anew where that gains nothing, or cannot be") {
   site.Register(FakeNode("a"));
   site.agents.SetTraining(TrainForEver);
   const std::string id = site.Submit(SavingJob("stays"));
-  site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING && job.last_step().step() == 1; });
+  site.AwaitJob(id, [](const v1::Job& job) {
+    return job.state() == v1::JOB_STATE_RUNNING && job.last_step().step() == 1;
+  });
   const absl::StatusOr<v1::ReplanJobResponse> same = Replan(site, id, /*force=*/false);
   REQUIRE(same.ok());
   CHECK_FALSE(same->replans());
@@ -156,10 +167,13 @@ TEST_CASE("a job is not planned anew where that gains nothing, or cannot be") {
   CHECK(absl::IsFailedPrecondition(Replan(site, id, true).status()));
   const std::string unsaved = site.Submit(FakeJob("unsaved"));
   site.Await(unsaved, v1::JOB_STATE_RUNNING);
-  CHECK_THAT(std::string(Replan(site, unsaved, true).status().message()), Catch::Contains("checkpoint.directory"));
+  CHECK_THAT(std::string(Replan(site, unsaved, true).status().message()),
+             Catch::Contains("checkpoint.directory"));
 }
 
-TEST_CASE("a job grows by itself at a checkpoint when the rest of it gains more than the pause, and logs both figures") {
+TEST_CASE(
+    "a job grows by itself at a checkpoint when the rest of it gains more than the pause, and logs both "
+    "figures") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   std::atomic<bool> save = false;
@@ -179,7 +193,8 @@ TEST_CASE("a job grows by itself at a checkpoint when the rest of it gains more 
   const v1::Job job = site.AwaitJob(id, [](const v1::Job& j) { return j.attempt() == 2; });
   CHECK(job.restarts() == 0);
   bool told = false;
-  for (const std::string& line : site.Log(id)) told |= absl::StrContains(line, "a step takes 50 s now and would take");
+  for (const std::string& line : site.Log(id))
+    told |= absl::StrContains(line, "a step takes 50 s now and would take");
   CHECK(told);
   REQUIRE(site.Cancel(id).ok());
 }
@@ -188,9 +203,12 @@ TEST_CASE("nodes that read other data than the rest are told apart before a step
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
-  site.agents.SetFingerprint([](const v1::PrepareRequest& request) { return request.train().rank() == 0 ? "train 10" : "train 11"; });
+  site.agents.SetFingerprint([](const v1::PrepareRequest& request) {
+    return request.train().rank() == 0 ? "train 10" : "train 11";
+  });
   v1::Job job = site.Await(site.Submit(PinnedJob("two", {"a/cpu0", "b/cpu0"})), v1::JOB_STATE_FAILED);
-  CHECK_THAT(job.state_reason(), Catch::Contains("a/cpu0 has train 10") && Catch::Contains("b/cpu0 has train 11"));
+  CHECK_THAT(job.state_reason(),
+             Catch::Contains("a/cpu0 has train 10") && Catch::Contains("b/cpu0 has train 11"));
   CHECK(job.last_step().step() == 0);
 
   // Nor does a job go on with files that have changed.
@@ -205,14 +223,16 @@ TEST_CASE("nodes that read other data than the rest are told apart before a step
   CHECK_THAT(job.state_reason(), Catch::Contains("train 10") && Catch::Contains("train 12"));
 }
 
-TEST_CASE("a checkpoint that a worker cannot read is passed over for the one before, which costs no restart") {
+TEST_CASE(
+    "a checkpoint that a worker cannot read is passed over for the one before, which costs no restart") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   std::atomic<bool> damaged = false;
   std::atomic<int> launches = 0;
   site.agents.SetPreparation([&](const v1::PrepareRequest& request) -> absl::Status {
     if (!damaged || request.train().resume_from().empty()) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(request.train().resume_from(), "/segment-00001.safetensors: has checksum 1"));
+    return absl::DataLossError(
+        absl::StrCat(request.train().resume_from(), "/segment-00001.safetensors: has checksum 1"));
   });
   site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
     if (++launches > 1) return TrainThreeSteps(worker);

@@ -95,7 +95,8 @@ absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vect
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
   absl::Status measured;
-  Serve(name, runner, [&] { measured = runner.RefreshLinks(); }, cancelled);
+  Serve(
+      name, runner, [&] { measured = runner.RefreshLinks(); }, cancelled);
   RETURN_IF_ERROR(measured);
   return LinksAmong(locations);
 }

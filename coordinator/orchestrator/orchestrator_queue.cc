@@ -11,7 +11,8 @@
 namespace medley {
 namespace {
 
-// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not measured last.
+// Devices by how long they take for a layer of the job's shape, the fastest first; those that were not
+// measured last.
 std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector<NodeSnapshot>& nodes,
                                       const std::vector<v1::DeviceProfile>& profiles) {
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
@@ -20,7 +21,8 @@ std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector
   for (const v1::DeviceProfile& profile : profiles) {
     if (profile.shape() != ShapeKey(*training)) continue;
     for (const v1::BlockPassTimes& times : profile.times()) {
-      const double seconds = (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
+      const double seconds =
+          (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
       const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind(), seconds);
       if (!is_new) known->second = std::min(known->second, seconds);
     }
@@ -41,12 +43,13 @@ std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector
 
 }  // namespace
 
-// A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so that it goes on
-// with what is left of them.
+// A pinned plan needs exactly its devices. Devices that a job merely may use are taken as they are there, so
+// that it goes on with what is left of them.
 std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
   std::vector<std::string> wanted;
   if (spec.has_plan()) {
-    for (const v1::Unit& unit : spec.plan().units()) wanted.insert(wanted.end(), unit.devices().begin(), unit.devices().end());
+    for (const v1::Unit& unit : spec.plan().units())
+      wanted.insert(wanted.end(), unit.devices().begin(), unit.devices().end());
     return wanted;
   }
   for (const std::string& device : spec.constraints().devices()) {
@@ -94,8 +97,8 @@ void Orchestrator::StartWaitingJobs() {
     }
     const auto pause = not_before_.find(id);
     if (pause != not_before_.end() && Time() < pause->second) {
-      journal_.SetWait(id, absl::StrCat("tried again in ",
-                                        absl::FormatDuration(absl::Ceil(pause->second - Time(), absl::Seconds(1)))));
+      journal_.SetWait(id, absl::StrCat("tried again in ", absl::FormatDuration(absl::Ceil(
+                                                               pause->second - Time(), absl::Seconds(1)))));
       continue;
     }
     if (!settled && !job->spec().has_plan()) {
@@ -114,7 +117,8 @@ void Orchestrator::StartWaitingJobs() {
   }
   std::vector<std::string> free = UsableDevices();
   while (const std::optional<Grant> grant = NextToStart(jobs, free)) {
-    if (!StartJob(grant->job, grant->devices)) break;  // a node went this very moment: again with the next tick
+    // A node went this very moment: again with the next tick.
+    if (!StartJob(grant->job, grant->devices)) break;
     std::erase_if(jobs, [&](const WaitingJob& job) { return job.id == grant->job; });
     std::erase(waiting_, grant->job);
     free = UsableDevices();
@@ -130,7 +134,8 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
                                          const std::vector<std::string>& free, const Round& round) {
   std::map<std::string, std::string> holders;
   for (const NodeSnapshot& node : round.nodes) {
-    for (const auto& [device, job] : node.jobs) holders[absl::StrCat(node.description.name, "/", device)] = job;
+    for (const auto& [device, job] : node.jobs)
+      holders[absl::StrCat(node.description.name, "/", device)] = job;
   }
   if (!waiting.devices.empty()) {
     std::vector<std::string> missing;
@@ -138,9 +143,10 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
       if (Has(free, device)) continue;
       const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
       const auto holder = holders.find(device);
-      missing.push_back(absl::StrCat(device, !there                    ? " (not there)"
-                                             : holder == holders.end() ? " (in use)"
-                                                                       : absl::StrCat(" (in use by ", holder->second, ")")));
+      missing.push_back(absl::StrCat(device, !there ? " (not there)"
+                                             : holder == holders.end()
+                                                 ? " (in use)"
+                                                 : absl::StrCat(" (in use by ", holder->second, ")")));
     }
     if (!missing.empty()) return absl::StrCat("waits for ", absl::StrJoin(missing, ", "));
   } else {
@@ -168,9 +174,11 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
 }
 
 // Whether there are devices that the job may use beside those that it was given.
-bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given, const Round& round) {
+bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string>& given,
+                               const Round& round) {
   if (job.restarts() > 0) return true;
-  std::set<std::string> devices(job.spec().constraints().devices().begin(), job.spec().constraints().devices().end());
+  std::set<std::string> devices(job.spec().constraints().devices().begin(),
+                                job.spec().constraints().devices().end());
   if (devices.empty()) devices = {round.live.begin(), round.live.end()};
   for (const std::string& device : given) devices.erase(device);
   if (!job.spec().allow_emulated()) {

@@ -25,7 +25,8 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   if (active == active_.end() || active->second.ended || growth.job.state() != v1::JOB_STATE_RUNNING) {
     return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " does not run"));
   }
-  if (spec.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, ": its spec names its plan"));
+  if (spec.has_plan())
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, ": its spec names its plan"));
   if (spec.checkpoint().directory().empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job_id, " has no checkpoint.directory: it would begin from the start"));
@@ -36,7 +37,8 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   std::vector<std::string> free = UsableDevices();
   const std::set<std::string> named(spec.constraints().devices().begin(), spec.constraints().devices().end());
   std::erase_if(free, [&](const std::string& device) {
-    const bool emulated = std::find(round.emulated.begin(), round.emulated.end(), device) != round.emulated.end();
+    const bool emulated =
+        std::find(round.emulated.begin(), round.emulated.end(), device) != round.emulated.end();
     return (!named.empty() && named.count(device) == 0) || (emulated && !spec.allow_emulated());
   });
   const size_t most = spec.scheduling().most_devices();
@@ -53,18 +55,18 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   absl::StatusOr<PlannedJob> planned;
   Serve(growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); });
   RETURN_IF_ERROR(planned.status());
-  const ReplanDecision decision = DecideReplan(
-      {.measured_step_seconds = job.measured_step_seconds(),
-       .predicted_step_seconds = job.plan().predicted_step_seconds(),
-       .predicted_then_step_seconds = planned->prediction.step_seconds,
-       .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
-       .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds});
+  const ReplanDecision decision =
+      DecideReplan({.measured_step_seconds = job.measured_step_seconds(),
+                    .predicted_step_seconds = job.plan().predicted_step_seconds(),
+                    .predicted_then_step_seconds = planned->prediction.step_seconds,
+                    .remaining_steps = static_cast<int64_t>(job.spec().steps()) - job.last_step().step(),
+                    .pause_seconds = job.launch_seconds() > 0 ? job.launch_seconds() : kUsualPauseSeconds});
   v1::ReplanJobResponse response;
   response.set_step_seconds_now(decision.now_step_seconds);
   response.set_step_seconds_then(decision.then_step_seconds);
   response.set_replans(decision.worth_it || force);
-  response.set_decision(absl::StrCat(response.replans() ? "planned anew" : "stays as it is", ": ", decision.text, " (",
-                                     planned->report.description(), ")"));
+  response.set_decision(absl::StrCat(response.replans() ? "planned anew" : "stays as it is", ": ",
+                                     decision.text, " (", planned->report.description(), ")"));
   journal_.Log(job.id(), "coordinator", response.decision());
   MutexLock lock(mutex_);
   const auto active = active_.find(job.id());
@@ -88,7 +90,8 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Replan(const v1::ReplanJobRe
   return Decide(*growth, request.force());
 }
 
-// At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for, are worth the pause.
+// At each checkpoint a job is asked for, once, whether devices that are free now, and that nobody waits for,
+// are worth the pause.
 void Orchestrator::GrowJobs() {
   if (!waiting_.empty() || calls_stopped_) return;
   for (auto& [id, active] : active_) {
@@ -104,7 +107,8 @@ void Orchestrator::GrowJobs() {
     if (!growth.ok()) continue;
     std::set<std::string> free;
     for (const ClusterDeviceLocation& device : growth->free) free.insert(FullName(device));
-    const bool is_news = !free.empty() && !std::includes(active.grown_over.begin(), active.grown_over.end(), free.begin(), free.end());
+    const bool is_news = !free.empty() && !std::includes(active.grown_over.begin(), active.grown_over.end(),
+                                                         free.begin(), free.end());
     if (!is_news) {
       cluster_.Release(growth->name);
       continue;
@@ -112,7 +116,9 @@ void Orchestrator::GrowJobs() {
     active.grown_over.insert(free.begin(), free.end());
     growing_.emplace_back([this, growth = *std::move(growth)] {
       const absl::StatusOr<v1::ReplanJobResponse> decided = Decide(growth, /*force=*/false);
-      if (!decided.ok()) spdlog::warn("job {} is not planned anew: {}", growth.job.id(), std::string(decided.status().message()));
+      if (!decided.ok())
+        spdlog::warn("job {} is not planned anew: {}", growth.job.id(),
+                     std::string(decided.status().message()));
     });
   }
 }

@@ -83,8 +83,8 @@ TEST_CASE("device kinds and links are measured once and never again") {
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
   site.Await(site.Submit(FakeJob("first")), v1::JOB_STATE_DONE);
-  CHECK(site.agents.profiles() == 1);     // three devices of one kind
-  CHECK(site.agents.probes() == 2 * 2);   // inside a, and from a to b; two ends each
+  CHECK(site.agents.profiles() == 1);    // three devices of one kind
+  CHECK(site.agents.probes() == 2 * 2);  // inside a, and from a to b; two ends each
   site.Await(site.Submit(FakeJob("second")), v1::JOB_STATE_DONE);
   CHECK(site.agents.profiles() == 1);
   CHECK(site.agents.probes() == 2 * 2);
@@ -112,8 +112,9 @@ TEST_CASE("a worker that dies brings its job back from the last checkpoint, once
   CHECK(job.restarts() == 1);
   CHECK(job.attempt() == 2);
   CHECK(job.checkpoint_step() == 1);
-  CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running", "recovering",
-                                                    "profiling", "planning", "launching", "running", "done"});
+  CHECK(site.States(id) == std::vector<std::string>{"profiling", "planning", "launching", "running",
+                                                    "recovering", "profiling", "planning", "launching",
+                                                    "running", "done"});
   REQUIRE(site.agents.trainings().size() == 2);
   CHECK(site.agents.trainings()[0].train().resume_from() == "");
   CHECK(site.agents.trainings()[1].train().resume_from() == "/checkpoints/tiny/step-1");
@@ -143,7 +144,8 @@ TEST_CASE("a job that keeps losing its workers fails after max_restarts") {
   CHECK_THAT(job.state_reason(), Catch::Contains("the worker died") && Catch::Contains("max_restarts is 2"));
 }
 
-TEST_CASE("when an agent is gone its job goes on with the other devices, and uses it again once it is heard of") {
+TEST_CASE(
+    "when an agent is gone its job goes on with the other devices, and uses it again once it is heard of") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   site.Register(FakeNode("b"));
@@ -228,7 +230,8 @@ TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   *request.mutable_spec() = FakeJob("tiny");
   const std::string id = site.store->InsertJob(request.spec(), "", 1)->id();
   ClusterDeviceLocation small{.node = "a", .agent_address = "a:1", .host = "a"};
-  small.device = {.description = {.name = "cpu0", .backend = "cpu", .cores = {0}, .memory_limit = {1024}}, .kind = "fake"};
+  small.device = {.description = {.name = "cpu0", .backend = "cpu", .cores = {0}, .memory_limit = {1024}},
+                  .kind = "fake"};
   JobJournal journal(*site.store);
   JobRunner runner({.store = *site.store, .journal = journal, .agents = site.agents}, id, {small});
   REQUIRE(journal.Apply(id, JobEvent::kDevicesGranted, "").ok());
@@ -278,7 +281,8 @@ TEST_CASE("a job that fits no device there is fails and says what it needs") {
   CHECK(site.agents.trainings().empty());
 }
 
-TEST_CASE("a job that does not fit on what is left of its devices waits for more, without trying the same again") {
+TEST_CASE(
+    "a job that does not fit on what is left of its devices waits for more, without trying the same again") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
   v1::RegisterRequest large = FakeNode("b");
@@ -302,10 +306,13 @@ TEST_CASE("a job that does not fit on what is left of its devices waits for more
   });
   site.orchestrator->journal().Flush();
   // Ticks go by in which it could be tried again.
-  CHECK_THROWS_AS(site.AwaitJob(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_PROFILING; },
-                                absl::Milliseconds(400)), NotInTime);
+  CHECK_THROWS_AS(site.AwaitJob(
+                      id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_PROFILING; },
+                      absl::Milliseconds(400)),
+                  NotInTime);
   const std::vector<std::string> states = site.States(id);
-  CHECK(std::count(states.begin(), states.end(), "planning") == 2);  // once with both, once with what was left
+  // Once with both, once with what was left.
+  CHECK(std::count(states.begin(), states.end(), "planning") == 2);
   site.agents.BringUp("b:1");
   REQUIRE(site.Renew("b").ok());
   site.Await(id, v1::JOB_STATE_DONE);
@@ -331,7 +338,8 @@ TEST_CASE("a submission repeated under its request id is the same job") {
   v1::SubmitJobRequest request;
   *request.mutable_spec() = FakeJob("tiny");
   request.set_request_id("r1");
-  const absl::StatusOr<v1::Job> first = site.orchestrator->Submit(request), again = site.orchestrator->Submit(request);
+  const absl::StatusOr<v1::Job> first = site.orchestrator->Submit(request),
+                                again = site.orchestrator->Submit(request);
   REQUIRE(first.ok());
   REQUIRE(again.ok());
   CHECK(first->id() == again->id());

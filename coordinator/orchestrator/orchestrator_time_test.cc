@@ -24,15 +24,21 @@ class FakeClock final : public Clock {
 
 struct TimedSite {
   FakeClock clock;
-  OrchestratorSite site{{.lease = absl::Seconds(6), .settle = absl::Seconds(2), .back_off = absl::Seconds(5), .clock = &clock,
+  OrchestratorSite site{{.lease = absl::Seconds(6),
+                         .settle = absl::Seconds(2),
+                         .back_off = absl::Seconds(5),
+                         .clock = &clock,
                          .own_thread = false}};
   Orchestrator& orchestrator() { return *site.orchestrator; }
 
-  // Time goes by as it does for a coordinator that looks around all the time; `each` is done every half second.
-  void Pass(absl::Duration time, const std::function<void()>& each = [] {}) {
+  // Time goes by as it does for a coordinator that looks around all the time; `each` is done every half
+  // second.
+  void Pass(
+      absl::Duration time, const std::function<void()>& each = [] {}) {
     for (absl::Duration passed; passed < time; passed += absl::Milliseconds(100)) {
       clock.Advance(absl::Milliseconds(100));
-      if ((passed / absl::Milliseconds(100)) == static_cast<int>(passed / absl::Milliseconds(500)) * 5) each();
+      if ((passed / absl::Milliseconds(100)) == static_cast<int>(passed / absl::Milliseconds(500)) * 5)
+        each();
       orchestrator().Tick();
     }
   }
@@ -71,7 +77,8 @@ TEST_CASE("a node that does not renew is lost when its lease ends, and its job g
   timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 1; });
   timed.Pass(absl::Seconds(1), renew_a);
   CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 1);
-  CHECK_THAT(timed.site.Log(id), Catch::Matchers::VectorContains(std::string("recovering: node b is lost: its agent has not been heard of for 6s")));
+  CHECK_THAT(timed.site.Log(id), Catch::Matchers::VectorContains(std::string(
+                                     "recovering: node b is lost: its agent has not been heard of for 6s")));
 }
 
 TEST_CASE("leases are renewed while a disk is waited for, and outlast a coordinator that stood still") {
@@ -143,7 +150,8 @@ TEST_CASE("a job that needs two devices does not fail because one came first") {
   CHECK_THAT(alone.Job(lonely).state_reason(), Catch::Contains("MiB"));
 }
 
-TEST_CASE("after a restart of the coordinator jobs wait for the nodes that were there, a lease long at most") {
+TEST_CASE(
+    "after a restart of the coordinator jobs wait for the nodes that were there, a lease long at most") {
   TimedSite timed;
   for (const char* name : {"a", "b"}) timed.site.Register(FakeNode(name));
   timed.site.orchestrator.reset();
@@ -201,7 +209,8 @@ TEST_CASE("restarts come ever later, and a checkpoint between them gives all of 
   CHECK_THAT(timed.Job(id).state_reason(), Catch::Contains("the network is down; tried again in "));
   CHECK(until(3, absl::Minutes(1)) >= absl::Seconds(3));
   const v1::Job failed = timed.site.Await(id, v1::JOB_STATE_FAILED);
-  CHECK_THAT(failed.state_reason(), Catch::Contains("the network is down") && Catch::Contains("max_restarts is 2"));
+  CHECK_THAT(failed.state_reason(),
+             Catch::Contains("the network is down") && Catch::Contains("max_restarts is 2"));
 }
 
 }  // namespace

@@ -30,15 +30,15 @@ struct OrchestratorSite {
   std::unique_ptr<Orchestrator> orchestrator;
 
   // The lease is longer than any test, nothing is waited for: nodes are lost when a test says so.
-  Orchestrator::Options options = {.lease = absl::Hours(1), .settle = absl::ZeroDuration(), .back_off = absl::ZeroDuration()};
+  Orchestrator::Options options = {
+      .lease = absl::Hours(1), .settle = absl::ZeroDuration(), .back_off = absl::ZeroDuration()};
 
   OrchestratorSite() { Start(); }
   explicit OrchestratorSite(const Orchestrator::Options& with) : options(with) { Start(); }
   ~OrchestratorSite() { orchestrator.reset(); }
 
   void Start() {
-    absl::StatusOr<std::unique_ptr<Orchestrator>> created =
-        Orchestrator::Create(options, *store, agents);
+    absl::StatusOr<std::unique_ptr<Orchestrator>> created = Orchestrator::Create(options, *store, agents);
     INFO(created.status().ToString());
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
@@ -75,9 +75,12 @@ struct OrchestratorSite {
     do {
       job = *orchestrator->journal().Get(id);
       if (wanted(job)) return job;
-      seen = orchestrator->journal().AwaitChange(id, seen, std::min(deadline, Now() + absl::Milliseconds(100))).version;
+      seen = orchestrator->journal()
+                 .AwaitChange(id, seen, std::min(deadline, Now() + absl::Milliseconds(100)))
+                 .version;
     } while (Now() < deadline);
-    throw NotInTime(absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
+    throw NotInTime(
+        absl::StrCat("job ", id, " is ", v1::JobState_Name(job.state()), " (", job.state_reason(), ")"));
   }
   v1::Job Await(const std::string& id, v1::JobState state) {
     return AwaitJob(id, [&](const v1::Job& job) { return job.state() == state; });
@@ -95,8 +98,9 @@ struct OrchestratorSite {
   }
   // The states that it went through, as the log has them.
   std::vector<std::string> States(const std::string& id) {
-    static const std::set<std::string> kNames = {"queued", "profiling", "planning", "launching", "running",
-                                                 "recovering", "done", "failed", "cancelled"};
+    static const std::set<std::string> kNames = {"queued",    "profiling", "planning",
+                                                 "launching", "running",   "recovering",
+                                                 "done",      "failed",    "cancelled"};
     std::vector<std::string> states;
     for (const std::string& line : Log(id)) {
       const std::string word = line.substr(0, line.find(':'));

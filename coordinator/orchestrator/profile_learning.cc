@@ -21,7 +21,8 @@ constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 constexpr double kMostFactor = 5;
 
 bool IsPass(const v1::TraceInstruction& instruction) {
-  return instruction.kind() == NameOf(InstructionKind::kForward) || instruction.kind() == NameOf(InstructionKind::kBackward);
+  return instruction.kind() == NameOf(InstructionKind::kForward) ||
+         instruction.kind() == NameOf(InstructionKind::kBackward);
 }
 
 }  // namespace
@@ -94,7 +95,8 @@ std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject)
   for (const double ratio : sorted) distances.push_back(std::abs(ratio - median));
   std::sort(distances.begin(), distances.end());
   const double spread = distances[distances.size() * 2 / 3] / median;
-  // What was believed before counts like some steps, so that a minute in which the machine was slow is not taken for the truth.
+  // What was believed before counts like some steps, so that a minute in which the machine was slow is not
+  // taken for the truth.
   const double steps = static_cast<double>(subject.ratios.size());
   const double shown = std::pow(median, steps / (steps + kStepsOfBelief));
   const double factor = std::max(subject.planned_factor * shown, subject.least_factor);
@@ -113,16 +115,21 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
   std::vector<std::string> said;
   const double now_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
   for (const ProfileLearner::Lesson& lesson : learner.Add(trace, now_seconds)) {
-    const std::string about = lesson.device.empty() ? lesson.device_kind : absl::StrCat(lesson.device, " beside the others of its host");
+    const std::string about = lesson.device.empty()
+                                  ? lesson.device_kind
+                                  : absl::StrCat(lesson.device, " beside the others of its host");
     const absl::StatusOr<bool> put =
-        lesson.device.empty()
-            ? store.PutCorrection(lesson.device_kind, learner.shape(), lesson.measured_at_seconds, lesson.correction)
-            : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device, lesson.measured_at_seconds, lesson.correction);
+        lesson.device.empty() ? store.PutCorrection(lesson.device_kind, learner.shape(),
+                                                    lesson.measured_at_seconds, lesson.correction)
+                              : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device,
+                                                            lesson.measured_at_seconds, lesson.correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
     } else if (*put) {
-      said.push_back(absl::StrFormat("passes of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
-                                     "made with that", about, lesson.correction.factor(), lesson.correction.steps()));
+      said.push_back(absl::StrFormat(
+          "passes of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
+          "made with that",
+          about, lesson.correction.factor(), lesson.correction.steps()));
     }
   }
   return said;

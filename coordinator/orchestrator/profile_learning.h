@@ -17,18 +17,18 @@ class ProfileLearner {
   // `shape`: ShapeKey of the job. Keeps nothing of `planned`.
   ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape);
 
-  // How many times as long passes take as was measured: those of a device kind, or, where devices that were measured together are
-  // in use together, of one device beside the others of its host. Alone and beside others are told apart, so that neither is blamed
-  // for the other.
+  // How many times as long passes take as was measured: those of a device kind, or, where devices that were
+  // measured together are in use together, of one device beside the others of its host. Alone and beside
+  // others are told apart, so that neither is blamed for the other.
   struct Lesson {
-    std::string device_kind;  // empty where `device` says it
-    std::string host, device; // of a slow-down
+    std::string device_kind;         // empty where `device` says it
+    std::string host, device;        // of a slow-down
     double measured_at_seconds = 0;  // of the profile or slow-down that it is about
     v1::ProfileCorrection correction;
   };
-  // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned with than 2 %, and
-  // than two thirds of the steps are from it; and again when it has moved from the last lesson by more than 1 %, and than that.
-  // What was planned with counts like four steps of its own.
+  // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned
+  // with than 2 %, and than two thirds of the steps are from it; and again when it has moved from the last
+  // lesson by more than 1 %, and than that. What was planned with counts like four steps of its own.
   // Pure but for what it remembers. `now_seconds`: unix.
   std::vector<Lesson> Add(const v1::Trace& trace, double now_seconds);
 
@@ -49,8 +49,8 @@ class ProfileLearner {
   std::map<std::string, size_t> subject_of_device_;  // of real ones that are used
 };
 
-// Puts what `trace` taught into the store, unless it was measured anew since the job was planned. Returns what is
-// to be said of it in the job's log.
+// Puts what `trace` taught into the store, unless it was measured anew since the job was planned. Returns
+// what is to be said of it in the job's log.
 std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner, const v1::Trace& trace);
 
 }  // namespace medley

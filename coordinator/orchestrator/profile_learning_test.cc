@@ -12,7 +12,8 @@ namespace {
 
 PlannedJob Planned() {
   PlannedJob planned;
-  for (const auto& [device, kind] : {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
+  for (const auto& [device, kind] :
+       {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
     v1::DeviceShare& share = *planned.report.add_devices();
     share.set_device(device);
     share.set_kind(kind);
@@ -26,7 +27,8 @@ PlannedJob Planned() {
   return planned;
 }
 
-// Each device forward for 1 s and backward for 2 s as predicted, but `times` as long; and an update that takes for ever.
+// Each device forward for 1 s and backward for 2 s as predicted, but `times` as long; and an update that
+// takes for ever.
 v1::Trace Step(const std::map<std::string, double>& times) {
   v1::Trace trace;
   for (const auto& [device, factor] : times) {
@@ -66,7 +68,8 @@ TEST_CASE("four steps that agree correct a kind's profile, and say so again when
   CHECK(learner.Add(Step({{"a/cpu0", 0.94}, {"c/cpu0", 0.94}}), 4).empty());
   double moved = 0;
   for (int i = 0; i < 15; ++i) {
-    for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"c/cpu0", 0.9}}), 5)) moved = lesson.correction.factor();
+    for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"c/cpu0", 0.9}}), 5))
+      moved = lesson.correction.factor();
   }
   CHECK(moved == Approx(std::pow(0.9, 15.0 / 19)).epsilon(0.01));
 }
@@ -81,7 +84,8 @@ TEST_CASE("what the prediction was multiplied by already is counted in") {
   CHECK(lessons[0].correction.factor() == Approx(1.2 * std::sqrt(0.8)));
 }
 
-TEST_CASE("a step that is off by more than its like differ is a lesson, and one that is not teaches nothing") {
+TEST_CASE(
+    "a step that is off by more than its like differ is a lesson, and one that is not teaches nothing") {
   ProfileLearner far("gpt-1", Planned(), "tiny"), near("gpt-1", Planned(), "tiny");
   double told = 0;
   for (const double noise : {0.95, 1.05, 1.0, 0.94, 1.06, 1.0}) {
@@ -96,14 +100,16 @@ TEST_CASE("a device that is again as fast as it was planned with is believed too
   ProfileLearner learner("gpt-1", Planned(), "tiny");
   double told = 0;
   for (int i = 0; i < 25; ++i) {
-    for (const auto& lesson : learner.Add(Step({{"b/cpu0", i < 10 ? 1.1 : 1.0}}), 1)) told = lesson.correction.factor();
+    for (const auto& lesson : learner.Add(Step({{"b/cpu0", i < 10 ? 1.1 : 1.0}}), 1))
+      told = lesson.correction.factor();
   }
   CHECK(told == Approx(1));
 }
 
 TEST_CASE("a device beside others of its host teaches how they slow it down, and nothing about its kind") {
   PlannedJob planned = Planned();
-  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .measured_factor = 1.02, .planned_factor = 1.02};
+  planned.slowdowns["b/cpu0"] = {
+      .host = "box", .measured_at_seconds = 9, .measured_factor = 1.02, .planned_factor = 1.02};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double kind = 0, beside = 0;
   for (int i = 0; i < 9; ++i) {
@@ -126,7 +132,8 @@ TEST_CASE("a device beside others of its host teaches how they slow it down, and
 TEST_CASE("no device is faster for company") {
   PlannedJob planned = Planned();
   // A job before taught 1.2 instead of the measured 1.1.
-  planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = 9, .measured_factor = 1.1, .planned_factor = 1.2};
+  planned.slowdowns["b/cpu0"] = {
+      .host = "box", .measured_at_seconds = 9, .measured_factor = 1.1, .planned_factor = 1.2};
   ProfileLearner learner("gpt-1", planned, "tiny");
   double beside = 0;
   for (int i = 0; i < 9; ++i) {
@@ -137,7 +144,8 @@ TEST_CASE("no device is faster for company") {
 
 TEST_CASE("steps that do not agree, and what cannot be, teach nothing") {
   ProfileLearner learner("gpt-1", Planned(), "tiny");
-  for (const double factor : {0.8, 1.0, 1.3, 0.7, 1.5, 1.1, 0.9}) CHECK(learner.Add(Step({{"b/cpu0", factor}}), 1).empty());
+  for (const double factor : {0.8, 1.0, 1.3, 0.7, 1.5, 1.1, 0.9})
+    CHECK(learner.Add(Step({{"b/cpu0", factor}}), 1).empty());
   for (int i = 0; i < 9; ++i) CHECK(learner.Add(Step({{"a/cpu0", 50}, {"c/cpu0", 50}}), 1).empty());
   CHECK(learner.Add(Step({{"elsewhere/cpu0", 3}}), 1).empty());
   PlannedJob emulated = Planned();
@@ -157,7 +165,8 @@ TEST_CASE("a factor is found through noise and the odd step that was disturbed",
   for (int i = 0; i < 40; ++i) {
     const double noise = std::normal_distribution<double>(1, 0.01)(random);
     const double disturbed = random() % 8 == 0 ? 3 : 1;
-    for (const auto& lesson : learner.Add(Step({{"b/cpu0", factor * noise * disturbed}}), 1)) told = lesson.correction.factor();
+    for (const auto& lesson : learner.Add(Step({{"b/cpu0", factor * noise * disturbed}}), 1))
+      told = lesson.correction.factor();
   }
   CHECK(told == Approx(std::pow(factor, 15.0 / 19)).epsilon(0.03));
 }
@@ -188,7 +197,8 @@ TEST_CASE("what a step taught is in the store, unless the profile is another by 
   }
 }
 
-TEST_CASE("what a step taught about a host is in the store, unless it was measured anew, and is planned with") {
+TEST_CASE(
+    "what a step taught about a host is in the store, unless it was measured anew, and is planned with") {
   const TemporaryDirectory directory;
   const std::unique_ptr<Store> store = OpenStore(directory);
   v1::HostSlowdown measured;
@@ -205,16 +215,19 @@ TEST_CASE("what a step taught about a host is in the store, unless it was measur
   for (const double measured_at : {9.0, 8.0}) {
     CAPTURE(measured_at);
     PlannedJob planned = Planned();
-    planned.slowdowns["b/cpu0"] = {.host = "box", .measured_at_seconds = measured_at, .measured_factor = 1.1, .planned_factor = 1.1};
+    planned.slowdowns["b/cpu0"] = {
+        .host = "box", .measured_at_seconds = measured_at, .measured_factor = 1.1, .planned_factor = 1.1};
     ProfileLearner learner("gpt-1", planned, "tiny");
     std::vector<std::string> said;
-    for (int i = 0; i < 4; ++i) said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", measured_at == 9 ? 1.25 : 2}}));
+    for (int i = 0; i < 4; ++i)
+      said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", measured_at == 9 ? 1.25 : 2}}));
     const v1::HostSlowdown now = store->ListHostSlowdowns()->at(0);
     CHECK(CorrectionOf(now.devices(0)) == Approx(std::sqrt(1.25)));
     CHECK(CorrectionOf(now.devices(1)) == 1);
     if (measured_at == 9) {
       REQUIRE(said.size() == 1);
-      CHECK_THAT(said[0], Catch::Contains("b/cpu0 beside the others of its host") && Catch::Contains("1.12 times"));
+      CHECK_THAT(said[0],
+                 Catch::Contains("b/cpu0 beside the others of its host") && Catch::Contains("1.12 times"));
     } else {
       CHECK(said.empty());
     }

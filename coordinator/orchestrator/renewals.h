@@ -10,8 +10,8 @@
 
 namespace medley {
 
-// Renewals of leases as they come in, under a lock of their own, which nobody holds while a disk is waited for: they are taken
-// into account, as of the moment when they came, by whoever looks next. Thread-safe.
+// Renewals of leases as they come in, under a lock of their own, which nobody holds while a disk is waited
+// for: they are taken into account, as of the moment when they came, by whoever looks next. Thread-safe.
 class Renewals {
  public:
   struct Renewal {

@@ -19,7 +19,8 @@
 namespace medley {
 namespace {
 
-// Repetitions are no longer than this where a smaller micro-batch was measured, and there are so many of them.
+// Repetitions are no longer than this where a smaller micro-batch was measured, and there are so many of
+// them.
 constexpr double kLongestRepetitionSeconds = 0.25, kRepetitions = 12;
 constexpr double kLeastSeconds = 0.4, kMostSeconds = 8;
 // Bouts end when they agree like this, but not before so many, nor after so many and so long.
@@ -33,7 +34,9 @@ constexpr double kWorthMeasuringTwiceSeconds = 0.02;
 // Layers that a repetition is of.
 constexpr double kLayers = 2;
 
-std::string HostOf(const ClusterDeviceLocation& device) { return device.host.empty() ? device.node : device.host; }
+std::string HostOf(const ClusterDeviceLocation& device) {
+  return device.host.empty() ? device.node : device.host;
+}
 
 double LayerSeconds(const v1::BlockPassTimes& times) {
   return times.layer_forward_seconds() + times.layer_backward_seconds();
@@ -50,7 +53,8 @@ bool Covers(const v1::HostSlowdown& known, const std::vector<ClusterDeviceLocati
 }  // namespace
 
 std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const v1::HostSlowdown> known, const std::string& shape) {
+                                                     absl::Span<const v1::HostSlowdown> known,
+                                                     const std::string& shape) {
   std::vector<HeldCores> cores;
   for (const ClusterDeviceLocation& device : devices) {
     HeldCores& held = cores.emplace_back(HeldCores{.host = HostOf(device)});
@@ -64,20 +68,22 @@ std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDe
   }
   std::vector<SharingDevices> sharing;
   for (auto& [host, its] : by_host) {
-    const bool measured = std::any_of(known.begin(), known.end(), [&, h = host](const v1::HostSlowdown& slowdown) {
-      return slowdown.host() == h && slowdown.shape() == shape && Covers(slowdown, by_host[h]);
-    });
+    const bool measured =
+        std::any_of(known.begin(), known.end(), [&, h = host](const v1::HostSlowdown& slowdown) {
+          return slowdown.host() == h && slowdown.shape() == shape && Covers(slowdown, by_host[h]);
+        });
     if (its.size() >= 2 && !measured) sharing.push_back({host, its});
   }
   return sharing;
 }
 
-TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster, const std::string& shape) {
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster,
+                             const std::string& shape) {
   std::map<uint32_t, double> slowest;  // layer's seconds by micro-batch
   for (const v1::DeviceProfile& profile : cluster.profiles()) {
-    const bool takes_part = std::any_of(sharing.devices.begin(), sharing.devices.end(), [&](const ClusterDeviceLocation& device) {
-      return device.device.kind == profile.device_kind();
-    });
+    const bool takes_part = std::any_of(
+        sharing.devices.begin(), sharing.devices.end(),
+        [&](const ClusterDeviceLocation& device) { return device.device.kind == profile.device_kind(); });
     if (!takes_part || profile.shape() != shape) continue;
     for (const v1::BlockPassTimes& times : profile.times()) {
       double& seconds = slowest[times.micro_batch_sequences()];
@@ -105,8 +111,8 @@ SharedFactor FactorOf(std::vector<double> ratios) {
   const double middle = median(ratios);
   std::vector<double> distances;
   for (const double ratio : ratios) distances.push_back(std::abs(ratio - middle));
-  // As of a normal distribution: its deviation is 1.4826 times the median distance, and a median errs by 1.25 times as much as
-  // a mean. Of few bouts the distances are too small more often than not.
+  // As of a normal distribution: its deviation is 1.4826 times the median distance, and a median errs by 1.25
+  // times as much as a mean. Of few bouts the distances are too small more often than not.
   const double count = static_cast<double>(ratios.size());
   SharedFactor result;
   result.spread = 1.4826 * median(distances) / middle;
@@ -117,12 +123,14 @@ SharedFactor FactorOf(std::vector<double> ratios) {
 }
 
 AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::string& shape,
-                                        const std::vector<ClusterDeviceLocation>& devices, const v1::ClusterSpec& cluster) {
+                                        const std::vector<ClusterDeviceLocation>& devices,
+                                        const v1::ClusterSpec& cluster) {
   const std::vector<v1::HostSlowdown> known(cluster.slowdowns().begin(), cluster.slowdowns().end());
   for (const SharingDevices& sharing : DevicesToMeasureTogether(devices, known, shape)) {
     const AttemptEnd end = MeasureHost(spec, shape, sharing, TogetherTaskFor(sharing, cluster, shape));
     if (absl::IsResourceExhausted(end.status)) {
-      progress_(absl::StrCat("devices of ", sharing.host, " count as not slowing each other down: ", end.status.message()));
+      progress_(absl::StrCat("devices of ", sharing.host,
+                             " count as not slowing each other down: ", end.status.message()));
       continue;
     }
     if (!end.status.ok()) return end;
@@ -130,8 +138,8 @@ AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::stri
   return {};
 }
 
-AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
-                                            const TogetherTask& task) {
+AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::string& shape,
+                                            const SharingDevices& sharing, const TogetherTask& task) {
   std::vector<ClusterDeviceLocation> kinds;  // the first of each
   for (const ClusterDeviceLocation& device : sharing.devices) {
     const bool known = std::any_of(kinds.begin(), kinds.end(), [&](const ClusterDeviceLocation& other) {
@@ -196,18 +204,21 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     shared.set_spread(factor.spread);
   }
   slowdown.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-  slowdown.set_provenance(absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
-                                          task.micro_batch_sequences, task.seconds, ratios[0].size()));
+  slowdown.set_provenance(
+      absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
+                      task.micro_batch_sequences, task.seconds, ratios[0].size()));
   return {.status = store_.PutHostSlowdown(slowdown)};
 }
 
-SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices,
+SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec,
+                                                     const std::vector<ClusterDeviceLocation>& devices,
                                                      const TogetherTask& task) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
   if (!attempt.ok()) return {.end = {.status = attempt.status()}};
   std::vector<AttemptTask> tasks;
   for (const ClusterDeviceLocation& device : devices) {
-    AttemptTask& one = tasks.emplace_back(TaskOn(device, absl::StrCat("together/", *attempt, "/", tasks.size()), *attempt));
+    AttemptTask& one =
+        tasks.emplace_back(TaskOn(device, absl::StrCat("together/", *attempt, "/", tasks.size()), *attempt));
     v1::ProfileTask& profile = *one.request.mutable_profile();
     *profile.mutable_spec() = spec;
     profile.add_micro_batch_sizes(static_cast<uint32_t>(task.micro_batch_sequences));
@@ -218,11 +229,14 @@ SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec, co
   Timed timed;
   timed.end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
                      MutexLock lock(mutex);
-                     if (event.has_profile() && event.profile().times_size() == 1) heard[index] = event.profile().times(0);
+                     if (event.has_profile() && event.profile().times_size() == 1)
+                       heard[index] = event.profile().times(0);
                    }});
   if (!timed.end.status.ok()) return timed;
   for (size_t d = 0; d < devices.size(); ++d) {
-    if (!heard[d]) return {.end = {.status = absl::InternalError(absl::StrCat(FullName(devices[d]), " ended without a profile"))}};
+    if (!heard[d])
+      return {.end = {.status = absl::InternalError(
+                          absl::StrCat(FullName(devices[d]), " ended without a profile"))}};
     timed.times.push_back(*std::move(heard[d]));
   }
   return timed;

@@ -21,23 +21,26 @@ struct SharingDevices {
 
 // Those of `devices` that `known` of `shape` does not have together, each under its kind. Pure.
 std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const v1::HostSlowdown> known, const std::string& shape);
+                                                     absl::Span<const v1::HostSlowdown> known,
+                                                     const std::string& shape);
 
 // How devices of a host are measured beside each other.
 struct TogetherTask {
   int micro_batch_sequences = 1;
   double seconds = 0;
-  int most_bouts = 1;  // of alone and together, until what they say agrees: a machine whose speed drifts deceives nobody
+  // Of alone and together, until what they say agrees: a machine whose speed drifts deceives nobody.
+  int most_bouts = 1;
 };
-// By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose repetitions are
-// short, and for so long that there are enough of them. Pure.
-TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster, const std::string& shape);
+// By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose
+// repetitions are short, and for so long that there are enough of them. Pure.
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster,
+                             const std::string& shape);
 
 // What bouts say of a device: how many times as long it took together as alone just before or after.
 struct SharedFactor {
-  double factor = 1;           // their median, or 1 where that is not surely more
-  double spread = 0;           // of one bout, relative
-  double standard_error = 0;   // of the median, relative
+  double factor = 1;          // their median, or 1 where that is not surely more
+  double spread = 0;          // of one bout, relative
+  double standard_error = 0;  // of the median, relative
 };
 // `ratios` is not empty. Pure.
 SharedFactor FactorOf(std::vector<double> ratios);
@@ -50,12 +53,12 @@ class SlowdownMeasurement {
   SlowdownMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
-  // In bouts, each device kind of a host alone, one after another, then all devices at once, or the other way round, until the
-  // bouts agree. `cluster` has the profiles that the times
-  // are chosen by. Blocks, for seconds a host. Where a block does not fit a device the host's devices count as not slowing
-  // each other down. Other errors: those of the tasks, naming the device; the store's.
-  AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape, const std::vector<ClusterDeviceLocation>& devices,
-                     const v1::ClusterSpec& cluster);
+  // In bouts, each device kind of a host alone, one after another, then all devices at once, or the other way
+  // round, until the bouts agree. `cluster` has the profiles that the times are chosen by. Blocks, for
+  // seconds a host. Where a block does not fit a device the host's devices count as not slowing each other
+  // down. Other errors: those of the tasks, naming the device; the store's.
+  AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape,
+                     const std::vector<ClusterDeviceLocation>& devices, const v1::ClusterSpec& cluster);
 
  private:
   struct Timed {
@@ -64,7 +67,8 @@ class SlowdownMeasurement {
   };
   AttemptEnd MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
                          const TogetherTask& task);
-  Timed Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices, const TogetherTask& task);
+  Timed Time(const v1::JobSpec& spec, const std::vector<ClusterDeviceLocation>& devices,
+             const TogetherTask& task);
 
   Store& store_;
   const RunAttempt run_;

@@ -15,7 +15,8 @@ TraceCollector::TraceCollector(std::string job_id, const PlannedJob& planned, co
 
 std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& measured) {
   const int instructions = static_cast<int>(programs_[unit].instructions.size());
-  if (measured.start_seconds_size() != instructions || measured.end_seconds_size() != instructions) return std::nullopt;
+  if (measured.start_seconds_size() != instructions || measured.end_seconds_size() != instructions)
+    return std::nullopt;
   std::map<int, v1::MeasuredStep>& step = waiting_[measured.step()];
   step[unit] = measured;
   if (step.size() < programs_.size()) return std::nullopt;

@@ -11,13 +11,14 @@
 
 namespace medley {
 
-// Puts the predicted and the measured times of a step's instructions beside each other, once all units have sent theirs.
-// Not thread-safe.
+// Puts the predicted and the measured times of a step's instructions beside each other, once all units have
+// sent theirs. Not thread-safe.
 class TraceCollector {
  public:
   TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape);
 
-  // The trace of `measured.step` when this was the last unit's; else nothing. What does not fit the program is dropped.
+  // The trace of `measured.step` when this was the last unit's; else nothing. What does not fit the program
+  // is dropped.
   std::optional<v1::Trace> Add(int unit, const v1::MeasuredStep& measured);
 
  private:

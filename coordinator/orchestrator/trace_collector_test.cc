@@ -9,12 +9,14 @@ namespace {
 
 const TrainingShape kShape = {
     .model = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 16, .context = 8},
-    .sequence = 8, .global_batch_sequences = 4};
+    .sequence = 8,
+    .global_batch_sequences = 4};
 
 PlannedJob Planned() {
   PlannedJob planned;
-  planned.plan = {.units = {{.devices = {"a/cpu0"}, .chunks = {{0, 2}}}, {.devices = {"b/cpu0"}, .chunks = {{2, 4}}}},
-                  .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 2}}};
+  planned.plan = {
+      .units = {{.devices = {"a/cpu0"}, .chunks = {{0, 2}}}, {.devices = {"b/cpu0"}, .chunks = {{2, 4}}}},
+      .routes = {{.units = {0, 1}, .micro_batches = 2, .micro_batch_sequences = 2}}};
   for (int unit = 0; unit < 2; ++unit) {
     RankPrediction& prediction = planned.prediction.ranks.emplace_back();
     const size_t count = CompileStep(planned.plan, unit, kShape, Purpose::kTrain).instructions.size();
@@ -37,7 +39,8 @@ v1::MeasuredStep Measured(const PlannedJob& planned, int unit, uint32_t step, do
   return measured;
 }
 
-TEST_CASE("a trace comes with the last unit, every instruction's prediction beside its measurement on one clock") {
+TEST_CASE(
+    "a trace comes with the last unit, every instruction's prediction beside its measurement on one clock") {
   const PlannedJob planned = Planned();
   TraceCollector traces("job-1", planned, kShape);
   CHECK_FALSE(traces.Add(1, Measured(planned, 1, 4, 100.5)));

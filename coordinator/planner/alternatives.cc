@@ -15,7 +15,8 @@ int EvenPart(int total, int parts, int i) { return total / parts + (i < total % 
 
 Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) {
   Plan plan{.schedule = schedule};
-  plan.routes.push_back({.micro_batches = problem.shape.global_batch_sequences / size, .micro_batch_sequences = size});
+  plan.routes.push_back(
+      {.micro_batches = problem.shape.global_batch_sequences / size, .micro_batch_sequences = size});
   const int stages = static_cast<int>(problem.devices.size());
   int first = 0;
   for (int s = 0; s < stages; ++s) {
@@ -32,7 +33,8 @@ Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) 
   const int replicas = static_cast<int>(problem.devices.size());
   const int micro_batches = problem.shape.global_batch_sequences / size;
   for (int r = 0; r < replicas; ++r) {
-    plan.units.push_back({.devices = {problem.devices[r].name}, .chunks = {{0, problem.shape.model.blocks()}}});
+    plan.units.push_back(
+        {.devices = {problem.devices[r].name}, .chunks = {{0, problem.shape.model.blocks()}}});
     plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r), size});
   }
   return plan;
@@ -50,7 +52,8 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
     if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
     best.plan = plan;
     best.step_seconds = *seconds;
-    description = absl::StrCat(what, ", micro-batch ", plan.routes[0].micro_batch_sequences, ", ", NameOf(plan.schedule));
+    description = absl::StrCat(what, ", micro-batch ", plan.routes[0].micro_batch_sequences, ", ",
+                               NameOf(plan.schedule));
   };
   for (const int size : problem.micro_batch_sizes) {
     if (!DividesBatch(problem, size)) continue;
@@ -61,12 +64,14 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
       }
       if (devices <= problem.shape.global_batch_sequences / size &&
           (constraints.max_routes == 0 || devices <= constraints.max_routes)) {
-        consider(EqualReplicas(problem, size, schedule), "all devices data parallel, micro-batches split evenly");
+        consider(EqualReplicas(problem, size, schedule),
+                 "all devices data parallel, micro-batches split evenly");
       }
     }
   }
   if (best.plan.units.empty()) {
-    return {PlanKind::kEqualSplit, absl::ResourceExhaustedError("no equal split over all devices fits them"), ""};
+    return {PlanKind::kEqualSplit, absl::ResourceExhaustedError("no equal split over all devices fits them"),
+            ""};
   }
   best.lower_bound_seconds = best.step_seconds;  // they were all tried
   best.proven_optimal = true;
@@ -78,7 +83,8 @@ Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSp
   const std::vector<int>& sizes = problem.micro_batch_sizes;
   const auto divides = [&](int size) { return DividesBatch(problem, size); };
   if (std::none_of(sizes.begin(), sizes.end(), divides)) {
-    return {kind, absl::ResourceExhaustedError("no micro-batch size of the plan divides the global batch"), ""};
+    return {kind, absl::ResourceExhaustedError("no micro-batch size of the plan divides the global batch"),
+            ""};
   }
   Alternative alternative{kind, Search(problem, space, limits).Run(), ""};
   if (alternative.plan.ok()) alternative.description = Describe(alternative.plan->plan);
@@ -89,15 +95,20 @@ Alternative BestOf(PlanKind kind, const PlanningProblem& problem, const SearchSp
 
 std::string NameOf(PlanKind kind) {
   switch (kind) {
-    case PlanKind::kSingleDevice: return "single device";
-    case PlanKind::kEqualSplit: return "equal split";
-    case PlanKind::kPureDataParallel: return "pure data parallel";
-    case PlanKind::kPurePipeline: return "pure pipeline";
+    case PlanKind::kSingleDevice:
+      return "single device";
+    case PlanKind::kEqualSplit:
+      return "equal split";
+    case PlanKind::kPureDataParallel:
+      return "pure data parallel";
+    case PlanKind::kPurePipeline:
+      return "pure pipeline";
   }
   return "?";
 }
 
-absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem, const SearchLimits& limits) {
+absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
+                                                        const SearchLimits& limits) {
   RETURN_IF_ERROR(CheckProblem(problem));
   std::vector<Alternative> all;
   all.push_back(BestOf(PlanKind::kSingleDevice, problem, {.max_routes = 1, .max_stages = 1}, limits));

@@ -89,7 +89,8 @@ BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int6
     }
     const absl::StatusOr<double> seconds = simulator.Run(plan);
     // Memory is dearer to look at than time.
-    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) && FitsMemory(problem, plan)) {
+    if (seconds.ok() && (!result.least_seconds || *seconds < *result.least_seconds) &&
+        FitsMemory(problem, plan)) {
       result.least_seconds = *seconds;
     }
     return true;

@@ -12,14 +12,15 @@ namespace medley {
 // Whether devices of one kind may be taken in their order only. Sound if they are alike in everything.
 enum class SameKind : uint8_t { kAllOrders, kInOrder };
 
-// Calls `visit` for every plan whose units are numbered route by route, memory not looked at; the routes in every
-// order. Stops once `visit` returns false.
-void VisitEveryPlan(const PlanningProblem& problem, SameKind same_kind, const std::function<bool(const Plan&)>& visit);
+// Calls `visit` for every plan whose units are numbered route by route, memory not looked at; the routes in
+// every order. Stops once `visit` returns false.
+void VisitEveryPlan(const PlanningProblem& problem, SameKind same_kind,
+                    const std::function<bool(const Plan&)>& visit);
 
 struct BruteForce {
   std::optional<double> least_seconds;  // none if no plan fits
   int64_t plans = 0;
-  bool complete = true;                 // false: there are more than `most_plans`
+  bool complete = true;  // false: there are more than `most_plans`
 };
 BruteForce LeastSeconds(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans);
 

@@ -23,10 +23,11 @@ std::string Seconds(double seconds) {
 // How one step of a plan passes.
 struct Portrait {
   StepPrediction prediction;
-  int busiest = 0, idlest = 0;         // units
+  int busiest = 0, idlest = 0;  // units
   double busiest_share = 0, idlest_share = 0;
-  double reduction_seconds = 0;        // longest of a unit, in reductions of gradients that all holders are ready for
-  int slowest_sender = -1;             // unit whose messages take longest
+  // Longest of a unit, in reductions of gradients that all holders are ready for.
+  double reduction_seconds = 0;
+  int slowest_sender = -1;  // unit whose messages take longest
   double message_seconds = 0;
 };
 
@@ -85,12 +86,12 @@ std::string BottleneckOf(const Portrait& portrait) {
                         "; the busiest device computes for ", Seconds(busy_seconds));
   }
   if (portrait.message_seconds > busy_seconds) {
-    return absl::StrCat("link: messages that ", prediction.ranks[portrait.slowest_sender].device, " sends one way take ",
-                        Seconds(portrait.message_seconds), of_step, "; the busiest device computes for ",
-                        Seconds(busy_seconds));
+    return absl::StrCat("link: messages that ", prediction.ranks[portrait.slowest_sender].device,
+                        " sends one way take ", Seconds(portrait.message_seconds), of_step,
+                        "; the busiest device computes for ", Seconds(busy_seconds));
   }
-  return absl::StrCat("device: ", prediction.ranks[portrait.busiest].device, " computes for ", Seconds(busy_seconds),
-                      of_step, " (", Percent(portrait.busiest_share), ")");
+  return absl::StrCat("device: ", prediction.ranks[portrait.busiest].device, " computes for ",
+                      Seconds(busy_seconds), of_step, " (", Percent(portrait.busiest_share), ")");
 }
 
 std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, double chosen_seconds) {
@@ -105,14 +106,16 @@ std::string WhySlower(const PlanningProblem& problem, const Portrait& portrait, 
   if (portrait.reduction_seconds > busiest.busy_seconds || portrait.message_seconds > busiest.busy_seconds) {
     return than_chosen(absl::StrCat(BottleneckOf(portrait)));
   }
-  std::string reason = absl::StrCat(busiest.device, " would be busy ", Percent(portrait.busiest_share), " of ", length);
+  std::string reason =
+      absl::StrCat(busiest.device, " would be busy ", Percent(portrait.busiest_share), " of ", length);
   const int left_out = static_cast<int>(problem.devices.size() - prediction.ranks.size());
   if (prediction.ranks.size() > 1) {
     const RankPrediction& idlest = prediction.ranks[portrait.idlest];
     absl::StrAppend(&reason, " while ", idlest.device, " idles ", Percent(1 - portrait.idlest_share));
   }
-  if (left_out > 0) absl::StrAppend(&reason, left_out == 1 ? "; 1 device" : absl::StrCat("; ", left_out, " devices"),
-                                    " would not be used");
+  if (left_out > 0)
+    absl::StrAppend(&reason, left_out == 1 ? "; 1 device" : absl::StrCat("; ", left_out, " devices"),
+                    " would not be used");
   return than_chosen(reason);
 }
 
@@ -142,8 +145,8 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
 absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> reductions, ReductionsOf(problem, plan));
   if (reductions.empty()) return std::string();
-  const ReductionChoice& largest =
-      *std::max_element(reductions.begin(), reductions.end(), [](const ReductionChoice& a, const ReductionChoice& b) {
+  const ReductionChoice& largest = *std::max_element(
+      reductions.begin(), reductions.end(), [](const ReductionChoice& a, const ReductionChoice& b) {
         return a.elements != b.elements ? a.elements < b.elements : a.holders.size() < b.holders.size();
       });
   std::vector<int> devices;
@@ -163,8 +166,9 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
       problem.forced_all_reduce.has_value() ? " because the job forces that" : "");
   std::vector<std::string> others;
   const Reductions choosing(problem);
-  for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling,
-                                              CollectiveAlgorithm::kTree, CollectiveAlgorithm::kHierarchical}) {
+  for (const CollectiveAlgorithm algorithm :
+       {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
+        CollectiveAlgorithm::kHierarchical}) {
     if (algorithm == largest.choice.algorithm) continue;
     const CollectiveChoice other = choosing.Choose(devices, largest.elements, algorithm);
     // Where nothing shows how to nest it, a hierarchy is a ring.
@@ -176,10 +180,11 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
 }
 
 std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {
-  std::string text = absl::StrFormat("%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
-                                     "%s of the time.",
-                                     Describe(plan), Seconds(prediction.step_seconds), prediction.tokens_per_second,
-                                     Percent(1 - explanation.bubble_share));
+  std::string text = absl::StrFormat(
+      "%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
+      "%s of the time.",
+      Describe(plan), Seconds(prediction.step_seconds), prediction.tokens_per_second,
+      Percent(1 - explanation.bubble_share));
   std::string unused;
   for (const Explanation::Device& device : explanation.devices) {
     if (!device.used) absl::StrAppend(&unused, unused.empty() ? "" : ", ", device.name);

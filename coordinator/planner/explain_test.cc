@@ -32,8 +32,12 @@ TEST_CASE("no alternative is faster than the chosen plan, and each is of its kin
       CHECK(alternative.plan->step_seconds >= chosen->step_seconds * (1 - 1e-9));
       CHECK(!alternative.description.empty());
       switch (alternative.kind) {
-        case PlanKind::kSingleDevice: CHECK(plan.units.size() == 1); break;
-        case PlanKind::kEqualSplit: CHECK(plan.units.size() == problem.devices.size()); break;
+        case PlanKind::kSingleDevice:
+          CHECK(plan.units.size() == 1);
+          break;
+        case PlanKind::kEqualSplit:
+          CHECK(plan.units.size() == problem.devices.size());
+          break;
         case PlanKind::kPureDataParallel:
           CHECK(plan.routes.size() == plan.units.size());
           CHECK(plan.units.size() > 1);
@@ -58,7 +62,8 @@ TEST_CASE("an equal split differs by one block or one micro-batch at most") {
     if (!equal.plan.ok()) continue;
     ++splits;
     for (const Unit& a : equal.plan->plan.units) {
-      for (const Unit& b : equal.plan->plan.units) CHECK(std::abs(a.chunks[0].size() - b.chunks[0].size()) <= 1);
+      for (const Unit& b : equal.plan->plan.units)
+        CHECK(std::abs(a.chunks[0].size() - b.chunks[0].size()) <= 1);
     }
     for (const Route& a : equal.plan->plan.routes) {
       for (const Route& b : equal.plan->plan.routes) CHECK(std::abs(a.micro_batches - b.micro_batches) <= 1);
@@ -105,7 +110,8 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
     for (LinkCost& link : row) link.transfer = LinkModel::Line(0, 1e-3);
   }
   Plan plan;
-  plan.units = {{{problem.devices[0].name}, {{0, 1}}}, {{problem.devices[1].name}, {{1, problem.shape.model.blocks()}}}};
+  plan.units = {{{problem.devices[0].name}, {{0, 1}}},
+                {{problem.devices[1].name}, {{1, problem.shape.model.blocks()}}}};
   plan.routes = {{{0, 1}, problem.shape.global_batch_sequences, 1}};
   const auto explanation = ExplainAndCompare(problem, plan);
   REQUIRE(explanation.ok());
@@ -113,7 +119,9 @@ TEST_CASE("a link that is slower than all computing is the bottleneck") {
   CHECK(!explanation->rejected.empty());
 }
 
-TEST_CASE("a plan whose routes differ in their micro-batch size is explained, beside others of one size where there are such") {
+TEST_CASE(
+    "a plan whose routes differ in their micro-batch size is explained, beside others of one size where "
+    "there are such") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
   const BlockRange all = {0, problem.shape.model.blocks()};
   problem.shape.global_batch_sequences = 8;
@@ -127,7 +135,8 @@ TEST_CASE("a plan whose routes differ in their micro-batch size is explained, be
   REQUIRE(mixed.status().ToString() == "OK");
   CHECK_THAT(mixed->summary, Catch::Contains("x 1 of 7"));
   CHECK(std::any_of(mixed->rejected.begin(), mixed->rejected.end(), is_a_plan));
-  CHECK_THAT(std::string(ChoosePlan(problem).status().message()), Catch::Contains("micro_batch_sizes: 7; must divide"));
+  CHECK_THAT(std::string(ChoosePlan(problem).status().message()),
+             Catch::Contains("micro_batch_sizes: 7; must divide"));
 
   problem.micro_batch_sizes = {3, 5};
   plan.routes = {{{0}, 1, 5}, {{1}, 1, 3}};

@@ -58,14 +58,14 @@ std::string FormatExplanation(const Explanation& explanation) {
       absl::StrAppendFormat(&out, "%-24s %-16s %6s\n", name, kind, "-");
       continue;
     }
-    absl::StrAppendFormat(&out, "%-24s %-16s %4.0f %% %8d %13d %12s %12s\n", name, kind, 100 * device.busy_share,
-                          device.blocks, device.micro_batches, FormatBytes(device.peak_memory),
-                          FormatBytes(device.memory_limit));
+    absl::StrAppendFormat(&out, "%-24s %-16s %4.0f %% %8d %13d %12s %12s\n", name, kind,
+                          100 * device.busy_share, device.blocks, device.micro_batches,
+                          FormatBytes(device.peak_memory), FormatBytes(device.memory_limit));
   }
   if (!explanation.rejected.empty()) out += "\nInstead\n";
   for (const Explanation::Rejected& rejected : explanation.rejected) {
-    const std::string seconds =
-        rejected.step_seconds > 0 ? absl::StrFormat("%10.4f s", rejected.step_seconds) : absl::StrFormat("%12s", "-");
+    const std::string seconds = rejected.step_seconds > 0 ? absl::StrFormat("%10.4f s", rejected.step_seconds)
+                                                          : absl::StrFormat("%12s", "-");
     AppendWrapped(absl::StrFormat("  %-18s %s  ", NameOf(rejected.kind), seconds), "      ",
                   absl::StrCat(rejected.description, ": ", rejected.why_slower), out);
   }

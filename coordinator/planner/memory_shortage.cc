@@ -35,7 +35,8 @@ Shortage LeastShortage(SearchTables& tables, Schedule schedule, const std::vecto
       for (int end = first + 1; end <= blocks; ++end) {
         if (after[end].bytes == kNever) continue;
         const int64_t own = needed[tables.At({first, end})] - available[tables.At({first, end})];
-        const Shortage with = own > after[end].bytes ? Shortage{own, classes[s], {first, end}, stages} : after[end];
+        const Shortage with =
+            own > after[end].bytes ? Shortage{own, classes[s], {first, end}, stages} : after[end];
         if (with.bytes < here[first].bytes) here[first] = with;
       }
     }
@@ -52,10 +53,12 @@ std::string DescribeShortage(SearchTables& tables, int min_stages, int max_stage
     classes.insert(classes.end(), tables.classes()[c].size(), c);
   }
   std::stable_sort(classes.begin(), classes.end(), [&](int a, int b) {
-    return tables.Cost(a).memory - tables.Cost(a).workspace > tables.Cost(b).memory - tables.Cost(b).workspace;
+    return tables.Cost(a).memory - tables.Cost(a).workspace >
+           tables.Cost(b).memory - tables.Cost(b).workspace;
   });
   Shortage least;
-  for (int stages = min_stages; stages <= std::min<int>(max_stages, static_cast<int>(classes.size())); ++stages) {
+  for (int stages = min_stages; stages <= std::min<int>(max_stages, static_cast<int>(classes.size()));
+       ++stages) {
     const std::vector<int> list(classes.begin(), classes.begin() + stages);
     for (const Schedule schedule : tables.problem().constraints.schedules) {
       const Shortage shortage = LeastShortage(tables, schedule, list);
@@ -63,12 +66,13 @@ std::string DescribeShortage(SearchTables& tables, int min_stages, int max_stage
     }
   }
   if (least.device_class < 0 || least.bytes <= 0) {
-    return absl::StrCat("no plan of this kind: ", tables.problem().devices.size(), " devices, ", tables.blocks(),
-                        " blocks and ", tables.MicroBatches(0), " micro-batches at most do not make one");
+    return absl::StrCat("no plan of this kind: ", tables.problem().devices.size(), " devices, ",
+                        tables.blocks(), " blocks and ", tables.MicroBatches(0),
+                        " micro-batches at most do not make one");
   }
   const DeviceCost& device = tables.Cost(least.device_class);
-  return absl::StrCat("no plan fits the devices' memory: the best of the attempts, a pipeline of ", least.stages,
-                      " with micro-batch ", tables.problem().micro_batch_sizes[0], ", lacks ",
+  return absl::StrCat("no plan fits the devices' memory: the best of the attempts, a pipeline of ",
+                      least.stages, " with micro-batch ", tables.problem().micro_batch_sizes[0], ", lacks ",
                       FormatBytes({least.bytes}), " on ", device.name, " (limit ", FormatBytes(device.memory),
                       ") for blocks ", least.blocks.first, "-", least.blocks.end - 1);
 }

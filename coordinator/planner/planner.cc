@@ -11,7 +11,8 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   RETURN_IF_ERROR(CheckProblem(problem));
   for (const int size : problem.micro_batch_sizes) {
     if (DividesBatch(problem, size)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size, "; must divide the global batch of ",
+    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size,
+                                                   "; must divide the global batch of ",
                                                    problem.shape.global_batch_sequences));
   }
   return Search(problem, SearchSpace{}, limits).Run();

@@ -15,30 +15,32 @@ struct SearchLimits {
   int64_t max_simulations = 200'000;
   // Instructions simulated at most: what simulations cost. All else that takes time counts in proportion.
   int64_t max_simulated_instructions = 30'000'000;
-  // Ways to form routes of devices that are looked at at most. 8 devices that are all unlike have about 840,000; beyond the
-  // limit the fastest devices in obvious forms (and what is near them) are what is compared.
+  // Ways to form routes of devices that are looked at at most. 8 devices that are all unlike have about
+  // 840,000; beyond the limit the fastest devices in obvious forms (and what is near them) are what is
+  // compared.
   int64_t max_device_lists = 1'000'000;
 };
 
 struct ChosenPlan {
   Plan plan;
-  double step_seconds = 0;          // predicted
-  double lower_bound_seconds = 0;   // no valid plan is predicted to be faster than this
-  bool proven_optimal = false;      // the search was exhausted within its limits
+  double step_seconds = 0;         // predicted
+  double lower_bound_seconds = 0;  // no valid plan is predicted to be faster than this
+  bool proven_optimal = false;     // the search was exhausted within its limits
   int64_t simulated_plans = 0;
 };
 
-// The valid plan with the least predicted step time: how many routes, which devices in which order, how many blocks
-// each holds, the micro-batch size, how many micro-batches each route takes, and the schedule. A device may be left out.
-// Units are numbered route by route in the order of the stages; of plans that are equally fast, one with the fewest
-// devices is chosen, and of those the first in a fixed order.
+// The valid plan with the least predicted step time: how many routes, which devices in which order, how many
+// blocks each holds, the micro-batch size, how many micro-batches each route takes, and the schedule. A
+// device may be left out. Units are numbered route by route in the order of the stages; of plans that are
+// equally fast, one with the fewest devices is chosen, and of those the first in a fixed order.
 //
-// Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8 devices it
-// equals brute force on the problems of the tests. Deterministic: equal problems give equal plans. Pure.
+// Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
+// devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.
+// Pure.
 //
 // Errors:
-//   InvalidArgument     no devices, no layers, a micro-batch size that does not divide the global batch, times that do
-//                       not match the sizes, ...; names the field.
+//   InvalidArgument     no devices, no layers, a micro-batch size that does not divide the global batch,
+//                       times that do not match the sizes, ...; names the field.
 //   ResourceExhausted   no plan fits the devices' memory; says how much the best attempt lacks, and where.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
 
@@ -53,13 +55,13 @@ struct Alternative {
 
 // One of each kind, in the order of PlanKind.
 //   kSingleDevice      everything on one device.
-//   kEqualSplit        what a tool for equal devices does with all of them: one pipeline in the problem's order with
-//                      blocks split as evenly as possible, or all data parallel with micro-batches as even as
-//                      possible; the faster, over micro-batch sizes and schedules.
+//   kEqualSplit        what a tool for equal devices does with all of them: one pipeline in the problem's
+//                      order with blocks split as evenly as possible, or all data parallel with micro-batches
+//                      as even as possible; the faster, over micro-batch sizes and schedules.
 //   kPureDataParallel  two or more routes of one device each; uneven micro-batches.
 //   kPurePipeline      one route of two or more devices; uneven blocks.
-// Micro-batch sizes that do not divide the global batch, which are those of a pinned plan that mixes sizes, are passed over.
-// InvalidArgument as ChoosePlan.
+// Micro-batch sizes that do not divide the global batch, which are those of a pinned plan that mixes sizes,
+// are passed over. InvalidArgument as ChoosePlan.
 absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
                                                         const SearchLimits& limits = {});
 
@@ -67,19 +69,25 @@ struct Explanation {
   struct Device {
     std::string name, kind;
     bool used = false;
-    double busy_share = 0;           // of the step
+    double busy_share = 0;  // of the step
     Bytes peak_memory, memory_limit;
     int blocks = 0;
     int micro_batches = 0;
   };
   double step_seconds = 0;
-  std::string summary;               // one paragraph for people
-  std::string bottleneck;            // what the step's length is owed to: a device, a link, or the reductions
-  std::string reductions;            // how the largest sum of gradients is done, and what other ways would take; empty: none
-  double bubble_share = 0;           // device time of the used devices that is not computing
-  std::vector<Device> devices;       // every device of the problem
-  struct Rejected { PlanKind kind; std::string description; double step_seconds = 0; std::string why_slower; };
-  std::vector<Rejected> rejected;    // best plan of each other kind; step_seconds 0 if none fits
+  std::string summary;     // one paragraph for people
+  std::string bottleneck;  // what the step's length is owed to: a device, a link, or the reductions
+  // How the largest sum of gradients is done, and what other ways would take; empty: none.
+  std::string reductions;
+  double bubble_share = 0;      // device time of the used devices that is not computing
+  std::vector<Device> devices;  // every device of the problem
+  struct Rejected {
+    PlanKind kind;
+    std::string description;
+    double step_seconds = 0;
+    std::string why_slower;
+  };
+  std::vector<Rejected> rejected;  // best plan of each other kind; step_seconds 0 if none fits
 };
 
 // Why `plan` (chosen or pinned) is as fast as it is; `rejected` is left empty. Takes one simulation.

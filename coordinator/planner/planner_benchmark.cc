@@ -24,14 +24,16 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
   problem.shape.global_batch_sequences = 64;
   problem.micro_batch_sizes = {1, 2, 4};
   for (int d = 0; d < devices; ++d) {
-    const double flops = 200e9 * std::pow(4.0, 3.0 * (d % kinds) / std::max(2, kinds));  // matmul rates up to 64 times apart
+    // Matmul rates up to 64 times apart.
+    const double flops = 200e9 * std::pow(4.0, 3.0 * (d % kinds) / std::max(2, kinds));
     DeviceCost cost{.name = absl::StrCat("node", d / 2, "/cpu", d % 2),
                     .kind = absl::StrCat("kind ", d % kinds),
                     .processor = d,
                     .memory = GiB(16)};
     for (const int size : problem.micro_batch_sizes) {
       const double tokens = 512.0 * size, effort = 1 + 0.2 / size;
-      const double layer = effort * tokens * 24 * 768 * 768 / flops, head = effort * tokens * 2 * 768 * 50257 / flops;
+      const double layer = effort * tokens * 24 * 768 * 768 / flops,
+                   head = effort * tokens * 2 * 768 * 50257 / flops;
       cost.times.push_back({{1e-4 * size, 1e-4 * size}, {layer, 2 * layer}, {head, 2 * head}});
     }
     cost.update_seconds_per_parameter = 2e-9;
@@ -39,7 +41,8 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
     cost.workspace = MiB(64);
     problem.devices.push_back(cost);
   }
-  problem.links.assign(devices, std::vector<LinkCost>(devices, {LinkModel::Line(50e-6, 2e9), LinkModel::Line(50e-6, 1.2e9)}));
+  problem.links.assign(
+      devices, std::vector<LinkCost>(devices, {LinkModel::Line(50e-6, 2e9), LinkModel::Line(50e-6, 1.2e9)}));
   return problem;
 }
 
@@ -75,8 +78,8 @@ void Measure(const std::string& name, const PlanningProblem& problem) {
 int main(int count, char** arguments) {
   const std::string wanted = count > 1 ? arguments[1] : "";
   for (const auto& [devices, kinds, layers] :
-       {std::tuple(3, 3, 12), std::tuple(6, 3, 12), std::tuple(8, 3, 24), std::tuple(8, 8, 24), std::tuple(12, 2, 12),
-        std::tuple(16, 4, 24)}) {
+       {std::tuple(3, 3, 12), std::tuple(6, 3, 12), std::tuple(8, 3, 24), std::tuple(8, 8, 24),
+        std::tuple(12, 2, 12), std::tuple(16, 4, 24)}) {
     const std::string name = absl::StrCat("devices_", devices, "_kinds_", kinds, "_layers_", layers);
     if (name.rfind(wanted, 0) == 0) medley::Measure(name, medley::Cluster(devices, kinds, layers));
   }

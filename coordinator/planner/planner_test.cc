@@ -20,7 +20,8 @@ PlanSite SiteOf(const PlanningProblem& problem) {
 }
 
 // Counts the problems that were compared, so that a test cannot pass by comparing none.
-void CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans, int& compared) {
+void CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans,
+                           int& compared) {
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
   if (chosen.ok()) {
     for (const PlanViolation& violation : CheckPlan(chosen->plan, problem.shape, SiteOf(problem))) {
@@ -50,7 +51,8 @@ TEST_CASE("the chosen plan is valid and as fast as the best of all plans of up t
   CHECK(compared > 90);
 }
 
-TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 devices of few kinds", "[property]") {
+TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 devices of few kinds",
+          "[property]") {
   const RandomProblemOptions options = {.min_devices = 5,
                                         .max_devices = 8,
                                         .kinds = 3,
@@ -93,8 +95,7 @@ TEST_CASE("equal problems give equal plans") {
 }
 
 TEST_CASE("a single device gets everything") {
-  const PlanningProblem problem =
-      RandomProblem(3, {.max_devices = 1, .memory = RandomMemory::kPlenty});
+  const PlanningProblem problem = RandomProblem(3, {.max_devices = 1, .memory = RandomMemory::kPlenty});
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.ok());
   REQUIRE(chosen->plan.units.size() == 1);
@@ -103,7 +104,9 @@ TEST_CASE("a single device gets everything") {
 }
 
 TEST_CASE("a device that would only slow the others down is left out") {
-  PlanningProblem problem = RandomProblem(5, {.min_devices = 2, .max_devices = 2, .kinds = 1,
+  PlanningProblem problem = RandomProblem(5, {.min_devices = 2,
+                                              .max_devices = 2,
+                                              .kinds = 1,
                                               .processors = RandomProcessors::kOwn,
                                               .memory = RandomMemory::kPlenty});
   for (BlockTimes& times : problem.devices[1].times) {
@@ -116,7 +119,9 @@ TEST_CASE("a device that would only slow the others down is left out") {
 }
 
 TEST_CASE("a device is left out that slows the others down by more than it does") {
-  PlanningProblem problem = RandomProblem(5, {.min_devices = 3, .max_devices = 3, .kinds = 1,
+  PlanningProblem problem = RandomProblem(5, {.min_devices = 3,
+                                              .max_devices = 3,
+                                              .kinds = 1,
                                               .processors = RandomProcessors::kOwn,
                                               .hosts = RandomHosts::kOwn,
                                               .slowdowns = RandomSlowdowns::kNone,
@@ -177,17 +182,24 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
   CHECK_THAT(refusal([](PlanningProblem& p) { p.micro_batch_sizes.clear(); }), Contains("micro_batch_sizes"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].times.clear(); }), Contains("devices[1].times"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].name = p.devices[0].name; }), Contains("twice"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].times[0].layer.forward_seconds = -1; }), Contains("-1"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].times[0].layer.forward_seconds = -1; }),
+             Contains("-1"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 0.9; }),
              Contains("devices[0].shared_slowdown: 0.9"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 2, p.devices[0].shared_with = 0; }),
-             Contains("devices[0].shared_with: 0"));
+  CHECK_THAT(
+      refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 2, p.devices[0].shared_with = 0; }),
+      Contains("devices[0].shared_with: 0"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.links.pop_back(); }), Contains("links"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.links[0][1].transfer = {{{1, 2}, {2, 1}}}; }),
+  CHECK_THAT(refusal([](PlanningProblem& p) {
+               p.links[0][1].transfer = {{{1, 2}, {2, 1}}};
+             }),
              Contains("links[0][1].transfer[1].seconds: 1 after 2"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.links[1][0].exchange = {{{-1, 2}}}; }),
+  CHECK_THAT(refusal([](PlanningProblem& p) {
+               p.links[1][0].exchange = {{{-1, 2}}};
+             }),
              Contains("links[1][0].exchange[0].bytes: -1"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.wire_bytes_per_element = 3; }), Contains("wire_bytes_per_element: 3"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.wire_bytes_per_element = 3; }),
+             Contains("wire_bytes_per_element: 3"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules.clear(); }), Contains("schedules"));
 }
 

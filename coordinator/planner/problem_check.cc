@@ -30,11 +30,13 @@ absl::Status CheckShape(const TrainingShape& shape) {
 }
 
 absl::Status CheckSizes(const PlanningProblem& problem) {
-  if (problem.micro_batch_sizes.empty()) return Invalid("micro_batch_sizes: there are none; at least one is needed");
+  if (problem.micro_batch_sizes.empty())
+    return Invalid("micro_batch_sizes: there are none; at least one is needed");
   int previous = 0;
   for (const int size : problem.micro_batch_sizes) {
     if (size <= previous) {
-      return Invalid(absl::StrCat("micro_batch_sizes: ", size, " after ", previous, "; must be ascending from 1"));
+      return Invalid(
+          absl::StrCat("micro_batch_sizes: ", size, " after ", previous, "; must be ascending from 1"));
     }
     previous = size;
   }
@@ -45,14 +47,17 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
   const DeviceCost& device = problem.devices[d];
   const std::string field = absl::StrCat("devices[", d, "]");
   if (device.times.size() != problem.micro_batch_sizes.size()) {
-    return Invalid(absl::StrCat(field, ".times: ", device.times.size(), " entries; must be one for each of the ",
-                                problem.micro_batch_sizes.size(), " micro_batch_sizes"));
+    return Invalid(absl::StrCat(field, ".times: ", device.times.size(),
+                                " entries; must be one for each of the ", problem.micro_batch_sizes.size(),
+                                " micro_batch_sizes"));
   }
   for (size_t z = 0; z < device.times.size(); ++z) {
     const BlockTimes& times = device.times[z];
     for (const PassTimes& pass : {times.embedding, times.layer, times.head}) {
-      RETURN_IF_ERROR(CheckNumber(absl::StrCat(field, ".times[", z, "] forward_seconds"), pass.forward_seconds));
-      RETURN_IF_ERROR(CheckNumber(absl::StrCat(field, ".times[", z, "] backward_seconds"), pass.backward_seconds));
+      RETURN_IF_ERROR(
+          CheckNumber(absl::StrCat(field, ".times[", z, "] forward_seconds"), pass.forward_seconds));
+      RETURN_IF_ERROR(
+          CheckNumber(absl::StrCat(field, ".times[", z, "] backward_seconds"), pass.backward_seconds));
     }
   }
   RETURN_IF_ERROR(CheckNumber(field + ".update_seconds_per_parameter", device.update_seconds_per_parameter));
@@ -71,7 +76,8 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
 absl::Status CheckLinks(const PlanningProblem& problem) {
   const size_t n = problem.devices.size();
   if (problem.links.size() != n) {
-    return Invalid(absl::StrCat("links: ", problem.links.size(), " rows; must be one for each of ", n, " devices"));
+    return Invalid(
+        absl::StrCat("links: ", problem.links.size(), " rows; must be one for each of ", n, " devices"));
   }
   for (size_t a = 0; a < n; ++a) {
     if (problem.links[a].size() != n) {
@@ -81,7 +87,8 @@ absl::Status CheckLinks(const PlanningProblem& problem) {
       if (a == b) continue;
       const LinkCost& link = problem.links[a][b];
       const std::string field = absl::StrCat("links[", a, "][", b, "]");
-      for (const auto& [name, model] : {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
+      for (const auto& [name, model] :
+           {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
         const absl::Status status = CheckLinkModel(*model);
         if (!status.ok()) return Invalid(absl::StrCat(field, ".", name, status.message()));
       }
@@ -105,10 +112,12 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
   }
   RETURN_IF_ERROR(CheckLinks(problem));
   if (problem.wire_bytes_per_element != 4 && problem.wire_bytes_per_element != 2) {
-    return Invalid(absl::StrCat("wire_bytes_per_element: ", problem.wire_bytes_per_element, "; must be 4 or 2"));
+    return Invalid(
+        absl::StrCat("wire_bytes_per_element: ", problem.wire_bytes_per_element, "; must be 4 or 2"));
   }
   const PlanConstraints& constraints = problem.constraints;
-  if (constraints.schedules.empty()) return Invalid("constraints.schedules: there are none; at least one is needed");
+  if (constraints.schedules.empty())
+    return Invalid("constraints.schedules: there are none; at least one is needed");
   if (constraints.max_routes < 0 || constraints.max_stages < 0) {
     return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");
   }

@@ -4,7 +4,8 @@
 
 namespace medley {
 
-// Whether a planner can work on `problem` at all. InvalidArgument names the field, its value and what is allowed.
+// Whether a planner can work on `problem` at all. InvalidArgument names the field, its value and what is
+// allowed.
 absl::Status CheckProblem(const PlanningProblem& problem);
 
 }  // namespace medley

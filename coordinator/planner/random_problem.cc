@@ -93,7 +93,8 @@ class Generator {
     for (int i = Integer(1, 3); i > 0; --i) {
       const LinkPoint last = model.points.back();
       const double more = bytes * Real(0.05, 0.7);
-      model.points.push_back({last.bytes + more, last.seconds + more / bytes * seconds * Integer(0, 4) * Real(0.2, 0.6)});
+      model.points.push_back(
+          {last.bytes + more, last.seconds + more / bytes * seconds * Integer(0, 4) * Real(0.2, 0.6)});
     }
     return model;
   }
@@ -131,16 +132,17 @@ class Generator {
     }
   }
 
-  // By kind, as a host's devices have them; they may have been measured beside one that is not in the problem. Where devices
-  // have no host yet, all are on one.
+  // By kind, as a host's devices have them; they may have been measured beside one that is not in the
+  // problem. Where devices have no host yet, all are on one.
   void MakeSlowdowns() {
     std::map<std::string, double> by_kind;
     const int not_planned_with = Integer(0, 1);
     for (DeviceCost& device : problem_.devices) {
       if (device.host < 0) device.host = 1000;
       const double factor = by_kind.emplace(device.kind, 1 + Integer(0, 2) * Real(0, 0.5)).first->second;
-      const auto on_host = std::count_if(problem_.devices.begin(), problem_.devices.end(),
-                                         [&](const DeviceCost& d) { return d.host == device.host || d.host < 0; });
+      const auto on_host =
+          std::count_if(problem_.devices.begin(), problem_.devices.end(),
+                        [&](const DeviceCost& d) { return d.host == device.host || d.host < 0; });
       device.shared_with = static_cast<int>(on_host) - 1 + not_planned_with;
       if (device.shared_with > 0) device.shared_slowdown = factor;
     }

@@ -7,13 +7,14 @@
 namespace medley {
 
 enum class RandomProcessors : uint8_t { kOwn, kSometimesShared };
-enum class RandomHosts : uint8_t { kOwn, kSometimesShared };  // shared: faster inside; devices of a kind are then not alike
+// Shared: faster inside; devices of a kind are then not alike.
+enum class RandomHosts : uint8_t { kOwn, kSometimesShared };
 enum class RandomSlowdowns : uint8_t { kNone, kSometimes };
 enum class RandomMemory : uint8_t { kPlenty, kSometimesTight };
 
 struct RandomProblemOptions {
   int min_devices = 1, max_devices = 4;
-  int kinds = 8;             // at most; devices of one kind are alike in everything
+  int kinds = 8;  // at most; devices of one kind are alike in everything
   int max_layers = 4;
   int max_micro_batches = 6;  // of the smallest micro-batch size
   RandomProcessors processors = RandomProcessors::kSometimesShared;

@@ -16,8 +16,9 @@ ReductionFloor::Rise ReductionFloor::RiseOf(const LinkModel& model) {
     rise.level_bytes = model.points[i].bytes;
   }
   for (; i < model.points.size(); ++i) {
-    rise.bytes_per_second = std::max(rise.bytes_per_second, (model.points[i].bytes - rise.level_bytes) /
-                                                                (model.points[i].seconds - model.points[0].seconds));
+    rise.bytes_per_second =
+        std::max(rise.bytes_per_second, (model.points[i].bytes - rise.level_bytes) /
+                                            (model.points[i].seconds - model.points[0].seconds));
   }
   return rise;
 }

@@ -7,12 +7,13 @@ namespace medley {
 
 // What summing gradients takes at least, by whatever algorithm and over whatever devices.
 //
-// Some member gets every byte of the vector, on one way in that its messages take in turns, in at most so many messages as
-// a ring over all devices has: each member of a ring or a tree and each of an innermost group does, and in halving and
-// doubling each that another folds itself into, or its first partner. All n members together get every byte 2 (n - 1)
-// times: n - 1 messages bring it together, and as many others must hear of it. A message of b bytes occupies its way in for
-// model(b) - model(0), which is at least (b - level) / rate: `level` is where the model begins to rise, and `rate` the
-// greatest slope from there to any other point.
+// Some member gets every byte of the vector, on one way in that its messages take in turns, in at most so
+// many messages as a ring over all devices has: each member of a ring or a tree and each of an innermost
+// group does, and in halving and doubling each that another folds itself into, or its first partner. All n
+// members together get every byte 2 (n - 1) times: n - 1 messages bring it together, and as many others must
+// hear of it. A message of b bytes occupies its way in for model(b) - model(0), which is at least (b - level)
+// / rate: `level` is where the model begins to rise, and `rate` the greatest slope from there to any other
+// point.
 class ReductionFloor {
  public:
   // Keeps nothing of `problem`.
@@ -32,7 +33,7 @@ class ReductionFloor {
   static Rise RiseOf(const LinkModel& model);
   double Seconds(const Rise& rise, double bytes, int vectors) const;
 
-  double most_messages_ = 0;  // that come to a member in one sum
+  double most_messages_ = 0;              // that come to a member in one sum
   std::vector<std::vector<Rise>> rises_;  // [device][device], of both models
   Rise whole_;                            // of all links
 };

@@ -18,7 +18,8 @@ int RouteBounds::ListOf(const std::vector<int>& classes) {
     if (lists_[list].extensions.empty()) lists_[list].extensions.assign(tables_.classes().size(), -1);
     if (lists_[list].extensions[*c] < 0) {
       lists_[list].extensions[*c] = static_cast<int>(lists_.size());
-      lists_.push_back({std::vector<int>(classes.end() - (c - classes.rbegin()) - 1, classes.end()), list, {}});
+      lists_.push_back(
+          {std::vector<int>(classes.end() - (c - classes.rbegin()) - 1, classes.end()), list, {}});
     }
     list = lists_[list].extensions[*c];
   }
@@ -33,8 +34,8 @@ const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, bool
                               .micro_batches = work.micro_batches});
 }
 
-RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip,
-                                             bool first) const {
+RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks,
+                                             double rest_round_trip, bool first) const {
   ++looked_at_;
   const std::vector<int>& classes = lists_[list].classes;
   const int device_class = classes.front();
@@ -45,13 +46,14 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
   StageSeconds stage;
   stage.passage = forward + backward + 2 * message;
   stage.round_trip = stage.passage + rest_round_trip;
-  stage.passes_and_update = LeastPassesSeconds(work.schedule, {.micro_batches = work.micro_batches,
-                                                               .from_end = static_cast<int>(classes.size()),
-                                                               .forward_seconds = forward,
-                                                               .backward_seconds = backward,
-                                                               .message_seconds = message,
-                                                               .round_trip_seconds = stage.round_trip}) +
-                            static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
+  stage.passes_and_update =
+      LeastPassesSeconds(work.schedule, {.micro_batches = work.micro_batches,
+                                         .from_end = static_cast<int>(classes.size()),
+                                         .forward_seconds = forward,
+                                         .backward_seconds = backward,
+                                         .message_seconds = message,
+                                         .round_trip_seconds = stage.round_trip}) +
+      static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
   stage.after_passes = 0;
   if (first && work.replicated) {
     stage.after_passes = tables_.ReducedAfterSeconds(device_class, work.size, blocks);
@@ -124,9 +126,11 @@ std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double bel
   return splits;
 }
 
-// `passage` is that of the stages before `list`, `bound` the greatest of their own bounds, `after` what follows passes.
-void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, double passage, double bound, double after,
-                              double below, size_t limit, std::vector<int>& ends, std::vector<Split>& splits) {
+// `passage` is that of the stages before `list`, `bound` the greatest of their own bounds, `after` what
+// follows passes.
+void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, double passage, double bound,
+                              double after, double below, size_t limit, std::vector<int>& ends,
+                              std::vector<Split>& splits) {
   if (list == 0) {
     const double own = BoundOf(work, ends);
     if (own < below) splits.push_back({ends, own});
@@ -144,7 +148,8 @@ void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, doubl
     const double follows = first ? stage.after_passes : after;
     if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
     ends.push_back(end);
-    ExtendSplit(work, lists_[list].rest, end, passage + stage.passage, own, follows, below, limit, ends, splits);
+    ExtendSplit(work, lists_[list].rest, end, passage + stage.passage, own, follows, below, limit, ends,
+                splits);
     ends.pop_back();
   }
 }

@@ -8,8 +8,9 @@
 
 namespace medley {
 
-// Lower bounds of how long one route takes, from its list of device classes alone or with its split too. No simulation
-// of a plan with such a route ends earlier: messages and processors count as if nothing else used them.
+// Lower bounds of how long one route takes, from its list of device classes alone or with its split too. No
+// simulation of a plan with such a route ends earlier: messages and processors count as if nothing else used
+// them.
 class RouteBounds {
  public:
   explicit RouteBounds(SearchTables& tables) : tables_(tables) {}
@@ -25,8 +26,9 @@ class RouteBounds {
     int micro_batches = 1;
     bool replicated = false;  // there are other routes, so every gradient is reduced
   };
-  // Seconds of a step, without the reduction of the tied embedding and of the scalars, over all splits into at least
-  // one block a stage that fit the memory. Infinite if none does. Does not fall as micro_batches grows.
+  // Seconds of a step, without the reduction of the tied embedding and of the scalars, over all splits into
+  // at least one block a stage that fit the memory. Infinite if none does. Does not fall as micro_batches
+  // grows.
   double Bound(const Work& work);
 
   struct Split {
@@ -47,7 +49,8 @@ class RouteBounds {
     int rest = -1;                // the list without its first stage
     std::vector<int> extensions;  // by class in front; -1: no number yet
   };
-  // Of the stages of a list, not the first ones of the route, that hold the blocks from some block to the last.
+  // Of the stages of a list, not the first ones of the route, that hold the blocks from some block to the
+  // last.
   struct Rest {
     double passes_and_update;  // from the first arrival until the last gradient leaves, then the update
     double round_trip;         // of one micro-batch
@@ -56,7 +59,7 @@ class RouteBounds {
     double passes_and_update;  // what this stage alone takes at least
     double passage;            // its passes of one micro-batch and the messages to the next stage and back
     double round_trip;
-    double after_passes;       // reductions and norms, if it is the first stage
+    double after_passes;  // reductions and norms, if it is the first stage
   };
   const std::vector<Rest>& RestOf(const Work& work, int list);
   StageSeconds Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip, bool first) const;

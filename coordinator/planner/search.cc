@@ -22,9 +22,10 @@ constexpr size_t kMostCounts = 50'000;
 constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
-// What cheaper evaluations count as, in simulated instructions: of a set of lists, of a distribution of micro-batches, of a
-// split, of an order of the routes; and how many stages that bounds look at count as one.
-constexpr int64_t kListsInstructions = 3, kCountsInstructions = 5, kSplitInstructions = 10, kNumberingInstructions = 40;
+// What cheaper evaluations count as, in simulated instructions: of a set of lists, of a distribution of
+// micro-batches, of a split, of an order of the routes; and how many stages that bounds look at count as one.
+constexpr int64_t kListsInstructions = 3, kCountsInstructions = 5, kSplitInstructions = 10,
+                  kNumberingInstructions = 40;
 constexpr int64_t kStagesAnInstruction = 40;
 // Of choosing a reduction, for each member.
 constexpr int64_t kChoiceInstructions = 50;
@@ -58,7 +59,8 @@ bool SlowsDown(const PlanningProblem& problem, const std::vector<std::vector<int
 
 // Messages of one route share an end only where a stage has two neighbours.
 bool SharesMessages(const std::vector<std::vector<int>>& lists) {
-  return std::any_of(lists.begin(), lists.end(), [](const std::vector<int>& list) { return list.size() > 2; });
+  return std::any_of(lists.begin(), lists.end(),
+                     [](const std::vector<int>& list) { return list.size() > 2; });
 }
 
 BlockRange BlocksOf(const std::vector<int>& ends, size_t stage) {
@@ -191,7 +193,8 @@ Search::Arrangement Search::Arrange(const Lists& lists) {
   }
   arrangement.units = static_cast<int>(all.size());
   arrangement.shares_processor = SharesProcessor(problem_, arrangement.devices);
-  arrangement.bounded_alone = !arrangement.shares_processor && !(SharesMessages(lists) && SlowsDown(problem_, arrangement.devices));
+  arrangement.bounded_alone =
+      !arrangement.shares_processor && !(SharesMessages(lists) && SlowsDown(problem_, arrangement.devices));
   arrangement.scalars_seconds = ReduceScalarsSeconds(problem_, all);
   arrangement.tied_seconds = LeastTiedReductionSeconds(
       tables_, tied, tied.size() > lists.size() ? TiedHolders::kTheirOwn : TiedHolders::kOfFirstBlockToo);
@@ -290,7 +293,8 @@ void Search::TryObviousLists() {
     for (const int c : fastest) apart.push_back({c});
     std::sort(apart.begin(), apart.end());
     const int n = static_cast<int>(count);
-    if (n <= space_.max_routes && n >= space_.min_routes && space_.min_stages <= 1) AddArrangements(apart, obvious);
+    if (n <= space_.max_routes && n >= space_.min_routes && space_.min_stages <= 1)
+      AddArrangements(apart, obvious);
     if (n <= space_.max_stages && n >= space_.min_stages && space_.min_routes <= 1) {
       AddArrangements({fastest}, obvious);
       AddArrangements({std::vector<int>(fastest.rbegin(), fastest.rend())}, obvious);
@@ -361,7 +365,8 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
   double bound = 0;
   std::map<int, double> processors;
   for (size_t r = 0; r < choice.size(); ++r) {
-    bound = std::max(bound, bounds_.BoundOfSplit(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends));
+    bound = std::max(bound,
+                     bounds_.BoundOfSplit(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends));
     for (size_t s = 0; arrangement.shares_processor && s < choice[r].ends.size(); ++s) {
       const int c = bounds_.ClassesOf(arrangement.lists[r])[s];
       const BlockRange blocks = BlocksOf(choice[r].ends, s);
@@ -428,7 +433,8 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
     }
   };
   extend(extend, total, 0);
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::vector<int>> ordered;
   for (auto& [bound, way] : found) ordered.push_back(std::move(way));
   return ordered;
@@ -444,7 +450,8 @@ bool Search::SearchCounts(const Arrangement& arrangement, const std::vector<int>
     choosing.choice.push_back({counts[r], {}});
     bounds.push_back(Bound(arrangement, r, counts[r]));
     choosing.splits.push_back(bounds_.Splits(WorkOf(arrangement, r, counts[r]),
-                                             Below(arrangement.units) - arrangement.fixed_seconds(), kMostSplits));
+                                             Below(arrangement.units) - arrangement.fixed_seconds(),
+                                             kMostSplits));
     if (choosing.splits[r].empty()) return true;
     if (choosing.splits[r].size() >= kMostSplits) choosing.complete = false;
   }
@@ -533,8 +540,8 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
       const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
       const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
       for (size_t s = 0; s < choice[r].ends.size(); ++s) {
-        units.push_back({arrangement.devices[r][s], classes[s], arrangement.size,
-                         BlocksOf(choice[r].ends, s), last_backwards[s]});
+        units.push_back({arrangement.devices[r][s], classes[s], arrangement.size, BlocksOf(choice[r].ends, s),
+                         last_backwards[s]});
       }
     }
     if (StepEndSeconds(tables_, units) >= Below(arrangement.units)) return;
@@ -542,7 +549,8 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
   Simulate(arrangement, choice, order);
 }
 
-// When each unit of a route has run its last backward, as if there were no other routes and nothing slowed anything down.
+// When each unit of a route has run its last backward, as if there were no other routes and nothing slowed
+// anything down.
 const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement, size_t route,
                                                  const RouteChoice& choice) {
   std::vector<int> key = choice.ends;
@@ -556,7 +564,8 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
   ++best_.simulated_plans;
   const absl::StatusOr<double> seconds = unslowed_simulator_.Run(PlanOf(alone, {choice}, {0}));
   for (size_t s = 0; s < choice.ends.size(); ++s) {
-    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(static_cast<int>(s)) : kInfinity);
+    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(static_cast<int>(s))
+                                         : kInfinity);
   }
   return entry->second;
 }
@@ -583,7 +592,8 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back({.devices = {problem_.devices[arrangement.devices[r][s]].name}, .chunks = {BlocksOf(choice[r].ends, s)}});
+      plan.units.push_back({.devices = {problem_.devices[arrangement.devices[r][s]].name},
+                            .chunks = {BlocksOf(choice[r].ends, s)}});
     }
   }
   return plan;
@@ -596,13 +606,14 @@ double Search::Below(int units) const {
 }
 
 int64_t Search::SpentInstructions() const {
-  return simulator_.simulated_instructions() + unslowed_simulator_.simulated_instructions() + evaluated_ + kChoiceInstructions * reductions_.chosen_members() +
-         bounds_.looked_at() / kStagesAnInstruction;
+  return simulator_.simulated_instructions() + unslowed_simulator_.simulated_instructions() + evaluated_ +
+         kChoiceInstructions * reductions_.chosen_members() + bounds_.looked_at() / kStagesAnInstruction;
 }
 
 // What is not enumerated is not searched, so the search keeps a part of what may be spent.
 bool Search::EnoughLists() const {
-  return device_lists_ >= limits_.max_device_lists || SpentInstructions() >= limits_.max_simulated_instructions * 3 / 4;
+  return device_lists_ >= limits_.max_device_lists ||
+         SpentInstructions() >= limits_.max_simulated_instructions * 3 / 4;
 }
 
 bool Search::OutOfBudget() const {

@@ -18,8 +18,8 @@ struct SearchSpace {
   int min_stages = 1, max_stages = 1 << 20;  // of every route
 };
 
-// Branch and bound over arrangements (micro-batch size, schedule, lists of devices), then over how many micro-batches
-// each route takes, then over the splits of the routes' blocks. One use.
+// Branch and bound over arrangements (micro-batch size, schedule, lists of devices), then over how many
+// micro-batches each route takes, then over the splits of the routes' blocks. One use.
 class Search {
  public:
   // `problem` must be valid (CheckProblem) and outlive the search.
@@ -35,12 +35,13 @@ class Search {
     std::vector<int> lists;                 // one a route
     std::vector<std::vector<int>> devices;  // of each list
     int units = 0;
-    bool shares_processor = false;          // two of its units do
-    // What a route takes alone bounds from below when its last backwards end: no unit shares a processor, and where units
-    // slow each other down no two messages do, for a message that comes late may let another one pass.
+    bool shares_processor = false;  // two of its units do
+    // What a route takes alone bounds from below when its last backwards end: no unit shares a processor, and
+    // where units slow each other down no two messages do, for a message that comes late may let another one
+    // pass.
     bool bounded_alone = true;
-    double tied_seconds = 0;                // of reducing the tied embedding, at least
-    double scalars_seconds = 0;             // of reducing the scalars
+    double tied_seconds = 0;     // of reducing the tied embedding, at least
+    double scalars_seconds = 0;  // of reducing the scalars
     double bound_seconds = 0;
 
     double fixed_seconds() const { return tied_seconds + scalars_seconds; }  // after every route's bound
@@ -50,7 +51,8 @@ class Search {
     std::vector<int> ends;  // of the stages' blocks
     friend bool operator==(const RouteChoice&, const RouteChoice&) = default;
   };
-  enum class Order { kBeginsPrevious, kAfterPrevious };  // of a list that is being written, and the one before it
+  // Of a list that is being written, and the one before it.
+  enum class Order { kBeginsPrevious, kAfterPrevious };
   using Lists = std::vector<std::vector<int>>;  // of device classes
 
   // Arrangements.
@@ -81,7 +83,8 @@ class Search {
 
   double Bound(const Arrangement& arrangement, size_t route, int micro_batches);
   RouteBounds::Work WorkOf(const Arrangement& arrangement, size_t route, int micro_batches) const;
-  const std::vector<double>& LastBackwards(const Arrangement& arrangement, size_t route, const RouteChoice& choice);
+  const std::vector<double>& LastBackwards(const Arrangement& arrangement, size_t route,
+                                           const RouteChoice& choice);
   double Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                   const std::vector<int>& order);
   Plan PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
@@ -100,10 +103,11 @@ class Search {
   SearchTables tables_;
   RouteBounds bounds_;
   StepSimulator simulator_;
-  const PlanningProblem unslowed_;  // `problem_` where nothing slows anything else down: what bounds are made of
+  // `problem_` where nothing slows anything else down: what bounds are made of.
+  const PlanningProblem unslowed_;
   StepSimulator unslowed_simulator_;
   std::map<std::vector<int>, std::vector<double>> last_backwards_;
-  ChosenPlan best_;  // no units: none yet
+  ChosenPlan best_;                // no units: none yet
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
   int64_t device_lists_ = 0;       // looked at
   int64_t evaluated_ = 0;          // cheap evaluations, in simulated instructions' worth

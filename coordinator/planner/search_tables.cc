@@ -94,7 +94,8 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const
   for (int first = 0; first < blocks_; ++first) {
     double least = 0;
     for (int block = first; block < blocks_; ++block) {
-      const double sum = reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
+      const double sum =
+          reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
       least = std::max(least, sum - BackwardSeconds(device_class, size, {first, block}));
       seconds[At({first, block + 1})] = least;
     }
@@ -112,7 +113,8 @@ bool SearchTables::Interchangeable(int a, int b) const {
     if (d == a || d == b) continue;
     // Each on a processor of its own, or both on the same.
     if (devices[a].processor == devices[b].processor) continue;
-    if (devices[d].processor == devices[a].processor || devices[d].processor == devices[b].processor) return false;
+    if (devices[d].processor == devices[a].processor || devices[d].processor == devices[b].processor)
+      return false;
   }
   return true;
 }
@@ -185,16 +187,15 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
   const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 6> buffers_key = {stage.size,   buffers.stash[0],          buffers.input,
-                                       buffers.output, buffers.input_gradient, buffers.output_gradient};
+  const std::array<int, 6> buffers_key = {stage.size,     buffers.stash[0],       buffers.input,
+                                          buffers.output, buffers.input_gradient, buffers.output_gradient};
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
     for (int first = 0; first < blocks_; ++first) {
       for (int end = first + 1; end <= blocks_; ++end) {
-        const RankMemory memory =
-            MemoryOf(problem_.shape.model, problem_.shape.sequence, {{first, end}},
-                                             problem_.micro_batch_sizes[stage.size], buffers);
+        const RankMemory memory = MemoryOf(problem_.shape.model, problem_.shape.sequence, {{first, end}},
+                                           problem_.micro_batch_sizes[stage.size], buffers);
         entry->second[At({first, end})] = memory.total().value;
       }
     }

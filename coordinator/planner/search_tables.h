@@ -11,8 +11,9 @@
 
 namespace medley {
 
-// What the search asks about a problem many times. Devices that can change places without changing any prediction
-// are one *class*; a list of devices is told by their classes. Sizes are indices into micro_batch_sizes.
+// What the search asks about a problem many times. Devices that can change places without changing any
+// prediction are one *class*; a list of devices is told by their classes. Sizes are indices into
+// micro_batch_sizes.
 //
 // Keeps references to `problem` (valid: CheckProblem) and `reductions`, which must outlive it.
 class SearchTables {
@@ -24,14 +25,16 @@ class SearchTables {
   const ReductionFloor& reduction_floor() const { return reduction_floor_; }
   int blocks() const { return blocks_; }
   bool Divides(int size) const { return DividesBatch(problem_, problem_.micro_batch_sizes[size]); }
-  int MicroBatches(int size) const { return problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[size]; }
+  int MicroBatches(int size) const {
+    return problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[size];
+  }
   const std::vector<std::vector<int>>& classes() const { return classes_; }  // devices of each, ascending
   const DeviceCost& Cost(int device_class) const { return problem_.devices[classes_[device_class].front()]; }
 
   double ForwardSeconds(int device_class, int size, BlockRange blocks) const;
   double BackwardSeconds(int device_class, int size, BlockRange blocks) const;
-  // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart, at least:
-  // what the blocks up to any one add to is summed after that one's backward.
+  // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart,
+  // at least: what the blocks up to any one add to is summed after that one's backward.
   double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
     return reduced_after_[device_class][size][At(blocks)];
   }
@@ -40,10 +43,14 @@ class SearchTables {
 
   // Parameters of `blocks`, and without the tied embedding.
   int64_t Parameters(BlockRange blocks) const;
-  int64_t UntiedParameters(BlockRange blocks) const { return untied_before_[blocks.end] - untied_before_[blocks.first]; }
+  int64_t UntiedParameters(BlockRange blocks) const {
+    return untied_before_[blocks.end] - untied_before_[blocks.first];
+  }
   int64_t TiedParameters() const { return tied_; }
   // As gradients travel.
-  double WireBytes(int64_t parameters) const { return problem_.wire_bytes_per_element * static_cast<double>(parameters); }
+  double WireBytes(int64_t parameters) const {
+    return problem_.wire_bytes_per_element * static_cast<double>(parameters);
+  }
 
   // The slices that CutIntoBuckets makes of segments [first_segment, end_segment), in their order.
   struct Bucket {
@@ -89,7 +96,7 @@ class SearchTables {
   // [device class][size][blocks before]
   std::vector<std::vector<std::vector<double>>> forward_before_, backward_before_;
   std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
-  std::vector<std::vector<std::vector<double>>> reduced_after_;  // [device class][size][At(blocks)]
+  std::vector<std::vector<std::vector<double>>> reduced_after_;    // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
   std::map<std::array<int, 6>, std::vector<int64_t>> needed_by_buffers_;
   std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;

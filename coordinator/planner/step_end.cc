@@ -80,7 +80,8 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
 
   double reduced_seconds = 0, update_seconds = 0;
   for (size_t u = 0; u < units.size(); ++u) {
-    reduced_seconds = std::max(reduced_seconds, std::max(free_seconds[u], units[u].last_backward_seconds) + norm_seconds[u]);
+    reduced_seconds = std::max(reduced_seconds,
+                               std::max(free_seconds[u], units[u].last_backward_seconds) + norm_seconds[u]);
     const DeviceCost& cost = tables.problem().devices[units[u].device];
     update_seconds = std::max(update_seconds, static_cast<double>(tables.Parameters(units[u].blocks)) *
                                                   cost.update_seconds_per_parameter);
@@ -88,13 +89,16 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   return reduced_seconds + ReduceScalarsSeconds(tables.problem(), devices) + update_seconds;
 }
 
-double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders, TiedHolders kind) {
+double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders,
+                                 TiedHolders kind) {
   const int64_t parameters = tables.TiedParameters();
   if (holders.size() < 2 || parameters == 0) return 0;
   Reductions& reductions = tables.reductions();
   const int group = reductions.GroupOf(holders);
-  if (kind == TiedHolders::kTheirOwn && holders.size() <= kMostExact) return reductions.Seconds(group, parameters);
-  return tables.reduction_floor().SecondsOver(holders, reductions.WaysIn(group), tables.WireBytes(parameters));
+  if (kind == TiedHolders::kTheirOwn && holders.size() <= kMostExact)
+    return reductions.Seconds(group, parameters);
+  return tables.reduction_floor().SecondsOver(holders, reductions.WaysIn(group),
+                                              tables.WireBytes(parameters));
 }
 
 }  // namespace medley

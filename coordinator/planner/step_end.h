@@ -15,13 +15,14 @@ struct UnitEnd {
   double last_backward_seconds = 0;
 };
 
-// When the step ends: reductions, norms, scalars and updates as the step programs order them. Exact if no two of the
-// devices share a processor or slow each other down; else never too late.
+// When the step ends: reductions, norms, scalars and updates as the step programs order them. Exact if no two
+// of the devices share a processor or slow each other down; else never too late.
 double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units);
 
-// What the reduction of the tied embedding takes at least. `holders`: devices, in any order. If others hold the block after
-// it, it is a sum of its own and what that takes is known; else it may be one with theirs.
+// What the reduction of the tied embedding takes at least. `holders`: devices, in any order. If others hold
+// the block after it, it is a sum of its own and what that takes is known; else it may be one with theirs.
 enum class TiedHolders : uint8_t { kTheirOwn, kOfFirstBlockToo };
-double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders, TiedHolders kind);
+double LeastTiedReductionSeconds(const SearchTables& tables, const std::vector<int>& holders,
+                                 TiedHolders kind);
 
 }  // namespace medley

@@ -17,7 +17,8 @@ double ReduceScalarsSeconds(const PlanningProblem& problem, const std::vector<in
     for (const int b : devices) {
       if (a == b) continue;
       const LinkCost& link = problem.links[a][b];
-      const double alone_seconds = TransferSeconds(link, bytes), latency_seconds = link.transfer.LatencySeconds();
+      const double alone_seconds = TransferSeconds(link, bytes),
+                   latency_seconds = link.transfer.LatencySeconds();
       seconds = std::max(seconds, alone_seconds);
       least_latency_seconds = std::min(least_latency_seconds, latency_seconds);
       sending_seconds += alone_seconds - latency_seconds;

@@ -3,8 +3,8 @@
 
 #include "coordinator/predictor/cost_model.h"
 
-// How long messages take when nothing else is under way. Devices are indices into PlanningProblem::devices. Sums of
-// gradients are in reductions.h.
+// How long messages take when nothing else is under way. Devices are indices into PlanningProblem::devices.
+// Sums of gradients are in reductions.h.
 namespace medley {
 
 // Seconds of one message.

@@ -10,8 +10,8 @@
 #include "runtime/plan/plan.h"
 #include "runtime/tensor/dtype.h"
 
-// What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One value holds
-// everything, so that a problem can be saved and replayed.
+// What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One
+// value holds everything, so that a problem can be saved and replayed.
 namespace medley {
 
 struct PassTimes {
@@ -25,41 +25,46 @@ struct BlockTimes {
 };
 
 struct DeviceCost {
-  std::string name;                  // "node/device"
-  std::string kind;                  // devices of equal kind have equal times; for people, and for symmetry
-  int processor = 0;                 // devices with the same processor compute on the same cores and slow each other down
-  int host = -1;                     // devices with the same one are on one machine; -1: alone on its own
-  // How many times longer it computes while all of so many other devices of its host compute, too, that the factor was
-  // measured beside; in between in proportion to how many do. 1: they do not slow it down.
+  std::string name;  // "node/device"
+  std::string kind;  // devices of equal kind have equal times; for people, and for symmetry
+  // Devices with the same processor compute on the same cores and slow each other down.
+  int processor = 0;
+  int host = -1;  // devices with the same one are on one machine; -1: alone on its own
+  // How many times longer it computes while all of so many other devices of its host compute, too, that the
+  // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;
   int shared_with = 0;
-  Bytes memory;                      // limit
-  std::vector<BlockTimes> times;     // parallel to PlanningProblem::micro_batch_sizes
+  Bytes memory;                   // limit
+  std::vector<BlockTimes> times;  // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
-  Bytes workspace;                   // that the ops hold beside what the memory model counts
+  Bytes workspace;                      // that the ops hold beside what the memory model counts
   double copy_bytes_per_parameter = 0;  // packed or converted copies that the ops keep
 };
 
 struct PlanConstraints {
-  std::vector<Schedule> schedules = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};  // allowed; not empty
-  int max_routes = 0;               // 0: any number
-  int max_stages = 0;               // 0: any number
+  // Allowed; not empty.
+  std::vector<Schedule> schedules = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};
+  int max_routes = 0;  // 0: any number
+  int max_stages = 0;  // 0: any number
 };
 
 struct PlanningProblem {
   TrainingShape shape;
   Precision precision = Precision::kF32;
-  std::vector<int> micro_batch_sizes;           // ascending; the planner chooses among those that divide the global batch
+  // Ascending; the planner chooses among those that divide the global batch.
+  std::vector<int> micro_batch_sizes;
   std::vector<DeviceCost> devices;
-  std::vector<std::vector<LinkCost>> links;     // [device][device]; the diagonal is not used
+  std::vector<std::vector<LinkCost>> links;  // [device][device]; the diagonal is not used
   PlanConstraints constraints;
-  // Of gradients: how they are summed, if not by what the links predict to be fastest, and as what they travel.
+  // Of gradients: how they are summed, if not by what the links predict to be fastest, and as what they
+  // travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;
-  double wire_bytes_per_element = 4;            // 2: bf16
+  double wire_bytes_per_element = 4;  // 2: bf16
 };
 
-// Whether the whole batch can be cut into micro-batches of this size. Sizes that do not are of pinned plans that mix them.
+// Whether the whole batch can be cut into micro-batches of this size. Sizes that do not are of pinned plans
+// that mix them.
 inline bool DividesBatch(const PlanningProblem& problem, int micro_batch_sequences) {
   return problem.shape.global_batch_sequences % micro_batch_sequences == 0;
 }

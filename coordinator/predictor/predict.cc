@@ -21,14 +21,16 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
   return nullptr;
 }
 
-RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator, Rank rank) {
+RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator,
+                           Rank rank) {
   const StepProgram& program = simulator.programs()[rank];
   const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
   RankPrediction prediction{.device = device.name, .memory_limit = device.memory};
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const InstructionTime time = simulator.TimeOf(rank, i);
     prediction.timeline.push_back(time);
-    if (Computes(program.instructions[i].kind)) prediction.busy_seconds += time.end_seconds - time.start_seconds;
+    if (Computes(program.instructions[i].kind))
+      prediction.busy_seconds += time.end_seconds - time.start_seconds;
   }
   prediction.memory = MemoryOfProgram(plan, program, problem.shape);
   prediction.peak_memory = PeakMemory(device, prediction.memory);
@@ -38,7 +40,8 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
 }  // namespace
 
 Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory) {
-  const double copies = std::ceil(device.copy_bytes_per_parameter * static_cast<double>(memory.parameters.value / 4));
+  const double copies =
+      std::ceil(device.copy_bytes_per_parameter * static_cast<double>(memory.parameters.value / 4));
   return memory.total() + device.workspace + Bytes{static_cast<int64_t>(copies)};
 }
 

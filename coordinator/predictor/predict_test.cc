@@ -85,8 +85,8 @@ TEST_CASE("a balanced pipeline without messages fills and drains once, under bot
   CAPTURE(stages, micro_batches, NameOf(schedule));
   std::vector<int> ends;
   for (int s = 0; s < stages; ++s) ends.push_back(s + 2 + (s == stages - 1 ? 1 : 0));
-  const auto seconds = PredictStepSeconds(Uniform(stages, stages, micro_batches),
-                                          Pipeline(ends, micro_batches, schedule));
+  const auto seconds =
+      PredictStepSeconds(Uniform(stages, stages, micro_batches), Pipeline(ends, micro_batches, schedule));
   REQUIRE(seconds.ok());
   CHECK(*seconds == Approx((micro_batches + stages - 1) * 3.0).epsilon(1e-12));
 }
@@ -104,14 +104,17 @@ TEST_CASE("a message takes its latency and its bytes at the link's rate") {
   for (auto& row : problem.links) {
     for (LinkCost& link : row) link = Link(0.5, kMessageBytes / 0.25, kInstant);
   }
-  // The tied embedding is summed over both stages in two rounds; the scalars, seven of 8 bytes, go each way at the same time.
+  // The tied embedding is summed over both stages in two rounds; the scalars, seven of 8 bytes, go each way
+  // at the same time.
   const auto prediction = PredictStep(problem, Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward));
   REQUIRE(prediction.ok());
-  CHECK(prediction->step_seconds == Approx(2 * 3 + 2 * 0.75 + 2 * 0.5 + (0.5 + 7 * 8 / kMessageBytes * 0.25)).epsilon(1e-12));
+  CHECK(prediction->step_seconds ==
+        Approx(2 * 3 + 2 * 0.75 + 2 * 0.5 + (0.5 + 7 * 8 / kMessageBytes * 0.25)).epsilon(1e-12));
 }
 
 TEST_CASE("messages that leave one device at once share its sending") {
-  // Messages take longer than passes, so the middle stage sends an activation and a gradient at the same time.
+  // Messages take longer than passes, so the middle stage sends an activation and a gradient at the same
+  // time.
   PlanningProblem problem = Uniform(3, 3, 6);
   for (auto& row : problem.links) {
     for (LinkCost& link : row) link.transfer = LinkModel::Line(0, kMessageBytes / 4);
@@ -127,8 +130,9 @@ TEST_CASE("messages that leave one device at once share its sending") {
     sends.push_back(prediction->ranks[1].timeline[i]);
   }
   REQUIRE(sends.size() == 12);
-  std::sort(sends.begin(), sends.end(),
-            [](const InstructionTime& a, const InstructionTime& b) { return a.start_seconds < b.start_seconds; });
+  std::sort(sends.begin(), sends.end(), [](const InstructionTime& a, const InstructionTime& b) {
+    return a.start_seconds < b.start_seconds;
+  });
   bool overlapped = false;
   double sending_seconds = 0, sent_until = 0;
   for (const InstructionTime& send : sends) {
@@ -148,8 +152,8 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
   for (auto& row : problem.links) {
     for (LinkCost& link : row) link = Link(0.01, kInstant, bytes / 2);
   }
-  // In three buckets, from the last: the head and the second layer, while the first layer's backward runs for 2 s; the
-  // first layer; the embeddings.
+  // In three buckets, from the last: the head and the second layer, while the first layer's backward runs for
+  // 2 s; the first layer; the embeddings.
   const std::vector<GradientSlice> buckets = SlicesOf(Replicas(4, {2, 5}), 0, problem.shape.model);
   REQUIRE(buckets.size() == 3);
   REQUIRE(buckets[0].completed_by == 2);
@@ -177,13 +181,14 @@ TEST_CASE("two devices on one processor take the sum of their work") {
   const auto prediction = PredictStep(problem, Replicas(4, {3, 5}));
   REQUIRE(prediction.ok());
   CHECK(prediction->step_seconds == Approx(8 * 6).epsilon(1e-12));
-  CHECK(prediction->ranks[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));  // half as fast while both compute
+  // Half as fast while both compute.
+  CHECK(prediction->ranks[0].busy_seconds == Approx(2 * 3 * 6).epsilon(1e-12));
   problem.devices[1].processor = 7;
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
 }
 
-// Everybody's message to everybody else, started at once: after its latency each goes at its rate over the larger number of
-// messages under way at its ends. Small steps of time; nothing of the predictor's is used.
+// Everybody's message to everybody else, started at once: after its latency each goes at its rate over the
+// larger number of messages under way at its ends. Small steps of time; nothing of the predictor's is used.
 double AllToAllSeconds(const PlanningProblem& problem, int members, double bytes) {
   struct Message {
     int from, to;
@@ -210,7 +215,8 @@ double AllToAllSeconds(const PlanningProblem& problem, int members, double bytes
     }
     going_on = false;
     for (Message& m : messages) {
-      if (m.left_seconds > 0 && now >= m.latency_seconds) m.left_seconds -= tick / std::max(sending[m.from], receiving[m.to]);
+      if (m.left_seconds > 0 && now >= m.latency_seconds)
+        m.left_seconds -= tick / std::max(sending[m.from], receiving[m.to]);
       if (m.left_seconds > 0 || now < m.latency_seconds) going_on = true;
     }
   }
@@ -221,16 +227,20 @@ TEST_CASE("the scalars' exchange is one round of messages between all") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{40}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
   const int members = 2 + static_cast<int>(random() % 4);
   const bool alike = seed % 2 == 0;
   PlanningProblem problem = Uniform(members, 2, members);
-  const double bytes = 8 * 7;  // norms of four blocks and the tied embedding, the loss, the wishes to finish early
+  // Norms of four blocks and the tied embedding, the loss, the wishes to finish early.
+  const double bytes = 8 * 7;
   const double latency_seconds = real(0.1, 1), rate = bytes / real(0.01, 1);
   for (int a = 0; a < members; ++a) {
     for (int b = 0; b < a; ++b) {
       const double factor = alike ? 1 : real(0.5, 2);
-      problem.links[a][b] = problem.links[b][a] = {LinkModel::Line(latency_seconds * factor, rate * factor), {}};
+      problem.links[a][b] =
+          problem.links[b][a] = {LinkModel::Line(latency_seconds * factor, rate * factor), {}};
     }
   }
   const Plan plan = Replicas(4, std::vector<int>(members, 1));
@@ -263,7 +273,8 @@ TEST_CASE("devices of a host slow each other down while they compute at the same
   CHECK(two->step_seconds == Approx(3 * 6 * 1.25 + 2 * 6).epsilon(1e-12));
   CHECK(two->ranks[0].busy_seconds == Approx(3 * 6 * 1.25).epsilon(1e-12));
   // All three: all of it, then half, then none.
-  CHECK(*PredictStepSeconds(problem, Replicas(4, {1, 2, 5})) == Approx(6 * 1.5 + 6 * 1.25 + 3 * 6).epsilon(1e-12));
+  CHECK(*PredictStepSeconds(problem, Replicas(4, {1, 2, 5})) ==
+        Approx(6 * 1.5 + 6 * 1.25 + 3 * 6).epsilon(1e-12));
   // A device of another host takes no part, nor one that was not measured with them.
   problem.devices[1].host = 5;
   CHECK(*PredictStepSeconds(problem, Replicas(4, {3, 5})) == Approx(5 * 6).epsilon(1e-12));
@@ -288,7 +299,8 @@ TEST_CASE("each route's passes and messages are those of its own micro-batch siz
   plan.routes.push_back({{2}, 1, 3});
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.status().ToString() == "OK");
-  const StepProgram small = CompileStep(plan, 0, problem.shape, Purpose::kTrain), large = CompileStep(plan, 2, problem.shape, Purpose::kTrain);
+  const StepProgram small = CompileStep(plan, 0, problem.shape, Purpose::kTrain),
+                    large = CompileStep(plan, 2, problem.shape, Purpose::kTrain);
   CHECK(small.visits[0].first_sequence == 0);
   CHECK(large.visits[0].first_sequence == 2);
   for (const Instruction& i : small.instructions) {
@@ -368,7 +380,8 @@ TEST_CASE("what the problem does not know is refused by name") {
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
   plan = Replicas(4, {2});
   plan.units[0].devices.push_back("d1");
-  CHECK(PredictStep(problem, plan).status().message() == "units[0].devices: 2; only units of one device have been measured");
+  CHECK(PredictStep(problem, plan).status().message() ==
+        "units[0].devices: 2; only units of one device have been measured");
 }
 
 }  // namespace

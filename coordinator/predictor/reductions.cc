@@ -72,9 +72,8 @@ void Reductions::FindClasses() {
 // Sets with as many devices of each class have the same links in this order.
 std::vector<int> Reductions::Canonical(const std::vector<int>& devices) const {
   std::vector<int> sorted = devices;
-  std::sort(sorted.begin(), sorted.end(), [&](int a, int b) {
-    return classes_[a] != classes_[b] ? classes_[a] < classes_[b] : a < b;
-  });
+  std::sort(sorted.begin(), sorted.end(),
+            [&](int a, int b) { return classes_[a] != classes_[b] ? classes_[a] < classes_[b] : a < b; });
   return sorted;
 }
 
@@ -94,7 +93,8 @@ int Reductions::GroupOf(const std::vector<int>& devices) {
   key.reserve(devices.size());
   for (const int d : devices) key.push_back(classes_[d]);
   std::sort(key.begin(), key.end());
-  const auto [entry, inserted] = group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
+  const auto [entry, inserted] =
+      group_by_classes_.try_emplace(std::move(key), static_cast<int>(groups_.size()));
   if (inserted) {
     Group& group = groups_.emplace_back();
     group.problem = ProblemOf(Canonical(devices));
@@ -145,13 +145,15 @@ CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t ele
 
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
   std::map<std::string, int> device_by_name;
-  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) device_by_name.emplace(problem.devices[d].name, d);
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d)
+    device_by_name.emplace(problem.devices[d].name, d);
   std::vector<int> devices;
   for (size_t u = 0; u < plan.units.size(); ++u) {
     for (const std::string& name : plan.units[u].devices) {
       const auto device = device_by_name.find(name);
       if (device == device_by_name.end()) {
-        return absl::InvalidArgumentError(absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
       }
       devices.push_back(device->second);
     }

@@ -14,12 +14,13 @@
 
 namespace medley {
 
-// How the gradients of a problem's plans are summed, and how long that takes: what ChooseAllReduce says for the measured
-// links (or of the forced algorithm). It depends on the set of devices and the size of the vector alone, not on how a plan
-// numbers them, and is remembered; devices that could change places without changing any link count as one.
+// How the gradients of a problem's plans are summed, and how long that takes: what ChooseAllReduce says for
+// the measured links (or of the forced algorithm). It depends on the set of devices and the size of the
+// vector alone, not on how a plan numbers them, and is remembered; devices that could change places without
+// changing any link count as one.
 //
-// A host counts where the links show it: where its devices reach each other otherwise than they reach any other device.
-// Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
+// A host counts where the links show it: where its devices reach each other otherwise than they reach any
+// other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
 //
 // Keeps a reference to `problem`, which must outlive it. Not thread-safe.
 class Reductions {
@@ -33,11 +34,12 @@ class Reductions {
   // To sum a vector of `elements` over a group, all being ready. 0 for a single device.
   double Seconds(int group, int64_t elements);
 
-  // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its members, and of
-  // the parts that its boundaries cut it into.
+  // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its
+  // members, and of the parts that its boundaries cut it into.
   int WaysIn(int group) const { return groups_[group].ways_in; }
 
-  // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the problem's.
+  // How `devices`, at least one, sum it; members are places in `devices`. `algorithm`: instead of the
+  // problem's.
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements,
                           std::optional<CollectiveAlgorithm> algorithm) const;
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements) const {
@@ -61,16 +63,16 @@ class Reductions {
   CollectiveProblem ProblemOf(const std::vector<int>& devices) const;
 
   const PlanningProblem& problem_;
-  std::vector<int> hosts_;          // of each device, those that count
-  std::vector<int> devices_on_;     // of each such host
-  std::vector<int> classes_;        // of each device
+  std::vector<int> hosts_;       // of each device, those that count
+  std::vector<int> devices_on_;  // of each such host
+  std::vector<int> classes_;     // of each device
   std::map<std::vector<int>, int> group_by_classes_;
   std::vector<Group> groups_;
   int64_t chosen_members_ = 0;
 };
 
-// Every reduction of `plan` (valid for `problem`) that more than one unit takes part in, once for each set of holders and
-// size, in the order of the units and of their slices. Pure.
+// Every reduction of `plan` (valid for `problem`) that more than one unit takes part in, once for each set of
+// holders and size, in the order of the units and of their slices. Pure.
 // InvalidArgument: a unit's device is not in the problem.
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan);
 

@@ -46,7 +46,8 @@ PlanningProblem RandomLinks(std::mt19937_64& random) {
   const bool hosts = random() % 2 == 0;
   const LinkCost inside = Link(1e-6, 1e10);
   PlanningProblem problem = Problem(static_cast<int>(kinds.size()), [&](int a, int b) {
-    return hosts && a / 2 == b / 2 ? inside : between[std::min(kinds[a], kinds[b])][std::max(kinds[a], kinds[b])];
+    return hosts && a / 2 == b / 2 ? inside
+                                   : between[std::min(kinds[a], kinds[b])][std::max(kinds[a], kinds[b])];
   });
   for (size_t d = 0; d < kinds.size() && hosts; ++d) problem.devices[d].host = static_cast<int>(d) / 2;
   return problem;
@@ -82,13 +83,15 @@ TEST_CASE("what a sum takes depends on the set of devices, and is what its choic
         for (const int b : devices) asked.links.push_back(&problem.links[a][b]);
         if (problem.devices[0].host >= 0) asked.host_of_member.push_back(problem.devices[a].host);
       }
-      // Messages that contend for a boundary take turns in the order of the members, so the times differ a little.
+      // Messages that contend for a boundary take turns in the order of the members, so the times differ a
+      // little.
       CHECK(AllReduceSeconds(asked, choice) == Approx(seconds).epsilon(0.4));
       // Another set of devices alike.
       std::vector<int> other = devices;
       for (int& d : other) {
         for (int e = 0; e < static_cast<int>(problem.devices.size()); ++e) {
-          if (reductions.ClassOf(e) != reductions.ClassOf(d) || std::count(other.begin(), other.end(), e) > 0) continue;
+          if (reductions.ClassOf(e) != reductions.ClassOf(d) || std::count(other.begin(), other.end(), e) > 0)
+            continue;
           d = e;
           ++alike;
           break;
@@ -140,9 +143,11 @@ TEST_CASE("gradients in bf16 take half the time where bytes count") {
 }
 
 TEST_CASE("every slice that several units hold has its reduction, once") {
-  const PlanningProblem problem = Problem(5, [](int a, int b) { return Link(1e-5 * (a + 1), 1e9 / (b + 1)); });
+  const PlanningProblem problem =
+      Problem(5, [](int a, int b) { return Link(1e-5 * (a + 1), 1e9 / (b + 1)); });
   Plan plan;
-  plan.units = {{{"d4"}, {{0, 3}}}, {{"d1"}, {{3, 6}}}, {{"d0"}, {{0, 2}}}, {{"d2"}, {{2, 6}}}, {{"d3"}, {{0, 6}}}};
+  plan.units = {
+      {{"d4"}, {{0, 3}}}, {{"d1"}, {{3, 6}}}, {{"d0"}, {{0, 2}}}, {{"d2"}, {{2, 6}}}, {{"d3"}, {{0, 6}}}};
   plan.routes = {{{0, 1}, 3, 1}, {{2, 3}, 3, 1}, {{4}, 2, 1}};
   const auto reductions = ReductionsOf(problem, plan);
   REQUIRE(reductions.ok());

@@ -16,8 +16,11 @@ StepSimulator::StepSimulator(const PlanningProblem& problem)
 StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions& reductions)
     : StepSimulator(problem, &reductions, nullptr) {}
 
-StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own)
-    : problem_(problem), own_reductions_(std::move(own)), reductions_(reductions ? *reductions : *own_reductions_) {
+StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reductions,
+                             std::unique_ptr<Reductions> own)
+    : problem_(problem),
+      own_reductions_(std::move(own)),
+      reductions_(reductions ? *reductions : *own_reductions_) {
   std::map<int, int> processors, hosts;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
     device_by_name_.emplace(problem.devices[d].name, d);
@@ -69,8 +72,8 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const Unit& unit = plan.units[u];
     if (unit.devices.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("units[", u, "].devices: ", unit.devices.size(), "; only units of one device have been measured"));
+      return absl::InvalidArgumentError(absl::StrCat("units[", u, "].devices: ", unit.devices.size(),
+                                                     "; only units of one device have been measured"));
     }
     const auto device = device_by_name_.find(unit.devices[0]);
     if (device == device_by_name_.end()) {
@@ -85,7 +88,8 @@ absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram& program, const Unit& unit, int device) const {
+absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram& program, const Unit& unit,
+                                                              int device) const {
   const DeviceCost& cost = problem_.devices[device];
   const ModelConfig& config = problem_.shape.model;
   const std::vector<int>& sizes = problem_.micro_batch_sizes;
@@ -93,14 +97,17 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram&
   for (const Visit& visit : program.visits) {
     const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
     if (size == sizes.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("routes[", visit.route, "].micro_batch_sequences: ", visit.micro_batch_sequences,
+      return absl::InvalidArgumentError(absl::StrCat("routes[", visit.route,
+                                                     "].micro_batch_sequences: ", visit.micro_batch_sequences,
                                                      " is not among the problem's micro_batch_sizes"));
     }
     result.visits.push_back(CostOf(unit.chunks[visit.chunk], cost.times[size - sizes.begin()]));
   }
   int64_t held = 0;
-  for (const BlockRange& blocks : unit.chunks) held += parameters_before_[blocks.end] - parameters_before_[blocks.first];
-  if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())) held += SegmentElements(config, kTiedSegment);
+  for (const BlockRange& blocks : unit.chunks)
+    held += parameters_before_[blocks.end] - parameters_before_[blocks.first];
+  if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block()))
+    held += SegmentElements(config, kTiedSegment);
   int64_t owned = held;  // the first holder answers for a shared slice
   for (const GradientSlice& slice : program.slices) {
     if (slice.holders.front() != program.rank) owned -= slice.elements;
@@ -168,9 +175,11 @@ int StepSimulator::JointTask(int key) {
 int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
   const RankCost& cost = costs_[rank];
   const int first_slice_key = static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) - 1;
-  // A message is known by its micro-batch, the boundary that it crosses, and whether it goes forward or backward.
+  // A message is known by its micro-batch, the boundary that it crosses, and whether it goes forward or
+  // backward.
   const auto message = [&](Rank sender, Rank receiver, int direction) {
-    const int task = JointTask((instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction);
+    const int task =
+        JointTask((instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction);
     const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
     tasks_[task].resource = Resource::kLink;
     tasks_[task].latency_seconds = link.transfer.LatencySeconds();
@@ -185,20 +194,28 @@ int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
     return static_cast<int>(tasks_.size()) - 1;
   };
   switch (instruction.kind) {
-    case InstructionKind::kForward: return computation(cost.visits[instruction.visit].forward_seconds);
+    case InstructionKind::kForward:
+      return computation(cost.visits[instruction.visit].forward_seconds);
     case InstructionKind::kBackward: {
       const VisitCost& visit = cost.visits[instruction.visit];
       return computation(visit.backward_before[instruction.blocks.end - visit.first_block] -
                          visit.backward_before[instruction.blocks.first - visit.first_block]);
     }
     case InstructionKind::kGatherActivation:
-    case InstructionKind::kGatherGradient: break;  // of units of several devices
-    case InstructionKind::kNormGradients: return computation(cost.norm_seconds);
-    case InstructionKind::kUpdateParameters: return computation(cost.update_seconds);
-    case InstructionKind::kSendActivation: return message(rank, instruction.peer, 0);
-    case InstructionKind::kReceiveActivation: return message(instruction.peer, rank, 0);
-    case InstructionKind::kSendGradient: return message(rank, instruction.peer, 1);
-    case InstructionKind::kReceiveGradient: return message(instruction.peer, rank, 1);
+    case InstructionKind::kGatherGradient:
+      break;  // of units of several devices
+    case InstructionKind::kNormGradients:
+      return computation(cost.norm_seconds);
+    case InstructionKind::kUpdateParameters:
+      return computation(cost.update_seconds);
+    case InstructionKind::kSendActivation:
+      return message(rank, instruction.peer, 0);
+    case InstructionKind::kReceiveActivation:
+      return message(instruction.peer, rank, 0);
+    case InstructionKind::kSendGradient:
+      return message(rank, instruction.peer, 1);
+    case InstructionKind::kReceiveGradient:
+      return message(instruction.peer, rank, 1);
     case InstructionKind::kReduceGradients: {
       const GradientSlice& slice = programs_[rank].slices[instruction.slice];
       const int task = JointTask(first_slice_key + slice.first_segment);
@@ -261,8 +278,9 @@ absl::Status StepSimulator::Simulate() {
   for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
     for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
       if (TimeOf(u, i).end_seconds >= 0) continue;
-      return absl::InternalError(absl::StrCat("step programs wait for each other: rank ", u, ", instruction ", i, " (",
-                                              NameOf(programs_[u].instructions[i].kind), ") never starts"));
+      return absl::InternalError(absl::StrCat("step programs wait for each other: rank ", u, ", instruction ",
+                                              i, " (", NameOf(programs_[u].instructions[i].kind),
+                                              ") never starts"));
     }
   }
   return absl::InternalError("step programs wait for each other");
@@ -300,9 +318,12 @@ void StepSimulator::Occupy(const Running& running, int change) {
 double StepSimulator::ShareOf(const Running& running) const {
   const Task& task = tasks_[running.task];
   switch (running.resource) {
-    case Resource::kNone: return 1;
-    case Resource::kProcessor: return computing_[processor_[task.from]] * SlowdownOf(task.from);
-    case Resource::kLink: return std::max(sending_[task.from], receiving_[task.to]);
+    case Resource::kNone:
+      return 1;
+    case Resource::kProcessor:
+      return computing_[processor_[task.from]] * SlowdownOf(task.from);
+    case Resource::kLink:
+      return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
 }
@@ -315,8 +336,8 @@ double StepSimulator::SlowdownOf(int device) const {
   return 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
 }
 
-// Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares touches
-// stay as they are, to the bit.
+// Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares
+// touches stay as they are, to the bit.
 int StepSimulator::NextToEnd(double now) {
   int next = 0;
   for (int i = 0; i < static_cast<int>(running_.size()); ++i) {

@@ -15,11 +15,11 @@
 
 namespace medley {
 
-// Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for other
-// tasks; a message or an all-reduce is one task that all its ends wait for and work on together.
+// Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
+// other tasks; a message or an all-reduce is one task that all its ends wait for and work on together.
 //
-// Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem; without, it has its
-// own), which must outlive it. Not thread-safe.
+// Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem;
+// without, it has its own), which must outlive it. Not thread-safe.
 class StepSimulator {
  public:
   explicit StepSimulator(const PlanningProblem& problem);
@@ -95,15 +95,16 @@ class StepSimulator {
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
   Reductions& reductions_;
   std::map<std::string, int> device_by_name_;
-  std::vector<int> processor_, host_;         // of each device, numbered from 0; -1: it shares nothing with its host
-  std::vector<int64_t> parameters_before_;    // of blocks, without the tied embedding
+  // Of each device, numbered from 0; -1: it shares nothing with its host.
+  std::vector<int> processor_, host_;
+  std::vector<int64_t> parameters_before_;  // of blocks, without the tied embedding
 
   std::vector<StepProgram> programs_;
   std::vector<RankCost> costs_;
-  int longest_route_ = 0;                     // stages
-  std::vector<int> first_instruction_;        // of each rank, in task_of_instruction_
+  int longest_route_ = 0;               // stages
+  std::vector<int> first_instruction_;  // of each rank, in task_of_instruction_
   std::vector<int> task_of_instruction_;
-  std::vector<int> joint_task_;               // by key; -1: none yet
+  std::vector<int> joint_task_;  // by key; -1: none yet
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;

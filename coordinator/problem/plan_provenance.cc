@@ -15,13 +15,15 @@ namespace {
 std::map<std::string, const v1::Device*> DevicesOf(const v1::ClusterSpec& cluster) {
   std::map<std::string, const v1::Device*> devices;
   for (const v1::Node& node : cluster.nodes()) {
-    for (const v1::Device& device : node.devices()) devices[absl::StrCat(node.name(), "/", device.name())] = &device;
+    for (const v1::Device& device : node.devices())
+      devices[absl::StrCat(node.name(), "/", device.name())] = &device;
   }
   return devices;
 }
 
 // The newest profile of each kind for `training`.
-std::map<std::string, const v1::DeviceProfile*> NewestProfiles(const TrainingSpec& training, const v1::ClusterSpec& cluster) {
+std::map<std::string, const v1::DeviceProfile*> NewestProfiles(const TrainingSpec& training,
+                                                               const v1::ClusterSpec& cluster) {
   std::map<std::string, const v1::DeviceProfile*> newest;
   const std::string shape = ShapeKey(training);
   for (const v1::DeviceProfile& profile : cluster.profiles()) {
@@ -43,8 +45,8 @@ v1::ProfileUse UseOf(const v1::DeviceProfile& profile) {
   }
   if (profile.has_correction()) {
     const v1::ProfileCorrection& correction = profile.correction();
-    use.set_correction(absl::StrFormat("corrected by job %s over %d steps: x %.2f", correction.job_id(), correction.steps(),
-                                       correction.factor()));
+    use.set_correction(absl::StrFormat("corrected by job %s over %d steps: x %.2f", correction.job_id(),
+                                       correction.steps(), correction.factor()));
   }
   return use;
 }
@@ -66,7 +68,8 @@ void AddProvenance(const TrainingSpec& training, const v1::ClusterSpec& cluster,
     const auto device = devices.find(share.device());
     const bool known = device != devices.end();
     share.set_emulated(known && device->second->emulated());
-    share.set_computes_f32_instead(known && training.precision == Precision::kBf16 && !device->second->computes_bf16());
+    share.set_computes_f32_instead(known && training.precision == Precision::kBf16 &&
+                                   !device->second->computes_bf16());
     if (share.emulated() && share.used()) report.set_emulated(true);
     kinds.insert(share.kind());
   }

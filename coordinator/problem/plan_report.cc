@@ -31,7 +31,8 @@ v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
 
 void EncodeComparison(const Explanation& explanation, const std::string& text, v1::PlanReport& report) {
   report.clear_rejected();
-  for (const Explanation::Rejected& rejected : explanation.rejected) *report.add_rejected() = EncodeRejected(rejected);
+  for (const Explanation::Rejected& rejected : explanation.rejected)
+    *report.add_rejected() = EncodeRejected(rejected);
   report.set_explanation(text);
 }
 

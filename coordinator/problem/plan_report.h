@@ -6,7 +6,8 @@ namespace medley {
 
 enum class PlanOrigin { kPlanner, kPinned };
 
-// The part of a report that tells of other plans: `rejected` and `explanation` of `report` become what these say.
+// The part of a report that tells of other plans: `rejected` and `explanation` of `report` become what these
+// say.
 void EncodeComparison(const Explanation& explanation, const std::string& text, v1::PlanReport& report);
 
 // What the coordinator tells of a plan. `text`: the explanation as a terminal shows it (FormatExplanation).

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/predictor/reductions.h"
 #include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/plan_report.h"
 #include "coordinator/problem/planning_problem.h"
-#include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/plan/check_plan.h"
@@ -26,13 +26,14 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
     site.copy_bytes_per_parameter_by_device[device.name] = device.copy_bytes_per_parameter;
   }
   std::vector<std::string> details;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) details.push_back(violation.detail);
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site))
+    details.push_back(violation.detail);
   if (details.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
 }
 
-std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan, const v1::ClusterSpec& cluster,
-                                                   const std::string& shape) {
+std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan,
+                                                   const v1::ClusterSpec& cluster, const std::string& shape) {
   std::set<std::string> used;
   for (const std::string& device : DevicesOf(plan)) used.insert(device);
   std::map<std::string, double> planned_factors;
@@ -46,7 +47,8 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
     std::map<std::string, PlannedSlowdown> together;
     for (const v1::SharedSlowdown& shared : slowdown->devices()) {
       if (used.count(shared.device()) == 0) continue;
-      together[shared.device()] = {host, slowdown->measured_at_seconds(), shared.factor(), planned_factors[shared.device()]};
+      together[shared.device()] = {host, slowdown->measured_at_seconds(), shared.factor(),
+                                   planned_factors[shared.device()]};
     }
     if (together.size() > 1) slowdowns.merge(together);
   }
@@ -55,8 +57,9 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
 
 }  // namespace
 
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
-                                   Comparison comparison, const std::vector<v1::LeftOutDevice>& left_out) {
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training,
+                                   const v1::ClusterSpec& cluster, Comparison comparison,
+                                   const std::vector<v1::LeftOutDevice>& left_out) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
   ChosenPlan chosen;
   if (spec.has_plan()) {
@@ -75,9 +78,9 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   const bool compares = comparison == Comparison::kOtherKinds;
   ASSIGN_OR_RETURN(const Explanation explanation,
                    compares ? ExplainAndCompare(problem, chosen.plan) : ExplainPlan(problem, chosen.plan));
-  planned.report =
-      EncodePlanReport(chosen, explanation, problem.shape, spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
-                       FormatExplanation(explanation));
+  planned.report = EncodePlanReport(chosen, explanation, problem.shape,
+                                    spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
+                                    FormatExplanation(explanation));
   planned.report.set_compared(compares);
   AddProvenance(training, cluster, planned.report);
   planned.corrections = CorrectionsOf(training, cluster);
@@ -86,8 +89,8 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   return planned;
 }
 
-absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec, const TrainingSpec& training,
-                                        const v1::ClusterSpec& cluster) {
+absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec,
+                                        const TrainingSpec& training, const v1::ClusterSpec& cluster) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
   ASSIGN_OR_RETURN(const Plan plan, DecodePlan(report.plan()));
   ASSIGN_OR_RETURN(const Explanation explanation, ExplainAndCompare(problem, plan));

@@ -18,10 +18,10 @@ namespace medley {
 
 // How a device is planned to be slowed down by others of its host that are in use too.
 struct PlannedSlowdown {
-  std::string host;                // HostSlowdown::host, as the next two
+  std::string host;  // HostSlowdown::host, as the next two
   double measured_at_seconds = 0;
   double measured_factor = 1;
-  double planned_factor = 1;       // that the prediction was made with
+  double planned_factor = 1;  // that the prediction was made with
 };
 
 // A job's plan on a cluster, with all that is said of it.
@@ -30,21 +30,25 @@ struct PlannedJob {
   StepPrediction prediction;
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   v1::PlanReport report;
-  std::map<std::string, double> corrections;  // by device kind: what the prediction multiplied the profile's passes by
-  std::map<std::string, PlannedSlowdown> slowdowns;  // of devices in use that were measured together with another in use
+  // By device kind: what the prediction multiplied the profile's passes by.
+  std::map<std::string, double> corrections;
+  // Of devices in use that were measured together with another in use.
+  std::map<std::string, PlannedSlowdown> slowdowns;
 };
 
 // Whether a plan is held against the best plans of other kinds, which takes as long as planning.
 enum class Comparison : uint8_t { kNone, kOtherKinds };
 
-// Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job may use and that
-// are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
+// Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job
+// may use and that are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training, const v1::ClusterSpec& cluster,
-                                   Comparison comparison, const std::vector<v1::LeftOutDevice>& left_out = {});
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training,
+                                   const v1::ClusterSpec& cluster, Comparison comparison,
+                                   const std::vector<v1::LeftOutDevice>& left_out = {});
 
-// `report`, of a plan that was made of these with Comparison::kNone, with what kOtherKinds would have added. Errors as PlanJob.
-absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec, const TrainingSpec& training,
-                                        const v1::ClusterSpec& cluster);
+// `report`, of a plan that was made of these with Comparison::kNone, with what kOtherKinds would have added.
+// Errors as PlanJob.
+absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec,
+                                        const TrainingSpec& training, const v1::ClusterSpec& cluster);
 
 }  // namespace medley

@@ -149,8 +149,8 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
 }
 
 // Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
-void AddSlowdowns(const std::vector<ClusterDevice>& devices, const v1::ClusterSpec& cluster, const std::string& shape,
-                  std::vector<DeviceCost>& costs) {
+void AddSlowdowns(const std::vector<ClusterDevice>& devices, const v1::ClusterSpec& cluster,
+                  const std::string& shape, std::vector<DeviceCost>& costs) {
   std::map<int, int> on_processor;
   for (const DeviceCost& cost : costs) ++on_processor[cost.processor];
   for (size_t d = 0; d < devices.size(); ++d) {
@@ -219,11 +219,13 @@ absl::StatusOr<PlanConstraints> DecodeConstraints(const v1::ConstraintSpec& cons
 
 }  // namespace
 
-const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape) {
+const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host,
+                                     const std::string& shape) {
   const v1::HostSlowdown* newest = nullptr;
   for (const v1::HostSlowdown& slowdown : cluster.slowdowns()) {
     if (slowdown.host() != host || slowdown.shape() != shape) continue;
-    if (newest == nullptr || slowdown.measured_at_seconds() >= newest->measured_at_seconds()) newest = &slowdown;
+    if (newest == nullptr || slowdown.measured_at_seconds() >= newest->measured_at_seconds())
+      newest = &slowdown;
   }
   return newest;
 }
@@ -236,11 +238,12 @@ std::string HostOf(const v1::Node& node) { return node.host().empty() ? node.nam
 
 std::string ShapeKey(const TrainingSpec& spec) {
   const ModelConfig& model = spec.shape.model;
-  const std::string heads = model.is_llama() ? absl::StrCat(model.heads, ":", model.key_value_head_count(), "x",
-                                                            model.size_of_head())
+  const std::string heads = model.is_llama() ? absl::StrCat(model.heads, ":", model.key_value_head_count(),
+                                                            "x", model.size_of_head())
                                              : absl::StrCat(model.heads);
   return absl::StrCat(model.is_llama() ? "llama" : "gpt2", " hidden=", model.hidden, " heads=", heads,
-                      " ff=", model.feed_forward, " vocabulary=", model.vocabulary, " sequence=", spec.shape.sequence,
+                      " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
+                      " sequence=", spec.shape.sequence,
                       " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");
 }
 
@@ -250,7 +253,8 @@ v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {
   for (const v1::Unit& unit : spec.plan().units()) {
     for (const std::string& device : unit.devices()) *constraints.add_devices() = device;
   }
-  for (const int size : CandidateMicroBatches(spec)) constraints.add_micro_batch_sizes(static_cast<uint32_t>(size));
+  for (const int size : CandidateMicroBatches(spec))
+    constraints.add_micro_batch_sizes(static_cast<uint32_t>(size));
   if (spec.plan().schedule() != v1::SCHEDULE_UNSPECIFIED) constraints.add_schedules(spec.plan().schedule());
   return constraints;
 }

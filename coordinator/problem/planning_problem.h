@@ -14,13 +14,15 @@ namespace medley {
 std::string HostOf(const v1::Node& node);
 
 // The newest of a host and shape; null if there is none.
-const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host, const std::string& shape);
+const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host,
+                                     const std::string& shape);
 // What running jobs taught about it: a factor, 1 if nothing.
 double CorrectionOf(const v1::SharedSlowdown& slowdown);
 
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
-// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a Llama with
-// "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not matter.
+// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a
+// Llama with "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not
+// matter.
 std::string ShapeKey(const TrainingSpec& spec);
 
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
@@ -31,9 +33,9 @@ struct MissingProfile {
 };
 
 // The devices of `cluster` that `constraints` allow, as "node/device", in the cluster's order. All if it
-// names none, but emulated ones only if `spec` allows them. FailedPrecondition: the cluster has no devices, or
-// none but such; a named one is not in it. InvalidArgument: two nodes, or two devices of a node, have the same
-// name; a device has no memory; a named one is emulated and `spec` does not allow that.
+// names none, but emulated ones only if `spec` allows them. FailedPrecondition: the cluster has no devices,
+// or none but such; a named one is not in it. InvalidArgument: two nodes, or two devices of a node, have the
+// same name; a device has no memory; a named one is emulated and `spec` does not allow that.
 absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
                                                         const v1::ConstraintSpec& constraints,
                                                         const v1::ClusterSpec& cluster);
@@ -55,17 +57,18 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 //
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
-// and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both, in
-// either order, or else default_link; one without points takes latency and bytes at its rates. What running jobs taught about
-// a profile (DeviceProfile::correction) multiplies its passes.
+// and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both,
+// in either order, or else default_link; one without points takes latency and bytes at its rates. What
+// running jobs taught about a profile (DeviceProfile::correction) multiplies its passes.
 //
-// Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them both, equally for
-// all of a kind, in hundredths and from 1.02, what running jobs taught about it (SharedSlowdown::correction) counted in; those that
-// share a processor do that instead.
+// Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them
+// both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it
+// (SharedSlowdown::correction) counted in; those that share a processor do that instead.
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.
-//   InvalidArgument      a schedule of the constraints is none; a link's points make no sense: "links[3].transfer[1]...".
+//   InvalidArgument      a schedule of the constraints is none; a link's points make no sense:
+//                        "links[3].transfer[1]...".
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
                                             const v1::ClusterSpec& cluster);
 

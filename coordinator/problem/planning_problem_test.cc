@@ -105,8 +105,9 @@ v1::ClusterSpec SlowedCluster() {
   v1::HostSlowdown& slowdown = *cluster.add_slowdowns();
   slowdown.set_host("laptop");
   slowdown.set_shape(kShape);
-  for (const auto& [device, kind, factor] : {std::tuple("a/cpu0", "fast", 1.301), std::tuple("b/cpu0", "slow", 1.5),
-                                             std::tuple("d/cpu0", "fast", 1.213)}) {
+  for (const auto& [device, kind, factor] :
+       {std::tuple("a/cpu0", "fast", 1.301), std::tuple("b/cpu0", "slow", 1.5),
+        std::tuple("d/cpu0", "fast", 1.213)}) {
     v1::SharedSlowdown& shared = *slowdown.add_devices();
     shared.set_device(device);
     shared.set_device_kind(kind);
@@ -135,12 +136,15 @@ TEST_CASE("devices of a host slow each other down as was measured, equally for a
   other.mutable_slowdowns(0)->set_host("tower");
   CHECK(MakeProblem(Spec(), {}, other)->devices[0].shared_with == 0);
 
-  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.set_factor(1.015);
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices())
+    shared.set_factor(1.015);
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_with == 0);  // noise
   // What jobs taught counts, also where the measurement found nothing; nobody is faster for company.
-  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.mutable_correction()->set_factor(1.2);
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices())
+    shared.mutable_correction()->set_factor(1.2);
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == Approx(1.22));
-  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices()) shared.mutable_correction()->set_factor(0.5);
+  for (v1::SharedSlowdown& shared : *cluster.mutable_slowdowns(0)->mutable_devices())
+    shared.mutable_correction()->set_factor(0.5);
   CHECK(MakeProblem(Spec(), {}, cluster)->devices[0].shared_slowdown == 1);
 }
 
@@ -163,7 +167,8 @@ TEST_CASE("the newest measurement counts, size by size") {
 
 TEST_CASE("a link's points are its model, and are refused by name where they make no sense") {
   v1::ClusterSpec cluster = Cluster();
-  const auto add = [](google::protobuf::RepeatedPtrField<v1::LinkPoint>& points, double bytes, double seconds) {
+  const auto add = [](google::protobuf::RepeatedPtrField<v1::LinkPoint>& points, double bytes,
+                      double seconds) {
     v1::LinkPoint& point = *points.Add();
     point.set_bytes(bytes);
     point.set_seconds(seconds);
@@ -277,7 +282,8 @@ TEST_CASE("emulated devices are there for rehearsals alone") {
   const absl::Status refused = MakeProblem(Spec(), constraints, cluster).status();
   CHECK(absl::IsInvalidArgument(refused));
   CHECK(refused.message() ==
-        "constraints.devices: b/cpu0 is emulated and would compute nothing; a rehearsal says allow_emulated: true");
+        "constraints.devices: b/cpu0 is emulated and would compute nothing; a rehearsal says allow_emulated: "
+        "true");
 
   for (v1::Node& node : *cluster.mutable_nodes()) node.mutable_devices(0)->set_emulated(true);
   const absl::Status none = MissingProfiles(Spec(), {}, cluster).status();
@@ -288,7 +294,8 @@ TEST_CASE("emulated devices are there for rehearsals alone") {
 TEST_CASE("a device without memory is named") {
   v1::ClusterSpec cluster = Cluster();
   cluster.mutable_nodes(2)->mutable_devices(0)->clear_memory_bytes();
-  CHECK(MakeProblem(Spec(), {}, cluster).status().message() == "nodes: device \"c/cpu0\" has no memory_bytes");
+  CHECK(MakeProblem(Spec(), {}, cluster).status().message() ==
+        "nodes: device \"c/cpu0\" has no memory_bytes");
 }
 
 TEST_CASE("a pinned plan leaves the planner its own devices, sizes and schedule alone") {

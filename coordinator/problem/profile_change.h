@@ -12,11 +12,12 @@ struct ProfileChange {
   std::string why;  // a sentence, for people
 };
 
-// The sizes of `newer` at which a layer or the head takes 1.5 times as long as in `older`, or longer: devices of a kind are alike
-// and do not grow slow, so something else was measured.
+// The sizes of `newer` at which a layer or the head takes 1.5 times as long as in `older`, or longer: devices
+// of a kind are alike and do not grow slow, so something else was measured.
 std::vector<ProfileChange> MuchSlower(const v1::DeviceProfile& older, const v1::DeviceProfile& newer);
 
-// `first` and `second` have the same sizes: that whose largest size takes less time, with fewer doubts before all.
+// `first` and `second` have the same sizes: that whose largest size takes less time, with fewer doubts before
+// all.
 v1::DeviceProfile FasterOf(v1::DeviceProfile first, v1::DeviceProfile second);
 
 // Adds to the doubts of the times.

@@ -18,7 +18,8 @@ v1::DeviceProfile Profile(double layer_seconds) {
   return profile;
 }
 
-TEST_CASE("what takes half as long again as before is noticed, size by size; what got faster or is new is not") {
+TEST_CASE(
+    "what takes half as long again as before is noticed, size by size; what got faster or is new is not") {
   const v1::DeviceProfile older = Profile(0.1);
   CHECK(MuchSlower(older, older).empty());
   CHECK(MuchSlower(older, Profile(0.14)).empty());

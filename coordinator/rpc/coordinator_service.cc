@@ -45,7 +45,8 @@ grpc::Status CoordinatorService::SubmitJob(grpc::ServerContext*, const v1::Submi
   return Answer(*request, *response->mutable_job(), [&] { return orchestrator_.Submit(*request); });
 }
 
-grpc::Status CoordinatorService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* response) {
+grpc::Status CoordinatorService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+                                        v1::Job* response) {
   return Answer(*request, *response, [&] { return orchestrator_.journal().Get(request->job_id()); });
 }
 
@@ -96,14 +97,17 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
     if (!writer->Write(update)) return grpc::Status::OK;
     if (HasEnded(*job)) return grpc::Status::OK;
   }
-  return stopping_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping") : grpc::Status::CANCELLED;
+  return stopping_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping")
+                   : grpc::Status::CANCELLED;
 }
 
-grpc::Status CoordinatorService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* response) {
+grpc::Status CoordinatorService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+                                           v1::Job* response) {
   return Answer(*request, *response, [&] { return orchestrator_.Cancel(*request); });
 }
 
-grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* response) {
+grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
+                                           v1::Job* response) {
   return Answer(*request, *response, [&] { return orchestrator_.Resume(request->job_id()); });
 }
 
@@ -112,7 +116,8 @@ grpc::Status CoordinatorService::ReplanJob(grpc::ServerContext*, const v1::Repla
   return Answer(*request, *response, [&] { return orchestrator_.Replan(*request); });
 }
 
-grpc::Status CoordinatorService::HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request, v1::Job* response) {
+grpc::Status CoordinatorService::HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request,
+                                         v1::Job* response) {
   return Answer(*request, *response, [&] { return orchestrator_.Hold(*request); });
 }
 
@@ -130,9 +135,8 @@ grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::Forg
 
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] {
-    return orchestrator_.Plan(request->spec(), [&] { return context->IsCancelled(); });
-  });
+  return Answer(*request, *response,
+                [&] { return orchestrator_.Plan(request->spec(), [&] { return context->IsCancelled(); }); });
 }
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -156,7 +160,8 @@ grpc::Status CoordinatorService::ListLinks(grpc::ServerContext*, const v1::ListL
   });
 }
 
-grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context, const v1::MeasureLinksRequest* request,
+grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context,
+                                              const v1::MeasureLinksRequest* request,
                                               v1::ListLinksResponse* response) {
   return Answer(*request, *response, [&] {
     return orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
@@ -175,7 +180,8 @@ grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlan
   return Answer(*request, *response, [&] { return orchestrator_.PlanOf(request->job_id()); });
 }
 
-grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* response) {
+grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,
+                                          v1::Trace* response) {
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::Trace> {
     RETURN_IF_ERROR(orchestrator_.journal().Get(request->job_id()).status());
     absl::StatusOr<v1::Trace> trace = store_.GetTrace(request->job_id(), request->step());
@@ -191,9 +197,11 @@ grpc::Status CoordinatorService::ListSteps(grpc::ServerContext*, const v1::ListS
     const int limit = static_cast<int>(std::min<uint32_t>(request->limit(), std::numeric_limits<int>::max()));
     ASSIGN_OR_RETURN(auto steps, store_.ListSteps(request->job_id(), request->after_step(), limit));
     ASSIGN_OR_RETURN(auto validations, store_.ListValidations(request->job_id(), request->after_step()));
-    std::erase_if(steps, [&](const v1::StepMetrics& step) { return step.at_seconds() < request->since_seconds(); });
+    std::erase_if(steps,
+                  [&](const v1::StepMetrics& step) { return step.at_seconds() < request->since_seconds(); });
     const uint32_t first = steps.empty() ? std::numeric_limits<uint32_t>::max() : steps.front().step();
-    std::erase_if(validations, [&](const v1::ValidationMetrics& validation) { return validation.step() < first; });
+    std::erase_if(validations,
+                  [&](const v1::ValidationMetrics& validation) { return validation.step() < first; });
     Fill(*all.mutable_steps(), steps);
     Fill(*all.mutable_validations(), validations);
     return all;
@@ -205,7 +213,8 @@ grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLo
   return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
     const int limit = request->limit() == 0 ? kDefaultLogLines : static_cast<int>(request->limit());
     ASSIGN_OR_RETURN(auto lines, store_.ListLogs(request->job_id(), limit, request->after_line()));
-    std::erase_if(lines, [&](const v1::LogLine& line) { return line.at_seconds() < request->since_seconds(); });
+    std::erase_if(lines,
+                  [&](const v1::LogLine& line) { return line.at_seconds() < request->since_seconds(); });
     v1::ListLogsResponse all;
     Fill(*all.mutable_lines(), lines);
     return all;
@@ -233,7 +242,8 @@ grpc::Status RegistryService::Deregister(grpc::ServerContext*, const v1::Deregis
   return grpc::Status::OK;
 }
 
-grpc::Status RegistryService::Renew(grpc::ServerContext*, const v1::RenewRequest* request, v1::RenewResponse* response) {
+grpc::Status RegistryService::Renew(grpc::ServerContext*, const v1::RenewRequest* request,
+                                    v1::RenewResponse* response) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   const absl::StatusOr<absl::Duration> lease = orchestrator_.Renew(*request);
   if (!lease.ok()) return ToGrpc(lease.status());

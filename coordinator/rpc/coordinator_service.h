@@ -21,16 +21,19 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
-  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*, grpc::ServerWriter<v1::JobUpdate>*) override;
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
+                        grpc::ServerWriter<v1::JobUpdate>*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
   grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest*, v1::Job*) override;
   grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest*, v1::ReplanJobResponse*) override;
   grpc::Status HoldJob(grpc::ServerContext*, const v1::HoldJobRequest*, v1::Job*) override;
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest*, v1::DeleteJobResponse*) override;
-  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest*, v1::ForgetNodeResponse*) override;
+  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest*,
+                          v1::ForgetNodeResponse*) override;
   grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*, v1::PlanReport*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
-  grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*, v1::ListKernelsResponse*) override;
+  grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*,
+                           v1::ListKernelsResponse*) override;
   grpc::Status ListLinks(grpc::ServerContext*, const v1::ListLinksRequest*, v1::ListLinksResponse*) override;
   grpc::Status MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest*,
                             v1::ListLinksResponse*) override;
@@ -40,7 +43,8 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest*, v1::Trace*) override;
   grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*, v1::ListStepsResponse*) override;
   grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest*, v1::ListLogsResponse*) override;
-  grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest*, v1::ClusterSpec*) override;
+  grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest*,
+                             v1::ClusterSpec*) override;
 
  private:
   Orchestrator& orchestrator_;
@@ -54,7 +58,8 @@ class RegistryService final : public v1::Registry::Service {
   explicit RegistryService(Orchestrator& orchestrator) : orchestrator_(orchestrator) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
   grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
-  grpc::Status Deregister(grpc::ServerContext*, const v1::DeregisterRequest*, v1::DeregisterResponse*) override;
+  grpc::Status Deregister(grpc::ServerContext*, const v1::DeregisterRequest*,
+                          v1::DeregisterResponse*) override;
 
  private:
   Orchestrator& orchestrator_;

@@ -27,7 +27,8 @@ std::unique_ptr<grpc::ClientContext> Patient() {
   return context;
 }
 
-// A coordinator over a store and fake agents, with its two services at a free port of the loopback, and clients of both.
+// A coordinator over a store and fake agents, with its two services at a free port of the loopback, and
+// clients of both.
 struct Site {
   TemporaryDirectory directory;
   std::unique_ptr<Store> store = OpenStore(directory);
@@ -41,7 +42,8 @@ struct Site {
 
   // The lease is longer than any test: nodes are lost when a test says so.
   Site() {
-    auto created = Orchestrator::Create({.lease = absl::Hours(1), .settle = absl::ZeroDuration()}, *store, agents);
+    auto created =
+        Orchestrator::Create({.lease = absl::Hours(1), .settle = absl::ZeroDuration()}, *store, agents);
     INFO(created.status().ToString());
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
@@ -56,7 +58,8 @@ struct Site {
     REQUIRE(server != nullptr);
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
+                                                   grpc::InsecureChannelCredentials(), arguments);
     coordinator = v1::Coordinator::NewStub(channel);
     registry = v1::Registry::NewStub(channel);
   }
@@ -68,7 +71,8 @@ struct Site {
 
   // One call: its answer is written into `response`.
   template <typename Request, typename Response>
-  grpc::Status Call(grpc::Status (v1::Coordinator::Stub::*rpc)(grpc::ClientContext*, const Request&, Response*),
+  grpc::Status Call(grpc::Status (v1::Coordinator::Stub::*rpc)(grpc::ClientContext*, const Request&,
+                                                               Response*),
                     const Request& request, Response& response) {
     return (*coordinator.*rpc)(Patient().get(), request, &response);
   }
@@ -79,7 +83,8 @@ struct Site {
   }
   // The status alone.
   template <typename Stub, typename Request, typename Response>
-  grpc::Status Try(grpc::Status (Stub::*rpc)(grpc::ClientContext*, const Request&, Response*), const Request& request) {
+  grpc::Status Try(grpc::Status (Stub::*rpc)(grpc::ClientContext*, const Request&, Response*),
+                   const Request& request) {
     Response response;
     return Call(rpc, request, response);
   }
@@ -163,7 +168,8 @@ std::vector<std::pair<std::string, std::function<grpc::Status(Site&, const std::
     };
   };
   return {{"GetJob", of(&Stub::GetJob, v1::GetJobRequest())},
-          {"WatchJob", [](Site& site, const std::string& id) { return Watch(site, About<v1::WatchJobRequest>(id)); }},
+          {"WatchJob",
+           [](Site& site, const std::string& id) { return Watch(site, About<v1::WatchJobRequest>(id)); }},
           {"CancelJob", of(&Stub::CancelJob, v1::CancelJobRequest())},
           {"ResumeJob", of(&Stub::ResumeJob, v1::ResumeJobRequest())},
           {"ReplanJob", of(&Stub::ReplanJob, v1::ReplanJobRequest())},
@@ -175,7 +181,8 @@ std::vector<std::pair<std::string, std::function<grpc::Status(Site&, const std::
           {"ListLogs", of(&Stub::ListLogs, v1::ListLogsRequest())}};
 }
 
-TEST_CASE("a job that is not there is NOT_FOUND by its id, a request without an id is refused, whatever is asked") {
+TEST_CASE(
+    "a job that is not there is NOT_FOUND by its id, a request without an id is refused, whatever is asked") {
   Site site;
   for (const auto& [name, rpc] : RpcsOfAJob()) {
     CAPTURE(name);
@@ -197,10 +204,12 @@ TEST_CASE("what a request's rules refuse is INVALID_ARGUMENT with the field, and
   CheckRefused(site.Try(&Stub::SubmitJob, submit), Code::INVALID_ARGUMENT, {"request_id", "128"});
   submit.clear_request_id();
   submit.mutable_spec()->mutable_batch()->set_sequences(2000000);
-  CheckRefused(site.Try(&Stub::SubmitJob, submit), Code::INVALID_ARGUMENT, {"batch.sequences", "2000000", "1000000"});
+  CheckRefused(site.Try(&Stub::SubmitJob, submit), Code::INVALID_ARGUMENT,
+               {"batch.sequences", "2000000", "1000000"});
   v1::PlanJobRequest plan;
   *plan.mutable_spec() = submit.spec();
-  CheckRefused(site.Try(&Stub::PlanJob, plan), Code::INVALID_ARGUMENT, {"batch.sequences", "2000000", "1000000"});
+  CheckRefused(site.Try(&Stub::PlanJob, plan), Code::INVALID_ARGUMENT,
+               {"batch.sequences", "2000000", "1000000"});
 
   v1::ListJobsRequest jobs;
   jobs.set_limit(100001);
@@ -220,9 +229,11 @@ TEST_CASE("what a request's rules refuse is INVALID_ARGUMENT with the field, and
   explain.set_bytes(3);
   CheckRefused(site.Try(&Stub::ExplainAllReduce, explain), Code::INVALID_ARGUMENT, {"bytes", "3"});
 
-  CheckRefused(site.Try(&v1::Registry::Stub::Register, v1::RegisterRequest()), Code::INVALID_ARGUMENT, {"node"});
+  CheckRefused(site.Try(&v1::Registry::Stub::Register, v1::RegisterRequest()), Code::INVALID_ARGUMENT,
+               {"node"});
   CheckRefused(site.Try(&v1::Registry::Stub::Renew, v1::RenewRequest()), Code::INVALID_ARGUMENT, {"node"});
-  CheckRefused(site.Try(&v1::Registry::Stub::Deregister, v1::DeregisterRequest()), Code::INVALID_ARGUMENT, {"node"});
+  CheckRefused(site.Try(&v1::Registry::Stub::Deregister, v1::DeregisterRequest()), Code::INVALID_ARGUMENT,
+               {"node"});
 
   v1::ListJobsResponse all;
   REQUIRE(site.Call(&Stub::ListJobs, v1::ListJobsRequest(), all).ok());
@@ -297,8 +308,8 @@ TEST_CASE("a job is submitted, watched to its end, and listed with all that it d
   CHECK(plan.plan().units_size() > 0);
   CHECK(plan.compared());
   CHECK(plan.rejected_size() > 0);
-  CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(submitted.id())), Code::FAILED_PRECONDITION,
-               {submitted.id(), "traced"});
+  CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(submitted.id())),
+               Code::FAILED_PRECONDITION, {submitted.id(), "traced"});
 
   v1::ListJobsResponse jobs;
   const std::string second = site.Submit(FakeJob("second")).id();
@@ -320,7 +331,8 @@ TEST_CASE("a request that is repeated under its id answers with the same job, an
   other.set_request_id("the-request");
   const grpc::Status refused = site.Try(&v1::Coordinator::Stub::SubmitJob, other);
   CHECK_FALSE(refused.ok());
-  CHECK_THAT(refused.error_message(), Contains("request_id") && Contains("the-request") && Contains(first.id()));
+  CHECK_THAT(refused.error_message(),
+             Contains("request_id") && Contains("the-request") && Contains(first.id()));
   v1::ListJobsResponse jobs;
   REQUIRE(site.Call(&v1::Coordinator::Stub::ListJobs, v1::ListJobsRequest(), jobs).ok());
   CHECK(jobs.jobs_size() == 1);
@@ -331,8 +343,10 @@ TEST_CASE("what a job's state forbids is FAILED_PRECONDITION, and what has happe
   Site site;
   // Queued: there is no device.
   const std::string id = site.Submit(FakeJob("job")).id();
-  CheckRefused(site.Try(&Stub::GetPlan, About<v1::GetPlanRequest>(id)), Code::FAILED_PRECONDITION, {id, "no plan"});
-  CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(id)), Code::FAILED_PRECONDITION, {id, "traced"});
+  CheckRefused(site.Try(&Stub::GetPlan, About<v1::GetPlanRequest>(id)), Code::FAILED_PRECONDITION,
+               {id, "no plan"});
+  CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(id)), Code::FAILED_PRECONDITION,
+               {id, "traced"});
   CheckRefused(site.Try(&Stub::ReplanJob, About<v1::ReplanJobRequest>(id)), Code::FAILED_PRECONDITION, {id});
   CheckRefused(site.Try(&Stub::DeleteJob, About<v1::DeleteJobRequest>(id)), Code::FAILED_PRECONDITION, {id});
   v1::CancelJobRequest gently = About<v1::CancelJobRequest>(id);
@@ -382,8 +396,8 @@ TEST_CASE("a job that is done cannot be resumed") {
   site.Register(FakeNode("a"));
   const std::string id = site.Submit(FakeJob("job")).id();
   site.Await(id, v1::JOB_STATE_DONE);
-  CheckRefused(site.Try(&v1::Coordinator::Stub::ResumeJob, About<v1::ResumeJobRequest>(id)), Code::FAILED_PRECONDITION,
-               {id, "done"});
+  CheckRefused(site.Try(&v1::Coordinator::Stub::ResumeJob, About<v1::ResumeJobRequest>(id)),
+               Code::FAILED_PRECONDITION, {id, "done"});
 }
 
 TEST_CASE("a plan is made without starting anything, and says what there is none for") {
@@ -496,7 +510,8 @@ TEST_CASE("links are measured between free devices that are there") {
   explain.set_bytes(1 << 20);
   CheckRefused(site.Try(&Stub::ExplainAllReduce, explain), Code::INVALID_ARGUMENT, {"two"});
   explain.add_devices("b/cpu0");
-  CheckRefused(site.Try(&Stub::ExplainAllReduce, explain), Code::FAILED_PRECONDITION, {"a/cpu0", "b/cpu0", "not measured"});
+  CheckRefused(site.Try(&Stub::ExplainAllReduce, explain), Code::FAILED_PRECONDITION,
+               {"a/cpu0", "b/cpu0", "not measured"});
 
   v1::MeasureLinksRequest measure;
   measure.add_devices("a/cpu0");

@@ -21,9 +21,12 @@ constexpr absl::Duration kFinishTime = absl::Seconds(2);
 
 class GrpcRunningTask final : public RunningTask {
  public:
-  GrpcRunningTask(std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request, absl::Duration patience,
-                  std::function<void(const v1::WorkerEvent&)> on_event)
-      : stub_(std::move(stub)), request_(request), patience_(patience), on_event_(std::move(on_event)),
+  GrpcRunningTask(std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request,
+                  absl::Duration patience, std::function<void(const v1::WorkerEvent&)> on_event)
+      : stub_(std::move(stub)),
+        request_(request),
+        patience_(patience),
+        on_event_(std::move(on_event)),
         thread_([this] { status_ = Listen(); }) {}
   ~GrpcRunningTask() override {
     Cancel();
@@ -75,7 +78,8 @@ class GrpcRunningTask final : public RunningTask {
     context_ = nullptr;
     if (finished) return absl::OkStatus();
     if (cancelled_) return absl::CancelledError("nobody listens any more");
-    if (absl::IsCancelled(status)) return absl::CancelledError("the task was stopped, or says what cannot be read");
+    if (absl::IsCancelled(status))
+      return absl::CancelledError("the task was stopped, or says what cannot be read");
     return status;
   }
 
@@ -122,7 +126,8 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetMaxReceiveMessageSize(64 << 20);  // times of a step with many micro-batches
-    stub = v1::Agent::NewStub(grpc::CreateCustomChannel(agent_address, grpc::InsecureChannelCredentials(), arguments));
+    stub = v1::Agent::NewStub(
+        grpc::CreateCustomChannel(agent_address, grpc::InsecureChannelCredentials(), arguments));
   }
   return stub;
 }
@@ -135,8 +140,8 @@ absl::StatusOr<v1::PrepareResponse> GrpcAgentClient::Prepare(const std::string& 
   return response;
 }
 
-std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_address, const v1::StartRequest& request,
-                                                    absl::Duration patience,
+std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_address,
+                                                    const v1::StartRequest& request, absl::Duration patience,
                                                     std::function<void(const v1::WorkerEvent&)> on_event) {
   return std::make_unique<GrpcRunningTask>(StubOf(agent_address), request, patience, std::move(on_event));
 }
@@ -146,7 +151,8 @@ absl::StatusOr<v1::NodeKernels> GrpcAgentClient::DescribeKernels(const std::stri
   grpc::ClientContext context;
   context.set_deadline(ToSystemClock(deadline));
   v1::NodeKernels response;
-  RETURN_IF_ERROR(FromGrpc(StubOf(agent_address)->DescribeKernels(&context, v1::DescribeKernelsRequest(), &response)));
+  RETURN_IF_ERROR(
+      FromGrpc(StubOf(agent_address)->DescribeKernels(&context, v1::DescribeKernelsRequest(), &response)));
   return response;
 }
 

@@ -12,11 +12,13 @@ namespace medley {
 // AgentClient over gRPC: one channel an agent, kept.
 class GrpcAgentClient final : public AgentClient {
  public:
-  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address, const v1::PrepareRequest& request) override;
+  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address,
+                                              const v1::PrepareRequest& request) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                      absl::Duration patience,
                                      std::function<void(const v1::WorkerEvent&)> on_event) override;
-  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address, absl::Time deadline) override;
+  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address,
+                                                  absl::Time deadline) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request) override;
 
  private:

@@ -71,9 +71,11 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
   {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces", "DROP TABLE nodes",
-                               "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
-                               "PRAGMA user_version = 1"}) {
+    for (const char* change :
+         {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
+          "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds",
+          "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+          "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
     }
   }
@@ -97,7 +99,8 @@ TEST_CASE("a file of version 2 is brought up to date") {
   {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"DROP TABLE plan_grounds", "PRAGMA user_version = 2"}) REQUIRE((*database)->Run(change).ok());
+    for (const char* change : {"DROP TABLE plan_grounds", "PRAGMA user_version = 2"})
+      REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
   CHECK(absl::IsNotFound(store->GetPlanGrounds("gpt-1").status()));

@@ -105,10 +105,18 @@ TEST_CASE("what was confirmed is there after the process was killed, whenever th
     std::map<uint32_t, std::vector<std::string>> lines;
     for (const Confirmed& confirmed : KilledAfter(1 + (seed * 37) % 200, directory.path(), seed)) {
       switch (confirmed.kind) {
-        case Confirmed::kJob: CHECK(jobs.insert(confirmed.job).second); break;
-        case Confirmed::kStep: steps[confirmed.job] = confirmed.value; break;
-        case Confirmed::kState: states[confirmed.job] = confirmed.value; break;
-        case Confirmed::kLog: lines[confirmed.job].push_back(std::to_string(confirmed.value)); break;
+        case Confirmed::kJob:
+          CHECK(jobs.insert(confirmed.job).second);
+          break;
+        case Confirmed::kStep:
+          steps[confirmed.job] = confirmed.value;
+          break;
+        case Confirmed::kState:
+          states[confirmed.job] = confirmed.value;
+          break;
+        case Confirmed::kLog:
+          lines[confirmed.job].push_back(std::to_string(confirmed.value));
+          break;
         case Confirmed::kAttempt:
           CHECK(confirmed.value > last_attempt);
           last_attempt = confirmed.value;

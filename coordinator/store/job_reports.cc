@@ -65,9 +65,10 @@ absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string&
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   if (limit > 0) {
     ASSIGN_OR_RETURN(std::vector<v1::StepMetrics> newest_first,
-                     AllOf<v1::StepMetrics>(*database_, database_->Query("SELECT message FROM steps WHERE job = ? AND step > ? "
-                                                                         "ORDER BY step DESC LIMIT ?",
-                                                                         job, after_step, limit)));
+                     AllOf<v1::StepMetrics>(
+                         *database_, database_->Query("SELECT message FROM steps WHERE job = ? AND step > ? "
+                                                      "ORDER BY step DESC LIMIT ?",
+                                                      job, after_step, limit)));
     std::reverse(newest_first.begin(), newest_first.end());
     return newest_first;
   }
@@ -102,15 +103,17 @@ absl::Status Store::AppendLogs(const std::string& job_id, absl::Span<const v1::L
   return transaction.Commit();
 }
 
-absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_id, int limit, uint64_t after_line) {
+absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_id, int limit,
+                                                         uint64_t after_line) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(
       std::vector<v1::LogLine> newest_first,
       AllOf<v1::LogLine>(
-          *database_, database_->Query("SELECT message FROM logs WHERE job = ? AND number > ? ORDER BY number DESC LIMIT ?",
-                                       job, static_cast<int64_t>(std::min<uint64_t>(after_line, INT64_MAX)),
-                                       std::max(limit, 0))));
+          *database_,
+          database_->Query(
+              "SELECT message FROM logs WHERE job = ? AND number > ? ORDER BY number DESC LIMIT ?", job,
+              static_cast<int64_t>(std::min<uint64_t>(after_line, INT64_MAX)), std::max(limit, 0))));
   std::reverse(newest_first.begin(), newest_first.end());
   return newest_first;
 }
@@ -126,8 +129,10 @@ absl::StatusOr<v1::PlanGrounds> Store::GetPlanGrounds(const std::string& job_id)
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(const std::optional<v1::PlanGrounds> grounds,
-                   FirstOf<v1::PlanGrounds>(*database_, database_->Query("SELECT message FROM plan_grounds WHERE job = ?", job)));
-  if (!grounds.has_value()) return absl::NotFoundError(absl::StrCat("what job ", job_id, " was planned with is not known"));
+                   FirstOf<v1::PlanGrounds>(
+                       *database_, database_->Query("SELECT message FROM plan_grounds WHERE job = ?", job)));
+  if (!grounds.has_value())
+    return absl::NotFoundError(absl::StrCat("what job ", job_id, " was planned with is not known"));
   return *grounds;
 }
 
@@ -136,18 +141,23 @@ absl::Status Store::PutTrace(const v1::Trace& trace) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(trace.job_id()));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
-  RETURN_IF_ERROR(database_->Run("REPLACE INTO traces (job, step, message) VALUES (?, ?, ?)", job, trace.step(), Blob{bytes}));
-  RETURN_IF_ERROR(database_->Run("DELETE FROM traces WHERE job = ? AND step NOT IN "
-                                 "(SELECT step FROM traces WHERE job = ? ORDER BY rowid DESC LIMIT ?)",
-                                 job, job, kTraces));
+  RETURN_IF_ERROR(database_->Run("REPLACE INTO traces (job, step, message) VALUES (?, ?, ?)", job,
+                                 trace.step(), Blob{bytes}));
+  RETURN_IF_ERROR(
+      database_->Run("DELETE FROM traces WHERE job = ? AND step NOT IN "
+                     "(SELECT step FROM traces WHERE job = ? ORDER BY rowid DESC LIMIT ?)",
+                     job, job, kTraces));
   return transaction.Commit();
 }
 
 absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id, uint32_t step) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
-  ASSIGN_OR_RETURN(std::vector<v1::Trace> traces,  // the newest first: a step that ran again is newer than one after it
-                   AllOf<v1::Trace>(*database_, database_->Query("SELECT message FROM traces WHERE job = ? ORDER BY rowid DESC", job)));
+  // The newest first: a step that ran again is newer than one after it.
+  ASSIGN_OR_RETURN(
+      std::vector<v1::Trace> traces,
+      AllOf<v1::Trace>(
+          *database_, database_->Query("SELECT message FROM traces WHERE job = ? ORDER BY rowid DESC", job)));
   if (traces.empty()) return absl::NotFoundError(absl::StrCat("no step of job ", job_id, " was traced yet"));
   if (step == 0) return std::move(traces.front());
   std::vector<uint32_t> steps;
@@ -156,7 +166,8 @@ absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id, uint32_t st
     steps.push_back(trace.step());
   }
   std::sort(steps.begin(), steps.end());
-  return absl::NotFoundError(absl::StrCat("step: ", step, " of job ", job_id, " has no trace; there are those of steps ",
+  return absl::NotFoundError(absl::StrCat("step: ", step, " of job ", job_id,
+                                          " has no trace; there are those of steps ",
                                           absl::StrJoin(steps, ", ")));
 }
 

@@ -57,8 +57,8 @@ absl::Status WriteProfile(Database& database, const v1::DeviceProfile& profile) 
 
 absl::Status WriteHostSlowdown(Database& database, const v1::HostSlowdown& slowdown) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(slowdown));
-  return database.Run("REPLACE INTO host_slowdowns (host, shape, message) VALUES (?, ?, ?)", slowdown.host(), slowdown.shape(),
-                      Blob{bytes});
+  return database.Run("REPLACE INTO host_slowdowns (host, shape, message) VALUES (?, ?, ?)", slowdown.host(),
+                      slowdown.shape(), Blob{bytes});
 }
 
 absl::Status NotMeasured(const std::string& device_kind, const std::string& shape) {
@@ -77,7 +77,8 @@ absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
   return transaction.Commit();
 }
 
-absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const std::string& shape, double measured_at_seconds,
+absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const std::string& shape,
+                                          double measured_at_seconds,
                                           const v1::ProfileCorrection& correction) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
@@ -89,13 +90,16 @@ absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const 
   return true;
 }
 
-absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const std::string& shape, const std::string& device,
-                                                  double measured_at_seconds, const v1::ProfileCorrection& correction) {
+absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const std::string& shape,
+                                                  const std::string& device, double measured_at_seconds,
+                                                  const v1::ProfileCorrection& correction) {
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
-  ASSIGN_OR_RETURN(std::optional<v1::HostSlowdown> slowdown,
-                   FirstOf<v1::HostSlowdown>(*database_, database_->Query("SELECT message FROM host_slowdowns WHERE host = ? AND shape = ?",
-                                                                          host, shape)));
+  ASSIGN_OR_RETURN(
+      std::optional<v1::HostSlowdown> slowdown,
+      FirstOf<v1::HostSlowdown>(
+          *database_,
+          database_->Query("SELECT message FROM host_slowdowns WHERE host = ? AND shape = ?", host, shape)));
   if (!slowdown.has_value() || slowdown->measured_at_seconds() != measured_at_seconds) return false;
   for (v1::SharedSlowdown& shared : *slowdown->mutable_devices()) {
     if (shared.device() == device) *shared.mutable_correction() = correction;
@@ -124,8 +128,8 @@ absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_k
   std::set<uint32_t> missing(micro_batch_sizes.begin(), micro_batch_sizes.end());
   for (const v1::BlockPassTimes& time : profile->times()) missing.erase(time.micro_batch_sequences());
   if (missing.empty()) return *std::move(profile);
-  return absl::NotFoundError(absl::StrCat(NotMeasured(device_kind, shape).message(), " with micro-batches of ",
-                                          absl::StrJoin(missing, ", ")));
+  return absl::NotFoundError(absl::StrCat(NotMeasured(device_kind, shape).message(),
+                                          " with micro-batches of ", absl::StrJoin(missing, ", ")));
 }
 
 absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {

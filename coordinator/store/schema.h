@@ -9,9 +9,9 @@ namespace medley {
 // Of the tables that this version reads and writes; README.md lists them. It grows by one with every change.
 inline constexpr int64_t kSchemaVersion = 3;
 
-// Makes the tables in an empty database, brings those of an older version up to date in one transaction, and leaves those of a
-// current one as they are. Reads the whole file to
-// see that it is whole, and turns its write-ahead log on.
+// Makes the tables in an empty database, brings those of an older version up to date in one transaction, and
+// leaves those of a current one as they are. Reads the whole file to see that it is whole, and turns its
+// write-ahead log on.
 //
 // Errors, beside Database's; each names the file:
 //   FailedPrecondition   it was written by a newer version, or by another program; nothing is changed.

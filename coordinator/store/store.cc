@@ -67,8 +67,9 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
                          database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
     if (earlier.has_value()) {
       if (earlier->spec().SerializeAsString() == spec.SerializeAsString()) return *std::move(earlier);
-      return absl::InvalidArgumentError(absl::StrCat("request_id: \"", request_id, "\" is job ", earlier->id(),
-                                                     "'s, which has another spec; a new job needs a new one"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("request_id: \"", request_id, "\" is job ", earlier->id(),
+                       "'s, which has another spec; a new job needs a new one"));
     }
   }
   ASSIGN_OR_RETURN(const int64_t number, NextOf("jobs"));

@@ -76,7 +76,8 @@ class Store {
   absl::Status DropStepsAfter(const std::string& job_id, uint32_t step);
 
   // Those of steps after `after_step`, ascending; with a `limit`, the newest so many.
-  absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step, int limit = 0);
+  absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step,
+                                                         int limit = 0);
   absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id,
                                                                      uint32_t after_step);
 
@@ -84,11 +85,13 @@ class Store {
   absl::Status AppendLogs(const std::string& job_id, absl::Span<const v1::LogLine> lines);
 
   // The newest `limit` of those numbered above `after_line`, oldest first.
-  absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit, uint64_t after_line = 0);
+  absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit,
+                                                    uint64_t after_line = 0);
 
   // Of each job (trace.job_id), the newest sixteen traces stay.
   absl::Status PutTrace(const v1::Trace& trace);
-  // Of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one; names those that were.
+  // Of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one; names those
+  // that were.
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step = 0);
 
   // What the job (grounds.job_id) was planned with; the newest stays.
@@ -116,13 +119,15 @@ class Store {
   // By device kind and shape.
   absl::StatusOr<std::vector<v1::DeviceProfile>> ListProfiles();
 
-  // Replaces what running jobs taught about the profile that was measured at that time (Unix seconds); a measurement (PutProfile)
-  // forgets it. False: it was measured anew since, or is not there, and nothing changed.
-  absl::StatusOr<bool> PutCorrection(const std::string& device_kind, const std::string& shape, double measured_at_seconds,
-                                     const v1::ProfileCorrection& correction);
+  // Replaces what running jobs taught about the profile that was measured at that time (Unix seconds); a
+  // measurement (PutProfile) forgets it. False: it was measured anew since, or is not there, and nothing
+  // changed.
+  absl::StatusOr<bool> PutCorrection(const std::string& device_kind, const std::string& shape,
+                                     double measured_at_seconds, const v1::ProfileCorrection& correction);
   // Likewise, of how the others of its host slow a device down.
-  absl::StatusOr<bool> PutSlowdownCorrection(const std::string& host, const std::string& shape, const std::string& device,
-                                             double measured_at_seconds, const v1::ProfileCorrection& correction);
+  absl::StatusOr<bool> PutSlowdownCorrection(const std::string& host, const std::string& shape,
+                                             const std::string& device, double measured_at_seconds,
+                                             const v1::ProfileCorrection& correction);
 
   // Replaces what is known of the same host and shape.
   absl::Status PutHostSlowdown(const v1::HostSlowdown& slowdown);

@@ -1,9 +1,10 @@
 #include "coordinator/store/store.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
-#include <google/protobuf/util/message_differencer.h>
 #include <limits>
 
 #include "coordinator/store/store_under_test.h"
@@ -51,7 +52,8 @@ TEST_CASE("a new job is queued under a number of its own, with all that was aske
 TEST_CASE("every job has a run of its own, and a request id stays with the spec that it came with") {
   const TemporaryDirectory directory;
   const auto store = OpenStore(directory);
-  const auto first = store->InsertJob(SpecNamed("gpt"), "request", 1), second = store->InsertJob(SpecNamed("gpt"), "", 2);
+  const auto first = store->InsertJob(SpecNamed("gpt"), "request", 1),
+             second = store->InsertJob(SpecNamed("gpt"), "", 2);
   CHECK(first->run_id().size() == 16);
   CHECK(first->run_id() != second->run_id());
   v1::JobSpec other = SpecNamed("gpt");
@@ -254,10 +256,10 @@ TEST_CASE("what is reported of a job that does not exist is not found") {
   v1::Trace trace;
   trace.set_job_id("no-1");
   const std::vector<absl::Status> statuses = {
-      store->AppendSteps("no-1", {Step(1, 1)}),     store->AppendValidations("no-1", {}),
-      store->AppendLogs("no-1", {Line("x")}),       store->PutTrace(trace),
-      store->ListSteps("no-1", 0).status(),         store->ListValidations("no-1", 0).status(),
-      store->ListLogs("no-1", 1).status(),          store->GetTrace("no-1").status()};
+      store->AppendSteps("no-1", {Step(1, 1)}), store->AppendValidations("no-1", {}),
+      store->AppendLogs("no-1", {Line("x")}),   store->PutTrace(trace),
+      store->ListSteps("no-1", 0).status(),     store->ListValidations("no-1", 0).status(),
+      store->ListLogs("no-1", 1).status(),      store->GetTrace("no-1").status()};
   for (const absl::Status& status : statuses) {
     CHECK(absl::IsNotFound(status));
     CHECK_THAT(std::string(status.message()), Catch::Contains("no-1"));

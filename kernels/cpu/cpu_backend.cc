@@ -43,10 +43,14 @@ ProcessState& Process() {
 
 dnnl_cpu_isa_t IsaLimit(CpuVariant variant) {
   switch (variant) {
-    case CpuVariant::kSse41: return dnnl_cpu_isa_sse41;
-    case CpuVariant::kAvx2: return dnnl_cpu_isa_avx2;
-    case CpuVariant::kAvx512: return dnnl_cpu_isa_avx512_core;
-    case CpuVariant::kAmx: return dnnl_cpu_isa_avx512_core_amx;
+    case CpuVariant::kSse41:
+      return dnnl_cpu_isa_sse41;
+    case CpuVariant::kAvx2:
+      return dnnl_cpu_isa_avx2;
+    case CpuVariant::kAvx512:
+      return dnnl_cpu_isa_avx512_core;
+    case CpuVariant::kAmx:
+      return dnnl_cpu_isa_avx512_core_amx;
   }
   return dnnl_cpu_isa_sse41;
 }
@@ -79,7 +83,8 @@ absl::Status Become(CpuVariant variant, const std::vector<int>& cores) {
 // "oneDNN 2.6.3 up to avx512"
 std::string OneDnnVersion(CpuVariant variant) {
   const dnnl_version_t& version = *dnnl_version();
-  return absl::StrCat("oneDNN ", version.major, ".", version.minor, ".", version.patch, " up to ", NameOf(variant));
+  return absl::StrCat("oneDNN ", version.major, ".", version.minor, ".", version.patch, " up to ",
+                      NameOf(variant));
 }
 
 absl::StatusOr<Device> Open(const DeviceDescription& description) {

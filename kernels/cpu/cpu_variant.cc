@@ -41,10 +41,14 @@ std::string AmxObjection() {
 
 std::string NameOf(CpuVariant variant) {
   switch (variant) {
-    case CpuVariant::kSse41: return "sse41";
-    case CpuVariant::kAvx2: return "avx2";
-    case CpuVariant::kAvx512: return "avx512";
-    case CpuVariant::kAmx: return "amx";
+    case CpuVariant::kSse41:
+      return "sse41";
+    case CpuVariant::kAvx2:
+      return "avx2";
+    case CpuVariant::kAvx512:
+      return "avx512";
+    case CpuVariant::kAmx:
+      return "amx";
   }
   return "?";
 }
@@ -73,10 +77,13 @@ std::string CpuVariantObjection(CpuVariant variant) {
 
 const VectorKernels& VectorKernelsFor(CpuVariant variant) {
   switch (variant) {
-    case CpuVariant::kSse41: return kVectorKernelsSse41;
-    case CpuVariant::kAvx2: return kVectorKernelsAvx2;
+    case CpuVariant::kSse41:
+      return kVectorKernelsSse41;
+    case CpuVariant::kAvx2:
+      return kVectorKernelsAvx2;
     case CpuVariant::kAvx512:
-    case CpuVariant::kAmx: return kVectorKernelsAvx512;
+    case CpuVariant::kAmx:
+      return kVectorKernelsAvx512;
   }
   return kVectorKernelsSse41;
 }

@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
-#include "runtime/base/bf16.h"
 #include "kernels/cpu/cpu_variant.h"
+#include "runtime/base/bf16.h"
 #include "tests/skipped.h"
 
 namespace medley {
@@ -57,8 +57,8 @@ TEST_CASE("a native bf16 product is that of the rounded operands") {
             static_cast<double>(RoundToBf16(transpose_a == Transpose::kYes ? a[l * m + i] : a[i * k + l])) *
             RoundToBf16(transpose_b == Transpose::kYes ? b[j * k + l] : b[l * n + j]);
       }
-      wrong +=
-          !(std::abs(c[i * n + j] - want) <= 1e-5 * (1 + std::abs(want)));  // f32 accumulation of 96 products
+      // F32 accumulation of 96 products.
+      wrong += !(std::abs(c[i * n + j] - want) <= 1e-5 * (1 + std::abs(want)));
     }
   }
   CHECK(wrong == 0);

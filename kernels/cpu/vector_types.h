@@ -54,8 +54,8 @@ inline float Largest(Floats value) {
 // 2^n * e^r with |r| <= ln(2)/2, ln(2) in two parts, and a polynomial of degree 7 (Cephes' coefficients).
 inline Floats Exp(Floats x) {
   x = Min(Broadcast(88.0f), Max(Broadcast(-87.0f), x));
-  const Floats shifted =
-      x * 1.44269504088896341f + 12582912.0f;  // 1.5 * 2^23: leaves the nearest integer in the low bits
+  // 1.5 * 2^23: leaves the nearest integer in the low bits.
+  const Floats shifted = x * 1.44269504088896341f + 12582912.0f;
   const Floats n = shifted - 12582912.0f;
   const Floats r = x - n * 0.693359375f - n * -2.12194440e-4f;
   Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;

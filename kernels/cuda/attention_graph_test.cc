@@ -9,8 +9,8 @@
 #include "absl/strings/match.h"
 #include "tests/skipped.h"
 
-// cuDNN's compiler leaves threads behind in libraries that it has closed; the leak sanitizer, which stops every thread
-// to look at its stack, dies of them. Nobody else calls this.
+// cuDNN's compiler leaves threads behind in libraries that it has closed; the leak sanitizer, which stops
+// every thread to look at its stack, dies of them. Nobody else calls this.
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return 1; }
 
@@ -29,16 +29,15 @@ std::string PropertiesOf(int compute_capability) {
          R"(,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040})";
 }
 
-// cuDNN, or null: then the test counts as skipped. It compiles only beside a driver; the toolkit's stand-in answers to its
-// name, and refuses to load what was compiled.
+// cuDNN, or null: then the test counts as skipped. It compiles only beside a driver; the toolkit's stand-in
+// answers to its name, and refuses to load what was compiled.
 const CudnnLibrary* Cudnn() {
   if (dlopen("libcuda.so.1", RTLD_NOW) == nullptr && dlopen(MEDLEY_STUB_DRIVER, RTLD_NOW) == nullptr) {
     Skipped("cuDNN's graphs", "there is neither a driver nor the toolkit's stand-in");
     return nullptr;
   }
   const auto library = CudnnLibrary::Get();
-  if (!library.ok())
-    Skipped("cuDNN's graphs", std::string(library.status().message()));
+  if (!library.ok()) Skipped("cuDNN's graphs", std::string(library.status().message()));
   return library.ok() ? *library : nullptr;
 }
 

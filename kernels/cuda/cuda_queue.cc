@@ -169,14 +169,16 @@ absl::Status CudaQueue::UploadPiece(absl::Span<const std::byte> from, CUdevicept
     upload_ = (upload_ + 1) % uploads_.size();
     upload_bytes_ = 0;
     if (uploads_[upload_].in_flight) {
-      RETURN_IF_ERROR(Submitted(driver().cuEventSynchronize(uploads_[upload_].event), "waiting for an upload"));
+      RETURN_IF_ERROR(
+          Submitted(driver().cuEventSynchronize(uploads_[upload_].event), "waiting for an upload"));
       uploads_[upload_].in_flight = false;
     }
   }
   Staging& staging = uploads_[upload_];
   std::byte* const memory = staging.memory + upload_bytes_;
   std::memcpy(memory, from.data(), from.size());
-  RETURN_IF_ERROR(Submitted(driver().cuMemcpyHtoDAsync(to, memory, from.size(), compute_stream_), "submitting an upload"));
+  RETURN_IF_ERROR(Submitted(driver().cuMemcpyHtoDAsync(to, memory, from.size(), compute_stream_),
+                            "submitting an upload"));
   RETURN_IF_ERROR(Submitted(driver().cuEventRecord(staging.event, compute_stream_), "cuEventRecord"));
   staging.in_flight = true;
   upload_bytes_ += (from.size() + kUploadAlignment - 1) / kUploadAlignment * kUploadAlignment;

@@ -9,8 +9,8 @@
 #include "runtime/base/mutex.h"
 #include "runtime/device/copy_lane.h"
 #include "runtime/device/device_queue.h"
-#include "runtime/device/queue_timer.h"
 #include "runtime/device/ops.h"
+#include "runtime/device/queue_timer.h"
 
 namespace medley {
 

@@ -33,7 +33,8 @@ class CudaTimer final : public QueueTimer {
   absl::StatusOr<double> Seconds(int from, int to) override {
     RETURN_IF_ERROR(queue_.device().MakeCurrent());
     float milliseconds = 0;
-    RETURN_IF_ERROR(driver().ToStatus(driver().cuEventElapsedTime(&milliseconds, events_[from], events_[to]), "cuEventElapsedTime"));
+    RETURN_IF_ERROR(driver().ToStatus(driver().cuEventElapsedTime(&milliseconds, events_[from], events_[to]),
+                                      "cuEventElapsedTime"));
     return 1e-3 * milliseconds;
   }
 

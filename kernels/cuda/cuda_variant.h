@@ -10,8 +10,9 @@ namespace medley {
 struct CudaVariant {
   enum class F32Matmul {
     kExact,
+    // "tf32": f32 products may use the tensor cores' 10 bits of fraction.
     kTf32
-  };  // "tf32": f32 products may use the tensor cores' 10 bits of fraction
+  };
   enum class Attention { kCudnnFirst, kOwnKernels };  // "no-cudnn": attention by the portable kernels alone
 
   int ordinal = 0;

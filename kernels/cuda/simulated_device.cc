@@ -50,7 +50,8 @@ class SimulatedOps final : public UniformOps<SimulatedOps> {
         views.push_back(std::make_unique<KernelView>(*operand.slice->buffer));
         operand.slice->buffer = views.back().get();
       }
-      if (const absl::Status status = RunOp(reference_, kernel); !status.ok()) queue_.Poison(status).IgnoreError();
+      if (const absl::Status status = RunOp(reference_, kernel); !status.ok())
+        queue_.Poison(status).IgnoreError();
     });
     return absl::OkStatus();
   }

@@ -21,7 +21,8 @@ void FailWith(CUresult result);
 // Tasks of all streams that are not done.
 int PendingTasks();
 
-// How often the host has waited for a stream or an event since the start, reached or not. A task takes a millisecond.
+// How often the host has waited for a stream or an event since the start, reached or not. A task takes a
+// millisecond.
 int HostWaits();
 
 // Blocks of device memory that are not freed.

@@ -36,8 +36,8 @@ void AddDetails(const AttentionForwardArgs& args, OpCost& cost) {
 
 void AddDetails(const AttentionBackwardArgs& args, OpCost& cost) {
   cost.precision = args.precision;
-  cost.flops =
-      5 * MaskedProductFlops(args);  // scores again, and the gradients of scores, queries, keys, values
+  // Scores again, and the gradients of scores, queries, keys, values.
+  cost.flops = 5 * MaskedProductFlops(args);
 }
 
 void AddDetails(const HeadLossArgs& args, OpCost& cost) {

@@ -13,8 +13,8 @@
 //   RETURN_IF_ERROR(library.Resolve("cosh", &table.cosh)), or for all:
 //   EACH_FUNCTION(MEDLEY_RESOLVE_MEMBER)
 //
-// A header may rename a function by a macro (open is open64): the member, its type and the symbol that is looked
-// up follow it together, and so does the call table.open(...).
+// A header may rename a function by a macro (open is open64): the member, its type and the symbol that is
+// looked up follow it together, and so does the call table.open(...).
 #define MEDLEY_DYNAMIC_MEMBER(name) decltype(&::name) name = nullptr;
 #define MEDLEY_SYMBOL_TEXT_INNER(name) #name
 #define MEDLEY_SYMBOL_TEXT(name) MEDLEY_SYMBOL_TEXT_INNER(name)

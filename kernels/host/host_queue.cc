@@ -82,7 +82,9 @@ class HostTimer final : public QueueTimer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<QueueTimer>> HostQueue::OpenTimer(int marks) { return std::make_unique<HostTimer>(*this, marks); }
+absl::StatusOr<std::unique_ptr<QueueTimer>> HostQueue::OpenTimer(int marks) {
+  return std::make_unique<HostTimer>(*this, marks);
+}
 
 Fence HostQueue::Record() { return {++recorded_}; }
 

@@ -11,9 +11,11 @@ namespace medley {
 // all threads of the process to them for good, and a driver that has not yet started its threads starts one a
 // core. Other devices ignore them. Computes in f32. Besides the contract, open returns
 //   Unavailable      no OpenCL library, no device, or one too small for the kernels, with the reason;
-//   InvalidArgument  a variant that names no device (the message lists those that exist), or a core that is none;
+//   InvalidArgument  a variant that names no device (the message lists those that exist), or a core that is
+//                    none;
 //   Internal         the driver's compiler refuses the kernels, with its log.
-// The first open on a machine compiles for seconds; compiled kernels are kept (ProgramCache::DefaultFolder()).
+// The first open on a machine compiles for seconds; compiled kernels are kept
+// (ProgramCache::DefaultFolder()).
 //
 // It finds by itself the GPUs that no other backend finds. Processors, whose cores are the cpu backend's, are
 // devices only where a configuration says so.

@@ -1,7 +1,8 @@
 #include "kernels/opencl/opencl_device.h"
-#include "tests/skipped.h"
 
 #include <catch2/catch.hpp>
+
+#include "tests/skipped.h"
 
 namespace medley {
 namespace {

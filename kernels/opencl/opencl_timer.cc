@@ -18,7 +18,8 @@ class OpenClTimer final : public QueueTimer {
     Release(events_[index]);
     events_[index] = nullptr;
     RETURN_IF_ERROR(queue_.error());
-    const cl_int code = queue_.opencl().clEnqueueMarkerWithWaitList(queue_.handle(), 0, nullptr, &events_[index]);
+    const cl_int code =
+        queue_.opencl().clEnqueueMarkerWithWaitList(queue_.handle(), 0, nullptr, &events_[index]);
     return queue_.line().Submitted(code, "setting a mark");
   }
 
@@ -34,8 +35,8 @@ class OpenClTimer final : public QueueTimer {
   }
   absl::StatusOr<cl_ulong> Nanoseconds(cl_event event) {
     cl_ulong reached = 0;
-    const cl_int code =
-        queue_.opencl().clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(reached), &reached, nullptr);
+    const cl_int code = queue_.opencl().clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END,
+                                                                sizeof(reached), &reached, nullptr);
     if (code != CL_SUCCESS) return OpenClStatus(code, queue_.name() + ": asking when a mark was reached");
     return reached;
   }

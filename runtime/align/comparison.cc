@@ -105,8 +105,8 @@ Difference Compare(TensorView got, TensorView want, double tolerance) {
       difference.worst_want = w;
     }
   }
-  difference.cosine =
-      difference.max_absolute == 0 ? 1 : sums.Cosine();  // the sums' own roundings are none of theirs
+  // The sums' own roundings are none of theirs.
+  difference.cosine = difference.max_absolute == 0 ? 1 : sums.Cosine();
   return difference;
 }
 

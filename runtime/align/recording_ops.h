@@ -88,8 +88,8 @@ class RecordingOps final : public UniformOps<RecordingOps> {
   CaptureCounts counts_;
   std::string position_;  // of the newest call that had one
   Bytes allowance_;       // of all steps begun, together
-  std::map<std::pair<OpKind, std::string>, std::set<std::string>>
-      captured_this_step_;  // positions by op, shape
+  // Positions by op, shape.
+  std::map<std::pair<OpKind, std::string>, std::set<std::string>> captured_this_step_;
 };
 
 }  // namespace medley

@@ -13,8 +13,14 @@ struct Bytes {
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.value - b.value}; }
   friend constexpr Bytes operator*(Bytes a, int64_t n) { return {a.value * n}; }
   friend constexpr Bytes operator*(int64_t n, Bytes a) { return {a.value * n}; }
-  Bytes& operator+=(Bytes b) { value += b.value; return *this; }
-  Bytes& operator-=(Bytes b) { value -= b.value; return *this; }
+  Bytes& operator+=(Bytes b) {
+    value += b.value;
+    return *this;
+  }
+  Bytes& operator-=(Bytes b) {
+    value -= b.value;
+    return *this;
+  }
 };
 constexpr Bytes KiB(int64_t n) { return {n << 10}; }
 constexpr Bytes MiB(int64_t n) { return {n << 20}; }

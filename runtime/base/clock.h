@@ -8,9 +8,9 @@
 
 namespace medley {
 
-// What deadlines, leases and lengths are measured by: the system's time as it was when this process first asked, and from
-// then on what has passed since, whatever happens to the system's clock. Never goes back. For moments that people are shown
-// or that other programs read, take absl::Now().
+// What deadlines, leases and lengths are measured by: the system's time as it was when this process first
+// asked, and from then on what has passed since, whatever happens to the system's clock. Never goes back. For
+// moments that people are shown or that other programs read, take absl::Now().
 inline absl::Time Now() {
   const auto uptime = [] {
     timespec time;
@@ -22,8 +22,8 @@ inline absl::Time Now() {
   return first_time + (uptime() - first_uptime);
 }
 
-// `deadline`, a moment of Now(), as the moment of CLOCK_MONOTONIC that system calls take. A deadline that has passed long ago
-// is 0.
+// `deadline`, a moment of Now(), as the moment of CLOCK_MONOTONIC that system calls take. A deadline that has
+// passed long ago is 0.
 inline timespec ToMonotonic(absl::Time deadline) {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);

@@ -13,8 +13,9 @@ namespace medley {
 class CurrentPhase {
  public:
   struct Phase {
-    std::string activity;          // for people: "reading segment 3"
-    bool waits_for_peers = false;  // others must do something first: that nothing gets done is not this process's doing
+    std::string activity;  // for people: "reading segment 3"
+    // Others must do something first: that nothing gets done is not this process's doing.
+    bool waits_for_peers = false;
   };
 
   static CurrentPhase& OfProcess() {
@@ -30,7 +31,8 @@ class CurrentPhase {
     describe_ = nullptr;
   }
 
-  // From now on, until the next Enter, `describe` says what the process is at. Called from any thread, must not call back.
+  // From now on, until the next Enter, `describe` says what the process is at. Called from any thread, must
+  // not call back.
   void DescribeBy(std::function<Phase()> describe) {
     Progress::OfProcess().Add();
     MutexLock lock(mutex_);

@@ -7,8 +7,8 @@ namespace medley {
 namespace {
 
 TEST_CASE("memory is aligned, can be written to its end, and starts on a huge page where it is large") {
-  for (const int64_t size : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{65}, int64_t{4095}, int64_t{3} << 20,
-                             int64_t{4} << 20, (int64_t{9} << 20) + 1}) {
+  for (const int64_t size : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{65}, int64_t{4095},
+                             int64_t{3} << 20, int64_t{4} << 20, (int64_t{9} << 20) + 1}) {
     CAPTURE(size);
     const HostMemory memory = AllocateHostMemory(size);
     REQUIRE(memory != nullptr);

@@ -3,15 +3,16 @@
 
 namespace medley {
 
-// A number that counts one kind of thing: units, ranks, micro-batches. It is made from an int and becomes one where an int is
-// wanted, as an index; an id of another kind is neither taken for it nor compared with it.
+// A number that counts one kind of thing: units, ranks, micro-batches. It is made from an int and becomes one
+// where an int is wanted, as an index; an id of another kind is neither taken for it nor compared with it.
 //
 //   using Rank = Id<struct RankTag>;
 template <typename Tag>
 class Id {
  public:
   constexpr Id() = default;
-  constexpr Id(int value) : value_(value) {}  // NOLINT(google-explicit-constructor): ids are written as numbers in plans
+  // NOLINT(google-explicit-constructor): ids are written as numbers in plans.
+  constexpr Id(int value) : value_(value) {}
   template <typename Other>
   Id(Id<Other>) = delete;
 
@@ -27,11 +28,12 @@ class Id {
 };
 
 template <typename A, typename B>
-concept OtherKind = !__is_same(A, B);
+concept OtherKind = !
+__is_same(A, B);
 
 template <typename A, typename B>
-  requires OtherKind<A, B>
-bool operator==(Id<A>, Id<B>) = delete;
+  requires OtherKind<A, B> bool
+operator==(Id<A>, Id<B>) = delete;
 template <typename A, typename B>
   requires OtherKind<A, B>
 std::strong_ordering operator<=>(Id<A>, Id<B>) = delete;

@@ -16,7 +16,8 @@ concept Comparable = requires(A a, B b) { a == b; };
 template <typename A, typename B>
 concept Ordered = requires(A a, B b) { a < b; };
 
-static_assert(!std::convertible_to<Apple, Pear> && !std::is_constructible_v<Pear, Apple> && !std::is_assignable_v<Pear&, Apple>);
+static_assert(!std::convertible_to<Apple, Pear> && !std::is_constructible_v<Pear, Apple> &&
+              !std::is_assignable_v<Pear&, Apple>);
 static_assert(!Comparable<Apple, Pear> && !Ordered<Apple, Pear>);
 static_assert(Comparable<Apple, Apple> && Ordered<Apple, Apple> && Comparable<Apple, int>);
 

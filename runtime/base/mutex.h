@@ -35,8 +35,9 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// Waits by CLOCK_MONOTONIC: a system's clock that is set does not lengthen or shorten a wait. By pthread_cond_timedwait, because
-// std::condition_variable waits so by pthread_cond_clockwait, which GCC 12's TSan does not know.
+// Waits by CLOCK_MONOTONIC: a system's clock that is set does not lengthen or shorten a wait. By
+// pthread_cond_timedwait, because std::condition_variable waits so by pthread_cond_clockwait, which GCC 12's
+// TSan does not know.
 class ConditionVariable {
  public:
   ConditionVariable() {
@@ -53,8 +54,8 @@ class ConditionVariable {
   void NotifyAll() { pthread_cond_broadcast(&condition_); }
   void NotifyOne() { pthread_cond_signal(&condition_); }
 
-  // Waits, `mutex` held, until `ready()` or `deadline`, a moment of Now() (clock.h; absl::InfiniteFuture() waits for ever).
-  // Returns ready().
+  // Waits, `mutex` held, until `ready()` or `deadline`, a moment of Now() (clock.h; absl::InfiniteFuture()
+  // waits for ever). Returns ready().
   template <typename Ready>
   bool WaitUntil(Mutex& mutex, absl::Time deadline, Ready ready) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const bool for_ever = deadline == absl::InfiniteFuture();

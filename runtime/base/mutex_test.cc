@@ -40,7 +40,8 @@ TEST_CASE("deadlines survive the way to other clocks and back") {
   CHECK(FromSystemClock(ToSystemClock(absl::InfiniteFuture())) == absl::InfiniteFuture());
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const absl::Duration left = absl::DurationFromTimespec(ToMonotonic(deadline)) - absl::DurationFromTimespec(now);
+  const absl::Duration left =
+      absl::DurationFromTimespec(ToMonotonic(deadline)) - absl::DurationFromTimespec(now);
   CHECK(absl::AbsDuration(left - absl::Seconds(100)) < absl::Seconds(1));
 }
 

@@ -4,8 +4,9 @@
 
 namespace medley {
 
-// What this process has got done so far: a number that grows with every instruction, file piece or phase that whoever works in
-// it reports. One that stands still for long is the sign of a process that hangs. Thread-safe.
+// What this process has got done so far: a number that grows with every instruction, file piece or phase that
+// whoever works in it reports. One that stands still for long is the sign of a process that hangs.
+// Thread-safe.
 class Progress {
  public:
   static Progress& OfProcess() {

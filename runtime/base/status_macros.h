@@ -9,10 +9,10 @@
 #define MEDLEY_CONCAT(a, b) MEDLEY_CONCAT_INNER(a, b)
 
 // Returns `expr`'s status from the enclosing function unless it is OK.
-#define RETURN_IF_ERROR(expr)                           \
-  do {                                                  \
-    absl::Status medley_status_ = (expr);               \
-    if (!medley_status_.ok()) return medley_status_;    \
+#define RETURN_IF_ERROR(expr)                        \
+  do {                                               \
+    absl::Status medley_status_ = (expr);            \
+    if (!medley_status_.ok()) return medley_status_; \
   } while (false)
 
 // Declares or assigns `lhs` from a StatusOr, or returns its error.

@@ -38,8 +38,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();  // without a successful Commit nothing is left behind
 
-  // Appends all of `bytes`. Blocks, at the pace of checkpoints. What was appended goes to the disk meanwhile, so that little is
-  // left to wait for in Commit. After an error every later call returns that error.
+  // Appends all of `bytes`. Blocks, at the pace of checkpoints. What was appended goes to the disk meanwhile,
+  // so that little is left to wait for in Commit. After an error every later call returns that error.
   absl::Status Append(absl::Span<const std::byte> bytes);
 
   // Makes the contents durable, then the name: replaces what was at `path`. Call once.

@@ -31,8 +31,8 @@ absl::StatusOr<json> Parse(const std::string& text, const std::string& format, I
   object.erase(kOwnChecksum);
   if (ChecksumOf(object) != checksum) return absl::DataLossError("its own checksum does not match it");
   if (version >= versions.least && version <= versions.most) return object;
-  return absl::FailedPreconditionError(absl::StrCat("\"version\" is ", version, ", this program reads ", versions.least,
-                                                    " to ", versions.most));
+  return absl::FailedPreconditionError(absl::StrCat("\"version\" is ", version, ", this program reads ",
+                                                    versions.least, " to ", versions.most));
 }
 
 }  // namespace
@@ -44,7 +44,8 @@ std::string CheckedJsonText(const std::string& format, int version, json object)
   return object.dump(2, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<json> ParseCheckedJson(const std::string& text, const std::string& format, IntegerRange versions) {
+absl::StatusOr<json> ParseCheckedJson(const std::string& text, const std::string& format,
+                                      IntegerRange versions) {
   absl::StatusOr<json> object = Parse(text, format, versions);
   if (absl::IsInvalidArgument(object.status())) return absl::DataLossError(object.status().message());
   return object;

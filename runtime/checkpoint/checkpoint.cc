@@ -82,16 +82,19 @@ absl::Status RemoveCheckpoint(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// That `root` holds what is not `own`, for a user who wanted to train there. `newest` is its newest checkpoint's directory.
+// That `root` holds what is not `own`, for a user who wanted to train there. `newest` is its newest
+// checkpoint's directory.
 absl::Status Foreign(const std::string& root, const std::string& job, const std::string& newest) {
   const std::optional<int64_t> step = StepOfDirectory(newest);
-  const std::string whose = job.empty() ? "of an unknown run" : absl::StrCat("of another run (job ", job, ")");
+  const std::string whose =
+      job.empty() ? "of an unknown run" : absl::StrCat("of another run (job ", job, ")");
   if (!step.has_value()) {
-    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root, " is the folder ", whose,
-                                                      "; choose another directory, or remove it"));
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root, " is the folder ",
+                                                      whose, "; choose another directory, or remove it"));
   }
   if (!ReadManifest(newest).ok()) {
-    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root, " holds parts of checkpoints ", whose,
+    return absl::FailedPreconditionError(absl::StrCat("checkpoint.directory: ", root,
+                                                      " holds parts of checkpoints ", whose,
                                                       "; choose another directory, or remove it"));
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -107,9 +110,9 @@ absl::Status ClaimFolder(const std::string& root, const RunOwner& own, const std
   if (own.run.empty()) return absl::OkStatus();
   const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
   if (absl::IsDataLoss(owner.status())) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "checkpoint.directory: whose it is cannot be read (", owner.status().message(),
-        "); choose another directory or, if its checkpoints may be lost, remove it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint.directory: whose it is cannot be read (", owner.status().message(),
+                     "); choose another directory or, if its checkpoints may be lost, remove it"));
   }
   RETURN_IF_ERROR(owner.status());
   if (owner->has_value() && (*owner)->run == own.run) {
@@ -151,7 +154,8 @@ absl::Status CommitManifest(const std::string& root, const CheckpointManifest& m
   return WriteFileAtomically(absl::StrCat(placed.directory, "/", kManifestName), ManifestText(placed));
 }
 
-absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::string& root, const std::string& run) {
+absl::StatusOr<bool> IsOfRun(const CheckpointManifest& manifest, const std::string& root,
+                             const std::string& run) {
   if (!manifest.run.empty()) return manifest.run == run;
   ASSIGN_OR_RETURN(const std::optional<RunOwner> owner, ReadRunOwner(root));
   return owner.has_value() && owner->run == run;
@@ -170,11 +174,13 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
       if (!own.ok()) {
         manifest = own.status();
       } else if (!*own) {
-        manifest = absl::FailedPreconditionError(absl::StrCat("it is of another run (job ", manifest->job, ")"));
+        manifest =
+            absl::FailedPreconditionError(absl::StrCat("it is of another run (job ", manifest->job, ")"));
       }
     }
     if (manifest.ok() && verification == Verification::kChecksums) {
-      if (const absl::Status verified = VerifyFiles(*manifest, verification); !verified.ok()) manifest = verified;
+      if (const absl::Status verified = VerifyFiles(*manifest, verification); !verified.ok())
+        manifest = verified;
     }
     if (manifest.ok()) {
       search.latest = *std::move(manifest);
@@ -185,7 +191,8 @@ absl::StatusOr<CheckpointSearch> LatestCheckpoint(const std::string& root, Verif
   return search;
 }
 
-absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep, const RunOwner& own) {
+absl::StatusOr<std::vector<std::string>> RemoveOldCheckpoints(const std::string& root, int keep,
+                                                              const RunOwner& own) {
   if (keep < 1) return absl::InvalidArgumentError(absl::StrCat("keep is ", keep, ", must be at least 1"));
   ASSIGN_OR_RETURN(const DirectoryByStep checkpoints, Checkpoints(root));
   std::vector<std::string> stale;
@@ -212,14 +219,16 @@ absl::Status RemoveIncomplete(const std::string& root, int64_t step, const RunOw
   RETURN_IF_ERROR(CheckRunOwner(root, own));
   const std::string directory = CheckpointDirectory(root, step);
   std::error_code error;
-  if (ReadComplete(directory, Verification::kSizes).ok() || !std::filesystem::exists(directory, error)) return absl::OkStatus();
+  if (ReadComplete(directory, Verification::kSizes).ok() || !std::filesystem::exists(directory, error))
+    return absl::OkStatus();
   return RemoveCheckpoint(directory);
 }
 
 absl::Status TryFolder(const std::string& root) {
   RETURN_IF_ERROR(CreateDirectories(root));
   const std::string path = absl::StrCat(root, "/.tried-by-", getpid());
-  RETURN_IF_ERROR(WriteFileAtomically(path, "Medley tried whether it can write here; this file may be removed.\n"));
+  RETURN_IF_ERROR(
+      WriteFileAtomically(path, "Medley tried whether it can write here; this file may be removed.\n"));
   if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
   return FileError(errno, "remove", path);
 }

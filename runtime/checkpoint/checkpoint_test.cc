@@ -127,8 +127,8 @@ TEST_CASE("a search for a step at most finds none beyond it and does not speak o
 TEST_CASE("directories that the caller does not want are passed over and not spoken of") {
   const TemporaryDirectory root;
   for (const int64_t step : {10, 20, 30}) (void)WriteCheckpoint(root.path(), step);
-  const auto search = LatestCheckpoint(root.path(), Verification::kSizes, 1000, "",
-                                       {CheckpointDirectory(root.path(), 30)});
+  const auto search =
+      LatestCheckpoint(root.path(), Verification::kSizes, 1000, "", {CheckpointDirectory(root.path(), 30)});
   REQUIRE(search.ok());
   CHECK(search->latest->step == 20);
   CHECK(search->skipped.empty());
@@ -139,8 +139,9 @@ TEST_CASE("a file that is cut while it is read is DataLoss, and ends nobody") {
   const std::string contents(3 << 20, 'x');
   const std::string path = root.Write("file", contents);
   const CheckpointManifest manifest = {.directory = root.path()};
-  const FileRecord record = {.name = "file",
-                             .digest = DigestOf({reinterpret_cast<const std::byte*>(contents.data()), contents.size()})};
+  const FileRecord record = {
+      .name = "file",
+      .digest = DigestOf({reinterpret_cast<const std::byte*>(contents.data()), contents.size()})};
   CHECK(VerifyFile(manifest, record, Verification::kChecksums).ok());
   const absl::Status status = ReadVerified(manifest, record, [&](int64_t, absl::Span<const std::byte>) {
     std::filesystem::resize_file(path, 100);

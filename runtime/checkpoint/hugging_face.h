@@ -18,32 +18,33 @@ namespace medley {
 //
 // Errors; the message names the file, the member, its value and what is allowed:
 //   NotFound          there is no config.json.
-//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2" nor "llama"; or the
-//                     model is not as published. GPT-2: another activation_function than gelu_new, attention that is unscaled,
-//                     scaled by layer or crossed, an output head that is not tied to the token embedding. Llama: another
-//                     hidden_act than silu, biases, rotary positions that turn a part of a head or are scaled in another way
-//                     than Llama 3.1's, a sliding_window smaller than the context.
+//   InvalidArgument   it is not JSON; a dimension is missing or impossible; "model_type" is neither "gpt2"
+//                     nor "llama"; or the model is not as published. GPT-2: another activation_function than
+//                     gelu_new, attention that is unscaled, scaled by layer or crossed, an output head that
+//                     is not tied to the token embedding. Llama: another hidden_act than silu, biases, rotary
+//                     positions that turn a part of a head or are scaled in another way than Llama 3.1's, a
+//                     sliding_window smaller than the context.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory);
 
 // A pretrained model on disk. Movable. Reading is safe from any number of threads.
 class HuggingFaceModel {
  public:
   // Opens the weights in `directory` and checks that every parameter of its config is there with its shape.
-  // Tensor names may begin with "transformer." (GPT-2) or "model." (Llama); buffers and an lm_head.weight that is tied, and
-  // equal to the token embedding, are passed over.
+  // Tensor names may begin with "transformer." (GPT-2) or "model." (Llama); buffers and an lm_head.weight
+  // that is tied, and equal to the token embedding, are passed over.
   //
   // Errors, beside ReadModelConfig's; the message names the file and the tensor:
   //   NotFound          no weights, a missing shard, or a missing tensor.
-  //   InvalidArgument   a tensor of another shape or that is not F32, F16 or BF16, a malformed file or index, a tensor of a
-  //                     layer that the config does not have, an lm_head.weight unlike the token embedding where the
-  //                     config ties the two.
+  //   InvalidArgument   a tensor of another shape or that is not F32, F16 or BF16, a malformed file or index,
+  //                     a tensor of a layer that the config does not have, an lm_head.weight unlike the token
+  //                     embedding where the config ties the two.
   static absl::StatusOr<HuggingFaceModel> Open(const std::string& directory);
 
   const ModelConfig& config() const { return config_; }
 
-  // Writes the parameters of `segment`, one after another in the order of SegmentParameters, as f32.
-  // Errors: InvalidArgument, values.size() is not SegmentElements(config(), segment), or a value is not finite (the message
-  // names file, tensor and element); FailedPrecondition, a file has shrunk.
+  // Writes the parameters of `segment`, one after another in the order of SegmentParameters, as f32. Errors:
+  // InvalidArgument, values.size() is not SegmentElements(config(), segment), or a value is not finite (the
+  // message names file, tensor and element); FailedPrecondition, a file has shrunk.
   absl::Status ReadSegment(int segment, absl::Span<float> values) const;
 
  private:

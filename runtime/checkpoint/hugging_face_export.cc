@@ -25,8 +25,8 @@ constexpr int kByteVocabulary = 256;
 constexpr char kConfigName[] = "config.json";
 constexpr char kWeightsName[] = "model.safetensors";
 constexpr char kByteTokensName[] = "medley.json";
-constexpr char kStepMetadata[] =
-    "medley_step";  // in model.safetensors: tells an export from a downloaded model
+// In model.safetensors: tells an export from a downloaded model.
+constexpr char kStepMetadata[] = "medley_step";
 
 absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string& path) {
   std::vector<TensorDeclaration> declarations;

@@ -114,7 +114,8 @@ absl::Status HuggingFaceModel::CheckLayers() const {
     if (!absl::SimpleAtoi(rest.substr(0, rest.find('.')), &layer) || layer < config_.layers) continue;
     return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name,
                                                    "\" belongs to a layer that the model does not have: \"",
-                                                   family.layers_member, "\" of config.json is ", config_.layers));
+                                                   family.layers_member, "\" of config.json is ",
+                                                   config_.layers));
   }
   return absl::OkStatus();
 }
@@ -129,7 +130,8 @@ absl::Status HuggingFaceModel::CheckTiedHead() const {
   std::vector<float> expected(static_cast<size_t>(stored.elements)), values(expected.size());
   RETURN_IF_ERROR(files_[embedding.file].ReadAsF32(embedding.name, stored.shape, absl::MakeSpan(expected)));
   RETURN_IF_ERROR(file.ReadAsF32(head->second.name, stored.shape, absl::MakeSpan(values)));
-  if (std::memcmp(expected.data(), values.data(), values.size() * sizeof(float)) == 0) return absl::OkStatus();
+  if (std::memcmp(expected.data(), values.data(), values.size() * sizeof(float)) == 0)
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(file.path(), ": \"", head->second.name, "\" is not equal to \"", embedding.name,
                    "\", but config.json ties the two (\"tie_word_embeddings\"): one of them would be lost"));
@@ -147,8 +149,9 @@ absl::Status HuggingFaceModel::ReadSegment(int segment, absl::Span<float> values
     RETURN_IF_ERROR(files_[place.file].ReadAsF32(place.name, spec.shape, values.first(elements)));
     for (size_t i = 0; i < elements; ++i) {
       if (std::isfinite(values[i])) continue;
-      return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name, "\" has ", values[i],
-                                                     " as its element ", i, "; weights must be finite"));
+      return absl::InvalidArgumentError(absl::StrCat(files_[place.file].path(), ": \"", place.name, "\" has ",
+                                                     values[i], " as its element ", i,
+                                                     "; weights must be finite"));
     }
     values.remove_prefix(elements);
   }

@@ -74,14 +74,15 @@ absl::StatusOr<bool> TiedHead(const json& config) {
       absl::StrCat("\"tie_word_embeddings\" is ", Excerpt(tied), ", must be true or false"));
 }
 
-// Attention to the last so many positions alone is not computed; where it is all of them, there is no difference.
+// Attention to the last so many positions alone is not computed; where it is all of them, there is no
+// difference.
 absl::Status CheckWindow(const json& config, int context) {
   if (!IsGiven(config, "sliding_window")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t window, IntegerMember(config, "sliding_window", {.least = 0}));
   if (window >= context) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("\"sliding_window\" is ", window,
-                                                 ", only null or at least \"max_position_embeddings\", which is ", context,
-                                                 ", is supported: every position attends to all before it"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"sliding_window\" is ", window, ", only null or at least \"max_position_embeddings\", which is ",
+      context, ", is supported: every position attends to all before it"));
 }
 
 absl::StatusOr<ModelConfig> Parse(const json& config) {

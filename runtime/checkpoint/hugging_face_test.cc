@@ -177,8 +177,8 @@ TEST_CASE("an index that points outside its directory is refused") {
 }
 
 // The sample's files with one more tensor.
-std::string WriteModelWith(const TemporaryDirectory& directory, const Sample& sample, const TensorDeclaration& extra,
-                           const std::vector<float>& extra_values) {
+std::string WriteModelWith(const TemporaryDirectory& directory, const Sample& sample,
+                           const TensorDeclaration& extra, const std::vector<float>& extra_values) {
   directory.Write("config.json", Config(sample).dump());
   std::vector<TensorDeclaration> declarations = {extra};
   std::vector<std::vector<float>> values = {extra_values};
@@ -204,7 +204,8 @@ TEST_CASE("a tied head that is not the token embedding is refused, one that is, 
   const std::string path = directory.path();
   CheckHoldsTheValues(WriteModelWith(directory, sample, {"lm_head.weight", {256, 8}}, head), sample.model);
   head[1234] += 1;
-  const auto model = HuggingFaceModel::Open(WriteModelWith(directory, sample, {"lm_head.weight", {256, 8}}, head));
+  const auto model =
+      HuggingFaceModel::Open(WriteModelWith(directory, sample, {"lm_head.weight", {256, 8}}, head));
   CHECK(absl::IsInvalidArgument(model.status()));
   CHECK_THAT(std::string(model.status().message()),
              Contains("\"lm_head.weight\" is not equal to \"" + sample.prefix + embedding + "\""));
@@ -212,9 +213,11 @@ TEST_CASE("a tied head that is not the token embedding is refused, one that is, 
 
 TEST_CASE("tensors of layers that the config does not have are refused by name") {
   const Sample sample = GENERATE(kGpt2, kLlama);
-  const std::string name = sample.prefix + (sample.name == "gpt2" ? "h.2.ln_1.weight" : "layers.2.input_layernorm.weight");
+  const std::string name =
+      sample.prefix + (sample.name == "gpt2" ? "h.2.ln_1.weight" : "layers.2.input_layernorm.weight");
   const TemporaryDirectory directory;
-  const auto model = HuggingFaceModel::Open(WriteModelWith(directory, sample, {name, {8}}, std::vector<float>(8)));
+  const auto model =
+      HuggingFaceModel::Open(WriteModelWith(directory, sample, {name, {8}}, std::vector<float>(8)));
   CHECK(absl::IsInvalidArgument(model.status()));
   CHECK_THAT(std::string(model.status().message()), Contains("\"" + name + "\" belongs to a layer"));
   CHECK_THAT(std::string(model.status().message()), Contains("config.json is 2"));

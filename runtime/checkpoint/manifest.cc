@@ -145,7 +145,8 @@ absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory) {
   return manifest;
 }
 
-absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file, Verification verification) {
+absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file,
+                        Verification verification) {
   if (verification == Verification::kSizes) return OpenOfSize(manifest, file).status();
   return ReadVerified(manifest, file, [](int64_t, absl::Span<const std::byte>) {});
 }
@@ -158,7 +159,8 @@ absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& 
   CheckpointPace pace;
   std::vector<std::byte> piece(static_cast<size_t>(std::min(pace.piece_bytes(), reader.bytes())));
   for (int64_t at = 0; at < reader.bytes(); at += static_cast<int64_t>(piece.size())) {
-    piece.resize(static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(piece.size()), reader.bytes() - at)));
+    piece.resize(
+        static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(piece.size()), reader.bytes() - at)));
     const absl::Status read = reader.Read(at, absl::MakeSpan(piece));
     if (absl::IsOutOfRange(read)) return absl::DataLossError(read.message());  // cut since it was opened
     RETURN_IF_ERROR(read);
@@ -168,8 +170,8 @@ absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& 
   }
   const uint64_t xxh3 = XXH3_64bits_digest(hash.get());
   if (xxh3 == file.digest.xxh3) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(reader.path(), ": has checksum ", HexText(xxh3), ", the manifest says ",
-                                          HexText(file.digest.xxh3)));
+  return absl::DataLossError(absl::StrCat(reader.path(), ": has checksum ", HexText(xxh3),
+                                          ", the manifest says ", HexText(file.digest.xxh3)));
 }
 
 absl::Status CheckManifest(const CheckpointManifest& manifest) {

@@ -13,7 +13,8 @@
 
 namespace medley {
 
-inline constexpr int kManifestVersion = 2;  // written; 1, which lacks `run` to `data_fingerprint`, is read, too
+// Written; 1, which lacks `run` to `data_fingerprint`, is read, too.
+inline constexpr int kManifestVersion = 2;
 inline constexpr char kManifestName[] = "manifest.json";
 
 // One file of a checkpoint.
@@ -42,7 +43,7 @@ struct CheckpointManifest {
   std::string spec;              // fingerprint of the run's job spec; empty: not known
   uint64_t launch = 0;           // of the run that made it; grows with every launch; 0: not known
   std::string data_fingerprint;  // of the run's token files (FileWindowSource); empty: not known
-  int64_t step = 0;  // optimizer steps done
+  int64_t step = 0;              // optimizer steps done
   ModelConfig model;
   DataPosition data;
   std::vector<FileRecord> files;  // one a segment, ascending
@@ -73,12 +74,15 @@ enum class Verification : uint8_t {
   kChecksums,  // a read of every byte: about as long as the disk takes
 };
 
-// Holds one file of a checkpoint against the manifest; reads it, if at all, by read(2), so that a file that shrinks meanwhile
-// or cannot be read is an error like others.
-// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's, or the disk fails.
-absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file, Verification verification);
+// Holds one file of a checkpoint against the manifest; reads it, if at all, by read(2), so that a file that
+// shrinks meanwhile or cannot be read is an error like others.
+// Errors, naming the file: NotFound, it is missing; DataLoss, its size or checksum is not the manifest's, or
+// the disk fails.
+absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file,
+                        Verification verification);
 
-// The same with kChecksums; calls `visit(offset, bytes)` for each piece of the file, in order, before the whole is verified.
+// The same with kChecksums; calls `visit(offset, bytes)` for each piece of the file, in order, before the
+// whole is verified.
 absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& file,
                           absl::FunctionRef<void(int64_t offset, absl::Span<const std::byte> bytes)> visit);
 

@@ -51,8 +51,8 @@ absl::Status CheckRunOwner(const std::string& root, const RunOwner& own) {
     return absl::AbortedError(
         absl::StrCat("superseded by launch ", owner->launch, " of the job; this is launch ", own.launch));
   }
-  return absl::AbortedError(absl::StrCat("superseded: ", root, " now belongs to another run (job ", owner->job, ", launch ",
-                                         owner->launch, ")"));
+  return absl::AbortedError(absl::StrCat("superseded: ", root, " now belongs to another run (job ",
+                                         owner->job, ", launch ", owner->launch, ")"));
 }
 
 absl::Status KeepRunOwner(const std::string& root, const RunOwner& own) {

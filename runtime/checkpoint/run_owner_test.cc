@@ -16,16 +16,24 @@ using Catch::Matchers::Contains;
 const ModelConfig kModel = {
     .layers = 1, .hidden = 4, .heads = 1, .feed_forward = 8, .vocabulary = 5, .context = 4};
 
-RunOwner Owner(const std::string& run, uint64_t launch = 1) { return {.run = run, .job = "bible-1", .launch = launch}; }
+RunOwner Owner(const std::string& run, uint64_t launch = 1) {
+  return {.run = run, .job = "bible-1", .launch = launch};
+}
 
 CheckpointManifest WriteSegments(const std::string& root, int64_t step, const RunOwner& own) {
-  CheckpointManifest manifest = {.job = "bible", .run = own.run, .spec = "f00d", .launch = own.launch,
-                                 .data_fingerprint = "train 5 bytes hash 00", .step = step, .model = kModel,
+  CheckpointManifest manifest = {.job = "bible",
+                                 .run = own.run,
+                                 .spec = "f00d",
+                                 .launch = own.launch,
+                                 .data_fingerprint = "train 5 bytes hash 00",
+                                 .step = step,
+                                 .model = kModel,
                                  .data = {.steps = step, .sequence = 4, .global_batch_sequences = 1}};
   for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
     const std::vector<float> values(static_cast<size_t>(SegmentElements(kModel, segment)), 1.0f);
-    manifest.files.push_back(*WriteSegment(CheckpointDirectory(root, step), segment,
-                                           CutSegment(kModel, segment, absl::Span<const float>(values), values, values)));
+    manifest.files.push_back(
+        *WriteSegment(CheckpointDirectory(root, step), segment,
+                      CutSegment(kModel, segment, absl::Span<const float>(values), values, values)));
   }
   return manifest;
 }
@@ -56,15 +64,17 @@ TEST_CASE("a folder with another run's checkpoints is refused, and what can be d
   REQUIRE(ClaimFolder(root.path(), Owner("first")).ok());
   const absl::Status early = ClaimFolder(root.path(), Owner("second"));
   CHECK(absl::IsFailedPrecondition(early));
-  CHECK_THAT(std::string(early.message()), Contains(root.path() + " is the folder of another run (job bible-1)"));
+  CHECK_THAT(std::string(early.message()),
+             Contains(root.path() + " is the folder of another run (job bible-1)"));
   REQUIRE(WriteCheckpoint(root.path(), 120, Owner("first")).ok());
   const absl::Status refused = ClaimFolder(root.path(), Owner("second"));
   CHECK(absl::IsFailedPrecondition(refused));
   const std::string checkpoint = CheckpointDirectory(root.path(), 120);
-  CHECK(std::string(refused.message()) ==
-        "checkpoint.directory: " + root.path() +
-            " holds checkpoints of another run (job bible-1, step 120); choose another directory, remove it, or continue it "
-            "with checkpoint.resume_from: " + checkpoint);
+  CHECK(std::string(refused.message()) == "checkpoint.directory: " + root.path() +
+                                              " holds checkpoints of another run (job bible-1, step 120); "
+                                              "choose another directory, remove it, or continue it "
+                                              "with checkpoint.resume_from: " +
+                                              checkpoint);
   CHECK((**ReadRunOwner(root.path())).run == "first");
 }
 
@@ -89,7 +99,8 @@ TEST_CASE("the run that continues a folder's newest checkpoint takes the folder 
   REQUIRE(ClaimFolder(root.path(), Owner("first", 9)).ok());
   for (const int64_t step : {10, 20}) REQUIRE(WriteCheckpoint(root.path(), step, Owner("first", 9)).ok());
   CHECK_FALSE(ClaimFolder(root.path(), Owner("second"), CheckpointDirectory(root.path(), 10)).ok());
-  const absl::Status taken = ClaimFolder(root.path(), Owner("second"), CheckpointDirectory(root.path(), 20) + "/");
+  const absl::Status taken =
+      ClaimFolder(root.path(), Owner("second"), CheckpointDirectory(root.path(), 20) + "/");
   CHECK(taken.ToString() == "OK");
   CHECK((**ReadRunOwner(root.path())).run == "second");
   // Who is still at it is told, and its own checkpoints are found by it alone.
@@ -123,7 +134,8 @@ TEST_CASE("a launch that is superseded commits and removes nothing") {
   CHECK(absl::IsAborted(CheckRunOwner(root.path(), now)));
 }
 
-TEST_CASE("an owner file that is gone, or was overwritten by an earlier launch, is put right by the later one") {
+TEST_CASE(
+    "an owner file that is gone, or was overwritten by an earlier launch, is put right by the later one") {
   const TemporaryDirectory root;
   REQUIRE(KeepRunOwner(root.path(), Owner("r", 5)).ok());
   CHECK(**ReadRunOwner(root.path()) == Owner("r", 5));
@@ -146,7 +158,9 @@ TEST_CASE("a damaged owner file is refused with its name") {
   CHECK_THAT(std::string(claim.message()), Contains("checkpoint.directory: ") && Contains("run.json"));
 }
 
-TEST_CASE("checkpoints say whose they are; those of version 1 do not, and are the run's if the owner file says so") {
+TEST_CASE(
+    "checkpoints say whose they are; those of version 1 do not, and are the run's if the owner file says "
+    "so") {
   const TemporaryDirectory root;
   REQUIRE(WriteCheckpoint(root.path(), 7, Owner("r", 4)).ok());
   CheckpointManifest manifest = *ReadManifest(CheckpointDirectory(root.path(), 7));

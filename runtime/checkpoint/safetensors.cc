@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 using nlohmann::json;
 
-constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's own implementation
+constexpr uint64_t kLongestHeader = 100'000'000;   // the limit of the format's own implementation
 constexpr size_t kReadElements = size_t{1} << 18;  // between two signs of progress
 constexpr char kMetadata[] = "__metadata__";
 
@@ -163,7 +163,8 @@ absl::StatusOr<int64_t> SafetensorsHeader::BytesOf(absl::Span<const std::byte> s
   return kLengthBytes + static_cast<int64_t>(length);
 }
 
-absl::StatusOr<SafetensorsHeader> SafetensorsHeader::Parse(const std::string& path, absl::Span<const std::byte> bytes,
+absl::StatusOr<SafetensorsHeader> SafetensorsHeader::Parse(const std::string& path,
+                                                           absl::Span<const std::byte> bytes,
                                                            int64_t file_bytes) {
   SafetensorsHeader header(path);
   const absl::StatusOr<int64_t> header_bytes = BytesOf(bytes, file_bytes);
@@ -199,7 +200,8 @@ const StoredTensor* SafetensorsHeader::Find(const std::string& name) const {
   return found == index_.end() ? nullptr : &tensors_[found->second];
 }
 
-absl::Status SafetensorsHeader::CheckReadable(const std::string& name, const std::vector<int64_t>& shape) const {
+absl::Status SafetensorsHeader::CheckReadable(const std::string& name,
+                                              const std::vector<int64_t>& shape) const {
   const StoredTensor* tensor = Find(name);
   if (tensor == nullptr) return absl::NotFoundError(absl::StrCat(path(), ": no tensor \"", name, "\""));
   if (tensor->shape != shape) {
@@ -213,8 +215,9 @@ absl::Status SafetensorsHeader::CheckReadable(const std::string& name, const std
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(path));
-  ASSIGN_OR_RETURN(SafetensorsHeader header, SafetensorsHeader::Parse(path, mapped.bytes(),
-                                                                      static_cast<int64_t>(mapped.bytes().size())));
+  ASSIGN_OR_RETURN(
+      SafetensorsHeader header,
+      SafetensorsHeader::Parse(path, mapped.bytes(), static_cast<int64_t>(mapped.bytes().size())));
   return SafetensorsFile(std::move(mapped), std::move(header));
 }
 

@@ -31,8 +31,8 @@ class SafetensorsHeader {
   // InvalidArgument: more than 100 MB, or than the file has.
   static absl::StatusOr<int64_t> BytesOf(absl::Span<const std::byte> start, int64_t file_bytes);
 
-  // Checks and takes apart the header at the start of `bytes`, which may end where the header does, of a file of `file_bytes`
-  // at `path`. Errors: those of SafetensorsFile::Open.
+  // Checks and takes apart the header at the start of `bytes`, which may end where the header does, of a file
+  // of `file_bytes` at `path`. Errors: those of SafetensorsFile::Open.
   static absl::StatusOr<SafetensorsHeader> Parse(const std::string& path, absl::Span<const std::byte> bytes,
                                                  int64_t file_bytes);
 
@@ -92,7 +92,8 @@ class SafetensorsFile {
                          absl::Span<float> values) const;
 
  private:
-  SafetensorsFile(MappedFile file, SafetensorsHeader header) : file_(std::move(file)), header_(std::move(header)) {}
+  SafetensorsFile(MappedFile file, SafetensorsHeader header)
+      : file_(std::move(file)), header_(std::move(header)) {}
 
   MappedFile file_;
   SafetensorsHeader header_;

@@ -162,17 +162,25 @@ TEST_CASE("a damaged file is an error or still a consistent one, never a crash")
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{1500}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  std::string contents = File(
-      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
-      R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})",
-      std::string(14, 'x'));
+  std::string contents =
+      File(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+           R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})",
+           std::string(14, 'x'));
   for (uint64_t damages = 1 + random() % 3; damages-- > 0;) {
     const size_t at = random() % contents.size();
     switch (random() % 4) {
-      case 0: contents[at] = static_cast<char>(random()); break;
-      case 1: contents[at] ^= static_cast<char>(1 << (random() % 8)); break;
-      case 2: contents.erase(at, 1 + random() % 3); break;
-      default: contents.insert(at, contents.substr(random() % contents.size(), random() % 8)); break;
+      case 0:
+        contents[at] = static_cast<char>(random());
+        break;
+      case 1:
+        contents[at] ^= static_cast<char>(1 << (random() % 8));
+        break;
+      case 2:
+        contents.erase(at, 1 + random() % 3);
+        break;
+      default:
+        contents.insert(at, contents.substr(random() % contents.size(), random() % 8));
+        break;
     }
     if (contents.empty()) contents = "x";
   }
@@ -194,9 +202,8 @@ TEST_CASE("a damaged file is an error or still a consistent one, never a crash")
 
 TEST_CASE("a tensor of another dtype, shape or name is refused with what it is") {
   const TemporaryDirectory directory;
-  const std::string header =
-      R"({"ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
-      R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}})";
+  const std::string header = R"({"ids":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+                             R"("w":{"dtype":"F32","shape":[1,2],"data_offsets":[8,16]}})";
   const auto file =
       SafetensorsFile::Open(directory.Write("a.safetensors", File(header, std::string(16, '\0'))));
   REQUIRE(file.ok());

@@ -46,14 +46,15 @@ struct Copy {
   std::byte* to = nullptr;
 };
 
-absl::Status AddCopy(const SafetensorsHeader& header, const std::string& name, const std::vector<int64_t>& shape,
-                     absl::Span<float> values, std::vector<Copy>& copies) {
+absl::Status AddCopy(const SafetensorsHeader& header, const std::string& name,
+                     const std::vector<int64_t>& shape, absl::Span<float> values, std::vector<Copy>& copies) {
   RETURN_IF_ERROR(header.CheckReadable(name, shape));
   const StoredTensor& tensor = *header.Find(name);
   const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(float));
   if (tensor.end - tensor.begin != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(header.path(), ": \"", name, "\" has ", tensor.end - tensor.begin,
-                                                   " bytes of ", tensor.dtype, ", asked for as ", bytes, " of F32"));
+    return absl::InvalidArgumentError(absl::StrCat(header.path(), ": \"", name, "\" has ",
+                                                   tensor.end - tensor.begin, " bytes of ", tensor.dtype,
+                                                   ", asked for as ", bytes, " of F32"));
   }
   copies.push_back({header.data_offset() + tensor.begin, bytes, reinterpret_cast<std::byte*>(values.data())});
   return absl::OkStatus();
@@ -61,19 +62,23 @@ absl::Status AddCopy(const SafetensorsHeader& header, const std::string& name, c
 
 absl::Status PlanCopies(const CheckpointManifest& manifest, const FileRecord& record,
                         absl::Span<const SegmentTensorBuffer> tensors, std::vector<Copy>& copies) {
-  ASSIGN_OR_RETURN(const FileReader reader, FileReader::Open(absl::StrCat(manifest.directory, "/", record.name)));
-  std::vector<std::byte> bytes(static_cast<size_t>(std::min(reader.bytes(), SafetensorsHeader::kLengthBytes)));
+  ASSIGN_OR_RETURN(const FileReader reader,
+                   FileReader::Open(absl::StrCat(manifest.directory, "/", record.name)));
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(std::min(reader.bytes(), SafetensorsHeader::kLengthBytes)));
   RETURN_IF_ERROR(reader.Read(0, absl::MakeSpan(bytes)));
   const absl::StatusOr<int64_t> header_bytes = SafetensorsHeader::BytesOf(bytes, reader.bytes());
   if (!header_bytes.ok()) return Annotate(header_bytes.status(), reader.path());
   bytes.resize(static_cast<size_t>(*header_bytes));
   RETURN_IF_ERROR(reader.Read(0, absl::MakeSpan(bytes)));
-  ASSIGN_OR_RETURN(const SafetensorsHeader header, SafetensorsHeader::Parse(reader.path(), bytes, reader.bytes()));
+  ASSIGN_OR_RETURN(const SafetensorsHeader header,
+                   SafetensorsHeader::Parse(reader.path(), bytes, reader.bytes()));
   for (const SegmentTensorBuffer& tensor : tensors) {
     const std::pair<const char*, absl::Span<float>> parts[] = {
         {"", tensor.parameter}, {".m", tensor.m}, {".v", tensor.v}};
     for (const auto& [suffix, values] : parts) {
-      if (!values.empty()) RETURN_IF_ERROR(AddCopy(header, tensor.name + suffix, tensor.shape, values, copies));
+      if (!values.empty())
+        RETURN_IF_ERROR(AddCopy(header, tensor.name + suffix, tensor.shape, values, copies));
     }
   }
   return absl::OkStatus();
@@ -120,17 +125,19 @@ absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
         absl::StrCat("segment ", segment, " of a checkpoint with ", manifest.files.size(), " segments"));
   }
   const FileRecord& record = manifest.files[static_cast<size_t>(segment)];
-  // The copies are planned by the header, and made in the one pass over the file that verifies it. What a damaged header says
-  // does not matter: the checksum has the first word.
+  // The copies are planned by the header, and made in the one pass over the file that verifies it. What a
+  // damaged header says does not matter: the checksum has the first word.
   std::vector<Copy> copies;
   const absl::Status planned = PlanCopies(manifest, record, tensors, copies);
-  RETURN_IF_ERROR(ReadVerified(manifest, record, [&copies](int64_t offset, absl::Span<const std::byte> piece) {
-    for (const Copy& copy : copies) {
-      const int64_t begin = std::max(copy.begin, offset);
-      const int64_t end = std::min(copy.begin + copy.bytes, offset + static_cast<int64_t>(piece.size()));
-      if (begin < end) std::memcpy(copy.to + (begin - copy.begin), piece.data() + (begin - offset), end - begin);
-    }
-  }));
+  RETURN_IF_ERROR(
+      ReadVerified(manifest, record, [&copies](int64_t offset, absl::Span<const std::byte> piece) {
+        for (const Copy& copy : copies) {
+          const int64_t begin = std::max(copy.begin, offset);
+          const int64_t end = std::min(copy.begin + copy.bytes, offset + static_cast<int64_t>(piece.size()));
+          if (begin < end)
+            std::memcpy(copy.to + (begin - copy.begin), piece.data() + (begin - offset), end - begin);
+        }
+      }));
   return planned;
 }
 

@@ -47,7 +47,8 @@ std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segme
 absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segment,
                                         absl::Span<const SegmentTensor> tensors);
 
-// Reads `tensors` from the file of `segment` of a committed checkpoint, in the one pass that verifies its size and checksum.
+// Reads `tensors` from the file of `segment` of a committed checkpoint, in the one pass that verifies its
+// size and checksum.
 //
 // Errors; the buffers then hold no defined values, and the message names the file:
 //   NotFound          the file or a tensor in it is missing.

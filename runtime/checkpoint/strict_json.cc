@@ -38,8 +38,11 @@ absl::StatusOr<json> ParseStrictJson(std::string_view text) {
           throw Refusal(absl::StrCat("the name ", Excerpt(value), " stands twice in one object"));
         }
         break;
-      case json::parse_event_t::object_end: names.pop_back(); break;
-      default: break;
+      case json::parse_event_t::object_end:
+        names.pop_back();
+        break;
+      default:
+        break;
     }
     return true;
   };

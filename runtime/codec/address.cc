@@ -53,7 +53,8 @@ absl::StatusOr<std::string> CompleteAddress(absl::string_view field, absl::strin
   int number = default_port;
   const bool digits = port.find_first_not_of("0123456789") == absl::string_view::npos;
   const int least = any_port == AnyPort::kAllowed ? 0 : 1;
-  if (has_port && (port.empty() || !digits || !absl::SimpleAtoi(port, &number) || number < least || number > kLargestPort)) {
+  if (has_port && (port.empty() || !digits || !absl::SimpleAtoi(port, &number) || number < least ||
+                   number > kLargestPort)) {
     return refuse("the port must be in [", least, ", ", kLargestPort, "]");
   }
   return brackets ? absl::StrCat("[", host, "]:", number) : absl::StrCat(host, ":", number);

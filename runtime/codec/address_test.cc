@@ -23,18 +23,17 @@ struct Wrong {
 };
 
 TEST_CASE("what is no address is refused by the field's name") {
-  const Wrong wrong = GENERATE(Wrong{"", "is empty; write HOST:PORT"},
-                               Wrong{"http://host:7070", "write HOST:PORT, without http://"},
-                               Wrong{"host:", "the port must be in [1, 65535]"},
-                               Wrong{"host:0", "the port must be in [1, 65535]"},
-                               Wrong{"host:65536", "the port must be in [1, 65535]"},
-                               Wrong{"host:99999999999999", "the port must be in [1, 65535]"},
-                               Wrong{"host:7070/", "the port must be in [1, 65535]"},
-                               Wrong{"host:-1", "the port must be in [1, 65535]"},
-                               Wrong{":7070", "has no valid host; write HOST:PORT"},
-                               Wrong{"a b:7070", "has no valid host; write HOST:PORT"},
-                               Wrong{"::1", "an IPv6 address stands in brackets, as in [::1]:7070"},
-                               Wrong{"[::1", "has \"[\" without \"]\""}, Wrong{"[::1]7070", "write [HOST]:PORT"});
+  const Wrong wrong = GENERATE(
+      Wrong{"", "is empty; write HOST:PORT"}, Wrong{"http://host:7070", "write HOST:PORT, without http://"},
+      Wrong{"host:", "the port must be in [1, 65535]"}, Wrong{"host:0", "the port must be in [1, 65535]"},
+      Wrong{"host:65536", "the port must be in [1, 65535]"},
+      Wrong{"host:99999999999999", "the port must be in [1, 65535]"},
+      Wrong{"host:7070/", "the port must be in [1, 65535]"},
+      Wrong{"host:-1", "the port must be in [1, 65535]"},
+      Wrong{":7070", "has no valid host; write HOST:PORT"},
+      Wrong{"a b:7070", "has no valid host; write HOST:PORT"},
+      Wrong{"::1", "an IPv6 address stands in brackets, as in [::1]:7070"},
+      Wrong{"[::1", "has \"[\" without \"]\""}, Wrong{"[::1]7070", "write [HOST]:PORT"});
   CAPTURE(wrong.text);
   const absl::Status status = CompleteAddress("--coordinator", wrong.text, 7070).status();
   CHECK(absl::IsInvalidArgument(status));

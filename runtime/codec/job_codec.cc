@@ -32,11 +32,12 @@ T OrDefault(T value, T fallback) {
 
 // What nodes read and write: a relative path would be another file in each program's working directory.
 absl::Status CheckPaths(const v1::JobSpec& spec) {
-  const std::pair<const char*, const std::string&> paths[] = {{"model.hugging_face", spec.model().hugging_face()},
-                                                              {"data.train", spec.data().train()},
-                                                              {"data.validation", spec.data().validation()},
-                                                              {"checkpoint.directory", spec.checkpoint().directory()},
-                                                              {"checkpoint.resume_from", spec.checkpoint().resume_from()}};
+  const std::pair<const char*, const std::string&> paths[] = {
+      {"model.hugging_face", spec.model().hugging_face()},
+      {"data.train", spec.data().train()},
+      {"data.validation", spec.data().validation()},
+      {"checkpoint.directory", spec.checkpoint().directory()},
+      {"checkpoint.resume_from", spec.checkpoint().resume_from()}};
   for (const auto& [field, path] : paths) {
     if (path.empty() || path[0] == '/') continue;
     return Invalid(field, ": \"", path,
@@ -67,19 +68,27 @@ absl::Status CheckModelAgainstData(const v1::JobSpec& spec, const ModelConfig& m
 
 Decay DecodeDecay(v1::Decay decay) {
   switch (decay) {
-    case v1::DECAY_LINEAR: return Decay::kLinear;
-    case v1::DECAY_CONSTANT: return Decay::kConstant;
-    default: return Decay::kCosine;
+    case v1::DECAY_LINEAR:
+      return Decay::kLinear;
+    case v1::DECAY_CONSTANT:
+      return Decay::kConstant;
+    default:
+      return Decay::kCosine;
   }
 }
 
 TokenFormat DecodeFormat(v1::TokenFormat format) {
   switch (format) {
-    case v1::TOKEN_FORMAT_TEXT: return TokenFormat::kText;
-    case v1::TOKEN_FORMAT_UINT16: return TokenFormat::kUint16;
-    case v1::TOKEN_FORMAT_UINT32: return TokenFormat::kUint32;
-    case v1::TOKEN_FORMAT_LLMC: return TokenFormat::kLlmC;
-    default: return TokenFormat::kAutomatic;
+    case v1::TOKEN_FORMAT_TEXT:
+      return TokenFormat::kText;
+    case v1::TOKEN_FORMAT_UINT16:
+      return TokenFormat::kUint16;
+    case v1::TOKEN_FORMAT_UINT32:
+      return TokenFormat::kUint32;
+    case v1::TOKEN_FORMAT_LLMC:
+      return TokenFormat::kLlmC;
+    default:
+      return TokenFormat::kAutomatic;
   }
 }
 
@@ -135,7 +144,8 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape
     for (size_t j = 0; j < plan->units[i].chunks.size(); ++j) {
       const int end = plan->units[i].chunks[j].end, blocks = shape.model.blocks();
       if (end <= blocks) continue;
-      return Invalid("plan.units[", i, "].blocks[", j, "].end: ", end, " is more than the model's ", blocks, " blocks");
+      return Invalid("plan.units[", i, "].blocks[", j, "].end: ", end, " is more than the model's ", blocks,
+                     " blocks");
     }
   }
   const std::vector<PlanViolation> violations = CheckPlanForm(*plan, shape);
@@ -229,7 +239,8 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   RETURN_IF_ERROR(CheckPaths(spec));
   TrainingSpec result;
   result.job_name = spec.name();
-  ASSIGN_OR_RETURN(result.shape.model, DecodeModel(spec.model(), spec.batch().sequence_length(), hugging_face_config));
+  ASSIGN_OR_RETURN(result.shape.model,
+                   DecodeModel(spec.model(), spec.batch().sequence_length(), hugging_face_config));
   RETURN_IF_ERROR(CheckModelAgainstData(spec, result.shape.model));
   result.shape.sequence = static_cast<int>(spec.batch().sequence_length());
   result.shape.global_batch_sequences = static_cast<int>(spec.batch().sequences());
@@ -257,7 +268,8 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
 std::vector<int> CandidateMicroBatches(const v1::JobSpec& spec) {
   if (spec.has_plan()) {
     std::set<int> sizes;
-    for (const v1::Route& route : spec.plan().routes()) sizes.insert(static_cast<int>(MicroBatchSequencesOf(spec.plan(), route)));
+    for (const v1::Route& route : spec.plan().routes())
+      sizes.insert(static_cast<int>(MicroBatchSequencesOf(spec.plan(), route)));
     return {sizes.begin(), sizes.end()};
   }
   return CandidateMicroBatches(spec.constraints(), static_cast<int>(spec.batch().sequences()));

@@ -15,9 +15,9 @@ namespace medley {
 // directory then. `hugging_face_config`: the dimensions that model.hugging_face's config.json gives; not
 // looked at without it.
 //
-// InvalidArgument "FIELD PATH: value and what is allowed". Of a pinned plan, what depends on the cluster's devices and
-// their memory is not looked at; runtime/plan/check_plan.h does that. `scheduling` and `constraints` are checked and stay
-// in the message.
+// InvalidArgument "FIELD PATH: value and what is allowed". Of a pinned plan, what depends on the cluster's
+// devices and their memory is not looked at; runtime/plan/check_plan.h does that. `scheduling` and
+// `constraints` are checked and stay in the message.
 // FailedPrecondition: model.hugging_face is given and hugging_face_config is not.
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
                                            const std::optional<ModelConfig>& hugging_face_config);

@@ -111,7 +111,8 @@ TEST_CASE("a rehearsal is one that says so, and saves nothing") {
   spec.mutable_checkpoint()->set_directory("/checkpoints");
   const absl::Status status = DecodeJobSpec(spec, "a", std::nullopt).status();
   CHECK(absl::IsInvalidArgument(status));
-  CHECK_THAT(std::string(status.message()), Catch::StartsWith("checkpoint.directory: \"/checkpoints\" is given"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::StartsWith("checkpoint.directory: \"/checkpoints\" is given"));
 }
 
 TEST_CASE("a model of Hugging Face has the dimensions of its config") {
@@ -132,78 +133,80 @@ struct Mistake {
 };
 
 TEST_CASE("fields that do not go together are refused by name") {
-  const Mistake mistake =
-      GENERATE(Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_heads(5); },
-                       "model.gpt2.heads: 5 does not divide hidden, 64"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_model()->clear_gpt2(); },
-                       "model: has none; exactly one of gpt2, llama and hugging_face is allowed"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_model()->set_hugging_face("/m"); },
-                       "model: has gpt2 and hugging_face; exactly one of gpt2, llama and hugging_face is allowed"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_context(31); },
-                       "batch.sequence_length: 32 is more than the model's context, 31"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_model()->mutable_gpt2()->set_vocabulary(65537);
-                         s.mutable_data()->set_format(v1::TOKEN_FORMAT_UINT16);
-                       },
-                       "model.gpt2.vocabulary: 65537 is too large for tokens of 16 bits; at most 65536, or data.format "
-                       "uint32"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_model()->mutable_gpt2()->set_vocabulary(255);
-                         s.mutable_data()->set_format(v1::TOKEN_FORMAT_TEXT);
-                       },
-                       "model.gpt2.vocabulary: 255 is too small for text; at least 256"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_minimum_learning_rate(0.5); },
-                       "optimizer.minimum_learning_rate: 0.5 is more than learning_rate, 6e-04"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_warmup_steps(11); },
-                       "optimizer.warmup_steps: 11 is more than steps, 10"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_validation()->set_every_steps(5); },
-                       "validation.every_steps: 5 is given, but data.validation is not"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_micro_batch_sizes(5); },
-                       "constraints.micro_batch_sizes[0]: 5 does not divide batch.sequences, 12"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_devices("cpu0"); },
-                       "constraints.devices[0]: \"cpu0\" is not of the form node/device"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_constraints()->add_devices("a/cpu0");
-                         s.mutable_constraints()->add_devices("a/cpu0");
-                       },
-                       "constraints.devices[1]: \"a/cpu0\" is named twice"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_batch()->set_sequences(0); },
-                       "batch.sequences: 0 is not in [1, 1000000]"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_train("x.txt"); },
-                       "data.train: \"x.txt\" is not an absolute path; nodes read it under the same path everywhere"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_validation("./x.txt"); },
-                       "data.validation: \"./x.txt\" is not an absolute path; nodes read it under the same path "
-                       "everywhere"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_directory("~/checkpoints"); },
-                       "checkpoint.directory: \"~/checkpoints\" is not an absolute path; nodes read it under the same "
-                       "path everywhere"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_resume_from("step-1"); },
-                       "checkpoint.resume_from: \"step-1\" is not an absolute path; nodes read it under the same path "
-                       "everywhere"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_model()->clear_gpt2();
-                         s.mutable_model()->set_hugging_face("gpt2");
-                       },
-                       "model.hugging_face: \"gpt2\" is not an absolute path; nodes read it under the same path "
-                       "everywhere"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.set_allow_emulated(true);
-                         s.mutable_checkpoint()->set_resume_from("/c/step-1");
-                       },
-                       "checkpoint.resume_from: \"/c/step-1\" is given, but a job with allow_emulated computes nothing; "
-                       "leave one of them out"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_scheduling()->set_least_devices(3);
-                         s.mutable_scheduling()->set_most_devices(2);
-                       },
-                       "scheduling.least_devices: 3 is more than scheduling.most_devices, 2"},
-               Mistake{[](v1::JobSpec& s) {
-                         s.mutable_scheduling()->set_least_devices(2);
-                         s.mutable_constraints()->add_devices("a/cpu0");
-                       },
-                       "scheduling.least_devices: 2 is more than constraints.devices names, 1"},
-               Mistake{[](v1::JobSpec& s) { s.mutable_scheduling()->set_priority(1001); },
-                       "scheduling.priority: 1001 is not in [-1000, 1000]"});
+  const Mistake mistake = GENERATE(
+      Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_heads(5); },
+              "model.gpt2.heads: 5 does not divide hidden, 64"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_model()->clear_gpt2(); },
+              "model: has none; exactly one of gpt2, llama and hugging_face is allowed"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_model()->set_hugging_face("/m"); },
+              "model: has gpt2 and hugging_face; exactly one of gpt2, llama and hugging_face is allowed"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_model()->mutable_gpt2()->set_context(31); },
+              "batch.sequence_length: 32 is more than the model's context, 31"},
+      Mistake{
+          [](v1::JobSpec& s) {
+            s.mutable_model()->mutable_gpt2()->set_vocabulary(65537);
+            s.mutable_data()->set_format(v1::TOKEN_FORMAT_UINT16);
+          },
+          "model.gpt2.vocabulary: 65537 is too large for tokens of 16 bits; at most 65536, or data.format "
+          "uint32"},
+      Mistake{[](v1::JobSpec& s) {
+                s.mutable_model()->mutable_gpt2()->set_vocabulary(255);
+                s.mutable_data()->set_format(v1::TOKEN_FORMAT_TEXT);
+              },
+              "model.gpt2.vocabulary: 255 is too small for text; at least 256"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_minimum_learning_rate(0.5); },
+              "optimizer.minimum_learning_rate: 0.5 is more than learning_rate, 6e-04"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_optimizer()->set_warmup_steps(11); },
+              "optimizer.warmup_steps: 11 is more than steps, 10"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_validation()->set_every_steps(5); },
+              "validation.every_steps: 5 is given, but data.validation is not"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_micro_batch_sizes(5); },
+              "constraints.micro_batch_sizes[0]: 5 does not divide batch.sequences, 12"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_devices("cpu0"); },
+              "constraints.devices[0]: \"cpu0\" is not of the form node/device"},
+      Mistake{[](v1::JobSpec& s) {
+                s.mutable_constraints()->add_devices("a/cpu0");
+                s.mutable_constraints()->add_devices("a/cpu0");
+              },
+              "constraints.devices[1]: \"a/cpu0\" is named twice"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_batch()->set_sequences(0); },
+              "batch.sequences: 0 is not in [1, 1000000]"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_train("x.txt"); },
+              "data.train: \"x.txt\" is not an absolute path; nodes read it under the same path everywhere"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_data()->set_validation("./x.txt"); },
+              "data.validation: \"./x.txt\" is not an absolute path; nodes read it under the same path "
+              "everywhere"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_directory("~/checkpoints"); },
+              "checkpoint.directory: \"~/checkpoints\" is not an absolute path; nodes read it under the same "
+              "path everywhere"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_checkpoint()->set_resume_from("step-1"); },
+              "checkpoint.resume_from: \"step-1\" is not an absolute path; nodes read it under the same path "
+              "everywhere"},
+      Mistake{[](v1::JobSpec& s) {
+                s.mutable_model()->clear_gpt2();
+                s.mutable_model()->set_hugging_face("gpt2");
+              },
+              "model.hugging_face: \"gpt2\" is not an absolute path; nodes read it under the same path "
+              "everywhere"},
+      Mistake{
+          [](v1::JobSpec& s) {
+            s.set_allow_emulated(true);
+            s.mutable_checkpoint()->set_resume_from("/c/step-1");
+          },
+          "checkpoint.resume_from: \"/c/step-1\" is given, but a job with allow_emulated computes nothing; "
+          "leave one of them out"},
+      Mistake{[](v1::JobSpec& s) {
+                s.mutable_scheduling()->set_least_devices(3);
+                s.mutable_scheduling()->set_most_devices(2);
+              },
+              "scheduling.least_devices: 3 is more than scheduling.most_devices, 2"},
+      Mistake{[](v1::JobSpec& s) {
+                s.mutable_scheduling()->set_least_devices(2);
+                s.mutable_constraints()->add_devices("a/cpu0");
+              },
+              "scheduling.least_devices: 2 is more than constraints.devices names, 1"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_scheduling()->set_priority(1001); },
+              "scheduling.priority: 1001 is not in [-1000, 1000]"});
   v1::JobSpec spec = SmallJob();
   mistake.spoil(spec);
   const absl::Status status = DecodeJobSpec(spec, "a", std::nullopt).status();
@@ -228,7 +231,8 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
   CHECK(DecodeJobSpec(PinnedJob(4, 4), "a", std::nullopt).ok());
   CHECK(CandidateMicroBatches(PinnedJob(4, 4)) == std::vector<int>{4});
   CHECK(DecodeJobSpec(PinnedJob(5, 4), "a", std::nullopt).status().message() ==
-        "plan.routes: take 3 x 5 = 15 sequences (micro_batches x micro_batch_sequences); must be the global batch of 12");
+        "plan.routes: take 3 x 5 = 15 sequences (micro_batches x micro_batch_sequences); must be the global "
+        "batch of 12");
   CHECK(DecodeJobSpec(PinnedJob(4, 5), "a", std::nullopt).status().message() ==
         "plan.units[0].blocks[0].end: 5 is more than the model's 4 blocks");
   v1::JobSpec two_devices = PinnedJob(4, 4);
@@ -266,7 +270,8 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   v1::JobSpec few = PinnedJob(4, 4);
   few.mutable_plan()->mutable_routes(0)->set_micro_batches(2);
   CHECK(error(few) ==
-        "plan.routes: take 2 x 4 = 8 sequences (micro_batches x micro_batch_sequences); must be the global batch of 12");
+        "plan.routes: take 2 x 4 = 8 sequences (micro_batches x micro_batch_sequences); must be the global "
+        "batch of 12");
   CHECK(error(PinnedJob(4, 3)) == "plan.routes[0]: covers blocks [0, 3); must cover [0, 4)");
   v1::JobSpec hole = PinnedJob(4, 2);
   v1::Unit& second = *hole.mutable_plan()->add_units();
@@ -274,8 +279,7 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   second.add_blocks()->set_first(3);
   second.mutable_blocks(0)->set_end(4);
   hole.mutable_plan()->mutable_routes(0)->add_units(1);
-  CHECK(error(hole) ==
-        "plan.routes[0]: unit 1 holds blocks [3, 4); one of its ranges must begin at 2");
+  CHECK(error(hole) == "plan.routes[0]: unit 1 holds blocks [3, 4); one of its ranges must begin at 2");
   second.mutable_blocks(0)->set_first(2);
   CHECK(error(hole).empty());
   hole.mutable_scheduling()->set_most_devices(1);

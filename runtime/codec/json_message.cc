@@ -55,7 +55,8 @@ Json Value(const Message& message, const FieldDescriptor& field, int index) {
     case FieldDescriptor::CPPTYPE_INT64:
       return Whole(int64_t{one ? r.GetInt64(message, &field) : r.GetRepeatedInt64(message, &field, index)});
     case FieldDescriptor::CPPTYPE_UINT64:
-      return Whole(uint64_t{one ? r.GetUInt64(message, &field) : r.GetRepeatedUInt64(message, &field, index)});
+      return Whole(
+          uint64_t{one ? r.GetUInt64(message, &field) : r.GetRepeatedUInt64(message, &field, index)});
     case FieldDescriptor::CPPTYPE_FLOAT:
       return Real(one ? r.GetFloat(message, &field) : r.GetRepeatedFloat(message, &field, index));
     case FieldDescriptor::CPPTYPE_DOUBLE:
@@ -65,7 +66,8 @@ Json Value(const Message& message, const FieldDescriptor& field, int index) {
     case FieldDescriptor::CPPTYPE_STRING:
       return Text(one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index), field);
     case FieldDescriptor::CPPTYPE_ENUM:
-      return EnumValue(one ? r.GetEnumValue(message, &field) : r.GetRepeatedEnumValue(message, &field, index), field);
+      return EnumValue(one ? r.GetEnumValue(message, &field) : r.GetRepeatedEnumValue(message, &field, index),
+                       field);
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return MessageValue(one ? r.GetMessage(message, &field) : r.GetRepeatedMessage(message, &field, index));
   }

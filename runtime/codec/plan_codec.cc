@@ -14,16 +14,18 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   for (int i = 0; i < unit.blocks_size(); ++i) {
     const v1::BlockRange& blocks = unit.blocks(i);
     if (blocks.first() >= blocks.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ".blocks[", i, "].end: ", blocks.end(), " is not beyond first, ", blocks.first()));
+      return absl::InvalidArgumentError(absl::StrCat(path, ".blocks[", i, "].end: ", blocks.end(),
+                                                     " is not beyond first, ", blocks.first()));
     }
     result.chunks.push_back({static_cast<int>(blocks.first()), static_cast<int>(blocks.end())});
   }
   ModelShare before;
   for (const v1::ModelShare& share : unit.shares()) {
-    const auto next = [](IndexRange last, uint32_t count) { return IndexRange{last.end, last.end + static_cast<int>(count)}; };
-    before = {next(before.key_value_heads, share.key_value_heads()), next(before.feed_forward, share.feed_forward()),
-              next(before.vocabulary, share.vocabulary())};
+    const auto next = [](IndexRange last, uint32_t count) {
+      return IndexRange{last.end, last.end + static_cast<int>(count)};
+    };
+    before = {next(before.key_value_heads, share.key_value_heads()),
+              next(before.feed_forward, share.feed_forward()), next(before.vocabulary, share.vocabulary())};
     result.shares.push_back(before);
   }
   return result;
@@ -67,9 +69,12 @@ v1::Schedule EncodeSchedule(Schedule schedule) {
 absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
   switch (schedule) {
     case v1::SCHEDULE_UNSPECIFIED:
-    case v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD: return Schedule::kOneForwardOneBackward;
-    case v1::SCHEDULE_GPIPE: return Schedule::kGPipe;
-    default: break;
+    case v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD:
+      return Schedule::kOneForwardOneBackward;
+    case v1::SCHEDULE_GPIPE:
+      return Schedule::kGPipe;
+    default:
+      break;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("schedule: ", static_cast<int>(schedule), " is none of its values"));
@@ -112,8 +117,7 @@ absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
     result.units.push_back(std::move(unit));
   }
   for (int i = 0; i < plan.routes_size(); ++i) {
-    ASSIGN_OR_RETURN(Route route,
-                     DecodeRoute(plan, plan.routes(i), absl::StrCat("routes[", i, "]")));
+    ASSIGN_OR_RETURN(Route route, DecodeRoute(plan, plan.routes(i), absl::StrCat("routes[", i, "]")));
     result.routes.push_back(std::move(route));
   }
   return result;

@@ -16,8 +16,8 @@ Plan RandomPlan(uint64_t seed) {
   const int units = static_cast<int>(1 + random() % 6);
   for (int i = 0; i < units; ++i) {
     const int first = static_cast<int>(random() % 10);
-    plan.units.push_back(
-        {.devices = {"n" + std::to_string(i) + "/cpu0"}, .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
+    plan.units.push_back({.devices = {"n" + std::to_string(i) + "/cpu0"},
+                          .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
     unit.devices.push_back("n" + std::to_string(i) + "/cpu1");

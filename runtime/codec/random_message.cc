@@ -16,9 +16,12 @@ double RandomNumber(const v1::Rule& rule, double low, double high, std::mt19937_
   const double minimum = std::max(low, rule.has_min() ? rule.min() : low);
   const double maximum = std::min(high, rule.has_max() ? rule.max() : high);
   switch (random() % 4) {
-    case 0: return minimum;
-    case 1: return maximum;
-    default: return std::uniform_real_distribution<double>(minimum, std::max(minimum, maximum))(random);
+    case 0:
+      return minimum;
+    case 1:
+      return maximum;
+    default:
+      return std::uniform_real_distribution<double>(minimum, std::max(minimum, maximum))(random);
   }
 }
 
@@ -55,7 +58,8 @@ void SetRandomly(Message& message, const FieldDescriptor& field, std::mt19937_64
       const double value = RandomNumber(rule, -1e30, 1e30, random);
       return add ? r.AddDouble(&message, &field, value) : r.SetDouble(&message, &field, value);
     }
-    case FieldDescriptor::CPPTYPE_BOOL: return r.SetBool(&message, &field, random() % 2 == 0);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return r.SetBool(&message, &field, random() % 2 == 0);
     case FieldDescriptor::CPPTYPE_STRING: {
       const std::string value = RandomText(rule, random);
       return add ? r.AddString(&message, &field, value) : r.SetString(&message, &field, value);
@@ -67,7 +71,8 @@ void SetRandomly(Message& message, const FieldDescriptor& field, std::mt19937_64
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return FillRandomly(add ? *r.AddMessage(&message, &field) : *r.MutableMessage(&message, &field),
                           random);
-    default: return;
+    default:
+      return;
   }
 }
 

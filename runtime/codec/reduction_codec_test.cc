@@ -13,7 +13,8 @@ namespace {
 
 v1::TrainTask TaskOf(const std::vector<ReductionChoice>& reductions, int units) {
   v1::TrainTask task;
-  for (int unit = 0; unit < units; ++unit) task.mutable_plan()->add_units()->add_devices("a/" + std::to_string(unit));
+  for (int unit = 0; unit < units; ++unit)
+    task.mutable_plan()->add_units()->add_devices("a/" + std::to_string(unit));
   for (const ReductionChoice& reduction : reductions) *task.add_reductions() = EncodeReduction(reduction);
   return task;
 }

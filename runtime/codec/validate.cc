@@ -110,7 +110,8 @@ std::optional<std::string> ScalarProblem(const Message& message, const FieldDesc
       return EnumProblem(
           field, one ? r.GetEnumValue(message, &field) : r.GetRepeatedEnumValue(message, &field, index));
     case FieldDescriptor::CPPTYPE_BOOL:
-    case FieldDescriptor::CPPTYPE_MESSAGE: return std::nullopt;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -174,20 +175,27 @@ std::optional<Violation> Find(const Message& message, const std::string& prefix)
 
 double SmallestOf(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return std::numeric_limits<int32_t>::min();
-    case FieldDescriptor::CPPTYPE_INT64: return static_cast<double>(std::numeric_limits<int64_t>::min());
+    case FieldDescriptor::CPPTYPE_INT32:
+      return std::numeric_limits<int32_t>::min();
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(std::numeric_limits<int64_t>::min());
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64: return 0;
-    default: return -std::numeric_limits<double>::infinity();
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return 0;
+    default:
+      return -std::numeric_limits<double>::infinity();
   }
 }
 
 double LargestOf(const FieldDescriptor& field) {
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return std::numeric_limits<int32_t>::max();
-    case FieldDescriptor::CPPTYPE_UINT32: return std::numeric_limits<uint32_t>::max();
+    case FieldDescriptor::CPPTYPE_INT32:
+      return std::numeric_limits<int32_t>::max();
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return std::numeric_limits<uint32_t>::max();
     // Those of 64 bits are as good as no bound to people.
-    default: return std::numeric_limits<double>::infinity();
+    default:
+      return std::numeric_limits<double>::infinity();
   }
 }
 

@@ -61,8 +61,8 @@ std::optional<std::vector<PathPart>> SplitPath(const std::string& path) {
       const size_t end = path.find(']', at);
       PathPart part;
       // More than a list may have is not worth trying.
-      if (parts.empty() || end == std::string::npos || !absl::SimpleAtoi(path.substr(at + 1, end - at - 1), &part.index) ||
-          part.index > 4096) {
+      if (parts.empty() || end == std::string::npos ||
+          !absl::SimpleAtoi(path.substr(at + 1, end - at - 1), &part.index) || part.index > 4096) {
         return std::nullopt;
       }
       parts.push_back(part);
@@ -143,8 +143,8 @@ class YamlReader {
                           const Message& message) const;
   absl::Status OverrideOne(YAML::Node document, const YamlOverride& given) const;
 
-  // Remembers where `path` stands and counts it. The key's line, where there is one: a block's own begins a line
-  // later.
+  // Remembers where `path` stands and counts it. The key's line, where there is one: a block's own begins a
+  // line later.
   absl::Status Enter(const std::string& path, const YAML::Mark& mark) {
     // What an override brought has lines of its own, or none.
     const std::string shown = OverrideOf(path);
@@ -165,7 +165,9 @@ class YamlReader {
 
 absl::Status YamlReader::OverrideOne(YAML::Node document, const YamlOverride& given) const {
   const std::optional<std::vector<PathPart>> parts = SplitPath(given.path);
-  if (!parts) return Error(given.shown, given.path, "is no field; write it as in batch.sequences or constraints.devices[0]");
+  if (!parts)
+    return Error(given.shown, given.path,
+                 "is no field; write it as in batch.sequences or constraints.devices[0]");
   YAML::Node value;
   try {
     value = YAML::Load(given.value);
@@ -206,7 +208,7 @@ absl::Status YamlReader::Override(YAML::Node& document) const {
 }
 
 absl::Status YamlReader::UnknownKey(const std::string& key, int line, const std::string& path,
-                                const Message& message) const {
+                                    const Message& message) const {
   std::vector<std::string> names;
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     names.push_back(message.GetDescriptor()->field(i)->name());
@@ -214,7 +216,8 @@ absl::Status YamlReader::UnknownKey(const std::string& key, int line, const std:
   const std::string nearest = NearestName(key, names);
   const std::string advice = nearest.empty() ? absl::StrCat("known are ", absl::StrJoin(names, ", "))
                                              : absl::StrCat("did you mean \"", nearest, "\"?");
-  return Error(PlaceOf(Join(path, key), line), Join(path, absl::CHexEscape(key)), absl::StrCat("unknown key; ", advice));
+  return Error(PlaceOf(Join(path, key), line), Join(path, absl::CHexEscape(key)),
+               absl::StrCat("unknown key; ", advice));
 }
 
 absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& path, Message& out) {
@@ -233,7 +236,8 @@ absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& 
     const google::protobuf::OneofDescriptor* oneof = field->real_containing_oneof();
     if (oneof != nullptr && out.GetReflection()->HasOneof(out, oneof)) {
       const FieldDescriptor* other = out.GetReflection()->GetOneofFieldDescriptor(out, oneof);
-      return Error(PlaceOf(Join(path, key), line), Join(path, key), absl::StrCat("may not stand beside ", other->name()));
+      return Error(PlaceOf(Join(path, key), line), Join(path, key),
+                   absl::StrCat("may not stand beside ", other->name()));
     }
     RETURN_IF_ERROR(Enter(Join(path, key), entry.first.Mark()));
     RETURN_IF_ERROR(ReadField(entry.second, Join(path, key), *field, out));
@@ -241,8 +245,8 @@ absl::Status YamlReader::ReadMessage(const YAML::Node& node, const std::string& 
   return absl::OkStatus();
 }
 
-absl::Status YamlReader::ReadField(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
-                               Message& out) {
+absl::Status YamlReader::ReadField(const YAML::Node& node, const std::string& path,
+                                   const FieldDescriptor& field, Message& out) {
   const bool is_message = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
   if (field.is_map()) return ReadMap(node, path, field, out);
   if (!field.is_repeated()) {
@@ -264,8 +268,8 @@ absl::Status YamlReader::ReadField(const YAML::Node& node, const std::string& pa
   return absl::OkStatus();
 }
 
-absl::Status YamlReader::ReadMap(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
-                             Message& out) {
+absl::Status YamlReader::ReadMap(const YAML::Node& node, const std::string& path,
+                                 const FieldDescriptor& field, Message& out) {
   if (node.IsNull()) return absl::OkStatus();
   if (!node.IsMap()) return ErrorAt(path, "must have keys of its own (\"key: value\" lines)");
   const FieldDescriptor& value = *field.message_type()->map_value();
@@ -275,7 +279,8 @@ absl::Status YamlReader::ReadMap(const YAML::Node& node, const std::string& path
     if (!entry.first.IsScalar()) return Error(PlaceOf(path, line), path, "a key must be a word");
     const std::string entry_path = absl::StrCat(path, "[", entry.first.Scalar(), "]");
     const auto [first, is_new] = seen.emplace(entry.first.Scalar(), line);
-    if (!is_new) return Error(Line(line), entry_path, absl::StrCat("given twice, first on line ", first->second));
+    if (!is_new)
+      return Error(Line(line), entry_path, absl::StrCat("given twice, first on line ", first->second));
     RETURN_IF_ERROR(Enter(entry_path, entry.first.Mark()));
     Message& message = *out.GetReflection()->AddMessage(&out, &field);
     RETURN_IF_ERROR(ReadScalar(entry.first, entry_path, *field.message_type()->map_key(), message));
@@ -284,8 +289,8 @@ absl::Status YamlReader::ReadMap(const YAML::Node& node, const std::string& path
   return absl::OkStatus();
 }
 
-absl::Status YamlReader::ReadScalar(const YAML::Node& node, const std::string& path, const FieldDescriptor& field,
-                                Message& out) {
+absl::Status YamlReader::ReadScalar(const YAML::Node& node, const std::string& path,
+                                    const FieldDescriptor& field, Message& out) {
   if (node.IsNull()) return ErrorAt(path, "has no value; give one or leave the key out");
   if (!node.IsScalar()) return ErrorAt(path, "must be one value, not a list or keys of its own");
   // yaml-cpp tags plain scalars "?" and quoted ones "!".
@@ -305,8 +310,11 @@ class Anything final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark&, YAML::anchor_t) override { came_ = true; }
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override { came_ = true; }
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {
+    came_ = true;
+  }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
     came_ = true;
   }
   void OnSequenceEnd() override {}
@@ -331,9 +339,11 @@ bool HasSecondDocument(const std::string& text) {
 
 absl::StatusOr<YamlOverride> ParseYamlOverride(const std::string& option, const std::string& text) {
   const size_t equals = text.find('=');
-  YamlOverride given{.path = text.substr(0, equals), .shown = absl::StrCat(option, " ", absl::CHexEscape(text))};
+  YamlOverride given{.path = text.substr(0, equals),
+                     .shown = absl::StrCat(option, " ", absl::CHexEscape(text))};
   if (equals == std::string::npos || !SplitPath(given.path)) {
-    return absl::InvalidArgumentError(absl::StrCat(given.shown, ": must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(given.shown, ": must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"));
   }
   given.value = text.substr(equals + 1);
   return given;
@@ -363,8 +373,8 @@ absl::Status ReadYaml(const std::string& text, const std::string& file_name, Mes
     if (!document.IsNull()) RETURN_IF_ERROR(reader.ReadMessage(document, "", *out));
   } catch (const YAML::Exception& error) {
     const std::string line = error.mark.is_null() ? "" : absl::StrCat(error.mark.line + 1, ": ");
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_name, ":", line.empty() ? " " : line, "not valid YAML (indentation?): ", error.msg));
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ":", line.empty() ? " " : line,
+                                                   "not valid YAML (indentation?): ", error.msg));
   }
   const std::optional<Violation> violation = FindViolation(*out);
   return violation ? reader.ErrorAt(*violation) : absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "runtime/codec/yaml_message.h"
 
 #include <google/protobuf/util/message_differencer.h>
+
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -84,7 +85,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
       Mistake{"steps: 100", "xyzzyplugh: 100",
               "13: xyzzyplugh: unknown key; known are name, model, data, batch, steps, optimizer, precision, "
               "seed, "
-              "checkpoint, validation, max_restarts, constraints, plan, allow_emulated, communication, scheduling"},
+              "checkpoint, validation, max_restarts, constraints, plan, allow_emulated, communication, "
+              "scheduling"},
       Mistake{"steps: 100", "steps: 0", "13: steps: 0 is not in [1, 1000000000]"},
       Mistake{"steps: 100", "steps: -1", "13: steps: -1 is not in [1, 1000000000]"},
       Mistake{"steps: 100", "steps: 99999999999", "13: steps: 99999999999 is not in [1, 1000000000]"},
@@ -95,7 +97,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
       Mistake{"steps: 100", "steps: [100]", "13: steps: must be one value, not a list or keys of its own"},
       Mistake{"steps: 100", "steps: 100\nsteps: 101", "14: steps: given twice, first on line 13"},
       Mistake{"steps: 100", "seed: 1", "1: steps: is required, but missing; must be in [1, 1000000000]"},
-      Mistake{"  sequences: 16\n", "", "10: batch.sequences: is required, but missing; must be in [1, 1000000]"},
+      Mistake{"  sequences: 16\n", "",
+              "10: batch.sequences: is required, but missing; must be in [1, 1000000]"},
       Mistake{"  train: /data/bible.txt\n", "", "7: data.train: is required, but missing"},
       Mistake{"name: bible", "name: \"the bible\"",
               "1: name: \"the bible\" may have letters, digits, \"-\", \"_\" and \".\" only"},
@@ -119,7 +122,8 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
       Mistake{"steps: 100",
               "steps: 100\nplan:\n  micro_batch_sequences: 1\n  routes: [{units: [0], micro_batches: 1}]",
               "14: plan.units: is required, but missing"},
-      Mistake{"steps: 100", "steps: [100", "14: not valid YAML (indentation?): end of sequence flow not found"},
+      Mistake{"steps: 100", "steps: [100",
+              "14: not valid YAML (indentation?): end of sequence flow not found"},
       Mistake{"steps: 100", "steps: 100\n---\nname: b", "1: has more than one document (\"---\")"},
       Mistake{"name: bible", "? [a, b]\n: bible", "1: a key must be a word"});
   CAPTURE(mistake.from, mistake.to);
@@ -203,8 +207,9 @@ TEST_CASE("values are overridden, added and appended before the document is read
   CHECK(spec.data().order() == v1::ORDER_SEQUENTIAL);
   CHECK(spec.model().gpt2().layers() == 6);
   v1::JobSpec whole;
-  REQUIRE(ReadWith("", {"name=a", "model.gpt2={layers: 1, hidden: 8, heads: 1}", "data.train=/x", "steps=1",
-                        "batch={sequences: 1, sequence_length: 8}"},
+  REQUIRE(ReadWith("",
+                   {"name=a", "model.gpt2={layers: 1, hidden: 8, heads: 1}", "data.train=/x", "steps=1",
+                    "batch={sequences: 1, sequence_length: 8}"},
                    whole)
               .ToString() == "OK");
   CHECK(whole.model().gpt2().hidden() == 8);
@@ -212,30 +217,39 @@ TEST_CASE("values are overridden, added and appended before the document is read
 
 TEST_CASE("what is wrong with an override names it") {
   v1::JobSpec spec;
-  const auto error = [&](const std::string& set) { return std::string(ReadWith(kJob, {set}, spec).message()); };
+  const auto error = [&](const std::string& set) {
+    return std::string(ReadWith(kJob, {set}, spec).message());
+  };
   CHECK(error("steps") == "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3");
   CHECK(error("a b=1") == "--set a b=1: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3");
   CHECK(error("steps=many") == "--set steps=many: steps: many is not a whole number");
   CHECK(error("steps=0") == "--set steps=0: steps: 0 is not in [1, 1000000000]");
   CHECK(error("steps=") == "--set steps=: steps: has no value; give one or leave the key out");
   CHECK(error("steps={a").find("--set steps={a: steps: not valid YAML: ") == 0);
-  CHECK(error("optimizer.learning_rat=1") ==
-        "--set optimizer.learning_rat=1: optimizer.learning_rat: unknown key; did you mean \"learning_rate\"?");
-  CHECK(error("optimizer={beta1: 2}") == "--set optimizer={beta1: 2}: optimizer.beta1: 2 is not in [0, 0.9999999]");
+  CHECK(
+      error("optimizer.learning_rat=1") ==
+      "--set optimizer.learning_rat=1: optimizer.learning_rat: unknown key; did you mean \"learning_rate\"?");
+  CHECK(error("optimizer={beta1: 2}") ==
+        "--set optimizer={beta1: 2}: optimizer.beta1: 2 is not in [0, 0.9999999]");
   CHECK(error("name.first=a") == "--set name.first=a: name.first: name has no keys in the file");
   CHECK(error("constraints.devices[1]=a/b") ==
-        "--set constraints.devices[1]=a/b: constraints.devices[1]: constraints.devices is a list of 0 in the file");
-  CHECK(error("model.llama.layers=2") == "job.yaml:2: model.llama.hidden: is required, but missing; must be in [1, 1048576]");
+        "--set constraints.devices[1]=a/b: constraints.devices[1]: constraints.devices is a list of 0 in the "
+        "file");
+  CHECK(error("model.llama.layers=2") ==
+        "job.yaml:2: model.llama.hidden: is required, but missing; must be in [1, 1048576]");
 }
 
 TEST_CASE("an error that is found later is located") {
   v1::JobSpec spec;
   YamlPlaces places;
   REQUIRE(ReadWith(kJob, {"optimizer.warmup_steps=101"}, spec, &places).ToString() == "OK");
-  const auto located = [&](const absl::Status& status) { return std::string(places.Locate(status).message()); };
+  const auto located = [&](const absl::Status& status) {
+    return std::string(places.Locate(status).message());
+  };
   CHECK(located(absl::InvalidArgumentError("model.gpt2.heads: 5 does not divide hidden, 64")) ==
         "job.yaml:6: model.gpt2.heads: 5 does not divide hidden, 64");
-  CHECK(located(absl::InvalidArgumentError("batch.missing[3].x: wrong")) == "job.yaml:10: batch.missing[3].x: wrong");
+  CHECK(located(absl::InvalidArgumentError("batch.missing[3].x: wrong")) ==
+        "job.yaml:10: batch.missing[3].x: wrong");
   CHECK(located(absl::InvalidArgumentError("optimizer.warmup_steps: 101 is more than steps, 100")) ==
         "--set optimizer.warmup_steps=101: optimizer.warmup_steps: 101 is more than steps, 100");
   CHECK(located(absl::InvalidArgumentError("request_id: other")) == "request_id: other");

@@ -158,7 +158,8 @@ std::optional<std::string> StoreScalar(const YamlScalar& scalar, const FieldDesc
       return StoreEnum(scalar, field, [&](int v) {
         add ? r.AddEnumValue(&message, &field, v) : r.SetEnumValue(&message, &field, v);
       });
-    case FieldDescriptor::CPPTYPE_MESSAGE: return "is a message, not a value";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "is a message, not a value";
   }
   return std::nullopt;
 }
@@ -191,7 +192,8 @@ std::string ScalarText(const Message& message, const FieldDescriptor& field, int
           one ? r.GetString(message, &field) : r.GetRepeatedString(message, &field, index);
       return QuotedText(field.type() == FieldDescriptor::TYPE_BYTES ? absl::Base64Escape(text) : text);
     }
-    case FieldDescriptor::CPPTYPE_MESSAGE: return "";
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return "";
   }
   return "";
 }

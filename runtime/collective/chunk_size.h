@@ -6,8 +6,9 @@ namespace medley {
 
 // A message travels in chunks, so that what has come can be added and sent on while the rest is on its way:
 // an eighth of it, or half of it between members that share memory, where a chunk is a copy and overlap gains
-// little; within limits below which messages cost more than the overlap gains, and above which chunks fall out
-// of the caches. Both ends cut alike. Predictions take eighths: nothing tells them which links are memory.
+// little; within limits below which messages cost more than the overlap gains, and above which chunks fall
+// out of the caches. Both ends cut alike. Predictions take eighths: nothing tells them which links are
+// memory.
 inline constexpr int kChunksAMessage = 8, kChunksInMemory = 2;
 inline constexpr int64_t kSmallestChunkElements = int64_t{1} << 14, kLargestChunkElements = int64_t{1} << 16;
 

@@ -26,7 +26,7 @@ struct CollectiveStep {
     kSend,       // to be added by the receiver
     kSendFinal,  // to be received over what is there: afterwards both ends hold the same bits. Where the wire
                  // is narrower than float, the sender therefore rounds its own elements to what it sends.
-    kReceive,        // over what is there; of a kSendFinal
+    kReceive,    // over what is there; of a kSendFinal
     kReceiveAndAdd,  // own + received, in float; of a kSend
   };
   Kind kind = Kind::kSend;

@@ -5,13 +5,15 @@
 
 namespace medley {
 
-// Seconds from when all members begin until the last one ends, as the executor of comm/collective runs the schedule:
-//  - a message takes what its link's model says for its bytes: `exchange` where one of its ends also sends and receives in that
-//    round, `transfer` where both only do the one;
-//  - it leaves as soon as what it carries begins to arrive (messages travel in chunks, ChunksOf), and ends no sooner than a
-//    chunk's time after that;
-//  - messages that leave a member, or that come to it, take turns; as do those that leave a part of the group across a boundary
-//    (BoundariesOf), or come to it: they share what leads there. Latency alone occupies nothing.
+// Seconds from when all members begin until the last one ends, as the executor of comm/collective runs the
+// schedule:
+//  - a message takes what its link's model says for its bytes: `exchange` where one of its ends also sends
+//    and receives in that round, `transfer` where both only do the one;
+//  - it leaves as soon as what it carries begins to arrive (messages travel in chunks, ChunksOf), and ends no
+//    sooner than a chunk's time after that;
+//  - messages that leave a member, or that come to it, take turns; as do those that leave a part of the group
+//    across a boundary (BoundariesOf), or come to it: they share what leads there. Latency alone occupies
+//    nothing.
 // Some tens of nanoseconds a message.
 double CollectiveSeconds(const CollectiveProblem& problem, const CollectiveSchedule& schedule);
 

@@ -16,7 +16,7 @@ namespace medley {
 CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape);
 
 inline constexpr int kHierarchicalPieces = 8;
-inline constexpr int64_t kSmallestPieceElements =
-    int64_t{1} << 16;  // of a member's slice; smaller vectors: fewer pieces
+// Of a member's slice; smaller vectors: fewer pieces.
+inline constexpr int64_t kSmallestPieceElements = int64_t{1} << 16;
 
 }  // namespace medley

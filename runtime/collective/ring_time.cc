@@ -34,8 +34,8 @@ double RingSeconds(const CollectiveProblem& problem, const GroupShape& shape) {
   std::vector<Times> times(static_cast<size_t>(rounds) * n);  // of the message that a place sends
   double last = 0;
   for (int round = 0; round < rounds; ++round) {
-    const int behind =
-        round < n - 1 ? 1 + round : round - (n - 1);  // the slice that a place sends, less than n before it
+    // The slice that a place sends, less than n before it.
+    const int behind = round < n - 1 ? 1 + round : round - (n - 1);
     Times* const now = &times[static_cast<size_t>(round) * n];
     for (int member = 0; member < n; ++member) {
       const int place = place_of[member], next = after(place);

@@ -11,20 +11,26 @@ namespace {
 absl::StatusCode CodeOf(int error_number) {
   switch (error_number) {
     case ENOENT:
-    case ENOTDIR: return absl::StatusCode::kNotFound;
+    case ENOTDIR:
+      return absl::StatusCode::kNotFound;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return absl::StatusCode::kResourceExhausted;
+    case ENOMEM:
+      return absl::StatusCode::kResourceExhausted;
     case EACCES:
     case EPERM:
-    case EROFS: return absl::StatusCode::kPermissionDenied;
-    case EIO: return absl::StatusCode::kDataLoss;
+    case EROFS:
+      return absl::StatusCode::kPermissionDenied;
+    case EIO:
+      return absl::StatusCode::kDataLoss;
     case EEXIST:
-    case ENOTEMPTY: return absl::StatusCode::kAlreadyExists;
-    default: return absl::StatusCode::kUnavailable;
+    case ENOTEMPTY:
+      return absl::StatusCode::kAlreadyExists;
+    default:
+      return absl::StatusCode::kUnavailable;
   }
 }
 

@@ -27,7 +27,8 @@ absl::StatusOr<std::string> FileFingerprint(const std::string& path) {
     sampled.resize(kPieces * kPieceBytes);
     for (int64_t piece = 0; piece < kPieces; ++piece) {
       // From 0 to bytes - kPieceBytes; by __int128, because the product may not fit.
-      const auto offset = static_cast<int64_t>(static_cast<__int128>(reader.bytes() - kPieceBytes) * piece / (kPieces - 1));
+      const auto offset =
+          static_cast<int64_t>(static_cast<__int128>(reader.bytes() - kPieceBytes) * piece / (kPieces - 1));
       RETURN_IF_ERROR(reader.Read(offset, absl::MakeSpan(sampled).subspan(piece * kPieceBytes, kPieceBytes)));
     }
   }

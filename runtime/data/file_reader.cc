@@ -34,7 +34,9 @@ absl::StatusOr<FileReader> FileReader::Open(const std::string& path) {
 }
 
 FileReader::FileReader(FileReader&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)), bytes_(other.bytes_) {}
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(other.bytes_) {}
 
 FileReader& FileReader::operator=(FileReader&& other) noexcept {
   std::swap(path_, other.path_);
@@ -53,7 +55,8 @@ absl::Status FileReader::Read(int64_t offset, absl::Span<std::byte> to) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(errno, "read", path_);
     if (n == 0) {
-      return absl::OutOfRangeError(absl::StrCat(path_, ": ends before byte ", offset + to.size(), ", which is to be read"));
+      return absl::OutOfRangeError(
+          absl::StrCat(path_, ": ends before byte ", offset + to.size(), ", which is to be read"));
     }
     Progress::OfProcess().Add();
     offset += n;

@@ -9,11 +9,13 @@
 
 namespace medley {
 
-// A regular file that is copied out piece by piece, for readers that must survive a file that shrinks and a disk that fails:
-// here both are errors, where touching a mapping would end the process. Movable. Reading is safe from any number of threads.
+// A regular file that is copied out piece by piece, for readers that must survive a file that shrinks and a
+// disk that fails: here both are errors, where touching a mapping would end the process. Movable. Reading is
+// safe from any number of threads.
 class FileReader {
  public:
-  // InvalidArgument: `path` is not a regular file. Otherwise the code of FileError; the message names the path.
+  // InvalidArgument: `path` is not a regular file. Otherwise the code of FileError; the message names the
+  // path.
   static absl::StatusOr<FileReader> Open(const std::string& path);
 
   FileReader(FileReader&& other) noexcept;
@@ -25,8 +27,8 @@ class FileReader {
   int64_t bytes() const { return bytes_; }
 
   // Fills `to` with the bytes from `offset` on. Blocks.
-  // Errors; `to` then holds no defined values: OutOfRange, the file ends before; otherwise the code of FileError (DataLoss: the
-  // disk fails).
+  // Errors; `to` then holds no defined values: OutOfRange, the file ends before; otherwise the code of
+  // FileError (DataLoss: the disk fails).
   absl::Status Read(int64_t offset, absl::Span<std::byte> to) const;
 
  private:

@@ -57,7 +57,8 @@ TEST_CASE("what is no regular file is refused") {
 
 TEST_CASE("files of equal contents have equal fingerprints, others do not") {
   const TemporaryDirectory directory;
-  const size_t size = GENERATE(size_t{0}, size_t{10'000}, size_t{64 * 4096}, size_t{64 * 4096 + 1}, size_t{5} << 20);
+  const size_t size =
+      GENERATE(size_t{0}, size_t{10'000}, size_t{64 * 4096}, size_t{64 * 4096 + 1}, size_t{5} << 20);
   CAPTURE(size);
   std::string text = RandomText(size, 3);
   const std::string whole = *FileFingerprint(directory.Write("a", text));
@@ -66,7 +67,8 @@ TEST_CASE("files of equal contents have equal fingerprints, others do not") {
   CHECK(*FileFingerprint(directory.Write("c", text + "x")) != whole);
   if (size == 0) return;
   // The first and the last byte, and one of each piece, are always seen.
-  for (const size_t at : {size_t{0}, size - 1, static_cast<size_t>((size - std::min<size_t>(size, 4096)) * 31.0 / 63)}) {
+  for (const size_t at :
+       {size_t{0}, size - 1, static_cast<size_t>((size - std::min<size_t>(size, 4096)) * 31.0 / 63)}) {
     CAPTURE(at);
     std::string changed = text;
     changed[at] ^= 1;

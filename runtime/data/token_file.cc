@@ -63,7 +63,8 @@ int64_t IdAt(const std::byte* data, int64_t token_bytes, int64_t index) {
 
 }  // namespace
 
-absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const FileReader& file, absl::Span<const std::byte> bytes) {
+absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const FileReader& file,
+                                                        absl::Span<const std::byte> bytes) {
   if (bytes.size() < kLlmCHeaderBytes) {
     return Invalid(
         file, absl::StrCat("truncated llm.c header: ", bytes.size(), " of ", kLlmCHeaderBytes, " bytes"));
@@ -87,8 +88,8 @@ absl::StatusOr<TokenFile::Layout> TokenFile::LlmCLayout(const FileReader& file, 
   return Layout{kLlmCHeaderBytes, kind->token_bytes, count};
 }
 
-absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const FileReader& file, absl::Span<const std::byte> start,
-                                                      TokenFormat format) {
+absl::StatusOr<TokenFile::Layout> TokenFile::LayoutOf(const FileReader& file,
+                                                      absl::Span<const std::byte> start, TokenFormat format) {
   if (format == TokenFormat::kLlmC) return LlmCLayout(file, start);
   const int64_t bytes = file.bytes();
   const int64_t token_bytes = format == TokenFormat::kText ? 1 : format == TokenFormat::kUint16 ? 2 : 4;
@@ -120,10 +121,11 @@ absl::Status TokenFile::Read(int64_t position, absl::Span<int32_t> ids) const {
                                               " asked for, the file has ", tokens()));
   }
   std::vector<std::byte> data(static_cast<size_t>(count * layout_.token_bytes));
-  const absl::Status read = file_.Read(static_cast<int64_t>(layout_.header_bytes) + position * layout_.token_bytes,
-                                       absl::MakeSpan(data));
+  const absl::Status read = file_.Read(
+      static_cast<int64_t>(layout_.header_bytes) + position * layout_.token_bytes, absl::MakeSpan(data));
   if (absl::IsOutOfRange(read)) {
-    return absl::FailedPreconditionError(absl::StrCat(read.message(), "; it had ", file_.bytes(), " when it was opened"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(read.message(), "; it had ", file_.bytes(), " when it was opened"));
   }
   // What a disk loses here is no checkpoint's.
   if (absl::IsDataLoss(read)) return absl::UnavailableError(read.message());

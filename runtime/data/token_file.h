@@ -12,11 +12,11 @@ namespace medley {
 enum class TokenFormat : uint8_t {
   kAutomatic,  // a path that ends in ".txt": kText; a magic number of llm.c: kLlmC; anything else: kUint16,
                // or kUint32 where the vocabulary has more than 65536 ids
-  kText,    // every byte is a token, 0 .. 255
-  kUint16,  // little-endian 16-bit ids and nothing else, as nanoGPT's prepare.py writes them
-  kUint32,  // little-endian 32-bit ids and nothing else
-  kLlmC,    // llm.c: 256 little-endian int32 (magic, version, token count, zeros), then ids: of 16 bits with
-            // magic 20240520, version 1 (GPT-2), of 32 bits with 20240801, version 7 (Llama 3)
+  kText,       // every byte is a token, 0 .. 255
+  kUint16,     // little-endian 16-bit ids and nothing else, as nanoGPT's prepare.py writes them
+  kUint32,     // little-endian 32-bit ids and nothing else
+  kLlmC,  // llm.c: 256 little-endian int32 (magic, version, token count, zeros), then ids: of 16 bits with
+          // magic 20240520, version 1 (GPT-2), of 32 bits with 20240801, version 7 (Llama 3)
 };
 
 // A row of token ids in a file, read by read(2). Movable. Reading is safe from any number of threads.
@@ -54,7 +54,8 @@ class TokenFile {
     int64_t tokens = 0;
   };
   // `start` is the first bytes of the file, as many as a header has.
-  static absl::StatusOr<Layout> LayoutOf(const FileReader& file, absl::Span<const std::byte> start, TokenFormat format);
+  static absl::StatusOr<Layout> LayoutOf(const FileReader& file, absl::Span<const std::byte> start,
+                                         TokenFormat format);
   static absl::StatusOr<Layout> LlmCLayout(const FileReader& file, absl::Span<const std::byte> start);
   TokenFile(FileReader file, TokenFormat format, int vocabulary, Layout layout)
       : file_(std::move(file)), format_(format), vocabulary_(vocabulary), layout_(layout) {}

@@ -35,8 +35,10 @@ absl::Status AtLeastOne(const std::string& field, int value) {
 
 std::string NameOf(DataOrder order) {
   switch (order) {
-    case DataOrder::kSequential: return "sequential";
-    case DataOrder::kShuffled: return "shuffled";
+    case DataOrder::kSequential:
+      return "sequential";
+    case DataOrder::kShuffled:
+      return "shuffled";
   }
   return "?";
 }

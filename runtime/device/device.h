@@ -14,8 +14,8 @@ namespace medley {
 
 class CandidateOps;
 
-// What a device is made of, for those who read its measurements later. Each text names a version where there is one;
-// empty: not known.
+// What a device is made of, for those who read its measurements later. Each text names a version where there
+// is one; empty: not known.
 struct DeviceProvenance {
   std::string hardware;                // "Intel(R) Xeon(R) Processor @ 2.50GHz"
   std::string driver;                  // "CUDA driver 12.4"
@@ -55,8 +55,8 @@ struct Backend {
   // Empty if `description` could be opened on this machine, otherwise why not. Changes nothing.
   std::function<std::string(const DeviceDescription&)> objection;
 
-  // Of backends that look for their devices themselves; null for others. Without such hardware the list is empty, and
-  // a nature has an empty kind.
+  // Of backends that look for their devices themselves; null for others. Without such hardware the list is
+  // empty, and a nature has an empty kind.
   std::function<std::vector<DeviceDescription>()> find = nullptr;
   std::function<DeviceNature(const DeviceDescription&)> nature = nullptr;
 };

@@ -79,7 +79,8 @@ class DeviceQueue {
   // not block; of the submitting thread. Returns the lane's or the queue's error, if there is one.
   virtual absl::Status AwaitLane(CopyLane& lane, Fence fence) = 0;
 
-  // `marks` marks to read times by (queue_timer.h). Any thread. ResourceExhausted or Internal: the driver's words.
+  // `marks` marks to read times by (queue_timer.h). Any thread. ResourceExhausted or Internal: the driver's
+  // words.
   virtual absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) = 0;
 
   // Bytes of live Buffers, the most there ever were, and how many there may be.

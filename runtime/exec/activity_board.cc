@@ -13,7 +13,8 @@ namespace medley {
 std::string Describe(const Activity& activity, absl::Time now) {
   const Instruction& instruction = activity.instruction;
   std::string text = NameOf(instruction.kind);
-  if (instruction.micro_batch >= 0) absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch.value());
+  if (instruction.micro_batch >= 0)
+    absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch.value());
   if (instruction.slice >= 0) absl::StrAppend(&text, " of slice ", instruction.slice);
   if (instruction.bytes.value > 0) absl::StrAppend(&text, " (", FormatBytes(instruction.bytes), ")");
   if (!activity.peers.empty()) {
@@ -65,7 +66,8 @@ std::string ActivityBoard::Describe(absl::Time now) const {
   if (running.empty()) {
     return absl::StrCat(phase_, absl::StrFormat(" for %.1f s", absl::ToDoubleSeconds(now - phase_since_)));
   }
-  return absl::StrCat(phase_, ": ", absl::StrJoin(running, "; ", [now](std::string* out, const Activity& activity) {
+  return absl::StrCat(phase_, ": ",
+                      absl::StrJoin(running, "; ", [now](std::string* out, const Activity& activity) {
                         absl::StrAppend(out, medley::Describe(activity, now));
                       }));
 }

@@ -37,7 +37,8 @@ class ActivityBoard {
   // Whether some are, and none can end without other ranks.
   bool WaitsForPeers() const;
 
-  // "step 12: forward of micro-batch 3 for 0.2 s; receive activation of micro-batch 4 (1.0 MiB) with rank 0 for 0.1 s"
+  // "step 12: forward of micro-batch 3 for 0.2 s; receive activation of micro-batch 4 (1.0 MiB) with rank 0
+  // for 0.1 s"
   std::string Describe(absl::Time now) const;
 
  private:

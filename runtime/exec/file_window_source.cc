@@ -8,7 +8,8 @@
 namespace medley {
 namespace {
 
-absl::StatusOr<TokenFile> OpenAs(const std::string& field, const std::string& path, const TrainingSpec& spec) {
+absl::StatusOr<TokenFile> OpenAs(const std::string& field, const std::string& path,
+                                 const TrainingSpec& spec) {
   absl::StatusOr<TokenFile> file = TokenFile::Open(path, spec.data_format, spec.shape.model.vocabulary);
   if (!file.ok()) return Annotate(file.status(), field);
   return file;
@@ -25,18 +26,22 @@ absl::Status AddFingerprint(const std::string& name, const std::string& path, st
 
 absl::StatusOr<std::unique_ptr<FileWindowSource>> FileWindowSource::Open(const TrainingSpec& spec) {
   ASSIGN_OR_RETURN(TokenFile train, OpenAs("data.train", spec.train_file, spec));
-  absl::StatusOr<WindowOrder> order = WindowOrder::Create(
-      {.tokens = train.tokens(), .sequence = spec.shape.sequence,
-       .global_batch_sequences = spec.shape.global_batch_sequences, .order = spec.data_order, .seed = spec.seed});
+  absl::StatusOr<WindowOrder> order =
+      WindowOrder::Create({.tokens = train.tokens(),
+                           .sequence = spec.shape.sequence,
+                           .global_batch_sequences = spec.shape.global_batch_sequences,
+                           .order = spec.data_order,
+                           .seed = spec.seed});
   if (!order.ok()) return Annotate(order.status(), absl::StrFormat("data.train %s", spec.train_file));
-  std::unique_ptr<FileWindowSource> source(new FileWindowSource(std::move(train), *std::move(order), spec.shape));
+  std::unique_ptr<FileWindowSource> source(
+      new FileWindowSource(std::move(train), *std::move(order), spec.shape));
   if (!spec.validation_file.empty()) {
     ASSIGN_OR_RETURN(TokenFile validation, OpenAs("data.validation", spec.validation_file, spec));
     source->validation_windows_ = WindowCount(validation.tokens(), spec.shape.sequence);
     if (source->validation_windows_ == 0) {
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "data.validation %s has %d tokens; a window needs batch.sequence_length + 1 = %d", spec.validation_file,
-          validation.tokens(), spec.shape.sequence + 1));
+      return absl::InvalidArgumentError(
+          absl::StrFormat("data.validation %s has %d tokens; a window needs batch.sequence_length + 1 = %d",
+                          spec.validation_file, validation.tokens(), spec.shape.sequence + 1));
     }
     source->validation_ = std::move(validation);
   }

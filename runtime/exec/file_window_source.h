@@ -14,11 +14,12 @@ namespace medley {
 class FileWindowSource final : public WindowSource {
  public:
   // Opens the training file and, if the job has one, the validation file.
-  // Errors: those of TokenFile::Open, FileFingerprint and WindowOrder::Create, with the field of the job spec.
+  // Errors: those of TokenFile::Open, FileFingerprint and WindowOrder::Create, with the field of the job
+  // spec.
   static absl::StatusOr<std::unique_ptr<FileWindowSource>> Open(const TrainingSpec& spec);
 
-  // "train 4293823 bytes hash 0123456789abcdef; validation 20000 bytes hash ...": equal on nodes whose files are equal
-  // (file_fingerprint.h).
+  // "train 4293823 bytes hash 0123456789abcdef; validation 20000 bytes hash ...": equal on nodes whose files
+  // are equal (file_fingerprint.h).
   const std::string& data_fingerprint() const { return data_fingerprint_; }
 
   absl::Status Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) override;

@@ -5,7 +5,8 @@
 namespace medley {
 
 absl::Status MadeUpWindows::Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) {
-  const uint64_t stream = seed_ * 1000003 + step * 1009 + index + (purpose == Purpose::kEvaluate ? 7777777 : 0);
+  const uint64_t stream =
+      seed_ * 1000003 + step * 1009 + index + (purpose == Purpose::kEvaluate ? 7777777 : 0);
   std::mt19937_64 random(stream);
   int32_t id = static_cast<int32_t>(random() % vocabulary_);
   for (int32_t& out : ids) {

@@ -5,8 +5,8 @@
 
 namespace medley {
 
-// Windows made up from a seed: ids that count up with a jump now and then, so that there is something to learn. The same
-// on every device; those of evaluation are others than those of training. Thread-safe.
+// Windows made up from a seed: ids that count up with a jump now and then, so that there is something to
+// learn. The same on every device; those of evaluation are others than those of training. Thread-safe.
 class MadeUpWindows final : public WindowSource {
  public:
   MadeUpWindows(uint64_t seed, int vocabulary) : seed_(seed), vocabulary_(vocabulary) {}

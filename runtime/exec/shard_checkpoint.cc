@@ -26,7 +26,7 @@ struct SegmentValues {
 
 struct PartOf {
   Part part;
-  std::vector<float> SegmentValues::* values;
+  std::vector<float> SegmentValues::*values;
 };
 constexpr PartOf kParts[] = {{Part::kParameter, &SegmentValues::parameters},
                              {Part::kFirstMoment, &SegmentValues::m},
@@ -40,7 +40,8 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
     if (placed.segment != segment) continue;
     if (first < 0) first = placed.offset;
     for (const PartOf& part : kParts) {
-      absl::Span<float> place = absl::MakeSpan(values.*part.values).subspan(placed.offset - first, placed.spec.elements);
+      absl::Span<float> place =
+          absl::MakeSpan(values.*part.values).subspan(placed.offset - first, placed.spec.elements);
       RETURN_IF_ERROR(visit(part.part, placed.spec.name, place));
     }
   }
@@ -48,16 +49,18 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
 }
 
 // Of the device, on the host.
-absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config, const ParameterArena& arena) {
+absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config,
+                                         const ParameterArena& arena) {
   SegmentValues values(SegmentElements(config, segment));
-  RETURN_IF_ERROR(ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
-    return arena.Read(part, name, place);
-  }));
+  RETURN_IF_ERROR(
+      ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
+        return arena.Read(part, name, place);
+      }));
   return values;
 }
 
-// What the ranks tell each other about their files, as sums over ranks: each number is given by one rank alone, and
-// halves of a hash are exact in a double.
+// What the ranks tell each other about their files, as sums over ranks: each number is given by one rank
+// alone, and halves of a hash are exact in a double.
 constexpr int kNumbersPerSegment = 3;
 
 void Encode(const FileRecord& record, absl::Span<double> numbers) {
@@ -81,18 +84,22 @@ CheckpointManifest ManifestOf(const TrainingSpec& spec, const RunIdentity& ident
           .data_fingerprint = identity.data_fingerprint,
           .step = step,
           .model = spec.shape.model,
-          .data = {.steps = step, .order = spec.data_order, .seed = spec.seed, .sequence = spec.shape.sequence,
+          .data = {.steps = step,
+                   .order = spec.data_order,
+                   .seed = spec.seed,
+                   .sequence = spec.shape.sequence,
                    .global_batch_sequences = spec.shape.global_batch_sequences}};
 }
 
 absl::Status CheckSameTraining(const CheckpointManifest& manifest, const TrainingSpec& spec) {
   const CheckpointManifest want = ManifestOf(spec, {}, manifest.step);
-  const char* field = !(manifest.model == want.model)                                            ? "model"
-                      : manifest.data.sequence != want.data.sequence                             ? "batch.sequence_length"
-                      : manifest.data.global_batch_sequences != want.data.global_batch_sequences ? "batch.sequences"
-                      : manifest.data.order != want.data.order                                   ? "data.order"
-                      : manifest.data.seed != want.data.seed                                     ? "seed"
-                                                                                                 : nullptr;
+  const char* field = !(manifest.model == want.model)                ? "model"
+                      : manifest.data.sequence != want.data.sequence ? "batch.sequence_length"
+                      : manifest.data.global_batch_sequences != want.data.global_batch_sequences
+                          ? "batch.sequences"
+                      : manifest.data.order != want.data.order ? "data.order"
+                      : manifest.data.seed != want.data.seed   ? "seed"
+                                                               : nullptr;
   if (field == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrFormat("checkpoint %s was made with another %s than the job's", manifest.directory, field));
@@ -103,7 +110,11 @@ class CheckpointTry {
  public:
   CheckpointTry(const TrainingSpec& spec, const RunIdentity& identity, int64_t step, ModelShard& shard,
                 StepExecutor& executor)
-      : spec_(spec), identity_(identity), step_(step), shard_(shard), executor_(executor),
+      : spec_(spec),
+        identity_(identity),
+        step_(step),
+        shard_(shard),
+        executor_(executor),
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
   absl::StatusOr<SavedCheckpoint> Run(const std::vector<int>& segments) {
@@ -114,14 +125,16 @@ class CheckpointTry {
       if (!failure.ok()) break;
       Enter(absl::StrCat("writing segment ", segment));
       ASSIGN_OR_RETURN(const SegmentValues values, ReadValues(segment, spec_.shape.model, shard_.arena()));
-      failure = Write(segment, values, absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
+      failure = Write(segment, values,
+                      absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
     }
     Enter("waiting until all ranks have written");
     RETURN_IF_ERROR(executor_.SumOverRanks(absl::MakeSpan(numbers)));
     SavedCheckpoint saved{.directory = directory_};
     RETURN_IF_ERROR(FindFailure(failure, saved.written));
     if (!saved.written.ok()) return saved;
-    RETURN_IF_ERROR(FindFailure(executor_.rank() == 0 ? Commit(numbers, saved.tidied) : absl::OkStatus(), saved.written));
+    RETURN_IF_ERROR(
+        FindFailure(executor_.rank() == 0 ? Commit(numbers, saved.tidied) : absl::OkStatus(), saved.written));
     return saved;
   }
 
@@ -138,10 +151,11 @@ class CheckpointTry {
 
   absl::Status Write(int segment, const SegmentValues& values, absl::Span<double> numbers) {
     written_.push_back(segment);
-    ASSIGN_OR_RETURN(const FileRecord record,
-                     WriteSegment(directory_, segment,
-                                  CutSegment(spec_.shape.model, segment, absl::MakeConstSpan(values.parameters),
-                                             absl::MakeConstSpan(values.m), absl::MakeConstSpan(values.v))));
+    ASSIGN_OR_RETURN(
+        const FileRecord record,
+        WriteSegment(directory_, segment,
+                     CutSegment(spec_.shape.model, segment, absl::MakeConstSpan(values.parameters),
+                                absl::MakeConstSpan(values.m), absl::MakeConstSpan(values.v))));
     Encode(record, numbers);
     return absl::OkStatus();
   }
@@ -155,12 +169,14 @@ class CheckpointTry {
     }
     RETURN_IF_ERROR(CommitManifest(spec_.checkpoint_directory, manifest));
     Enter("removing old ones");
-    tidied = RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, identity_.owner).status();
+    tidied =
+        RemoveOldCheckpoints(spec_.checkpoint_directory, spec_.checkpoint_keep, identity_.owner).status();
     return absl::OkStatus();
   }
 
-  // The ranks tell each other how it went with them, `own`: `first` becomes that of the first one that failed, with its name, or
-  // stays OK. If one failed, what was written is removed. Aborted: some rank found that it is superseded; then nothing is.
+  // The ranks tell each other how it went with them, `own`: `first` becomes that of the first one that
+  // failed, with its name, or stays OK. If one failed, what was written is removed. Aborted: some rank found
+  // that it is superseded; then nothing is.
   absl::Status FindFailure(const absl::Status& own, absl::Status& first) {
     const int ranks = RankCount(executor_.plan());
     std::vector<double> codes(ranks);
@@ -183,7 +199,8 @@ class CheckpointTry {
 
   // What cannot be removed on a disk that fails stays, and is no checkpoint.
   void RemoveWritten() const {
-    for (const int segment : written_) unlink(absl::StrCat(directory_, "/", SegmentFileName(segment)).c_str());
+    for (const int segment : written_)
+      unlink(absl::StrCat(directory_, "/", SegmentFileName(segment)).c_str());
   }
 
   const TrainingSpec& spec_;
@@ -197,8 +214,8 @@ class CheckpointTry {
 
 }  // namespace
 
-absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity, int64_t step,
-                                               ModelShard& shard, StepExecutor& executor,
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
+                                               int64_t step, ModelShard& shard, StepExecutor& executor,
                                                const std::vector<int>& segments) {
   return CheckpointTry(spec, identity, step, shard, executor).Run(segments);
 }
@@ -218,10 +235,10 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
       return absl::Status(absl::IsNotFound(read) ? absl::StatusCode::kDataLoss : read.code(),
                           absl::StrCat("checkpoint ", manifest.directory, ": ", read.message()));
     }
-    RETURN_IF_ERROR(
-        ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
-          return arena.Write(part, name, place);
-        }));
+    RETURN_IF_ERROR(ForEachTensor(arena, segment, values,
+                                  [&](Part part, const std::string& name, absl::Span<float> place) {
+                                    return arena.Write(part, name, place);
+                                  }));
   }
   return absl::OkStatus();
 }
@@ -233,8 +250,8 @@ absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
     CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment, " from ", directory));
     SegmentValues values(SegmentElements(model.config(), segment));
     RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
-    RETURN_IF_ERROR(
-        ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
+    RETURN_IF_ERROR(ForEachTensor(
+        arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
           return part == Part::kParameter ? arena.Write(part, name, place) : absl::OkStatus();
         }));
   }

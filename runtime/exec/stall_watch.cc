@@ -18,7 +18,8 @@ std::string CameFrom(const Transport& transport, int rank) {
     bytes += traffic.bytes_received;
     messages += traffic.messages_received;
   }
-  return absl::StrFormat("from rank %d came %s in %u messages", rank, FormatBytes({static_cast<int64_t>(bytes)}), messages);
+  return absl::StrFormat("from rank %d came %s in %u messages", rank,
+                         FormatBytes({static_cast<int64_t>(bytes)}), messages);
 }
 
 }  // namespace
@@ -26,7 +27,8 @@ std::string CameFrom(const Transport& transport, int rank) {
 std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
                         const AskRank& ask) {
   const absl::Time now = Now();
-  std::string text = absl::StrCat("rank ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
+  std::string text =
+      absl::StrCat("rank ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
   for (const int rank : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, rank));
   if (!ask) return text;
   for (const int rank : stalled.peers) {
@@ -51,7 +53,8 @@ StallWatch::~StallWatch() {
 }
 
 void StallWatch::Run() {
-  std::map<Stream, std::pair<absl::Time, absl::Duration>> next;  // of the wait that began then: when to report again
+  // Of the wait that began then: when to report again.
+  std::map<Stream, std::pair<absl::Time, absl::Duration>> next;
   while (true) {
     {
       MutexLock lock(mutex_);

@@ -1,16 +1,17 @@
-#include "runtime/base/clock.h"
 #include "runtime/exec/stall_watch.h"
 
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "comm/loopback/loopback_fabric.h"
+#include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
 
 Instruction Reduction() {
-  return {.kind = InstructionKind::kReduceGradients, .stream = Stream::kCollective, .slice = 2, .bytes = MiB(4)};
+  return {
+      .kind = InstructionKind::kReduceGradients, .stream = Stream::kCollective, .slice = 2, .bytes = MiB(4)};
 }
 
 Instruction Forward() {
@@ -44,8 +45,9 @@ TEST_CASE("a board says what each stream is at, and what goes on between steps")
   board.Begin(Forward(), {});
   board.Begin(Reduction(), {0, 3});
   const absl::Time now = Now() + absl::Seconds(5);
-  CHECK_THAT(board.Describe(now), Catch::StartsWith("step 12: forward of micro-batch 3 for 5.0 s; reduce gradients of "
-                                                    "slice 2 (4.0 MiB) with ranks 0, 3 for 5.0 s"));
+  CHECK_THAT(board.Describe(now),
+             Catch::StartsWith("step 12: forward of micro-batch 3 for 5.0 s; reduce gradients of "
+                               "slice 2 (4.0 MiB) with ranks 0, 3 for 5.0 s"));
   board.End(Stream::kCompute);
   REQUIRE(board.Running().size() == 1);
   CHECK(board.Running()[0].instruction.slice == 2);
@@ -70,16 +72,18 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
   other.Enter("step 12");
   other.Begin(Forward(), {});
   board.Begin(Reduction(), {1});
-  const std::string text = StallReport(board, board.Running()[0], *here, [&](int rank) -> absl::StatusOr<std::string> {
-    CHECK(rank == 1);
-    return other.Describe(Now());
-  });
-  CHECK_THAT(text, Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for 0."));
+  const std::string text =
+      StallReport(board, board.Running()[0], *here, [&](int rank) -> absl::StatusOr<std::string> {
+        CHECK(rank == 1);
+        return other.Describe(Now());
+      });
+  CHECK_THAT(text,
+             Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for 0."));
   CHECK_THAT(text, Catch::Contains("from rank 1 came 3.0 KiB in 3 messages"));
   CHECK_THAT(text, Catch::Contains("rank 1 says: step 12: forward of micro-batch 3 for 0."));
-  const std::string silent = StallReport(board, board.Running()[0], *here, [](int) -> absl::StatusOr<std::string> {
-    return absl::UnavailableError("rank 1 is gone");
-  });
+  const std::string silent = StallReport(
+      board, board.Running()[0], *here,
+      [](int) -> absl::StatusOr<std::string> { return absl::UnavailableError("rank 1 is gone"); });
   CHECK_THAT(silent, Catch::Contains("rank 1 does not answer: rank 1 is gone"));
 }
 
@@ -92,13 +96,16 @@ TEST_CASE("what waits for others is reported again and again, what computes is n
   board.Begin(Forward(), {});
   board.Begin(Reduction(), {1});
   {
-    const StallWatch watch(board, *transport, {.patience = absl::Milliseconds(5), .ask = nullptr,
-                                               .report = [&](const std::string& text) { reports.Add(text); }});
+    const StallWatch watch(board, *transport,
+                           {.patience = absl::Milliseconds(5),
+                            .ask = nullptr,
+                            .report = [&](const std::string& text) { reports.Add(text); }});
     const std::vector<std::string> texts = reports.AwaitAtLeast(3);
     REQUIRE(texts.size() >= 3);
     for (const std::string& text : texts) CHECK_THAT(text, Catch::Contains("reduce gradients"));
     board.End(Stream::kCollective);
-    board.Begin({.kind = InstructionKind::kSendActivation, .stream = Stream::kSendActivation, .micro_batch = 7}, {1});
+    board.Begin(
+        {.kind = InstructionKind::kSendActivation, .stream = Stream::kSendActivation, .micro_batch = 7}, {1});
     const size_t before = reports.AwaitAtLeast(3).size();
     CHECK_THAT(reports.AwaitAtLeast(before + 2).back(), Catch::Contains("send activation of micro-batch 7"));
   }

@@ -47,18 +47,22 @@ absl::Status StepExchange::Open(absl::Time deadline) {
   for (const GradientSlice& slice : program_.slices) {
     const Slice gradients =
         shard_.arena().Segments(ParameterArena::Part::kGradient, slice.first_segment, slice.end_segment);
-    ASSIGN_OR_RETURN(PinnedMirror mirror, PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), gradients));
+    ASSIGN_OR_RETURN(PinnedMirror mirror,
+                     PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), gradients));
     gradients_.push_back(std::move(mirror));
   }
   open_ = true;
   return absl::OkStatus();
 }
 
-absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction, std::optional<Fence> after,
-                                                      const std::function<void()>& when_ready, absl::Time deadline) {
+absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction,
+                                                      std::optional<Fence> after,
+                                                      const std::function<void()>& when_ready,
+                                                      absl::Time deadline) {
   const BufferId& buffer = instruction.operands.front().buffer;
   const Slice slice = shard_.BoundaryOf(buffer);
-  const bool is_gradient = buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
+  const bool is_gradient =
+      buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
   // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches.
   const DeviceMessage message{
       .peer = instruction.peer,
@@ -73,7 +77,8 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   return MessageArrival{};
 }
 
-absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after, const std::function<void()>& when_ready,
+absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after,
+                                                    const std::function<void()>& when_ready,
                                                     absl::Time deadline) {
   const GradientSlice& reduced = program_.slices[slice];
   PinnedMirror& mirror = gradients_[slice];
@@ -81,7 +86,8 @@ absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after, cons
   if (when_ready) when_ready();
   const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
   const WireType wire = settings_.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
-  // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each other.
+  // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each
+  // other.
   const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
   RETURN_IF_ERROR(
       RunCollective(transport_, schedules_[slice], members_[slice], channel, values, wire, deadline));

@@ -22,7 +22,8 @@ std::vector<int> AllRanks(const Plan& plan) {
 
 std::string Where(const Instruction& instruction) {
   std::string text = NameOf(instruction.kind);
-  if (instruction.micro_batch >= 0) text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch.value());
+  if (instruction.micro_batch >= 0)
+    text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch.value());
   if (instruction.peer >= 0) text += absl::StrFormat(" with rank %d", instruction.peer.value());
   return text;
 }
@@ -53,11 +54,14 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,
-        StallWatch::Options{.patience = options_.stall_warning, .ask = options_.ask, .report = options_.warn});
+        StallWatch::Options{
+            .patience = options_.stall_warning, .ask = options_.ask, .report = options_.warn});
   }
 }
 
-double StepExecutor::Scalars::norm() const { return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0)); }
+double StepExecutor::Scalars::norm() const {
+  return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0));
+}
 
 absl::Time StepExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
 
@@ -70,7 +74,9 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
   if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
   StepRun run = RunStreams(
       program,
-      [&](int index, MeasuredTime& time) { return Annotate(RunWatched(pass, index, time), Where(program.instructions[index])); },
+      [&](int index, MeasuredTime& time) {
+        return Annotate(RunWatched(pass, index, time), Where(program.instructions[index]));
+      },
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
   if (run.status.ok()) {
     run.status = ReadTimes(pass, run.times);
@@ -82,7 +88,8 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
 
 absl::Status StepExecutor::Open() {
   if (timer_ != nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(Annotate(exchange_.Open(Deadline()), "agreeing with the other ranks on how memory is sent"));
+  RETURN_IF_ERROR(
+      Annotate(exchange_.Open(Deadline()), "agreeing with the other ranks on how memory is sent"));
   RETURN_IF_ERROR(Finish());  // what loading the model has submitted
   ASSIGN_OR_RETURN(timer_, shard_.queue().OpenTimer(BeginMark() + 1));
   return absl::OkStatus();
@@ -113,7 +120,8 @@ absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime&
   const Instruction& instruction = pass.program.instructions[index];
   absl::Status status = Run(pass, index, time);
   if (absl::IsDeadlineExceeded(status)) {
-    const Activity activity{instruction, PeersOf(instruction), pass.started_at + absl::Seconds(time.start_seconds)};
+    const Activity activity{instruction, PeersOf(instruction),
+                            pass.started_at + absl::Seconds(time.start_seconds)};
     status = absl::DeadlineExceededError(
         absl::StrCat(status.message(), ". ", StallReport(*board_, activity, transport_, options_.ask)));
   }
@@ -150,7 +158,8 @@ absl::StatusOr<double> StepExecutor::Evaluate() {
     if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("validation batch %d", batch));
     sum += scalars_.loss();
   }
-  return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence * options_.spec.validation_batches);
+  return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence *
+                options_.spec.validation_batches);
 }
 
 absl::Status StepExecutor::SumOverRanks(absl::Span<double> values) {
@@ -170,13 +179,15 @@ absl::StatusOr<std::string> StepExecutor::TextOf(int from, const std::string& te
     const std::string sent = text.substr(0, kMostBytes);
     numbers.back() = static_cast<double>(sent.size());
     for (size_t i = 0; i < sent.size(); ++i) {
-      numbers[i / kBytesPerNumber] += static_cast<double>(uint32_t{static_cast<uint8_t>(sent[i])} << (8 * (i % kBytesPerNumber)));
+      numbers[i / kBytesPerNumber] +=
+          static_cast<double>(uint32_t{static_cast<uint8_t>(sent[i])} << (8 * (i % kBytesPerNumber)));
     }
   }
   RETURN_IF_ERROR(SumOverRanks(absl::MakeSpan(numbers)));
   std::string received(static_cast<size_t>(numbers.back()), '\0');
   for (size_t i = 0; i < received.size(); ++i) {
-    received[i] = static_cast<char>(static_cast<uint32_t>(numbers[i / kBytesPerNumber]) >> (8 * (i % kBytesPerNumber)));
+    received[i] =
+        static_cast<char>(static_cast<uint32_t>(numbers[i / kBytesPerNumber]) >> (8 * (i % kBytesPerNumber)));
   }
   return received;
 }
@@ -187,21 +198,27 @@ absl::Status StepExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
 
 absl::Status StepExecutor::Run(const Pass& pass, int index, MeasuredTime& time) {
   const Instruction& instruction = pass.program.instructions[index];
-  // What waits for this rank's own device waits for nobody yet: a send and a reduction are begun when their bytes are there.
+  // What waits for this rank's own device waits for nobody yet: a send and a reduction are begun when their
+  // bytes are there.
   const bool is_send = instruction.peer >= 0 && !IsReceive(instruction.kind);
-  if (!is_send && instruction.kind != InstructionKind::kReduceGradients) board_->Begin(instruction, PeersOf(instruction));
+  if (!is_send && instruction.kind != InstructionKind::kReduceGradients)
+    board_->Begin(instruction, PeersOf(instruction));
   const auto when_ready = [&] {
     time.start_seconds = absl::ToDoubleSeconds(Now() - pass.started_at);
     board_->Begin(instruction, PeersOf(instruction));
   };
   switch (instruction.stream) {
-    case Stream::kCompute: return Compute(pass, index);
+    case Stream::kCompute:
+      return Compute(pass, index);
     case Stream::kCollective:
       if (instruction.kind == InstructionKind::kReduceScalars) return ReduceScalars(pass, instruction);
       break;
-    default: break;
+    default:
+      break;
   }
-  return Exchange(pass, index, is_send || instruction.kind == InstructionKind::kReduceGradients ? when_ready : std::function<void()>());
+  return Exchange(pass, index,
+                  is_send || instruction.kind == InstructionKind::kReduceGradients ? when_ready
+                                                                                   : std::function<void()>());
 }
 
 std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instruction& instruction) const {
@@ -243,14 +260,18 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
     case InstructionKind::kForward:
       RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
       return shard_.Forward(BuffersOf(instruction), pass.purpose);
-    case InstructionKind::kBackward: return shard_.Backward(BuffersOf(instruction), instruction.blocks);
+    case InstructionKind::kBackward:
+      return shard_.Backward(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kNormGradients:
       RETURN_IF_ERROR(shard_.ComputeNorms(owned_segments_));
       return shard_.FetchScalars();
-    case InstructionKind::kUpdateParameters: return Update();
-    default: break;
+    case InstructionKind::kUpdateParameters:
+      return Update();
+    default:
+      break;
   }
-  return absl::UnimplementedError(absl::StrCat(NameOf(instruction.kind), ": units of several devices are not run"));
+  return absl::UnimplementedError(
+      absl::StrCat(NameOf(instruction.kind), ": units of several devices are not run"));
 }
 
 absl::Status StepExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
@@ -278,11 +299,13 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
 absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& instruction) {
   if (pass.purpose == Purpose::kTrain) {
     RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
-    for (const int segment : owned_segments_) scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
+    for (const int segment : owned_segments_)
+      scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
   } else {
     RETURN_IF_ERROR(shard_.TakeLossSum().status());
   }
-  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block())) scalars_.loss() = shard_.fetched_loss_sum();
+  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block()))
+    scalars_.loss() = shard_.fetched_loss_sum();
   scalars_.wishes() = wishes_to_finish() ? 1 : 0;
   return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
@@ -297,17 +320,24 @@ absl::Status StepExecutor::Update() {
       return shard_.ZeroGradients();
     }
     return absl::InvalidArgumentError(absl::StrFormat(
-        "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning rate, a longer "
-        "warm-up, or gradient clipping", std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
-        skipped_in_a_row_ > 0 ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_) : ""));
+        "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning "
+        "rate, a longer "
+        "warm-up, or gradient clipping",
+        std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
+        skipped_in_a_row_ > 0
+            ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_)
+            : ""));
   }
   skipped_in_a_row_ = 0;
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
   return shard_.UpdateParameters(
       {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
-       .beta1 = static_cast<float>(optimizer.beta1), .beta2 = static_cast<float>(optimizer.beta2),
-       .epsilon = static_cast<float>(optimizer.epsilon), .weight_decay = static_cast<float>(optimizer.weight_decay),
-       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f, .step = step_});
+       .beta1 = static_cast<float>(optimizer.beta1),
+       .beta2 = static_cast<float>(optimizer.beta2),
+       .epsilon = static_cast<float>(optimizer.epsilon),
+       .weight_decay = static_cast<float>(optimizer.weight_decay),
+       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f,
+       .step = step_});
 }
 
 }  // namespace medley

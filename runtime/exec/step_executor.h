@@ -10,8 +10,8 @@
 #include "runtime/device/queue_timer.h"
 #include "runtime/exec/activity_board.h"
 #include "runtime/exec/stall_watch.h"
-#include "runtime/exec/step_streams.h"
 #include "runtime/exec/step_exchange.h"
+#include "runtime/exec/step_streams.h"
 #include "runtime/exec/window_source.h"
 #include "runtime/job/reduction_choice.h"
 #include "runtime/job/training_spec.h"
@@ -22,7 +22,8 @@
 namespace medley {
 
 struct StepOutcome {
-  double loss = 0;           // mean over the step's tokens, nats; the same on every rank, as all that follows to `skipped`
+  // Mean over the step's tokens, nats; the same on every rank, as all that follows to `skipped`.
+  double loss = 0;
   double gradient_norm = 0;  // global, before clipping; 0 when evaluating
   double learning_rate = 0;
   bool finish_wished = false;  // by some rank; see Options
@@ -34,38 +35,43 @@ struct StepOutcome {
 
 // Runs one rank's step programs: the worker's half of "one step program, two interpreters".
 //
-// It submits and does not wait: passes follow each other on the device's queue, copies beside it wait for them and are waited for on
-// the device. The host waits only where a network needs bytes that the device makes, and at the end of the step. Times of passes
-// are the device's own.
+// It submits and does not wait: passes follow each other on the device's queue, copies beside it wait for
+// them and are waited for on the device. The host waits only where a network needs bytes that the device
+// makes, and at the end of the step. Times of passes are the device's own.
 //
-// All ranks of a plan call the same methods in the same order. Blocks; within a step every wait for a peer ends after
-// `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long before. One thread.
+// All ranks of a plan call the same methods in the same order. Blocks; within a step every wait for a peer
+// ends after `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long
+// before. One thread.
 class StepExecutor {
  public:
   struct Options {
     TrainingSpec spec;
     Plan plan;
     Rank rank = 0;
-    std::vector<ReductionChoice> reductions;            // the same at all ranks; slices without one: an even ring
-    absl::Duration stall_timeout = absl::Minutes(2);  // at least 20 predicted steps; grows with the length of the steps seen
+    // The same at all ranks; slices without one: an even ring.
+    std::vector<ReductionChoice> reductions;
+    // At least 20 predicted steps; grows with the length of the steps seen.
+    absl::Duration stall_timeout = absl::Minutes(2);
     absl::Duration stall_warning = absl::Seconds(10);
-    AskRank ask;                                        // what another rank is at; null: nobody is asked
-    std::function<void(const std::string&)> warn;       // of a stall that lasts; null: nobody is warned. From any thread
-    std::function<bool()> wishes_to_finish;             // asked once a step, so that all ranks learn it; null: never
+    AskRank ask;  // what another rank is at; null: nobody is asked
+    // Of a stall that lasts; null: nobody is warned. From any thread.
+    std::function<void(const std::string&)> warn;
+    // Asked once a step, so that all ranks learn it; null: never.
+    std::function<bool()> wishes_to_finish;
   };
-  // `reductions` have been checked against the plan, which has no ExecutionObjection. `shard`, `transport` and `windows` outlive the executor. `transport` is of the
-  // rank and knows all of the plan's.
+  // `reductions` have been checked against the plan, which has no ExecutionObjection. `shard`, `transport`
+  // and `windows` outlive the executor. `transport` is of the rank and knows all of the plan's.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
-  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a row more than the
-  // job skips; then nothing was updated, on any rank.
+  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a
+  // row more than the job skips; then nothing was updated, on any rank.
   absl::StatusOr<StepOutcome> TrainStep(int64_t step);
 
   // Mean loss over the validation batches; nothing changes.
   absl::StatusOr<double> Evaluate();
 
-  // Between steps: sums `values` over all ranks; the same bits everywhere. Also a barrier, and for as long as it takes: it ends
-  // when all have come, or one is gone.
+  // Between steps: sums `values` over all ranks; the same bits everywhere. Also a barrier, and for as long as
+  // it takes: it ends when all have come, or one is gone.
   absl::Status SumOverRanks(absl::Span<double> values);
   // Between steps, called by all ranks: what `from` gives as `text`, at most 1024 bytes of it, on every rank.
   absl::StatusOr<std::string> TextOf(int from, const std::string& text);

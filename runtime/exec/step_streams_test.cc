@@ -16,7 +16,8 @@ StepProgram RandomProgram(uint64_t seed, int count) {
   std::mt19937_64 random(seed);
   StepProgram program;
   for (int i = 0; i < count; ++i) {
-    Instruction instruction{.kind = InstructionKind::kForward, .stream = static_cast<Stream>(random() % kStreams)};
+    Instruction instruction{.kind = InstructionKind::kForward,
+                            .stream = static_cast<Stream>(random() % kStreams)};
     instruction.micro_batch = i;  // names it
     for (int& index : instruction.waits_for) {
       if (i > 0 && random() % 2 == 0) index = static_cast<int>(random() % i);
@@ -28,7 +29,8 @@ StepProgram RandomProgram(uint64_t seed, int count) {
 
 const auto kNeverFails = [](const absl::Status&) { FAIL("on_failure without a failure"); };
 
-TEST_CASE("every instruction runs once, after those before it in its stream and those it waits for", "[property]") {
+TEST_CASE("every instruction runs once, after those before it in its stream and those it waits for",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{100}));
   CAPTURE(seed);
   const StepProgram program = RandomProgram(seed, 60);
@@ -89,7 +91,8 @@ TEST_CASE("streams run side by side: one that blocks waits for another that it d
   CHECK(run.status.ok());
 }
 
-TEST_CASE("the first failure ends the step: nothing starts after it and on_failure is called once", "[property]") {
+TEST_CASE("the first failure ends the step: nothing starts after it and on_failure is called once",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{100}));
   CAPTURE(seed);
   const StepProgram program = RandomProgram(seed, 40);
@@ -103,7 +106,8 @@ TEST_CASE("the first failure ends the step: nothing starts after it and on_failu
         const Instruction& instruction = program.instructions[index];
         MutexLock lock(mutex);
         ran.push_back(instruction.micro_batch);
-        if (instruction.micro_batch == culprit) return absl::InternalError(absl::StrCat("instruction ", culprit));
+        if (instruction.micro_batch == culprit)
+          return absl::InternalError(absl::StrCat("instruction ", culprit));
         return absl::OkStatus();
       },
       [&](const absl::Status& failure) {
@@ -121,8 +125,9 @@ TEST_CASE("the first failure ends the step: nothing starts after it and on_failu
 
 TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
   StepProgram program;
-  program.instructions = {{.kind = InstructionKind::kForward, .stream = Stream::kCompute},
-                          {.kind = InstructionKind::kReceiveActivation, .stream = Stream::kReceiveActivation}};
+  program.instructions = {
+      {.kind = InstructionKind::kForward, .stream = Stream::kCompute},
+      {.kind = InstructionKind::kReceiveActivation, .stream = Stream::kReceiveActivation}};
   std::atomic<bool> woken = false;
   const StepRun run = RunStreams(
       program,
@@ -137,7 +142,8 @@ TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
 }
 
 TEST_CASE("an empty program is a step that takes no time") {
-  const StepRun run = RunStreams({}, [](int, MeasuredTime&) { return absl::OkStatus(); }, kNeverFails);
+  const StepRun run = RunStreams(
+      {}, [](int, MeasuredTime&) { return absl::OkStatus(); }, kNeverFails);
   CHECK(run.status.ok());
   CHECK(run.times.empty());
 }

@@ -12,12 +12,18 @@
 namespace medley {
 namespace {
 
-constexpr absl::Duration kLookTime = absl::Milliseconds(200);  // between two looks at whether somebody wishes to finish
+// Between two looks at whether somebody wishes to finish.
+constexpr absl::Duration kLookTime = absl::Milliseconds(200);
 
 class Trainer {
  public:
-  Trainer(const TrainerOptions& options, ModelShard& shard, StepExecutor& executor, const TrainerReports& reports)
-      : options_(options), spec_(options.spec), identity_(options.identity), shard_(shard), executor_(executor),
+  Trainer(const TrainerOptions& options, ModelShard& shard, StepExecutor& executor,
+          const TrainerReports& reports)
+      : options_(options),
+        spec_(options.spec),
+        identity_(options.identity),
+        shard_(shard),
+        executor_(executor),
         reports_(reports) {}
 
   absl::StatusOr<TrainingEnd> Run() {
@@ -95,7 +101,8 @@ class Trainer {
     if (!saved.written.ok()) {
       const std::string reason(saved.written.message());
       if (reports_.checkpoint_failed) reports_.checkpoint_failed(step, reason);
-      if (executor_.rank() == 0 && reports_.warning) reports_.warning(absl::StrCat("the checkpoint of step ", step, " could not be written: ", reason));
+      if (executor_.rank() == 0 && reports_.warning)
+        reports_.warning(absl::StrCat("the checkpoint of step ", step, " could not be written: ", reason));
       return;
     }
     if (reports_.checkpoint) reports_.checkpoint(step, saved.directory);
@@ -104,7 +111,8 @@ class Trainer {
     }
   }
 
-  // Whether to try again after `pause`: unless rank 0 finds the time to be over, or some rank wishes to finish.
+  // Whether to try again after `pause`: unless rank 0 finds the time to be over, or some rank wishes to
+  // finish.
   absl::StatusOr<bool> Pause(int64_t step, absl::Duration pause, absl::Time give_up) {
     const absl::Time end = Now() + pause;
     executor_.activity()->Enter(absl::StrCat("checkpoint of step ", step, ": waiting to try again"));
@@ -123,7 +131,8 @@ class Trainer {
   ModelShard& shard_;
   StepExecutor& executor_;
   const TrainerReports& reports_;
-  std::optional<int64_t> retry_at_;  // the newest checkpoint could not be written: the step after which it is tried again
+  // The newest checkpoint could not be written: the step after which it is tried again.
+  std::optional<int64_t> retry_at_;
   bool warned_ = false;
 };
 

@@ -47,8 +47,10 @@ void Must(const absl::Status& status) {
 TrainingSpec TwelveSteps(const std::string& directory) {
   TrainingSpec spec;
   spec.job_name = "tiny";
-  spec.shape = {.model = {.layers = 2, .hidden = 16, .heads = 2, .feed_forward = 32, .vocabulary = 23, .context = 8},
-                .sequence = 8, .global_batch_sequences = 8};
+  spec.shape = {
+      .model = {.layers = 2, .hidden = 16, .heads = 2, .feed_forward = 32, .vocabulary = 23, .context = 8},
+      .sequence = 8,
+      .global_batch_sequences = 8};
   spec.steps = 12;
   spec.optimizer.learning_rate = 3e-3;
   spec.optimizer.warmup_steps = 3;
@@ -66,34 +68,39 @@ struct Changes {
   absl::Duration stall_timeout = absl::Seconds(30);
   absl::Duration last_save_limit = absl::Hours(1);
   std::function<bool()> wishes_to_finish;
-  std::function<void(int64_t step, ModelShard& shard)> after_step;         // on the rank's own thread
+  std::function<void(int64_t step, ModelShard& shard)> after_step;          // on the rank's own thread
   std::function<void(int64_t step, const std::string&)> checkpoint_failed;  // on rank 0
 };
 
 struct Run {
   std::map<int64_t, double> losses, validations;
   std::vector<int64_t> checkpoints, skipped;
-  std::map<int64_t, std::string> failed;  // checkpoints that could not be written, and why
-  std::vector<std::string> warnings;      // of rank 0
-  TrainingEnd end;                        // likewise
+  std::map<int64_t, std::string> failed;            // checkpoints that could not be written, and why
+  std::vector<std::string> warnings;                // of rank 0
+  TrainingEnd end;                                  // likewise
   std::map<std::string, std::vector<float>> state;  // parameters and moments, each as its last holder has it
 };
 
-absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Transport& transport, int64_t from,
-                       Run& run, Mutex& mutex, const Changes& changes) {
-  ASSIGN_OR_RETURN(Device device, ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0},
-                                                           .memory_limit = MiB(64)}));
+absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Transport& transport,
+                       int64_t from, Run& run, Mutex& mutex, const Changes& changes) {
+  ASSIGN_OR_RETURN(Device device,
+                   ReferenceBackend().open(
+                       {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)}));
   const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, Precision::kF32)));
   if (from == 0) {
     RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
   } else {
-    ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(CheckpointDirectory(spec.checkpoint_directory, from)));
+    ASSIGN_OR_RETURN(const CheckpointManifest manifest,
+                     ReadManifest(CheckpointDirectory(spec.checkpoint_directory, from)));
     RETURN_IF_ERROR(LoadCheckpoint(manifest, spec, *shard));
   }
   MadeUpWindows windows(3, spec.shape.model.vocabulary);
-  StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = changes.stall_timeout,
+  StepExecutor executor({.spec = spec,
+                         .plan = plan,
+                         .rank = rank,
+                         .stall_timeout = changes.stall_timeout,
                          .wishes_to_finish = changes.wishes_to_finish},
                         *shard, transport, windows);
   TrainerReports reports;
@@ -112,9 +119,12 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
     reports.warning = [&](const std::string& text) { run.warnings.push_back(text); };
   }
   ASSIGN_OR_RETURN(const TrainingEnd end,
-                   Train({.spec = spec, .identity = changes.identity,
-                          .saved_segments = SavedSegments(plan, rank, spec.shape.model), .done_steps = from,
-                          .last_save_limit = changes.last_save_limit, .first_pause = absl::Milliseconds(1)},
+                   Train({.spec = spec,
+                          .identity = changes.identity,
+                          .saved_segments = SavedSegments(plan, rank, spec.shape.model),
+                          .done_steps = from,
+                          .last_save_limit = changes.last_save_limit,
+                          .first_pause = absl::Milliseconds(1)},
                          *shard, executor, reports));
   if (rank == 0) run.end = end;
   MutexLock lock(mutex);
@@ -130,8 +140,8 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
 }
 
 // By rank.
-std::vector<absl::Status> TrainRanks(const std::vector<TrainingSpec>& specs, const Plan& plan, int64_t from, Run& run,
-                                     const Changes& changes = {}) {
+std::vector<absl::Status> TrainRanks(const std::vector<TrainingSpec>& specs, const Plan& plan, int64_t from,
+                                     Run& run, const Changes& changes = {}) {
   const int ranks = RankCount(plan);
   LoopbackFabric fabric(ranks);
   std::vector<absl::Status> statuses(ranks);
@@ -209,7 +219,8 @@ TEST_CASE("a job resumed under the same plan is the undisturbed one, bit for bit
   CHECK(rest.state == whole.state);
 }
 
-TEST_CASE("a checkpoint of one plan resumes under any other and goes on as if nothing had happened", "[property]") {
+TEST_CASE("a checkpoint of one plan resumes under any other and goes on as if nothing had happened",
+          "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{16}));
   const TemporaryDirectory directory;
   const TrainingSpec spec = TwelveSteps(directory.File("job"));
@@ -242,8 +253,10 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
   CAPTURE(c.field);
   TrainingSpec other = spec;
   c.change(other);
-  Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
+  Device device = *ReferenceBackend().open(
+      {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
+  const auto shard =
+      ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status refused = LoadCheckpoint(manifest, other, **shard);
   CHECK(absl::IsFailedPrecondition(refused));
@@ -264,19 +277,22 @@ Plan TwoReplicas() {
 
 std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-TEST_CASE("a checkpoint that one rank cannot write is told with the rank and the cause, and training goes on") {
+TEST_CASE(
+    "a checkpoint that one rank cannot write is told with the rank and the cause, and training goes on") {
   const TemporaryDirectory directory;
   TrainingSpec spec = TwelveSteps(directory.File("job"));
   const int culprit = GENERATE(0, 1);
   CAPTURE(culprit);
   std::vector<TrainingSpec> specs(2, spec);
   const std::string file = directory.Write("a file", "");
-  specs[culprit].checkpoint_directory = file + "/job";  // no directory can be made there, until the second failure
+  // No directory can be made there, until the second failure.
+  specs[culprit].checkpoint_directory = file + "/job";
   Run run;
   const Changes changes{.checkpoint_failed = [&](int64_t step, const std::string&) {
     if (step < 5) return;
@@ -285,7 +301,8 @@ TEST_CASE("a checkpoint that one rank cannot write is told with the rank and the
     std::filesystem::create_directory(file);
     std::filesystem::create_directory_symlink(directory.File("job"), file + "/job");
   }};
-  for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
+  for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes))
+    CHECK(status.ToString() == "OK");
   CHECK(run.losses.size() == 12);
   // Tried again after each step: a tenth of four is less than one.
   REQUIRE(run.failed.size() == 2);
@@ -296,7 +313,8 @@ TEST_CASE("a checkpoint that one rank cannot write is told with the rank and the
     CHECK_THAT(run.failed[step], Catch::Contains("a file"));
   }
   CHECK(run.checkpoints == std::vector<int64_t>{6, 8, 12});
-  CHECK(NamesIn(directory.File("job")) == std::vector<std::string>{"step-00000006", "step-00000008", "step-00000012"});
+  CHECK(NamesIn(directory.File("job")) ==
+        std::vector<std::string>{"step-00000006", "step-00000008", "step-00000012"});
 }
 
 TEST_CASE("a full disk costs no step, leaves nothing half-written and keeps the last good checkpoint") {
@@ -306,12 +324,15 @@ TEST_CASE("a full disk costs no step, leaves nothing half-written and keeps the 
   std::unique_ptr<FileSizeLimit> full;  // of the whole process
   std::vector<std::string> left;
   Run run;
-  const Changes changes{
-      .after_step = [&](int64_t step, ModelShard&) { if (step == 6) full = std::make_unique<FileSizeLimit>(2000); },
-      .checkpoint_failed = [&](int64_t step, const std::string&) {
-        left = NamesIn(spec.checkpoint_directory);
-        if (step == 9) full.reset();
-      }};
+  const Changes changes{.after_step =
+                            [&](int64_t step, ModelShard&) {
+                              if (step == 6) full = std::make_unique<FileSizeLimit>(2000);
+                            },
+                        .checkpoint_failed =
+                            [&](int64_t step, const std::string&) {
+                              left = NamesIn(spec.checkpoint_directory);
+                              if (step == 9) full.reset();
+                            }};
   const std::vector<absl::Status> statuses =
       TrainRanks({spec}, SingleDevicePlan(spec.shape, 4), 0, run, changes);
   CHECK(statuses[0].ToString() == "OK");
@@ -341,7 +362,8 @@ TEST_CASE("the last checkpoint is tried again until it can be written, or for as
       std::filesystem::create_directories(directory.File("job"));
       std::filesystem::create_directory_symlink(directory.File("job"), file + "/job");
     };
-    for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes)) CHECK(status.ToString() == "OK");
+    for (const absl::Status& status : TrainRanks(specs, TwoStages(), 0, run, changes))
+      CHECK(status.ToString() == "OK");
     CHECK(failures == 3);
     CHECK(run.checkpoints == std::vector<int64_t>{12});
   }
@@ -370,7 +392,8 @@ TEST_CASE("a writer that takes longer than a wait for a peer may does not fail t
   CHECK(run.checkpoints == std::vector<int64_t>{2});
 }
 
-TEST_CASE("a wish to finish of any rank ends all at one step with a checkpoint, from which training goes on") {
+TEST_CASE(
+    "a wish to finish of any rank ends all at one step with a checkpoint, from which training goes on") {
   const TemporaryDirectory directory;
   TrainingSpec spec = TwelveSteps(directory.File("job"));
   spec.checkpoint_every_steps = 100;
@@ -380,8 +403,10 @@ TEST_CASE("a wish to finish of any rank ends all at one step with a checkpoint, 
   std::filesystem::remove_all(spec.checkpoint_directory);
   // Of whichever rank comes to the end of step 4 first: all learn it with the scalars of step 5.
   std::atomic<bool> wished = false;
-  const Run first = TrainFrom(spec, plan, 0, {.wishes_to_finish = [&] { return wished.load(); },
-                                              .after_step = [&](int64_t step, ModelShard&) { wished = wished || step == 4; }});
+  const Run first =
+      TrainFrom(spec, plan, 0,
+                {.wishes_to_finish = [&] { return wished.load(); },
+                 .after_step = [&](int64_t step, ModelShard&) { wished = wished || step == 4; }});
   REQUIRE(first.end.stopped_at_step.has_value());
   const int64_t stopped = *first.end.stopped_at_step;
   CHECK(stopped == 5);
@@ -395,7 +420,8 @@ TEST_CASE("a wish to finish of any rank ends all at one step with a checkpoint, 
 
 TEST_CASE("a wish to finish of a job without checkpoints is passed over with a warning") {
   TrainingSpec spec = TwelveSteps("");
-  const Run run = TrainFrom(spec, SingleDevicePlan(spec.shape, 4), 0, {.wishes_to_finish = [] { return true; }});
+  const Run run =
+      TrainFrom(spec, SingleDevicePlan(spec.shape, 4), 0, {.wishes_to_finish = [] { return true; }});
   CHECK(run.losses.size() == 12);
   CHECK_FALSE(run.end.stopped_at_step.has_value());
   REQUIRE(run.warnings.size() == 1);
@@ -416,8 +442,8 @@ TEST_CASE("a launch that another has superseded ends and harms nothing") {
                   }});
   for (const absl::Status& status : statuses) {
     CHECK(absl::IsAborted(status));
-    CHECK_THAT(std::string(status.message()), Catch::Contains("checkpoint of step 8") &&
-                                                  Catch::Contains("superseded by launch 2"));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains("checkpoint of step 8") && Catch::Contains("superseded by launch 2"));
   }
   CHECK(NamesIn(spec.checkpoint_directory) == std::vector<std::string>{"run.json", "step-00000004"});
   CHECK(ReadManifest(CheckpointDirectory(spec.checkpoint_directory, 4))->launch == 1);
@@ -427,9 +453,11 @@ TEST_CASE("a checkpoint says which run, spec and data it is of") {
   const TemporaryDirectory directory;
   const TrainingSpec spec = TwelveSteps(directory.File("job"));
   (void)TrainFrom(spec, TwoStages(), 0,
-                  {.identity = {.owner = {.run = "r", .job = "tiny-1", .launch = 3}, .spec_fingerprint = "f00d",
+                  {.identity = {.owner = {.run = "r", .job = "tiny-1", .launch = 3},
+                                .spec_fingerprint = "f00d",
                                 .data_fingerprint = "train 5 bytes hash 00"}});
-  const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(CheckpointDirectory(spec.checkpoint_directory, 12));
+  const absl::StatusOr<CheckpointManifest> manifest =
+      ReadManifest(CheckpointDirectory(spec.checkpoint_directory, 12));
   REQUIRE(manifest.ok());
   CHECK(manifest->run == "r");
   CHECK(manifest->launch == 3);
@@ -448,13 +476,15 @@ TEST_CASE("a checkpoint with a damaged or missing file is DataLoss that names th
   } else {
     std::filesystem::remove(file);
   }
-  Device device = *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
-  const auto shard = ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
+  Device device = *ReferenceBackend().open(
+      {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
+  const auto shard =
+      ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status status = LoadCheckpoint(manifest, spec, **shard);
   CHECK(absl::IsDataLoss(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("checkpoint " + manifest.directory + ": ") &&
-                                                Catch::Contains("segment-00002"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("checkpoint " + manifest.directory + ": ") && Catch::Contains("segment-00002"));
 }
 
 // Poisons the last norm's bias after step 3 on whoever holds it, and cures it after step `until`.
@@ -466,13 +496,16 @@ std::function<void(int64_t, ModelShard&)> Poison(int64_t until) {
     if (step == 3) {
       good.resize(bias->spec.elements);
       Must(shard.arena().Read(Part::kParameter, "ln_f.bias", absl::MakeSpan(good)));
-      Must(shard.arena().Write(Part::kParameter, "ln_f.bias", std::vector<float>(good.size(), std::nanf(""))));
+      Must(
+          shard.arena().Write(Part::kParameter, "ln_f.bias", std::vector<float>(good.size(), std::nanf(""))));
     }
     if (step == until) Must(shard.arena().Write(Part::kParameter, "ln_f.bias", good));
   };
 }
 
-TEST_CASE("a step whose loss is not finite updates nothing on any rank and training goes on, where the job says so") {
+TEST_CASE(
+    "a step whose loss is not finite updates nothing on any rank and training goes on, where the job says "
+    "so") {
   TrainingSpec spec = TwelveSteps("");
   spec.steps = 5;
   spec.validate_every_steps = 0;
@@ -482,17 +515,18 @@ TEST_CASE("a step whose loss is not finite updates nothing on any rank and train
   std::map<std::string, std::vector<float>> at_three;
   Mutex mutex;
   const auto poison = Poison(5);
-  const Run run = TrainFrom(spec, plan, 0, {.after_step = [&](int64_t step, ModelShard& shard) {
-    if (step == 3) {
-      MutexLock lock(mutex);
-      for (const PlacedParameter& placed : shard.arena().layout().parameters) {
-        std::vector<float>& values = at_three[placed.spec.name];
-        values.resize(placed.spec.elements);
-        Must(shard.arena().Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)));
-      }
-    }
-    poison(step, shard);
-  }});
+  const Run run =
+      TrainFrom(spec, plan, 0, {.after_step = [&](int64_t step, ModelShard& shard) {
+                  if (step == 3) {
+                    MutexLock lock(mutex);
+                    for (const PlacedParameter& placed : shard.arena().layout().parameters) {
+                      std::vector<float>& values = at_three[placed.spec.name];
+                      values.resize(placed.spec.elements);
+                      Must(shard.arena().Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)));
+                    }
+                  }
+                  poison(step, shard);
+                }});
   CHECK(run.skipped == std::vector<int64_t>{4, 5});
   for (int64_t step = 1; step <= 3; ++step) CHECK(run.losses.at(step) == before.losses.at(step));
   for (const auto& [name, values] : at_three) {
@@ -513,8 +547,9 @@ TEST_CASE("after a skipped step training goes on, and more in a row than are all
   for (const absl::Status& status :
        TrainRanks(std::vector<TrainingSpec>(2, spec), TwoStages(), 0, failed, {.after_step = Poison(5)})) {
     CHECK(absl::IsInvalidArgument(status));
-    CHECK_THAT(std::string(status.message()), Catch::Contains("step 5") && Catch::Contains("not finite") &&
-                                                  Catch::Contains("after 1 steps in a row that were skipped"));
+    CHECK_THAT(std::string(status.message()),
+               Catch::Contains("step 5") && Catch::Contains("not finite") &&
+                   Catch::Contains("after 1 steps in a row that were skipped"));
   }
 }
 

@@ -21,7 +21,7 @@ struct OptimizerSettings {
   int warmup_steps = 0;
   Decay decay = Decay::kCosine;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0.1;
-  double clip_norm = 1.0;  // 0: no clipping
+  double clip_norm = 1.0;   // 0: no clipping
   int skip_non_finite = 0;  // steps in a row that may update nothing because loss or gradient is not finite
 };
 
@@ -40,7 +40,7 @@ struct CommunicationSettings {
 struct TrainingSpec {
   std::string job_name;
   TrainingShape shape;
-  std::string hugging_face_directory;  // empty: initialise from the seed
+  std::string hugging_face_directory;       // empty: initialise from the seed
   std::string train_file, validation_file;  // validation empty: none
   TokenFormat data_format = TokenFormat::kAutomatic;
   DataOrder data_order = DataOrder::kSequential;
@@ -51,7 +51,8 @@ struct TrainingSpec {
   std::string checkpoint_directory;  // of this job; empty: no checkpoints
   int64_t checkpoint_every_steps = 100;
   int checkpoint_keep = 2;
-  std::string resume_from;           // a checkpoint's directory that the first launch begins from; empty: from the start
+  // A checkpoint's directory that the first launch begins from; empty: from the start.
+  std::string resume_from;
   int64_t validate_every_steps = 0;  // 0: never
   int validation_batches = 1;
   int max_restarts = 3;

@@ -132,7 +132,8 @@ class Fit {
       }
     }
     LinkModel model;
-    for (int used = count - 1, at = n - 1; used >= 0; at = before[used--][at]) model.points.push_back(points_[at]);
+    for (int used = count - 1, at = n - 1; used >= 0; at = before[used--][at])
+      model.points.push_back(points_[at]);
     std::reverse(model.points.begin(), model.points.end());
     return model;
   }

@@ -70,7 +70,8 @@ absl::Status CheckLinkModel(const LinkModel& model) {
     RETURN_IF_ERROR(CheckNumber(i, "bytes", point.bytes));
     RETURN_IF_ERROR(CheckNumber(i, "seconds", point.seconds));
     if (point.bytes > 0 && point.bytes < kSmallestBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("[", i, "].bytes: ", point.bytes, "; must be 0, or ", kSmallestBytes, " or more"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("[", i, "].bytes: ", point.bytes, "; must be 0, or ", kSmallestBytes, " or more"));
     }
     if (i == 0) continue;
     const LinkPoint& before = model.points[i - 1];

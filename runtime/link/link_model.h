@@ -13,9 +13,9 @@ struct LinkPoint {
   friend bool operator==(const LinkPoint&, const LinkPoint&) = default;
 };
 
-// Seconds by bytes: straight lines between `points` (ascending in bytes, seconds not falling). Below the first point its
-// seconds; beyond the last one the slope of the last line, or of a line from the origin if there is one point alone (level
-// if that one is at 0 bytes). No points: takes no time.
+// Seconds by bytes: straight lines between `points` (ascending in bytes, seconds not falling). Below the
+// first point its seconds; beyond the last one the slope of the last line, or of a line from the origin if
+// there is one point alone (level if that one is at 0 bytes). No points: takes no time.
 struct LinkModel {
   std::vector<LinkPoint> points;
 
@@ -29,24 +29,25 @@ struct LinkModel {
   static LinkModel Line(double latency_seconds, double bytes_per_second);
 };
 
-// The fewest points (at most `most`, 1 or more) whose lines pass within `tolerance` (relative) of every sample, monotone;
-// where `most` do not suffice, those with the least greatest error. Points lie on samples, the last on the largest; of
-// equally few those with the least squares. Samples: any order, several of one size count by their median, those that
-// are negative or not finite do not; where they fall, the means of neighbours that fall stand for them. Pure; cubic in
-// the number of sizes.
+// The fewest points (at most `most`, 1 or more) whose lines pass within `tolerance` (relative) of every
+// sample, monotone; where `most` do not suffice, those with the least greatest error. Points lie on samples,
+// the last on the largest; of equally few those with the least squares. Samples: any order, several of one
+// size count by their median, those that are negative or not finite do not; where they fall, the means of
+// neighbours that fall stand for them. Pure; cubic in the number of sizes.
 LinkModel FitLinkModel(absl::Span<const LinkPoint> samples, double tolerance, int most);
 
 // The greatest relative error of `model` over the samples, each by itself.
 double GreatestRelativeError(const LinkModel& model, absl::Span<const LinkPoint> samples);
 
-// InvalidArgument: not ascending, negative, falling or not finite; "[2].seconds: ..." names the point, to be put behind the
-// name of the field.
+// InvalidArgument: not ascending, negative, falling or not finite; "[2].seconds: ..." names the point, to be
+// put behind the name of the field.
 absl::Status CheckLinkModel(const LinkModel& model);
 
 // One way between two devices, both ways alike.
 struct LinkCost {
   LinkModel transfer;  // a message one way, nothing going back
-  LinkModel exchange;  // each end sends so many bytes and adds what comes to a float vector: a round of an all-reduce
+  // Each end sends so many bytes and adds what comes to a float vector: a round of an all-reduce.
+  LinkModel exchange;
   friend bool operator==(const LinkCost&, const LinkCost&) = default;
 };
 

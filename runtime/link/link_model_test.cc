@@ -72,7 +72,8 @@ std::vector<LinkPoint> SampleOf(const LinkModel& model, double noise, int times,
   std::normal_distribution<double> normal(0, noise);
   std::vector<LinkPoint> samples;
   for (double bytes = 8; bytes <= (1 << 26); bytes *= 2) {
-    for (int i = 0; i < times; ++i) samples.push_back({bytes, model.Seconds(bytes) * std::exp(normal(random))});
+    for (int i = 0; i < times; ++i)
+      samples.push_back({bytes, model.Seconds(bytes) * std::exp(normal(random))});
   }
   std::shuffle(samples.begin(), samples.end(), random);
   return samples;

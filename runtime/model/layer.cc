@@ -21,8 +21,8 @@ struct Linear {
 };
 
 // out[rows, outputs] = in[rows, inputs] through `map`.
-absl::Status LinearForward(Ops& ops, const PassShape& shape, const Linear& map, const Slice& in, const Slice& out,
-                           const Fused& fused = {}) {
+absl::Status LinearForward(Ops& ops, const PassShape& shape, const Linear& map, const Slice& in,
+                           const Slice& out, const Fused& fused = {}) {
   return ops.Matmul({.a = in,
                      .b = map.weight,
                      .c = out,
@@ -38,8 +38,9 @@ absl::Status LinearForward(Ops& ops, const PassShape& shape, const Linear& map, 
 }
 
 // in_gradient = gradient through `map` of out_gradient; adds to the weight's and the bias's.
-absl::Status LinearBackward(Ops& ops, const PassShape& shape, const Linear& map, const Linear& gradient, const Slice& in,
-                            const Slice& out_gradient, const Slice& in_gradient, const Fused& fused = {}) {
+absl::Status LinearBackward(Ops& ops, const PassShape& shape, const Linear& map, const Linear& gradient,
+                            const Slice& in, const Slice& out_gradient, const Slice& in_gradient,
+                            const Fused& fused = {}) {
   const int64_t rows = shape.rows();
   const bool out_in = shape.config.is_llama();
   RETURN_IF_ERROR(ops.Matmul({.a = out_gradient,
@@ -72,13 +73,16 @@ absl::Status SumOverRanks(const PassShape& shape, const Slice& x) {
 }
 
 // out[rows, outputs] = in through `map`, of whose inputs each rank has some: one of them adds the bias.
-absl::Status SharedLinearForward(Ops& ops, const PassShape& shape, Linear map, const Slice& in, const Slice& out) {
+absl::Status SharedLinearForward(Ops& ops, const PassShape& shape, Linear map, const Slice& in,
+                                 const Slice& out) {
   if (shape.group != nullptr && shape.group->member() > 0) map.bias = {};
   RETURN_IF_ERROR(LinearForward(ops, shape, map, in, out));
   return SumOverRanks(shape, out);
 }
 
-Linear Qkv(const ModelConfig& c, const LayerTensors& t) { return {t.qkv_weight, t.qkv_bias, c.hidden, c.joined_width()}; }
+Linear Qkv(const ModelConfig& c, const LayerTensors& t) {
+  return {t.qkv_weight, t.qkv_bias, c.hidden, c.joined_width()};
+}
 Linear Projection(const ModelConfig& c, const LayerTensors& t) {
   return {t.projection_weight, t.projection_bias, c.attention_width(), c.hidden};
 }
@@ -89,7 +93,8 @@ Linear Contract(const ModelConfig& c, const LayerTensors& t) {
   return {t.contract_weight, t.contract_bias, c.feed_forward, c.hidden};
 }
 
-absl::Status Rotate(Ops& ops, const PassShape& shape, const Workspace& work, const Slice& qkv, Rotation rotation) {
+absl::Status Rotate(Ops& ops, const PassShape& shape, const Workspace& work, const Slice& qkv,
+                    Rotation rotation) {
   const ModelConfig& config = shape.config;
   if (!config.is_llama()) return absl::OkStatus();
   return ops.Rotary({.x = qkv,
@@ -118,28 +123,57 @@ absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, con
   const int64_t rows = shape.rows(), columns = shape.config.hidden;
   const float epsilon = shape.config.norm_epsilon;
   if (shape.config.is_llama()) {
-    return ops.RmsNormForward({.x = x, .gamma = norm.weight, .y = y, .rstd = norm.rstd, .rows = rows, .columns = columns,
+    return ops.RmsNormForward({.x = x,
+                               .gamma = norm.weight,
+                               .y = y,
+                               .rstd = norm.rstd,
+                               .rows = rows,
+                               .columns = columns,
                                .epsilon = epsilon});
   }
-  return ops.LayerNormForward({.x = x, .gamma = norm.weight, .beta = norm.bias, .y = y, .mean = norm.mean,
-                               .rstd = norm.rstd, .rows = rows, .columns = columns, .epsilon = epsilon});
+  return ops.LayerNormForward({.x = x,
+                               .gamma = norm.weight,
+                               .beta = norm.bias,
+                               .y = y,
+                               .mean = norm.mean,
+                               .rstd = norm.rstd,
+                               .rows = rows,
+                               .columns = columns,
+                               .epsilon = epsilon});
 }
 
-absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient, const Slice& x,
-                          const Slice& dy, const Slice& dx, Store store_dx) {
+absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient,
+                          const Slice& x, const Slice& dy, const Slice& dx, Store store_dx) {
   const int64_t rows = shape.rows(), columns = shape.config.hidden;
   if (shape.config.is_llama()) {
-    return ops.RmsNormBackward({.dy = dy, .x = x, .gamma = norm.weight, .rstd = norm.rstd, .dx = dx,
-                                .dgamma = gradient.weight, .rows = rows, .columns = columns, .store_dx = store_dx});
+    return ops.RmsNormBackward({.dy = dy,
+                                .x = x,
+                                .gamma = norm.weight,
+                                .rstd = norm.rstd,
+                                .dx = dx,
+                                .dgamma = gradient.weight,
+                                .rows = rows,
+                                .columns = columns,
+                                .store_dx = store_dx});
   }
-  return ops.LayerNormBackward({.dy = dy, .x = x, .gamma = norm.weight, .mean = norm.mean, .rstd = norm.rstd, .dx = dx,
-                                .dgamma = gradient.weight, .dbeta = gradient.bias, .rows = rows, .columns = columns,
+  return ops.LayerNormBackward({.dy = dy,
+                                .x = x,
+                                .gamma = norm.weight,
+                                .mean = norm.mean,
+                                .rstd = norm.rstd,
+                                .dx = dx,
+                                .dgamma = gradient.weight,
+                                .dbeta = gradient.bias,
+                                .rows = rows,
+                                .columns = columns,
                                 .store_dx = store_dx});
 }
 
 LayerTensors LayerTensors::Of(const ParameterArena& arena, ParameterArena::Part part, int layer) {
   if (arena.config().is_llama()) {
-    const auto tensor = [&](const char* name) { return arena.Tensor(part, absl::StrCat("layers.", layer, ".", name)); };
+    const auto tensor = [&](const char* name) {
+      return arena.Tensor(part, absl::StrCat("layers.", layer, ".", name));
+    };
     // From one tensor to the end of another that the layout puts behind it.
     const auto joined = [&](const char* first, const char* last) {
       Slice slice = tensor(first);
@@ -154,13 +188,21 @@ LayerTensors LayerTensors::Of(const ParameterArena& arena, ParameterArena::Part 
             .expand_weight = joined("mlp.gate_proj.weight", "mlp.up_proj.weight"),
             .contract_weight = tensor("mlp.down_proj.weight")};
   }
-  const auto tensor = [&](const char* name) { return arena.Tensor(part, absl::StrCat("h.", layer, ".", name)); };
-  return {.norm1_weight = tensor("ln_1.weight"), .norm1_bias = tensor("ln_1.bias"),
-          .qkv_weight = tensor("attn.c_attn.weight"), .qkv_bias = tensor("attn.c_attn.bias"),
-          .projection_weight = tensor("attn.c_proj.weight"), .projection_bias = tensor("attn.c_proj.bias"),
-          .norm2_weight = tensor("ln_2.weight"), .norm2_bias = tensor("ln_2.bias"),
-          .expand_weight = tensor("mlp.c_fc.weight"), .expand_bias = tensor("mlp.c_fc.bias"),
-          .contract_weight = tensor("mlp.c_proj.weight"), .contract_bias = tensor("mlp.c_proj.bias")};
+  const auto tensor = [&](const char* name) {
+    return arena.Tensor(part, absl::StrCat("h.", layer, ".", name));
+  };
+  return {.norm1_weight = tensor("ln_1.weight"),
+          .norm1_bias = tensor("ln_1.bias"),
+          .qkv_weight = tensor("attn.c_attn.weight"),
+          .qkv_bias = tensor("attn.c_attn.bias"),
+          .projection_weight = tensor("attn.c_proj.weight"),
+          .projection_bias = tensor("attn.c_proj.bias"),
+          .norm2_weight = tensor("ln_2.weight"),
+          .norm2_bias = tensor("ln_2.bias"),
+          .expand_weight = tensor("mlp.c_fc.weight"),
+          .expand_bias = tensor("mlp.c_fc.bias"),
+          .contract_weight = tensor("mlp.c_proj.weight"),
+          .contract_bias = tensor("mlp.c_proj.bias")};
 }
 
 LayerStash LayerStash::Of(const PassShape& shape, Carver& carver) {
@@ -204,17 +246,23 @@ absl::Status LayerForward(Ops& ops, const PassShape& shape, const LayerTensors& 
                           const Slice& output, const LayerStash& stash, const Workspace& work) {
   const ModelConfig& config = shape.config;
   const int64_t elements = shape.rows() * config.hidden;
-  RETURN_IF_ERROR(NormForward(ops, shape, {p.norm1_weight, p.norm1_bias, stash.mean1, stash.rstd1}, input, work.normed));
+  RETURN_IF_ERROR(
+      NormForward(ops, shape, {p.norm1_weight, p.norm1_bias, stash.mean1, stash.rstd1}, input, work.normed));
   RETURN_IF_ERROR(LinearForward(ops, shape, Qkv(config, p), work.normed, stash.qkv));
   RETURN_IF_ERROR(Rotate(ops, shape, work, stash.qkv, Rotation::kForward));
-  RETURN_IF_ERROR(ops.AttentionForward({.qkv = stash.qkv, .out = stash.attention, .log_sum_exp = stash.log_sum_exp,
-                                        .batch = shape.batch, .sequence = shape.sequence, .heads = config.heads,
+  RETURN_IF_ERROR(ops.AttentionForward({.qkv = stash.qkv,
+                                        .out = stash.attention,
+                                        .log_sum_exp = stash.log_sum_exp,
+                                        .batch = shape.batch,
+                                        .sequence = shape.sequence,
+                                        .heads = config.heads,
                                         .key_value_heads = config.key_value_head_count(),
-                                        .head_size = config.size_of_head(), .precision = shape.precision}));
+                                        .head_size = config.size_of_head(),
+                                        .precision = shape.precision}));
   RETURN_IF_ERROR(SharedLinearForward(ops, shape, Projection(config, p), stash.attention, stash.residual));
   RETURN_IF_ERROR(ops.Add({.a = stash.residual, .b = input, .c = stash.residual, .elements = elements}));
-  RETURN_IF_ERROR(
-      NormForward(ops, shape, {p.norm2_weight, p.norm2_bias, stash.mean2, stash.rstd2}, stash.residual, work.normed));
+  RETURN_IF_ERROR(NormForward(ops, shape, {p.norm2_weight, p.norm2_bias, stash.mean2, stash.rstd2},
+                              stash.residual, work.normed));
   if (config.is_llama()) {
     RETURN_IF_ERROR(LinearForward(ops, shape, Expand(config, p), work.normed, stash.hidden));
     RETURN_IF_ERROR(Activate(ops, shape, stash, work));
@@ -236,37 +284,48 @@ absl::Status LayerBackward(Ops& ops, const PassShape& shape, const LayerTensors&
   // MLP. The activation's output and the normed inputs are made again: cheap beside keeping them.
   RETURN_IF_ERROR(Activate(ops, shape, stash, work));
   if (config.is_llama()) {
-    RETURN_IF_ERROR(LinearBackward(ops, shape, Contract(config, p), Contract(config, g), work.activated, output_gradient,
-                                   work.activated_gradient));
-    RETURN_IF_ERROR(ops.SwiGluBackward({.x = stash.hidden, .dy = work.activated_gradient, .dx = work.hidden_gradient,
-                                        .rows = rows, .columns = config.feed_forward}));
+    RETURN_IF_ERROR(LinearBackward(ops, shape, Contract(config, p), Contract(config, g), work.activated,
+                                   output_gradient, work.activated_gradient));
+    RETURN_IF_ERROR(ops.SwiGluBackward({.x = stash.hidden,
+                                        .dy = work.activated_gradient,
+                                        .dx = work.hidden_gradient,
+                                        .rows = rows,
+                                        .columns = config.feed_forward}));
   } else {
-    RETURN_IF_ERROR(LinearBackward(ops, shape, Contract(config, p), Contract(config, g), work.activated, output_gradient,
-                                   work.hidden_gradient,
+    RETURN_IF_ERROR(LinearBackward(ops, shape, Contract(config, p), Contract(config, g), work.activated,
+                                   output_gradient, work.hidden_gradient,
                                    {.epilogue = Epilogue::kGeluGradient, .pre_activation = stash.hidden}));
   }
   RETURN_IF_ERROR(NormForward(ops, shape, norm2, stash.residual, work.normed));
-  RETURN_IF_ERROR(LinearBackward(ops, shape, Expand(config, p), Expand(config, g), work.normed, work.hidden_gradient,
-                                 work.normed_gradient));
+  RETURN_IF_ERROR(LinearBackward(ops, shape, Expand(config, p), Expand(config, g), work.normed,
+                                 work.hidden_gradient, work.normed_gradient));
   const Slice normed_gradient = work.normed_gradient.Sub(0, elements);
   RETURN_IF_ERROR(SumOverRanks(shape, normed_gradient));
-  RETURN_IF_ERROR(NormBackward(ops, shape, norm2, {g.norm2_weight, g.norm2_bias}, stash.residual, normed_gradient,
-                               work.normed, Store::kOverwrite));
-  RETURN_IF_ERROR(ops.Add({.a = work.normed, .b = output_gradient, .c = input_gradient, .elements = elements}));
+  RETURN_IF_ERROR(NormBackward(ops, shape, norm2, {g.norm2_weight, g.norm2_bias}, stash.residual,
+                               normed_gradient, work.normed, Store::kOverwrite));
+  RETURN_IF_ERROR(
+      ops.Add({.a = work.normed, .b = output_gradient, .c = input_gradient, .elements = elements}));
   // Attention. input_gradient now holds the gradient of the residual stream between the two halves.
   RETURN_IF_ERROR(LinearBackward(ops, shape, Projection(config, p), Projection(config, g), stash.attention,
                                  input_gradient, work.normed_gradient));
-  RETURN_IF_ERROR(ops.AttentionBackward(
-      {.qkv = stash.qkv, .out = stash.attention, .log_sum_exp = stash.log_sum_exp, .dout = work.normed_gradient,
-       .dqkv = work.qkv_gradient, .batch = shape.batch, .sequence = shape.sequence, .heads = config.heads,
-       .key_value_heads = config.key_value_head_count(), .head_size = config.size_of_head(),
-       .precision = shape.precision}));
+  RETURN_IF_ERROR(ops.AttentionBackward({.qkv = stash.qkv,
+                                         .out = stash.attention,
+                                         .log_sum_exp = stash.log_sum_exp,
+                                         .dout = work.normed_gradient,
+                                         .dqkv = work.qkv_gradient,
+                                         .batch = shape.batch,
+                                         .sequence = shape.sequence,
+                                         .heads = config.heads,
+                                         .key_value_heads = config.key_value_head_count(),
+                                         .head_size = config.size_of_head(),
+                                         .precision = shape.precision}));
   RETURN_IF_ERROR(Rotate(ops, shape, work, work.qkv_gradient, Rotation::kBackward));
   RETURN_IF_ERROR(NormForward(ops, shape, norm1, input, work.normed));
   RETURN_IF_ERROR(LinearBackward(ops, shape, Qkv(config, p), Qkv(config, g), work.normed, work.qkv_gradient,
                                  work.normed_gradient));
   RETURN_IF_ERROR(SumOverRanks(shape, normed_gradient));
-  return NormBackward(ops, shape, norm1, {g.norm1_weight, g.norm1_bias}, input, normed_gradient, input_gradient, Store::kAdd);
+  return NormBackward(ops, shape, norm1, {g.norm1_weight, g.norm1_bias}, input, normed_gradient,
+                      input_gradient, Store::kAdd);
 }
 
 }  // namespace medley

@@ -6,11 +6,12 @@ namespace medley {
 
 // What a layer is made of.
 //   kGpt2   Radford et al. 2019 as published: pre-LayerNorm, learned positions, tanh GELU, biases everywhere.
-//   kLlama  Touvron et al. 2023 and its successors: pre-RMSNorm, rotary positions, grouped-query attention, SwiGLU, no
-//           biases.
+//   kLlama  Touvron et al. 2023 and its successors: pre-RMSNorm, rotary positions, grouped-query attention,
+//           SwiGLU, no biases.
 enum class ModelFamily : uint8_t { kGpt2, kLlama };
 
-// How Llama 3.1 stretches the wavelengths of the rotary embedding for a longer context ("rope_type": "llama3").
+// How Llama 3.1 stretches the wavelengths of the rotary embedding for a longer context ("rope_type":
+// "llama3").
 struct RotaryScaling {
   float factor = 8;
   float low_frequency_factor = 1;
@@ -26,18 +27,18 @@ struct RotaryScaling {
 struct ModelConfig {
   int layers = 0;
   int hidden = 0;
-  int heads = 0;             // of the queries; GPT-2: divides hidden
-  int feed_forward = 0;      // inner size of the MLP, usually 4 * hidden
+  int heads = 0;         // of the queries; GPT-2: divides hidden
+  int feed_forward = 0;  // inner size of the MLP, usually 4 * hidden
   int vocabulary = 0;
-  int context = 0;           // the longest sequence; with GPT-2, the number of learned positions
+  int context = 0;  // the longest sequence; with GPT-2, the number of learned positions
   float norm_epsilon = 1e-5f;
 
   ModelFamily family = ModelFamily::kGpt2;
-  bool tied_head = true;     // the output head is the token embedding; always with GPT-2
+  bool tied_head = true;  // the output head is the token embedding; always with GPT-2
   // Llama only.
-  int key_value_heads = 0;   // divides heads; 0: as many as heads
-  int head_size = 0;         // even; 0: hidden / heads
-  float rotary_base = 10000; // "rope_theta"
+  int key_value_heads = 0;    // divides heads; 0: as many as heads
+  int head_size = 0;          // even; 0: hidden / heads
+  float rotary_base = 10000;  // "rope_theta"
   std::optional<RotaryScaling> rotary_scaling;
 
   int blocks() const { return layers + 2; }

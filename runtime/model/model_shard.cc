@@ -23,15 +23,19 @@ LayerRange LayersOf(const ModelConfig& config, BlockRange blocks) {
   return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
 }
 
-ModelShare ShareOf(const ShardOptions& options) { return options.share.value_or(WholeModel(options.shape.model)); }
+ModelShare ShareOf(const ShardOptions& options) {
+  return options.share.value_or(WholeModel(options.shape.model));
+}
 
 RankMemory MemoryOf(const ShardOptions& options) {
-  return medley::MemoryOf(LocalModel(options.shape.model, ShareOf(options)), options.shape.sequence, {options.blocks}, options.micro_batch_sequences, options.buffers);
+  return medley::MemoryOf(LocalModel(options.shape.model, ShareOf(options)), options.shape.sequence,
+                          {options.blocks}, options.micro_batch_sequences, options.buffers);
 }
 
 }  // namespace
 
-ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape, Precision precision) {
+ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                            Precision precision) {
   return {.shape = shape,
           .blocks = plan.units[program.unit].chunks[0],
           .micro_batch_sequences = LargestMicroBatch(program.visits),
@@ -49,11 +53,13 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
     const RankMemory need = MemoryOf(options);
-    return Annotate(allocated, absl::StrFormat(
-        "blocks %d-%d need %s (parameters, gradients and optimizer %s, activations %s, boundaries %s, workspace %s) on %s",
-        options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
-        FormatBytes(need.parameters + need.gradients + need.optimizer), FormatBytes(need.activations),
-        FormatBytes(need.boundaries), FormatBytes(need.workspace), device.queue->name()));
+    return Annotate(allocated,
+                    absl::StrFormat("blocks %d-%d need %s (parameters, gradients and optimizer %s, "
+                                    "activations %s, boundaries %s, workspace %s) on %s",
+                                    options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
+                                    FormatBytes(need.parameters + need.gradients + need.optimizer),
+                                    FormatBytes(need.activations), FormatBytes(need.boundaries),
+                                    FormatBytes(need.workspace), device.queue->name()));
   }
   shard->Carve();
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
@@ -62,7 +68,8 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 
 absl::Status ModelShard::Allocate() {
   const RankMemory need = MemoryOf(options_);
-  ASSIGN_OR_RETURN(arena_, ParameterArena::Create(device_, options_.shape.model, {options_.blocks}, ShareOf(options_)));
+  ASSIGN_OR_RETURN(
+      arena_, ParameterArena::Create(device_, options_.shape.model, {options_.blocks}, ShareOf(options_)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});
@@ -84,7 +91,8 @@ void ModelShard::Carve() {
       kept.tokens = stash.Take(rows);
       kept.embedded = stash.Take(rows * C);
     }
-    for (int layer = layers.first; layer < layers.end; ++layer) kept.layers.push_back(LayerStash::Of(pass_, stash));
+    for (int layer = layers.first; layer < layers.end; ++layer)
+      kept.layers.push_back(LayerStash::Of(pass_, stash));
     if (blocks.contains(config.head_block())) {
       kept.targets = stash.Take(rows);
       if (!config.is_llama()) kept.head_mean = stash.Take(rows);
@@ -108,14 +116,18 @@ void ModelShard::Carve() {
 absl::Status ModelShard::WriteRotaryAngles() {
   if (workspace_.cosine.empty()) return absl::OkStatus();
   const RotaryAngles angles = RotaryAnglesOf(pass_.config, options_.shape.sequence);
-  for (const auto& [values, to] : {std::pair(&angles.cosine, workspace_.cosine), std::pair(&angles.sine, workspace_.sine)}) {
-    RETURN_IF_ERROR(device_.queue->Upload({reinterpret_cast<const std::byte*>(values->data()), values->size() * 4},
-                                          *to.buffer, {to.offset_bytes}));
+  for (const auto& [values, to] :
+       {std::pair(&angles.cosine, workspace_.cosine), std::pair(&angles.sine, workspace_.sine)}) {
+    RETURN_IF_ERROR(
+        device_.queue->Upload({reinterpret_cast<const std::byte*>(values->data()), values->size() * 4},
+                              *to.buffer, {to.offset_bytes}));
   }
   return absl::OkStatus();
 }
 
-Slice ModelShard::BoundaryOf(BufferId buffer) const { return boundaries_[static_cast<int>(buffer.kind)][buffer.index]; }
+Slice ModelShard::BoundaryOf(BufferId buffer) const {
+  return boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+}
 
 absl::Status ModelShard::SetTokens(int stash, absl::Span<const int32_t> tokens) {
   const Slice& to = stash_[stash].tokens;
@@ -131,7 +143,8 @@ Slice ModelShard::InputOf(int block, int stash, int input) const {
   if (block == options_.blocks.first) return BoundaryOf({BufferKind::kInput, input});
   if (block == 1) return stash_[stash].embedded;
   const int first_layer = LayersOf(pass_.config, options_.blocks).first;
-  return stash_[stash].layers[block - 2 - first_layer].output;  // block b is layer b - 1; its input is layer b - 2's
+  // Block b is layer b - 1; its input is layer b - 2's.
+  return stash_[stash].layers[block - 2 - first_layer].output;
 }
 
 absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
@@ -142,17 +155,22 @@ absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
     const bool leaves = block == options_.blocks.end - 1 && block != config.head_block();
     if (block == config.embedding_block()) {
       RETURN_IF_ERROR(device_.ops->EmbeddingForward(
-          {.tokens = kept.tokens, .token_embedding = Outer(Part::kParameter, names_.token_embedding),
+          {.tokens = kept.tokens,
+           .token_embedding = Outer(Part::kParameter, names_.token_embedding),
            .position_embedding = Outer(Part::kParameter, names_.position_embedding),
-           .y = leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.embedded, .batch = pass_.batch,
-           .sequence = pass_.sequence, .columns = config.hidden}));
+           .y = leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.embedded,
+           .batch = pass_.batch,
+           .sequence = pass_.sequence,
+           .columns = config.hidden}));
     } else if (block == config.head_block()) {
-      if (purpose == Purpose::kEvaluate) RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash));
+      if (purpose == Purpose::kEvaluate)
+        RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash));
     } else {
       const int i = block - 1 - first_layer;
-      RETURN_IF_ERROR(LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, buffers.stash, buffers.input),
-                                   leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.layers[i].output,
-                                   kept.layers[i], workspace_));
+      RETURN_IF_ERROR(
+          LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, buffers.stash, buffers.input),
+                       leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.layers[i].output,
+                       kept.layers[i], workspace_));
     }
   }
   return absl::OkStatus();
@@ -164,40 +182,52 @@ Slice ModelShard::Outer(Part part, const std::string& name) const {
 
 Norm ModelShard::FinalNorm(Part part, int stash) const {
   const Stash& kept = stash_[stash];
-  return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean, kept.head_rstd};
+  return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean,
+          kept.head_rstd};
 }
 
 absl::Status ModelShard::HeadLoss(int stash, const Slice& normed_gradient) {
   // The step's loss is the mean over all its tokens, whatever the micro-batches.
   const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
   return device_.ops->HeadLoss(
-      {.x = workspace_.normed, .weight = Outer(Part::kParameter, names_.head), .targets = stash_[stash].targets,
-       .loss_sum = {scalar_buffer_.get(), 0, 1}, .dx = normed_gradient,
-       .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head), .rows = pass_.rows(),
-       .columns = pass_.config.hidden, .vocabulary = pass_.config.vocabulary,
-       .gradient_scale = static_cast<float>(1.0 / tokens), .precision = pass_.precision});
+      {.x = workspace_.normed,
+       .weight = Outer(Part::kParameter, names_.head),
+       .targets = stash_[stash].targets,
+       .loss_sum = {scalar_buffer_.get(), 0, 1},
+       .dx = normed_gradient,
+       .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head),
+       .rows = pass_.rows(),
+       .columns = pass_.config.hidden,
+       .vocabulary = pass_.config.vocabulary,
+       .gradient_scale = static_cast<float>(1.0 / tokens),
+       .precision = pass_.precision});
 }
 
 absl::Status ModelShard::HeadForward(const Slice& input, int stash) {
-  RETURN_IF_ERROR(NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  RETURN_IF_ERROR(
+      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
   return HeadLoss(stash, {});
 }
 
 absl::Status ModelShard::HeadBackward(const Slice& input, int stash, const Slice& input_gradient) {
   const Slice normed_gradient = workspace_.normed_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
-  RETURN_IF_ERROR(NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  RETURN_IF_ERROR(
+      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
   RETURN_IF_ERROR(HeadLoss(stash, normed_gradient));
-  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash), input,
-                      normed_gradient, input_gradient, Store::kOverwrite);
+  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash),
+                      FinalNorm(Part::kGradient, stash), input, normed_gradient, input_gradient,
+                      Store::kOverwrite);
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {
   const ModelConfig& config = pass_.config;
   const Stash& kept = stash_[buffers.stash];
   const int first_layer = LayersOf(config, options_.blocks).first;
-  // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place between.
-  const Slice here = buffers.input_gradient >= 0 ? BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient})
-                                               : workspace_.residual_gradient;
+  // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place
+  // between.
+  const Slice here = buffers.input_gradient >= 0
+                         ? BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient})
+                         : workspace_.residual_gradient;
   const bool arrives = blocks.end == options_.blocks.end && buffers.output_gradient >= 0;
   Slice gradient = arrives ? BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient}) : here;
   for (int block = blocks.end - 1; block >= blocks.first; --block) {
@@ -205,14 +235,18 @@ absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks)
       RETURN_IF_ERROR(HeadBackward(InputOf(block, buffers.stash, buffers.input), buffers.stash, here));
     } else if (block == config.embedding_block()) {
       RETURN_IF_ERROR(device_.ops->EmbeddingBackward(
-          {.tokens = kept.tokens, .dy = gradient, .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
-           .d_position_embedding = Outer(Part::kGradient, names_.position_embedding), .batch = pass_.batch,
-           .sequence = pass_.sequence, .columns = config.hidden}));
+          {.tokens = kept.tokens,
+           .dy = gradient,
+           .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
+           .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
+           .batch = pass_.batch,
+           .sequence = pass_.sequence,
+           .columns = config.hidden}));
     } else {
       const int i = block - 1 - first_layer;
       RETURN_IF_ERROR(LayerBackward(*device_.ops, pass_, parameters_[i], gradients_[i],
-                                    InputOf(block, buffers.stash, buffers.input), gradient, here, kept.layers[i],
-                                    workspace_));
+                                    InputOf(block, buffers.stash, buffers.input), gradient, here,
+                                    kept.layers[i], workspace_));
     }
     gradient = here;
   }
@@ -234,7 +268,8 @@ absl::Status ModelShard::ComputeNorms(absl::Span<const int> segments) {
 }
 
 absl::Status ModelShard::FetchScalars() {
-  RETURN_IF_ERROR(device_.queue->Download(*scalar_buffer_, {0}, {reinterpret_cast<std::byte*>(scalars_.data()), 8 * scalars_.size()}));
+  RETURN_IF_ERROR(device_.queue->Download(
+      *scalar_buffer_, {0}, {reinterpret_cast<std::byte*>(scalars_.data()), 8 * scalars_.size()}));
   static constexpr std::byte kZero[8] = {};
   return device_.queue->Upload(kZero, *scalar_buffer_, {0});
 }
@@ -257,11 +292,17 @@ absl::Status ModelShard::UpdateParameters(const Update& update) {
       update_ranges_.push_back({placed.offset, placed.spec.elements, weight_decay});
     }
   }
-  RETURN_IF_ERROR(device_.ops->AdamW(
-      {.parameter = arena_->Whole(Part::kParameter), .gradient = arena_->Whole(Part::kGradient),
-       .m = arena_->Whole(Part::kFirstMoment), .v = arena_->Whole(Part::kSecondMoment), .ranges = update_ranges_,
-       .learning_rate = update.learning_rate, .beta1 = update.beta1, .beta2 = update.beta2, .epsilon = update.epsilon,
-       .gradient_scale = update.gradient_scale, .step = update.step}));
+  RETURN_IF_ERROR(device_.ops->AdamW({.parameter = arena_->Whole(Part::kParameter),
+                                      .gradient = arena_->Whole(Part::kGradient),
+                                      .m = arena_->Whole(Part::kFirstMoment),
+                                      .v = arena_->Whole(Part::kSecondMoment),
+                                      .ranges = update_ranges_,
+                                      .learning_rate = update.learning_rate,
+                                      .beta1 = update.beta1,
+                                      .beta2 = update.beta2,
+                                      .epsilon = update.epsilon,
+                                      .gradient_scale = update.gradient_scale,
+                                      .step = update.step}));
   device_.ops->ParametersChanged();
   return ZeroGradients();
 }

@@ -19,22 +19,25 @@ namespace medley {
 struct ShardOptions {
   TrainingShape shape;
   BlockRange blocks;
-  // Which part of them, of their layers, and with whom: null, alone. The ends of the model are not shared yet.
+  // Which part of them, of their layers, and with whom: null, alone. The ends of the model are not shared
+  // yet.
   std::optional<ModelShare> share = std::nullopt;  // empty: all
   RankGroup* group = nullptr;
   int micro_batch_sequences = 1;
-  BufferCounts buffers;         // of the unit's training program
+  BufferCounts buffers;  // of the unit's training program
   Precision precision = Precision::kF32;
 };
 
 // Those of a rank of a plan without an ExecutionObjection, which runs `program`.
-ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape, Precision precision);
+ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                            Precision precision);
 
-// A contiguous range of a model's blocks on one device: parameters, activations of the micro-batches in flight, and the
-// passes. Allocates everything when created, exactly what MemoryOf says; a step allocates nothing.
+// A contiguous range of a model's blocks on one device: parameters, activations of the micro-batches in
+// flight, and the passes. Allocates everything when created, exactly what MemoryOf says; a step allocates
+// nothing.
 //
-// Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue; buffers at the
-// boundary may be read and written by others between passes, as the step program orders it.
+// Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue; buffers
+// at the boundary may be read and written by others between passes, as the step program orders it.
 class ModelShard {
  public:
   // ResourceExhausted: the device's memory limit; the message has the need by part.
@@ -59,20 +62,23 @@ class ModelShard {
     int input_gradient = -1;   // of backward; none on the first stage
     int output_gradient = -1;  // of backward's first piece; none on the last stage
   };
-  // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when training, where the
-  // logits are made for the gradients as well. So the head's forward does nothing then, and keeps nothing.
+  // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when
+  // training, where the logits are made for the gradients as well. So the head's forward does nothing then,
+  // and keeps nothing.
   absl::Status Forward(const PassBuffers& buffers, Purpose purpose);
-  // Adds to the gradients. Goes through the last blocks first; `blocks` is the whole range, or a piece of it that follows the
-  // one before.
+  // Adds to the gradients. Goes through the last blocks first; `blocks` is the whole range, or a piece of it
+  // that follows the one before.
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, options_.blocks); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
 
   // Submits the squared norm of the gradient of each of `segments`, which are held.
   absl::Status ComputeNorms(absl::Span<const int> segments);
-  // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for; the losses begin anew.
+  // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for;
+  // the losses begin anew.
   absl::Status FetchScalars();
   double fetched_loss_sum() const { return scalars_[0]; }  // of all tokens since the last fetch, in nats
-  double fetched_squared_norm(int segment) const;          // of a segment that ComputeNorms was last called for
+  // Of a segment that ComputeNorms was last called for.
+  double fetched_squared_norm(int segment) const;
 
   // The loss sum at once. Waits for the queue.
   absl::StatusOr<double> TakeLossSum();
@@ -119,7 +125,8 @@ class ModelShard {
   Workspace workspace_;
   std::vector<LayerTensors> parameters_, gradients_;  // of the layers in the range
   std::vector<AdamWRange> update_ranges_;
-  std::vector<double> scalars_;  // the loss sum, then a squared norm of each held segment: as the device has them
+  // The loss sum, then a squared norm of each held segment: as the device has them.
+  std::vector<double> scalars_;
 };
 
 }  // namespace medley

@@ -12,18 +12,29 @@ namespace {
 
 using Part = ParameterArena::Part;
 
-constexpr ModelConfig kGpt2 = {.layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6};
+constexpr ModelConfig kGpt2 = {
+    .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6};
 
 // Grouped queries, heads wider than the residual stream, a head of its own.
-constexpr ModelConfig kLlama = {.layers = 2, .hidden = 8, .heads = 4, .feed_forward = 12, .vocabulary = 13, .context = 6,
-                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 4};
+constexpr ModelConfig kLlama = {.layers = 2,
+                                .hidden = 8,
+                                .heads = 4,
+                                .feed_forward = 12,
+                                .vocabulary = 13,
+                                .context = 6,
+                                .family = ModelFamily::kLlama,
+                                .tied_head = false,
+                                .key_value_heads = 2,
+                                .head_size = 4};
 
 constexpr ModelConfig Tied(ModelConfig config) {
   config.tied_head = true;
   return config;
 }
 
-TrainingShape ShapeOf(const ModelConfig& model) { return {.model = model, .sequence = 6, .global_batch_sequences = 2}; }
+TrainingShape ShapeOf(const ModelConfig& model) {
+  return {.model = model, .sequence = 6, .global_batch_sequences = 2};
+}
 
 constexpr ModelConfig kModels[] = {kGpt2, kLlama, Tied(kLlama)};
 
@@ -45,7 +56,8 @@ std::vector<int32_t> Tokens(const TrainingShape& shape, uint64_t seed) {
   return tokens;
 }
 
-std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks, const BufferCounts& buffers) {
+std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks,
+                                  const BufferCounts& buffers) {
   absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
       device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = buffers});
   INFO(shard.status().ToString());
@@ -86,11 +98,15 @@ TEST_CASE("a shard allocates what the memory model says, to the byte, whatever i
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   const int stash = GENERATE(1, 3);
   CAPTURE(first, end, stash, shape.model.is_llama());
-  const BufferCounts buffers = {.stash = {stash}, .input = first > 0 ? stash : 0, .output = end < blocks ? 2 : 0,
-                            .input_gradient = first > 0 ? 1 : 0, .output_gradient = end < blocks ? 1 : 0};
+  const BufferCounts buffers = {.stash = {stash},
+                                .input = first > 0 ? stash : 0,
+                                .output = end < blocks ? 2 : 0,
+                                .input_gradient = first > 0 ? 1 : 0,
+                                .output_gradient = end < blocks ? 1 : 0};
   Device device = OpenReference();
   const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, buffers);
-  CHECK(device.queue->allocated() == MemoryOf(shape.model, shape.sequence, {{first, end}}, kMicroBatch, buffers).total());
+  CHECK(device.queue->allocated() ==
+        MemoryOf(shape.model, shape.sequence, {{first, end}}, kMicroBatch, buffers).total());
 }
 
 TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
@@ -99,18 +115,23 @@ TEST_CASE("a shard that does not fit says what it needs, part by part, and gives
   const Bytes need = MemoryOf(shape.model, shape.sequence, {blocks}, kMicroBatch, {.stash = {1}}).total();
   Device device = OpenReference({need.value - 1});
   const absl::Status status =
-      ModelShard::Create(device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch,
-                                  .buffers = {.stash = {1}}}).status();
+      ModelShard::Create(
+          device,
+          {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = {.stash = {1}}})
+          .status();
   CHECK(absl::IsResourceExhausted(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
-                                                Catch::Contains("activations") && Catch::Contains("workspace"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
+                 Catch::Contains("activations") && Catch::Contains("workspace"));
   CHECK(device.queue->allocated() == Bytes{0});
 }
 
 TEST_CASE("parameters start the same whoever holds them") {
   const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
-  const auto arena = [&](BlockRange blocks) { return ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model)); };
+  const auto arena = [&](BlockRange blocks) {
+    return ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model));
+  };
   const auto whole = arena({0, 4}), last = arena({2, 4});
   REQUIRE((*whole)->Initialise(9).ok());
   REQUIRE((*last)->Initialise(9).ok());
@@ -126,7 +147,9 @@ TEST_CASE("parameters start the same whoever holds them") {
   CHECK(absl::IsInvalidArgument((*last)->Write(Part::kParameter, "ln_f.bias", values)));
 }
 
-TEST_CASE("the ranks of a unit together start with the values that one device has, and read back what was written") {
+TEST_CASE(
+    "the ranks of a unit together start with the values that one device has, and read back what was "
+    "written") {
   const TrainingShape shape = AnyShape();
   Device device = OpenReference();
   const BlockRange blocks = {0, shape.model.blocks()};
@@ -142,7 +165,8 @@ TEST_CASE("the ranks of a unit together start with the values that one device ha
     CAPTURE(placed.spec.name);
     std::vector<float> values(placed.spec.elements), together(placed.spec.elements, std::nanf(""));
     REQUIRE(whole->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)).ok());
-    for (const auto& rank : ranks) REQUIRE(rank->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(together)).ok());
+    for (const auto& rank : ranks)
+      REQUIRE(rank->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(together)).ok());
     CHECK(together == values);
     for (float& value : values) value += 1;
     for (const auto& rank : ranks) {
@@ -162,7 +186,8 @@ TEST_CASE("gradients are the slopes of the loss, for every tensor") {
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {
     const std::string& name = placed.spec.name;
     CAPTURE(name);
-    const std::vector<float> gradient = Read(*whole, Part::kGradient, name), values = Read(*whole, Part::kParameter, name);
+    const std::vector<float> gradient = Read(*whole, Part::kGradient, name),
+                             values = Read(*whole, Part::kParameter, name);
     // Along a random direction of signs: one number for the whole tensor, well above the loss's rounding.
     std::vector<float> direction(values.size());
     double slope = 0;
@@ -195,8 +220,10 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
   const int blocks = shape.model.blocks();
   Device a = OpenReference(), b = OpenReference(), c = OpenReference();
   const std::unique_ptr<ModelShard> whole = Shard(a, shape, {0, blocks}, {.stash = {1}});
-  const std::unique_ptr<ModelShard> front = Shard(b, shape, {0, cut}, {.stash = {1}, .output = 1, .output_gradient = 1});
-  const std::unique_ptr<ModelShard> back = Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
+  const std::unique_ptr<ModelShard> front =
+      Shard(b, shape, {0, cut}, {.stash = {1}, .output = 1, .output_gradient = 1});
+  const std::unique_ptr<ModelShard> back =
+      Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
   const double loss = LossOf(*whole, Purpose::kTrain);
 
   REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
@@ -206,16 +233,19 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
   REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
   REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
   CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
-  CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, 0}), front->BoundaryOf({BufferKind::kOutputGradient, 0}));
+  CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, 0}),
+               front->BoundaryOf({BufferKind::kOutputGradient, 0}));
   REQUIRE(front->Backward({.output_gradient = 0}).ok());
 
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {
     const std::string& name = placed.spec.name;
     CAPTURE(name);
     const std::vector<float> want = Read(*whole, Part::kGradient, name);
-    const bool in_front = front->arena().layout().Find(name) != nullptr, in_back = back->arena().layout().Find(name) != nullptr;
+    const bool in_front = front->arena().layout().Find(name) != nullptr,
+               in_back = back->arena().layout().Find(name) != nullptr;
     if (in_front && in_back) {  // tied: each has its own part
-      const std::vector<float> x = Read(*front, Part::kGradient, name), y = Read(*back, Part::kGradient, name);
+      const std::vector<float> x = Read(*front, Part::kGradient, name),
+                               y = Read(*back, Part::kGradient, name);
       for (size_t i = 0; i < want.size(); ++i) CHECK(x[i] + y[i] == Approx(want[i]).margin(1e-6));
     } else {
       CHECK(Read(in_front ? *front : *back, Part::kGradient, name) == want);
@@ -244,11 +274,13 @@ TEST_CASE("gradients and losses add up over micro-batches, and an update starts 
   const double squared = squared_norm();
   double want = 0;
   for (const PlacedParameter& placed : whole->arena().layout().parameters) {
-    for (const float value : Read(*whole, Part::kGradient, placed.spec.name)) want += static_cast<double>(value) * value;
+    for (const float value : Read(*whole, Part::kGradient, placed.spec.name))
+      want += static_cast<double>(value) * value;
   }
   CHECK(squared == Approx(want).epsilon(1e-6));
 
-  const std::vector<float> bias = Read(*whole, Part::kParameter, "ln_f.weight"), weight = Read(*whole, Part::kParameter, "wpe.weight");
+  const std::vector<float> bias = Read(*whole, Part::kParameter, "ln_f.weight"),
+                           weight = Read(*whole, Part::kParameter, "wpe.weight");
   REQUIRE(whole->ZeroGradients().ok());
   REQUIRE(whole->UpdateParameters({.learning_rate = 0.1f, .weight_decay = 0.5f, .step = 1}).ok());
   CHECK(Read(*whole, Part::kParameter, "ln_f.weight") == bias);  // no gradient, no decay on norms

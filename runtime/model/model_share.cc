@@ -14,20 +14,28 @@ IndexRange EvenPart(int size, int degree, int member) {
 }
 
 // Indices along the axis at which the tensor is cut.
-std::vector<IndexRange> HeldIndices(const ModelConfig& config, const ParameterSpec& tensor, const ModelShare& share) {
+std::vector<IndexRange> HeldIndices(const ModelConfig& config, const ParameterSpec& tensor,
+                                    const ModelShare& share) {
   const int D = config.size_of_head(), K = config.key_value_head_count(), group = config.heads / K;
   const IndexRange keys = {share.key_value_heads.first * D, share.key_value_heads.end * D};
   const IndexRange queries = {keys.first * group, keys.end * group};
   switch (tensor.cut) {
-    case TensorCut::kNone: break;
-    case TensorCut::kQueryHeads: return {queries};
-    case TensorCut::kKeyValueHeads: return {keys};
+    case TensorCut::kNone:
+      break;
+    case TensorCut::kQueryHeads:
+      return {queries};
+    case TensorCut::kKeyValueHeads:
+      return {keys};
     case TensorCut::kJoinedHeads: {
       const int after_queries = config.heads * D, after_keys = after_queries + K * D;
-      return {queries, {after_queries + keys.first, after_queries + keys.end}, {after_keys + keys.first, after_keys + keys.end}};
+      return {queries,
+              {after_queries + keys.first, after_queries + keys.end},
+              {after_keys + keys.first, after_keys + keys.end}};
     }
-    case TensorCut::kFeedForward: return {share.feed_forward};
-    case TensorCut::kVocabulary: return {share.vocabulary};
+    case TensorCut::kFeedForward:
+      return {share.feed_forward};
+    case TensorCut::kVocabulary:
+      return {share.vocabulary};
   }
   return {};
 }
@@ -38,7 +46,8 @@ std::string SharingObjection(const ModelConfig& config, int degree) {
   const auto objection = [&](int has, const char* what) {
     return absl::StrCat("the model has ", has, " ", what, ", which ", degree, " devices cannot share");
   };
-  if (config.key_value_head_count() < degree) return objection(config.key_value_head_count(), "key-value heads");
+  if (config.key_value_head_count() < degree)
+    return objection(config.key_value_head_count(), "key-value heads");
   if (config.feed_forward < degree) return objection(config.feed_forward, "feed-forward columns");
   if (config.vocabulary < degree) return objection(config.vocabulary, "vocabulary rows");
   return "";
@@ -47,7 +56,8 @@ std::string SharingObjection(const ModelConfig& config, int degree) {
 std::vector<ModelShare> EvenShares(const ModelConfig& config, int degree) {
   std::vector<ModelShare> shares;
   for (int member = 0; member < degree; ++member) {
-    shares.push_back({EvenPart(config.key_value_head_count(), degree, member), EvenPart(config.feed_forward, degree, member),
+    shares.push_back({EvenPart(config.key_value_head_count(), degree, member),
+                      EvenPart(config.feed_forward, degree, member),
                       EvenPart(config.vocabulary, degree, member)});
   }
   return shares;
@@ -68,7 +78,8 @@ ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share) {
   return local;
 }
 
-std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor, const ModelShare& share) {
+std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor,
+                              const ModelShare& share) {
   if (tensor.cut == TensorCut::kNone) return {{0, 0, tensor.elements}};
   // Before and after the axis: the tensor is `outer` times its indices, each of `inner` elements.
   int64_t outer = 1, inner = 1;
@@ -81,7 +92,8 @@ std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& te
   int64_t next = 0;
   for (int64_t o = 0; o < outer; ++o) {
     for (const IndexRange& range : held) {
-      const int64_t first = (o * tensor.shape[tensor.cut_axis] + range.first) * inner, count = range.size() * inner;
+      const int64_t first = (o * tensor.shape[tensor.cut_axis] + range.first) * inner,
+                    count = range.size() * inner;
       if (!runs.empty() && runs.back().whole + runs.back().count == first) {
         runs.back().count += count;
       } else {

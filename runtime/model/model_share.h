@@ -6,9 +6,10 @@
 
 #include "runtime/model/parameters.h"
 
-// How the ranks of a unit share a model's width (tensor parallelism, Shoeybi et al. 2019), as uneven as their speeds ask. Every
-// rank holds all of the unit's blocks: of each tensor the part that its heads, its feed-forward columns and its vocabulary rows
-// need, and all of the tensors that have none of these. A unit of one device is a share like any other: of everything.
+// How the ranks of a unit share a model's width (tensor parallelism, Shoeybi et al. 2019), as uneven as their
+// speeds ask. Every rank holds all of the unit's blocks: of each tensor the part that its heads, its
+// feed-forward columns and its vocabulary rows need, and all of the tensors that have none of these. A unit
+// of one device is a share like any other: of everything.
 namespace medley {
 
 // [first, end).
@@ -33,16 +34,20 @@ std::vector<ModelShare> EvenShares(const ModelConfig& config, int degree);
 
 ModelShare WholeModel(const ModelConfig& config);
 
-// The model as one rank sees it: `config` with the rank's own numbers of heads, feed-forward columns and vocabulary rows. Sizes of
-// tensors, of what passes keep and of scratch follow from it as they do for a whole model.
+// The model as one rank sees it: `config` with the rank's own numbers of heads, feed-forward columns and
+// vocabulary rows. Sizes of tensors, of what passes keep and of scratch follow from it as they do for a whole
+// model.
 ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share);
 
-// Consecutive elements of a tensor that a rank holds: `count` from `whole` in the tensor are those from `held` in its part.
+// Consecutive elements of a tensor that a rank holds: `count` from `whole` in the tensor are those from
+// `held` in its part.
 struct HeldRun {
   int64_t whole = 0, held = 0, count = 0;
 };
 
-// What a rank with `share` of the model `config` holds of `tensor` (one of SegmentParameters of the whole model), ascending.
-std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor, const ModelShare& share);
+// What a rank with `share` of the model `config` holds of `tensor` (one of SegmentParameters of the whole
+// model), ascending.
+std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor,
+                              const ModelShare& share);
 
 }  // namespace medley

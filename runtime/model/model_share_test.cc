@@ -8,7 +8,8 @@
 namespace medley {
 namespace {
 
-// Shares that a planner could give to unlike devices: as many of each thing as fall to a rank by chance, at least one.
+// Shares that a planner could give to unlike devices: as many of each thing as fall to a rank by chance, at
+// least one.
 std::vector<ModelShare> RandomShares(const ModelConfig& config, int degree, std::mt19937_64& random) {
   const auto cut = [&](int size) {
     std::vector<int> ends(size - 1);
@@ -21,25 +22,37 @@ std::vector<ModelShare> RandomShares(const ModelConfig& config, int degree, std:
     for (const int end : ends) ranges.push_back({ranges.empty() ? 0 : ranges.back().end, end});
     return ranges;
   };
-  const auto heads = cut(config.key_value_head_count()), columns = cut(config.feed_forward), rows = cut(config.vocabulary);
+  const auto heads = cut(config.key_value_head_count()), columns = cut(config.feed_forward),
+             rows = cut(config.vocabulary);
   std::vector<ModelShare> shares;
-  for (int member = 0; member < degree; ++member) shares.push_back({heads[member], columns[member], rows[member]});
+  for (int member = 0; member < degree; ++member)
+    shares.push_back({heads[member], columns[member], rows[member]});
   return shares;
 }
 
 const ModelConfig kModels[] = {
     {.layers = 2, .hidden = 12, .heads = 6, .feed_forward = 40, .vocabulary = 29, .context = 10},
-    {.layers = 2, .hidden = 12, .heads = 10, .feed_forward = 40, .vocabulary = 29, .context = 10, .family = ModelFamily::kLlama,
-     .tied_head = false, .key_value_heads = 5, .head_size = 4},
+    {.layers = 2,
+     .hidden = 12,
+     .heads = 10,
+     .feed_forward = 40,
+     .vocabulary = 29,
+     .context = 10,
+     .family = ModelFamily::kLlama,
+     .tied_head = false,
+     .key_value_heads = 5,
+     .head_size = 4},
 };
 
-TEST_CASE("shares of any size together hold every element of a cut tensor once, and all of the others", "[property]") {
+TEST_CASE("shares of any size together hold every element of a cut tensor once, and all of the others",
+          "[property]") {
   const ModelConfig& config = kModels[GENERATE(0, 1)];
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{20}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const int degree = static_cast<int>(1 + random() % 5);
-  const std::vector<ModelShare> shares = seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
+  const std::vector<ModelShare> shares =
+      seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
   for (int segment = 0; segment < SegmentCount(config); ++segment) {
     const std::vector<ParameterSpec> tensors = SegmentParameters(config, segment);
     for (size_t t = 0; t < tensors.size(); ++t) {
@@ -57,7 +70,8 @@ TEST_CASE("shares of any size together hold every element of a cut tensor once, 
         CHECK(SegmentParameters(local, segment)[t].name == tensors[t].name);
         CHECK(SegmentParameters(local, segment)[t].elements == next);
       }
-      CHECK(holders == std::vector<int>(tensors[t].elements, tensors[t].cut == TensorCut::kNone ? degree : 1));
+      CHECK(holders ==
+            std::vector<int>(tensors[t].elements, tensors[t].cut == TensorCut::kNone ? degree : 1));
     }
   }
   for (const ModelShare& share : shares) {
@@ -91,7 +105,8 @@ TEST_CASE("one rank has the model as it is, and more ranks than heads are refuse
     CHECK(LocalModel(config, WholeModel(config)) == config);
     CHECK(SharingObjection(config, 5).empty());
     const std::string heads = std::to_string(config.key_value_head_count());
-    CHECK(SharingObjection(config, 7) == "the model has " + heads + " key-value heads, which 7 devices cannot share");
+    CHECK(SharingObjection(config, 7) ==
+          "the model has " + heads + " key-value heads, which 7 devices cannot share");
   }
 }
 

@@ -16,7 +16,8 @@ absl::Span<const std::byte> AsBytes(absl::Span<const float> values) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& device, const ModelConfig& config,
+absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& device,
+                                                                       const ModelConfig& config,
                                                                        absl::Span<const BlockRange> chunks,
                                                                        const ModelShare& share) {
   std::unique_ptr<ParameterArena> arena(new ParameterArena(device, config, chunks, share));
@@ -26,7 +27,9 @@ absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(Device& d
   return arena;
 }
 
-Slice ParameterArena::Whole(Part part) const { return {buffers_[static_cast<int>(part)].get(), 0, layout_.elements}; }
+Slice ParameterArena::Whole(Part part) const {
+  return {buffers_[static_cast<int>(part)].get(), 0, layout_.elements};
+}
 
 Slice ParameterArena::Tensor(Part part, const std::string& name) const {
   const PlacedParameter* placed = layout_.Find(name);
@@ -75,7 +78,8 @@ absl::Status ParameterArena::Read(Part part, const std::string& name, absl::Span
   if (!is_whole) own.resize(held.placed.spec.elements);
   const absl::Span<float> to = is_whole ? values : absl::MakeSpan(own);
   const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(to.data()), to.size() * sizeof(float));
-  RETURN_IF_ERROR(device_.queue->Download(*buffers_[static_cast<int>(part)], {4 * held.placed.offset}, bytes));
+  RETURN_IF_ERROR(
+      device_.queue->Download(*buffers_[static_cast<int>(part)], {4 * held.placed.offset}, bytes));
   RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
   if (is_whole) return absl::OkStatus();
   for (const HeldRun& run : HeldRuns(model_, held.tensor, share_)) {

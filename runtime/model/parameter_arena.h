@@ -11,8 +11,8 @@
 
 namespace medley {
 
-// The parameters of one holder in device memory, with their gradients and AdamW's moments: four arenas of one layout. What it
-// holds of each tensor follows from its share of the model (model_share.h).
+// The parameters of one holder in device memory, with their gradients and AdamW's moments: four arenas of one
+// layout. What it holds of each tensor follows from its share of the model (model_share.h).
 // Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue.
 class ParameterArena {
  public:
@@ -20,7 +20,8 @@ class ParameterArena {
 
   // Everything zero. ResourceExhausted: the device's memory limit.
   static absl::StatusOr<std::unique_ptr<ParameterArena>> Create(Device& device, const ModelConfig& config,
-                                                                absl::Span<const BlockRange> chunks, const ModelShare& share);
+                                                                absl::Span<const BlockRange> chunks,
+                                                                const ModelShare& share);
 
   // The model as this holder sees it: LocalModel.
   const ModelConfig& config() const { return local_; }
@@ -32,8 +33,9 @@ class ParameterArena {
   Slice Segments(Part part, int first_segment, int end_segment) const;
   Slice Whole(Part part) const;
 
-  // Copies what is held of a tensor from or to the host, where `values` are the whole tensor; Read leaves the others as they are,
-  // and waits for the queue. NotFound: not held. InvalidArgument: another number of elements.
+  // Copies what is held of a tensor from or to the host, where `values` are the whole tensor; Read leaves the
+  // others as they are, and waits for the queue. NotFound: not held. InvalidArgument: another number of
+  // elements.
   absl::Status Write(Part part, const std::string& name, absl::Span<const float> values);
   absl::Status Read(Part part, const std::string& name, absl::Span<float> values) const;
 
@@ -41,8 +43,13 @@ class ParameterArena {
   absl::Status Initialise(uint64_t seed);
 
  private:
-  ParameterArena(Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks, const ModelShare& share)
-      : device_(device), model_(config), local_(LocalModel(config, share)), share_(share), layout_(LayoutOf(local_, chunks)),
+  ParameterArena(Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks,
+                 const ModelShare& share)
+      : device_(device),
+        model_(config),
+        local_(LocalModel(config, share)),
+        share_(share),
+        layout_(LayoutOf(local_, chunks)),
         whole_(LayoutOf(model_, chunks)) {}
   // A tensor, whole and as it is held.
   struct Held {

@@ -16,14 +16,20 @@ float ResidualDeviation(const ModelConfig& config) {
   return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));
 }
 
-ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation, TensorCut cut = TensorCut::kNone) {
-  return {.name = std::move(name), .shape = {size}, .elements = size, .initialisation = initialisation, .cut = cut};
+ParameterSpec Vector(std::string name, int64_t size, Initialisation initialisation,
+                     TensorCut cut = TensorCut::kNone) {
+  return {.name = std::move(name),
+          .shape = {size},
+          .elements = size,
+          .initialisation = initialisation,
+          .cut = cut};
 }
 
 // Which axis of a matrix its cut is at.
 enum Axis : int { kRows, kColumns };
 
-ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float deviation, TensorCut cut = TensorCut::kNone, Axis axis = kRows) {
+ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float deviation,
+                     TensorCut cut = TensorCut::kNone, Axis axis = kRows) {
   return {.name = std::move(name),
           .shape = {rows, columns},
           .elements = rows * columns,
@@ -58,10 +64,14 @@ void AppendLlamaLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec
   const int64_t C = c.hidden, F = c.feed_forward, D = c.size_of_head(), K = c.key_value_head_count();
   const float residual = ResidualDeviation(c);
   out.push_back(Vector(h + "input_layernorm.weight", C, Initialisation::kOne));
-  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation, TensorCut::kQueryHeads, kRows));
-  out.push_back(Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
-  out.push_back(Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
-  out.push_back(Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual, TensorCut::kQueryHeads, kColumns));
+  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation,
+                       TensorCut::kQueryHeads, kRows));
+  out.push_back(
+      Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
+  out.push_back(
+      Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
+  out.push_back(
+      Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual, TensorCut::kQueryHeads, kColumns));
   out.push_back(Vector(h + "post_attention_layernorm.weight", C, Initialisation::kOne));
   out.push_back(Matrix(h + "mlp.gate_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
   out.push_back(Matrix(h + "mlp.up_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
@@ -85,7 +95,8 @@ uint64_t Fnv1a(const std::string& text) {
 
 OuterNames OuterNamesOf(const ModelConfig& config) {
   if (!config.is_llama()) return {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias", "wte.weight"};
-  return {"embed_tokens.weight", "", "norm.weight", "", config.tied_head ? "embed_tokens.weight" : "lm_head.weight"};
+  return {"embed_tokens.weight", "", "norm.weight", "",
+          config.tied_head ? "embed_tokens.weight" : "lm_head.weight"};
 }
 
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment) {
@@ -100,7 +111,8 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segm
   } else if (block == config.embedding_block()) {
     if (!config.tied_head) parameters.push_back(vocabulary_matrix(names.token_embedding));
     if (!names.position_embedding.empty()) {
-      parameters.push_back(Matrix(names.position_embedding, config.context, config.hidden, kInitialDeviation));
+      parameters.push_back(
+          Matrix(names.position_embedding, config.context, config.hidden, kInitialDeviation));
     }
   } else if (block == config.head_block()) {
     parameters.push_back(Vector(names.final_norm_weight, config.hidden, Initialisation::kOne));
@@ -129,7 +141,8 @@ int64_t SegmentElements(const ModelConfig& c, int segment) {
 std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   std::vector<int> segments;
   const auto holds = [&](int block) {
-    return std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& range) { return range.contains(block); });
+    return std::any_of(chunks.begin(), chunks.end(),
+                       [&](const BlockRange& range) { return range.contains(block); });
   };
   if (holds(config.embedding_block()) || holds(config.head_block())) segments.push_back(kTiedSegment);
   for (const BlockRange& range : chunks) {
@@ -140,7 +153,8 @@ std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRan
 
 int64_t ModelElements(const ModelConfig& config) {
   int64_t elements = 0;
-  for (int segment = 0; segment < SegmentCount(config); ++segment) elements += SegmentElements(config, segment);
+  for (int segment = 0; segment < SegmentCount(config); ++segment)
+    elements += SegmentElements(config, segment);
   return elements;
 }
 

@@ -9,32 +9,35 @@
 
 // Which tensors a model has, and where they lie in the memory of who holds a range of its blocks.
 //
-// The unit of holding, reducing and saving is the *segment*: segment 0 is the token embedding if the first and the last
-// block share it (tied), otherwise empty; segment b + 1 is what else block b has, which with a tied Llama is nothing for
-// block 0. Names and shapes are Hugging Face's, so that its files are copied as they are.
+// The unit of holding, reducing and saving is the *segment*: segment 0 is the token embedding if the first
+// and the last block share it (tied), otherwise empty; segment b + 1 is what else block b has, which with a
+// tied Llama is nothing for block 0. Names and shapes are Hugging Face's, so that its files are copied as
+// they are.
 namespace medley {
 
 enum class Initialisation : uint8_t { kZero, kOne, kNormal };
 
-// What the indices along one axis of a tensor belong to, so that the ranks of a unit can share it (model_share.h).
+// What the indices along one axis of a tensor belong to, so that the ranks of a unit can share it
+// (model_share.h).
 enum class TensorCut : uint8_t {
-  kNone,           // every rank holds all of it
+  kNone,  // every rank holds all of it
   kQueryHeads,
   kKeyValueHeads,
-  kJoinedHeads,    // queries, keys and values one after another
+  kJoinedHeads,  // queries, keys and values one after another
   kFeedForward,
   kVocabulary,
 };
 
 struct ParameterSpec {
-  std::string name;             // as Hugging Face names it, without "transformer." (GPT-2) or "model." (Llama)
-  std::vector<int64_t> shape;   // matrices: [in, out] as in GPT-2's Conv1D, [out, in] as in Llama's Linear
+  // As Hugging Face names it, without "transformer." (GPT-2) or "model." (Llama).
+  std::string name;
+  std::vector<int64_t> shape;  // matrices: [in, out] as in GPT-2's Conv1D, [out, in] as in Llama's Linear
   int64_t elements = 0;
-  bool decays = false;          // weight decay applies: matrices and embeddings, not biases and norms
+  bool decays = false;  // weight decay applies: matrices and embeddings, not biases and norms
   Initialisation initialisation = Initialisation::kZero;
-  float standard_deviation = 0; // of kNormal; 0.02, and 0.02 / sqrt(2 layers) into the residual stream
+  float standard_deviation = 0;  // of kNormal; 0.02, and 0.02 / sqrt(2 layers) into the residual stream
   TensorCut cut = TensorCut::kNone;
-  int cut_axis = 0;             // index into shape
+  int cut_axis = 0;  // index into shape
 };
 
 constexpr int kTiedSegment = 0;
@@ -51,8 +54,8 @@ OuterNames OuterNamesOf(const ModelConfig& config);
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
 int64_t SegmentElements(const ModelConfig& config, int segment);
 
-// Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has the first or the
-// last block, and one a block.
+// Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has
+// the first or the last block, and one a block.
 std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 // Parameters of the whole model, the tied embedding counted once.
@@ -76,8 +79,9 @@ struct ParameterLayout {
 };
 ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
-// The value that element `index` of tensor `name` starts with under `seed`: a function of these alone, so that
-// it does not depend on who holds the tensor. Normal by Box-Muller over splitmix64(FNV-1a(name) ^ seed, index).
+// The value that element `index` of tensor `name` starts with under `seed`: a function of these alone, so
+// that it does not depend on who holds the tensor. Normal by Box-Muller over splitmix64(FNV-1a(name) ^ seed,
+// index).
 void InitialiseParameter(const ParameterSpec& spec, uint64_t seed, float* values);
 
 }  // namespace medley

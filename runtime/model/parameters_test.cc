@@ -8,10 +8,19 @@
 namespace medley {
 namespace {
 
-const ModelConfig kConfig = {.layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
+const ModelConfig kConfig = {
+    .layers = 3, .hidden = 12, .heads = 3, .feed_forward = 40, .vocabulary = 29, .context = 10};
 
-constexpr ModelConfig kLlama = {.layers = 3, .hidden = 12, .heads = 4, .feed_forward = 40, .vocabulary = 29, .context = 10,
-                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6};
+constexpr ModelConfig kLlama = {.layers = 3,
+                                .hidden = 12,
+                                .heads = 4,
+                                .feed_forward = 40,
+                                .vocabulary = 29,
+                                .context = 10,
+                                .family = ModelFamily::kLlama,
+                                .tied_head = false,
+                                .key_value_heads = 2,
+                                .head_size = 6};
 
 ModelConfig Tied(ModelConfig config) {
   config.tied_head = true;
@@ -45,22 +54,42 @@ TEST_CASE("a segment's size is the sum of its tensors, and the model's that of i
 }
 
 TEST_CASE("the published GPT-2 has 124,439,808 parameters") {
-  CHECK(ModelElements({.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257,
+  CHECK(ModelElements({.layers = 12,
+                       .hidden = 768,
+                       .heads = 12,
+                       .feed_forward = 3072,
+                       .vocabulary = 50257,
                        .context = 1024}) == 124'439'808);
 }
 
 TEST_CASE("the published Llamas have their number of parameters") {
-  ModelConfig llama = {.layers = 32, .hidden = 4096, .heads = 32, .feed_forward = 14336, .vocabulary = 128256,
-                       .context = 131072, .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 8};
+  ModelConfig llama = {.layers = 32,
+                       .hidden = 4096,
+                       .heads = 32,
+                       .feed_forward = 14336,
+                       .vocabulary = 128256,
+                       .context = 131072,
+                       .family = ModelFamily::kLlama,
+                       .tied_head = false,
+                       .key_value_heads = 8};
   CHECK(ModelElements(llama) == 8'030'261'248);  // Llama 3.1 8B
-  llama = {.layers = 16, .hidden = 2048, .heads = 32, .feed_forward = 8192, .vocabulary = 128256, .context = 131072,
-           .family = ModelFamily::kLlama, .tied_head = true, .key_value_heads = 8};
+  llama = {.layers = 16,
+           .hidden = 2048,
+           .heads = 32,
+           .feed_forward = 8192,
+           .vocabulary = 128256,
+           .context = 131072,
+           .family = ModelFamily::kLlama,
+           .tied_head = true,
+           .key_value_heads = 8};
   CHECK(ModelElements(llama) == 1'235'814'400);  // Llama 3.2 1B
 }
 
 TEST_CASE("a Llama's query, key and value lie side by side, as do gate and up") {
   const ParameterLayout layout = LayoutOf(kLlama, {{1, 2}});
-  const auto end = [&](const char* name) { return layout.Find(name)->offset + layout.Find(name)->spec.elements; };
+  const auto end = [&](const char* name) {
+    return layout.Find(name)->offset + layout.Find(name)->spec.elements;
+  };
   CHECK(end("layers.0.self_attn.q_proj.weight") == layout.Find("layers.0.self_attn.k_proj.weight")->offset);
   CHECK(end("layers.0.self_attn.k_proj.weight") == layout.Find("layers.0.self_attn.v_proj.weight")->offset);
   CHECK(end("layers.0.mlp.gate_proj.weight") == layout.Find("layers.0.mlp.up_proj.weight")->offset);
@@ -90,7 +119,8 @@ TEST_CASE("a holder's segments and tensors lie one after another without a gap, 
     offset += SegmentElements(config, layout.segments[i]);
   }
   CHECK(offset == layout.elements);
-  CHECK((layout.Find(OuterNamesOf(config).token_embedding) != nullptr) == (config.tied_head ? has_tied : first == 0));
+  CHECK((layout.Find(OuterNamesOf(config).token_embedding) != nullptr) ==
+        (config.tied_head ? has_tied : first == 0));
   CHECK(layout.Find("no such tensor") == nullptr);
   CHECK((layout.Find(OuterNamesOf(config).head) != nullptr) == (config.tied_head ? has_tied : end == blocks));
 }
@@ -120,19 +150,22 @@ TEST_CASE("a tensor's first values follow from name and seed alone") {
 TEST_CASE("normal tensors have GPT-2's mean and deviation, gains are one, biases zero", "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{10}));
   CAPTURE(seed);
-  const ModelConfig config = {.layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 97, .context = 32};
+  const ModelConfig config = {
+      .layers = 8, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 97, .context = 32};
   for (const ParameterSpec& spec : SegmentParameters(config, SegmentOfBlock(3))) {
     CAPTURE(spec.name);
     const std::vector<float> values = Initial(spec, seed);
     if (spec.initialisation != Initialisation::kNormal) {
-      const float want = spec.name.find("ln_") != std::string::npos && spec.name.ends_with("weight") ? 1.0f : 0.0f;
+      const float want =
+          spec.name.find("ln_") != std::string::npos && spec.name.ends_with("weight") ? 1.0f : 0.0f;
       CHECK(values == std::vector<float>(values.size(), want));
       continue;
     }
     double sum = 0, squares = 0;
     for (const float value : values) sum += value, squares += static_cast<double>(value) * value;
     const double count = static_cast<double>(values.size());
-    const double deviation = spec.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(2.0 * config.layers) : 0.02;
+    const double deviation =
+        spec.name.ends_with("c_proj.weight") ? 0.02 / std::sqrt(2.0 * config.layers) : 0.02;
     CHECK(std::abs(sum / count) < 5 * deviation / std::sqrt(count));
     CHECK(std::sqrt(squares / count) == Approx(deviation).epsilon(5 / std::sqrt(2 * count)));
   }

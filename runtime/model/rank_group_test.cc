@@ -61,15 +61,25 @@ class HostGroup final : public RankGroup {
 
 const ModelConfig kModels[] = {
     {.layers = 3, .hidden = 12, .heads = 4, .feed_forward = 20, .vocabulary = 11, .context = 8},
-    {.layers = 3, .hidden = 12, .heads = 8, .feed_forward = 20, .vocabulary = 11, .context = 8, .family = ModelFamily::kLlama,
-     .tied_head = false, .key_value_heads = 4, .head_size = 4},
+    {.layers = 3,
+     .hidden = 12,
+     .heads = 8,
+     .feed_forward = 20,
+     .vocabulary = 11,
+     .context = 8,
+     .family = ModelFamily::kLlama,
+     .tied_head = false,
+     .key_value_heads = 4,
+     .head_size = 4},
 };
 constexpr int kMicroBatch = 2;
 const BlockRange kLayers = {1, 3};
-const BufferCounts kBuffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1};
+const BufferCounts kBuffers = {
+    .stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1};
 
 Device OpenReference() {
-  return *ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
+  return *ReferenceBackend().open(
+      {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
 }
 
 std::vector<float> Values(int64_t count, uint64_t seed) {
@@ -94,23 +104,28 @@ absl::Status Pass(ModelShard& shard) {
   for (const BufferKind kind : {BufferKind::kInput, BufferKind::kOutputGradient}) {
     const std::vector<float> values = Values(elements, static_cast<uint64_t>(kind));
     const Slice slice = shard.BoundaryOf({kind, 0});
-    RETURN_IF_ERROR(shard.queue().Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4}, *slice.buffer,
-                                         {slice.offset_bytes}));
+    RETURN_IF_ERROR(
+        shard.queue().Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4},
+                             *slice.buffer, {slice.offset_bytes}));
   }
   RETURN_IF_ERROR(shard.Forward({.input = 0, .output = 0}, Purpose::kTrain));
   return shard.Backward({.input = 0, .input_gradient = 0, .output_gradient = 0});
 }
 
 TEST_CASE("ranks that share layers, evenly or not, compute what one device does", "[property]") {
-  const TrainingShape shape{.model = kModels[GENERATE(0, 1)], .sequence = 6, .global_batch_sequences = kMicroBatch};
-  const std::vector<ModelShare> shares = GENERATE_COPY(values<std::vector<ModelShare>>({
-      EvenShares(shape.model, 2), EvenShares(shape.model, 3), EvenShares(shape.model, 4),
-      {{{0, 3}, {0, 7}, {0, 10}}, {{3, 4}, {7, 20}, {10, 11}}},
-      {{{0, 1}, {0, 19}, {0, 1}}, {{1, 4}, {19, 20}, {1, 11}}}}));
+  const TrainingShape shape{
+      .model = kModels[GENERATE(0, 1)], .sequence = 6, .global_batch_sequences = kMicroBatch};
+  const std::vector<ModelShare> shares = GENERATE_COPY(
+      values<std::vector<ModelShare>>({EvenShares(shape.model, 2),
+                                       EvenShares(shape.model, 3),
+                                       EvenShares(shape.model, 4),
+                                       {{{0, 3}, {0, 7}, {0, 10}}, {{3, 4}, {7, 20}, {10, 11}}},
+                                       {{{0, 1}, {0, 19}, {0, 1}}, {{1, 4}, {19, 20}, {1, 11}}}}));
   const int ranks = static_cast<int>(shares.size());
   CAPTURE(shape.model.is_llama(), ranks, shares[0].key_value_heads.end);
   Device device = OpenReference();
-  const auto whole = *ModelShard::Create(device, {.shape = shape, .blocks = kLayers, .micro_batch_sequences = kMicroBatch, .buffers = kBuffers});
+  const auto whole = *ModelShard::Create(
+      device, {.shape = shape, .blocks = kLayers, .micro_batch_sequences = kMicroBatch, .buffers = kBuffers});
   REQUIRE(Pass(*whole).ok());
 
   MeetingPoint point(ranks);
@@ -122,9 +137,12 @@ TEST_CASE("ranks that share layers, evenly or not, compute what one device does"
     groups.push_back(std::make_unique<HostGroup>(point, member));
   }
   for (int member = 0; member < ranks; ++member) {
-    shards.push_back(*ModelShard::Create(devices[member], {.shape = shape, .blocks = kLayers, .share = shares[member],
+    shards.push_back(*ModelShard::Create(devices[member], {.shape = shape,
+                                                           .blocks = kLayers,
+                                                           .share = shares[member],
                                                            .group = groups[member].get(),
-                                                           .micro_batch_sequences = kMicroBatch, .buffers = kBuffers}));
+                                                           .micro_batch_sequences = kMicroBatch,
+                                                           .buffers = kBuffers}));
     CHECK(devices[member].queue->allocated() < device.queue->allocated());
   }
   std::vector<absl::Status> statuses(ranks);
@@ -147,7 +165,8 @@ TEST_CASE("ranks that share layers, evenly or not, compute what one device does"
     CAPTURE(placed.spec.name);
     std::vector<float> want(placed.spec.elements), together(placed.spec.elements, std::nanf(""));
     REQUIRE(whole->arena().Read(Part::kGradient, placed.spec.name, absl::MakeSpan(want)).ok());
-    for (const auto& shard : shards) REQUIRE(shard->arena().Read(Part::kGradient, placed.spec.name, absl::MakeSpan(together)).ok());
+    for (const auto& shard : shards)
+      REQUIRE(shard->arena().Read(Part::kGradient, placed.spec.name, absl::MakeSpan(together)).ok());
     for (size_t i = 0; i < want.size(); ++i) CHECK(together[i] == Approx(want[i]).margin(2e-5));
   }
 }

@@ -7,7 +7,8 @@ namespace medley {
 namespace {
 
 ModelConfig Llama(int head_size) {
-  return {.layers = 1, .hidden = 2 * head_size, .heads = 2, .family = ModelFamily::kLlama, .rotary_base = 500000};
+  return {
+      .layers = 1, .hidden = 2 * head_size, .heads = 2, .family = ModelFamily::kLlama, .rotary_base = 500000};
 }
 
 double AngleOf(const RotaryAngles& angles, int pairs, int position, int pair) {
@@ -18,7 +19,8 @@ double AngleOf(const RotaryAngles& angles, int pairs, int position, int pair) {
 TEST_CASE("the first pair turns by one radian a position, the others slower and slower") {
   const RotaryAngles angles = RotaryAnglesOf(Llama(8), 4);
   REQUIRE(angles.cosine.size() == 16);
-  for (int position = 0; position < 4; ++position) CHECK(AngleOf(angles, 4, position, 0) == Approx(position).margin(1e-6));
+  for (int position = 0; position < 4; ++position)
+    CHECK(AngleOf(angles, 4, position, 0) == Approx(position).margin(1e-6));
   for (int pair = 0; pair < 4; ++pair) {
     CHECK(AngleOf(angles, 4, 1, pair) == Approx(std::pow(500000.0, -pair / 4.0)).epsilon(1e-5));
   }

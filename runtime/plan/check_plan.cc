@@ -40,15 +40,19 @@ class Checker {
     std::map<std::string, size_t> unit_of_device;
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const auto& devices = plan_.units[u].devices;
-      if (devices.empty()) Convict(Kind::kEmpty, absl::StrCat("units[", u, "].devices: there are none; a unit needs at least one"));
+      if (devices.empty())
+        Convict(Kind::kEmpty,
+                absl::StrCat("units[", u, "].devices: there are none; a unit needs at least one"));
       for (const std::string& device : devices) {
         if (site_ != nullptr && !site_->memory_by_device.count(device)) {
-          Convict(Kind::kUnknownDevice, absl::StrCat("units[", u, "].devices: \"", device, "\" is not in the cluster"));
+          Convict(Kind::kUnknownDevice,
+                  absl::StrCat("units[", u, "].devices: \"", device, "\" is not in the cluster"));
         }
         const auto [first, inserted] = unit_of_device.emplace(device, u);
         if (inserted) continue;
-        Convict(Kind::kDeviceTwice, absl::StrCat("units[", u, "].devices: \"", device, "\" is already in units[",
-                                                 first->second, "]; a device belongs to one unit at most, and once"));
+        Convict(Kind::kDeviceTwice,
+                absl::StrCat("units[", u, "].devices: \"", device, "\" is already in units[", first->second,
+                             "]; a device belongs to one unit at most, and once"));
       }
     }
   }
@@ -57,13 +61,17 @@ class Checker {
     const int blocks = shape_.model.blocks();
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const auto& chunks = plan_.units[u].chunks;
-      if (chunks.empty()) Convict(Kind::kBlocks, absl::StrCat("units[", u, "].blocks: there are none; a unit needs at least one range"));
+      if (chunks.empty())
+        Convict(Kind::kBlocks,
+                absl::StrCat("units[", u, "].blocks: there are none; a unit needs at least one range"));
       int least = 0;
       for (const BlockRange& range : chunks) {
         if (range.first < least || range.end <= range.first || range.end > blocks) {
-          Convict(Kind::kBlocks, absl::StrCat("units[", u, "].blocks: [", range.first, ", ", range.end,
-                                              "); a range must begin at ", least, " or later and end after it, at most at ", blocks,
-                                              least > 0 ? "; ranges ascend and have blocks of other units between them" : ""));
+          Convict(Kind::kBlocks,
+                  absl::StrCat(
+                      "units[", u, "].blocks: [", range.first, ", ", range.end, "); a range must begin at ",
+                      least, " or later and end after it, at most at ", blocks,
+                      least > 0 ? "; ranges ascend and have blocks of other units between them" : ""));
           break;
         }
         least = range.end + 1;
@@ -78,7 +86,8 @@ class Checker {
       if (!objection.empty()) Convict(Kind::kShares, absl::StrCat("units[", u, "].devices: ", objection));
       if (unit.shares.empty()) continue;
       if (unit.shares.size() != unit.devices.size()) {
-        Convict(Kind::kShares, absl::StrCat("units[", u, "].shares: there are ", unit.shares.size(), " for ", unit.devices.size(), " devices"));
+        Convict(Kind::kShares, absl::StrCat("units[", u, "].shares: there are ", unit.shares.size(), " for ",
+                                            unit.devices.size(), " devices"));
         continue;
       }
       const auto check = [&](const char* field, IndexRange ModelShare::*part, int whole) {
@@ -89,11 +98,13 @@ class Checker {
             covered = range.end;
             continue;
           }
-          return Convict(Kind::kShares, absl::StrCat("units[", u, "].shares[", m, "].", field, ": [", range.first, ", ", range.end,
-                                                     "); must begin at ", covered, " and not be empty"));
+          return Convict(Kind::kShares,
+                         absl::StrCat("units[", u, "].shares[", m, "].", field, ": [", range.first, ", ",
+                                      range.end, "); must begin at ", covered, " and not be empty"));
         }
         if (covered == whole) return;
-        Convict(Kind::kShares, absl::StrCat("units[", u, "].shares: take ", covered, " ", field, "; the model has ", whole));
+        Convict(Kind::kShares,
+                absl::StrCat("units[", u, "].shares: take ", covered, " ", field, "; the model has ", whole));
       };
       check("key_value_heads", &ModelShare::key_value_heads, shape_.model.key_value_head_count());
       check("feed_forward", &ModelShare::feed_forward, shape_.model.feed_forward);
@@ -111,7 +122,8 @@ class Checker {
       for (size_t c = 0; c < visited[u].size(); ++c) {
         if (visited[u][c]) continue;
         const BlockRange& range = plan_.units[u].chunks[c];
-        Convict(Kind::kUnitUse, absl::StrCat("units[", u, "]: no route visits it for blocks [", range.first, ", ", range.end, ")"));
+        Convict(Kind::kUnitUse, absl::StrCat("units[", u, "]: no route visits it for blocks [", range.first,
+                                             ", ", range.end, ")"));
       }
     }
   }
@@ -121,16 +133,19 @@ class Checker {
     int covered = 0;
     for (const UnitId u : plan_.routes[r].units) {
       if (!IsUnit(u)) {
-        return Convict(Kind::kUnitUse, absl::StrCat("routes[", r, "].units: ", u.value(), " is not a unit; allowed are 0 to ",
-                                                    static_cast<int>(plan_.units.size()) - 1));
+        return Convict(Kind::kUnitUse,
+                       absl::StrCat("routes[", r, "].units: ", u.value(), " is not a unit; allowed are 0 to ",
+                                    static_cast<int>(plan_.units.size()) - 1));
       }
       const auto& chunks = plan_.units[u].chunks;
       size_t c = 0;
       while (c < chunks.size() && chunks[c].first != covered) ++c;
       if (c == chunks.size()) {
         std::vector<std::string> held;
-        for (const BlockRange& range : chunks) held.push_back(absl::StrCat("[", range.first, ", ", range.end, ")"));
-        return Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: unit ", u.value(), " holds blocks ", absl::StrJoin(held, ", "),
+        for (const BlockRange& range : chunks)
+          held.push_back(absl::StrCat("[", range.first, ", ", range.end, ")"));
+        return Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: unit ", u.value(), " holds blocks ",
+                                                   absl::StrJoin(held, ", "),
                                                    "; one of its ranges must begin at ", covered));
       }
       visited[u][c] = true;
@@ -147,7 +162,8 @@ class Checker {
       for (int v = 0; v < u; ++v) {
         const int block = SharedBlock(plan_.units[u], plan_.units[v]);
         if (block < 0 || SharesOf(u) == SharesOf(v)) continue;
-        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block, " among its devices otherwise than units[", v,
+        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block,
+                                            " among its devices otherwise than units[", v,
                                             "]; units that hold the same blocks must share them alike"));
       }
     }
@@ -155,7 +171,8 @@ class Checker {
 
   std::vector<ModelShare> SharesOf(int u) const {
     const Unit& unit = plan_.units[u];
-    return unit.shares.empty() ? EvenShares(shape_.model, static_cast<int>(unit.devices.size())) : unit.shares;
+    return unit.shares.empty() ? EvenShares(shape_.model, static_cast<int>(unit.devices.size()))
+                               : unit.shares;
   }
 
   // A block that both hold, the two ends of a tied model being one; -1: none.
@@ -177,22 +194,28 @@ class Checker {
       sequences += count * size;
       sums.push_back(absl::StrCat(count, " x ", size));
       if (size < 1) {
-        Convict(Kind::kMicroBatch, absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; must be at least 1"));
+        Convict(Kind::kMicroBatch,
+                absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; must be at least 1"));
       }
       for (const UnitId u : plan_.routes[r].units) {
         if (!IsUnit(u)) continue;
-        const int64_t rows = size * shape_.sequence, devices = static_cast<int64_t>(plan_.units[u].devices.size());
+        const int64_t rows = size * shape_.sequence,
+                      devices = static_cast<int64_t>(plan_.units[u].devices.size());
         if (size < 1 || rows >= devices) continue;
-        Convict(Kind::kMicroBatch, absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; a micro-batch of ", rows,
-                                                " tokens cannot be shared by the ", devices, " devices of unit ", u.value()));
+        Convict(Kind::kMicroBatch,
+                absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; a micro-batch of ", rows,
+                             " tokens cannot be shared by the ", devices, " devices of unit ", u.value()));
       }
       if (count < 1) {
-        Convict(Kind::kBatchSum, absl::StrCat("routes[", r, "].micro_batches: ", count, "; must be at least 1"));
+        Convict(Kind::kBatchSum,
+                absl::StrCat("routes[", r, "].micro_batches: ", count, "; must be at least 1"));
       }
     }
     if (sequences == batch) return;
-    Convict(Kind::kBatchSum, absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
-                                          " sequences (micro_batches x micro_batch_sequences); must be the global batch of ", batch));
+    Convict(Kind::kBatchSum,
+            absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
+                         " sequences (micro_batches x micro_batch_sequences); must be the global batch of ",
+                         batch));
   }
 
   void CheckMemory() {
@@ -200,13 +223,15 @@ class Checker {
       const std::string& device = DeviceOf(plan_, rank);
       const RankMemory memory = MemoryOfRank(plan_, rank, shape_);
       const auto copies = site_->copy_bytes_per_parameter_by_device.find(device);
-      const double copy_bytes = copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
+      const double copy_bytes =
+          copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
       const double parameters = static_cast<double>(memory.parameters.value) / 4;
       const Bytes needed = memory.total() + Bytes{static_cast<int64_t>(std::ceil(copy_bytes * parameters))};
       const Bytes allowed = site_->memory_by_device.at(device);
       if (needed <= allowed) continue;
-      Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", FormatBytes(needed), " on ", device,
-                                          ", which allows ", FormatBytes(allowed)));
+      Convict(Kind::kMemory,
+              absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", FormatBytes(needed),
+                           " on ", device, ", which allows ", FormatBytes(allowed)));
     }
   }
 

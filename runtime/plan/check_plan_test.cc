@@ -45,18 +45,48 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"no routes", [](Plan& p) { p.routes.clear(); }, Kind::kEmpty, "routes"},
       {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
       {"device twice", [](Plan& p) { p.units[2].devices[0] = "a/0"; }, Kind::kDeviceTwice, "units[2]"},
-      {"past the last block", [](Plan& p) { p.routes[1].units = {2, 0}; }, Kind::kBlocks, "routes[1]: unit 0 holds blocks [0, 2); one of its ranges must begin at 6"},
+      {"past the last block",
+       [](Plan& p) {
+         p.routes[1].units = {2, 0};
+       },
+       Kind::kBlocks, "routes[1]: unit 0 holds blocks [0, 2); one of its ranges must begin at 6"},
       {"no device", [](Plan& p) { p.units[1].devices.clear(); }, Kind::kEmpty, "units[1].devices"},
       {"no range", [](Plan& p) { p.units[1].chunks.clear(); }, Kind::kBlocks, "units[1].blocks"},
-      {"ranges that touch", [](Plan& p) { p.units[2].chunks = {{0, 3}, {3, 6}}; }, Kind::kBlocks, "units[2].blocks: [3, 6); a range must begin at 4"},
-      {"a range on no route", [](Plan& p) { p.units[0].chunks.push_back({4, 5}); }, Kind::kUnitUse, "units[0]: no route visits it for blocks [4, 5)"},
-      {"device twice in a unit", [](Plan& p) { p.units[0].devices.push_back("a/0"); }, Kind::kDeviceTwice, "units[0].devices: \"a/0\" is already in units[0]"},
-      {"more devices than heads", [](Plan& p) { p.units[0].devices = {"a/0", "d/0", "e/0"}; }, Kind::kShares, "the model has 2 key-value heads, which 3 devices cannot share"},
-      {"unlike shares of one block", [](Plan& p) { p.units[2].devices.push_back("d/0"); }, Kind::kShares, "units[2]: shares block 0 among its devices otherwise than units[0]"},
-      {"a share too few", [](Plan& p) { p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}}; }, Kind::kShares, "units[2].shares: take 1 key_value_heads; the model has 2"},
-      {"shares with a hole", [](Plan& p) { p.units[2].devices.push_back("d/0"), p.units[2].shares = {{{0, 1}, {0, 8}, {0, 10}}, {{1, 2}, {9, 32}, {10, 20}}}; },
+      {"ranges that touch",
+       [](Plan& p) {
+         p.units[2].chunks = {{0, 3}, {3, 6}};
+       },
+       Kind::kBlocks, "units[2].blocks: [3, 6); a range must begin at 4"},
+      {"a range on no route",
+       [](Plan& p) {
+         p.units[0].chunks.push_back({4, 5});
+       },
+       Kind::kUnitUse, "units[0]: no route visits it for blocks [4, 5)"},
+      {"device twice in a unit", [](Plan& p) { p.units[0].devices.push_back("a/0"); }, Kind::kDeviceTwice,
+       "units[0].devices: \"a/0\" is already in units[0]"},
+      {"more devices than heads",
+       [](Plan& p) {
+         p.units[0].devices = {"a/0", "d/0", "e/0"};
+       },
+       Kind::kShares, "the model has 2 key-value heads, which 3 devices cannot share"},
+      {"unlike shares of one block", [](Plan& p) { p.units[2].devices.push_back("d/0"); }, Kind::kShares,
+       "units[2]: shares block 0 among its devices otherwise than units[0]"},
+      {"a share too few",
+       [](Plan& p) {
+         p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}};
+       },
+       Kind::kShares, "units[2].shares: take 1 key_value_heads; the model has 2"},
+      {"shares with a hole",
+       [](Plan& p) {
+         p.units[2].devices.push_back("d/0"),
+             p.units[2].shares = {{{0, 1}, {0, 8}, {0, 10}}, {{1, 2}, {9, 32}, {10, 20}}};
+       },
        Kind::kShares, "units[2].shares[1].feed_forward: [9, 32); must begin at 8"},
-      {"unit in no route", [](Plan& p) { p.units.push_back({{"d/0"}, {{0, 6}}}); }, Kind::kUnitUse, "units[3]"},
+      {"unit in no route",
+       [](Plan& p) {
+         p.units.push_back({{"d/0"}, {{0, 6}}});
+       },
+       Kind::kUnitUse, "units[3]"},
       {"no such unit", [](Plan& p) { p.routes[1].units = {7}; }, Kind::kUnitUse, "7"},
       {"negative unit", [](Plan& p) { p.routes[1].units = {-1}; }, Kind::kUnitUse, "-1"},
       {"gap", [](Plan& p) { p.units[1].chunks[0].first = 3; }, Kind::kBlocks, "[3, 6)"},
@@ -64,11 +94,25 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"late start", [](Plan& p) { p.units[0].chunks[0].first = 1; }, Kind::kBlocks, "begin at 0"},
       {"early end", [](Plan& p) { p.units[2].chunks[0].end = 5; }, Kind::kBlocks, "[0, 5)"},
       {"past the end", [](Plan& p) { p.units[2].chunks[0].end = 7; }, Kind::kBlocks, "[0, 7)"},
-      {"empty range", [](Plan& p) { p.units[0].chunks[0] = {0, 0}; }, Kind::kBlocks, "[0, 0)"},
-      {"wrong order", [](Plan& p) { p.routes[0].units = {1, 0}; }, Kind::kBlocks, "routes[0]"},
-      {"route without units", [](Plan& p) { p.routes.push_back({{}, 1}); }, Kind::kBlocks, "routes[2]"},
-      {"size 0", [](Plan& p) { p.routes[1].micro_batch_sequences = 0; }, Kind::kMicroBatch, "routes[1].micro_batch_sequences: 0"},
-      {"size 3", [](Plan& p) { p.routes[1].micro_batch_sequences = 3; }, Kind::kBatchSum, "5 x 2 + 3 x 3 = 19"},
+      {"empty range",
+       [](Plan& p) {
+         p.units[0].chunks[0] = {0, 0};
+       },
+       Kind::kBlocks, "[0, 0)"},
+      {"wrong order",
+       [](Plan& p) {
+         p.routes[0].units = {1, 0};
+       },
+       Kind::kBlocks, "routes[0]"},
+      {"route without units",
+       [](Plan& p) {
+         p.routes.push_back({{}, 1});
+       },
+       Kind::kBlocks, "routes[2]"},
+      {"size 0", [](Plan& p) { p.routes[1].micro_batch_sequences = 0; }, Kind::kMicroBatch,
+       "routes[1].micro_batch_sequences: 0"},
+      {"size 3", [](Plan& p) { p.routes[1].micro_batch_sequences = 3; }, Kind::kBatchSum,
+       "5 x 2 + 3 x 3 = 19"},
       {"too few", [](Plan& p) { p.routes[0].micro_batches = 4; }, Kind::kBatchSum, "14"},
       {"too many", [](Plan& p) { p.routes[0].micro_batches = 6; }, Kind::kBatchSum, "18"},
       {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },
@@ -85,8 +129,9 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
 
 TEST_CASE("units of several devices and ranges, and units on several routes, are in order") {
   Plan plan;
-  plan.units = {{{"a/0", "b/0"}, {{0, 2}, {4, 6}}, {{{0, 1}, {0, 20}, {0, 15}}, {{1, 2}, {20, 32}, {15, 20}}}},
-                {{"c/0"}, {{2, 4}}}};
+  plan.units = {
+      {{"a/0", "b/0"}, {{0, 2}, {4, 6}}, {{{0, 1}, {0, 20}, {0, 15}}, {{1, 2}, {20, 32}, {15, 20}}}},
+      {{"c/0"}, {{2, 4}}}};
   plan.routes = {{{0, 1, 0}, 5, 2}, {{0, 1, 0}, 6, 1}};
   CHECK(CheckPlan(plan, kShape, Site()).empty());
   PlanSite small = Site();

@@ -86,15 +86,17 @@ ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
 }
 
 bool Holds(const Unit& unit, int block) {
-  return std::any_of(unit.chunks.begin(), unit.chunks.end(), [&](const BlockRange& range) { return range.contains(block); });
+  return std::any_of(unit.chunks.begin(), unit.chunks.end(),
+                     [&](const BlockRange& range) { return range.contains(block); });
 }
 
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
   std::vector<UnitId> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const Unit& unit = plan.units[u];
-    const bool holds = segment == kTiedSegment ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
-                                               : Holds(unit, segment - 1);
+    const bool holds = segment == kTiedSegment
+                           ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
+                           : Holds(unit, segment - 1);
     if (holds) holders.push_back(u);
   }
   return holders;
@@ -115,7 +117,8 @@ std::string ExecutionObjection(const Plan& plan) {
       return absl::StrCat("units[", u, "]", field, has, "; this version runs ", runs);
     };
     if (unit.devices.size() > 1) return objection(".devices: ", unit.devices.size(), "units of one device");
-    if (unit.chunks.size() > 1) return objection(".blocks: ", unit.chunks.size(), "units of one range of blocks");
+    if (unit.chunks.size() > 1)
+      return objection(".blocks: ", unit.chunks.size(), "units of one range of blocks");
     const size_t visits = VisitsOf(plan, u).size();
     if (visits > 1) return objection(": routes that visit it: ", visits, "units on one route");
   }
@@ -125,8 +128,8 @@ std::string ExecutionObjection(const Plan& plan) {
 std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
-                                  sizes.size() == 1 ? ", micro-batch " : ", micro-batches ", absl::StrJoin(sizes, ", "), ", ",
-                                  NameOf(plan.schedule), ": ");
+                                  sizes.size() == 1 ? ", micro-batch " : ", micro-batches ",
+                                  absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule), ": ");
   const char* route_separator = "";
   for (const Route& route : plan.routes) {
     absl::StrAppend(&text, route_separator, "[");
@@ -137,7 +140,8 @@ std::string Describe(const Plan& plan) {
       const int chunk = ChunkFrom(unit, first_block);
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
-      absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-", blocks.end - 1);
+      absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-",
+                      blocks.end - 1);
       separator = " -> ";
       first_block = blocks.end;
     }

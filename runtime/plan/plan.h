@@ -25,16 +25,19 @@ constexpr int kSchedules = 2;
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
   absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
-  absl::InlinedVector<BlockRange, 1> chunks;    // ascending; two of them have blocks between them that it does not hold
-  std::vector<ModelShare> shares;               // of the ranks; empty: EvenShares
+  // Ascending; two of them have blocks between them that it does not hold.
+  absl::InlinedVector<BlockRange, 1> chunks;
+  std::vector<ModelShare> shares;  // of the ranks; empty: EvenShares
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
-// Micro-batches that visit the same chunks in the same order: one replica of the model. A route passes the chunk of the next unit
-// that begins where the last one ended.
-// Micro-batches, and the sequences in them, are numbered through the routes: route 0 takes the first ones of the global batch.
+// Micro-batches that visit the same chunks in the same order: one replica of the model. A route passes the
+// chunk of the next unit that begins where the last one ended.
+// Micro-batches, and the sequences in them, are numbered through the routes: route 0 takes the first ones of
+// the global batch.
 struct Route {
-  std::vector<UnitId> units;      // in the order of visiting; a unit comes as often as the route passes chunks of it
+  // In the order of visiting; a unit comes as often as the route passes chunks of it.
+  std::vector<UnitId> units;
   int micro_batches = 0;          // of each step
   int micro_batch_sequences = 0;  // in each of them
   friend bool operator==(const Route&, const Route&) = default;
@@ -50,9 +53,9 @@ struct Plan {
 // A chunk as one route passes it: a pipeline stage.
 struct Visit {
   int route = -1;
-  int stage = -1;      // index into Route::units
-  int stages = 0;      // of the route
-  int chunk = -1;      // index into Unit::chunks
+  int stage = -1;         // index into Route::units
+  int stages = 0;         // of the route
+  int chunk = -1;         // index into Unit::chunks
   UnitId previous, next;  // units of the stages beside it; -1: it is the first, the last
   MicroBatchId first_micro_batch = 0;
   int micro_batches = 0;
@@ -93,8 +96,8 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan);
 // Why this version's workers do not run a plan that is otherwise valid: naming the unit; empty: they do.
 std::string ExecutionObjection(const Plan& plan);
 
-// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x 2"; where routes
-// differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
+// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
+// 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);
 std::string NameOf(Schedule schedule);  // "1f1b", "gpipe"
 

@@ -32,10 +32,12 @@ TEST_CASE("a unit's visits are where its routes pass it") {
   CHECK(VisitsOf(plan, 3).empty());
 }
 
-// Unit 0 has both ends of the model, unit 1 the middle for both routes, unit 2 both ends again: two devices each but for unit 1.
+// Unit 0 has both ends of the model, unit 1 the middle for both routes, unit 2 both ends again: two devices
+// each but for unit 1.
 Plan Wide() {
   Plan plan;
-  plan.units = {{{"a/0", "a/1"}, {{0, 2}, {4, 6}}}, {{"b/0", "b/1"}, {{2, 4}}}, {{"c/0", "c/1"}, {{0, 2}, {4, 6}}}};
+  plan.units = {
+      {{"a/0", "a/1"}, {{0, 2}, {4, 6}}}, {{"b/0", "b/1"}, {{2, 4}}}, {{"c/0", "c/1"}, {{0, 2}, {4, 6}}}};
   plan.routes = {{{0, 1, 0}, 3, 1}, {{2, 1, 2}, 2, 2}};
   return plan;
 }
@@ -80,7 +82,8 @@ TEST_CASE("what this version does not run is told by unit and number") {
   CHECK(ExecutionObjection(plan) == "units[0].blocks: 2; this version runs units of one range of blocks");
   plan.units = {{{"a/0"}, {{0, 2}}}, {{"b/0"}, {{2, 6}}}, {{"c/0"}, {{0, 2}}}};
   plan.routes = {{{0, 1}, 3, 1}, {{2, 1}, 2, 2}};
-  CHECK(ExecutionObjection(plan) == "units[1]: routes that visit it: 2; this version runs units on one route");
+  CHECK(ExecutionObjection(plan) ==
+        "units[1]: routes that visit it: 2; this version runs units on one route");
 }
 
 TEST_CASE("a segment is held by whoever holds its block, the tied one by first and last stages") {
@@ -99,11 +102,14 @@ TEST_CASE("a plan is described in one line") {
   Plan mixed = TwoRoutes();
   mixed.routes[1].micro_batch_sequences = 1;
   CHECK(Describe(mixed) ==
-        "2 routes, micro-batches 1, 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 of 4 | [b/0 blocks 0-5] x 2 of 1");
+        "2 routes, micro-batches 1, 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 of 4 | [b/0 blocks 0-5] "
+        "x 2 of 1");
   CHECK(VisitsOf(mixed, 1)[0].first_sequence == 24);
   CHECK(VisitsOf(mixed, 1)[0].micro_batch_sequences == 1);
-  CHECK(Describe(Wide()) == "2 routes, micro-batches 1, 2, 1f1b: [a/0+a/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> a/0+a/1 blocks 4-5] x 3 of 1 | "
-                            "[c/0+c/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> c/0+c/1 blocks 4-5] x 2 of 2");
+  CHECK(Describe(Wide()) ==
+        "2 routes, micro-batches 1, 2, 1f1b: [a/0+a/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> a/0+a/1 blocks "
+        "4-5] x 3 of 1 | "
+        "[c/0+c/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> c/0+c/1 blocks 4-5] x 2 of 2");
 }
 
 }  // namespace

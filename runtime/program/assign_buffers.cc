@@ -15,8 +15,8 @@ constexpr std::array<int, kStreams> NoInstructions() {
 
 struct Content {
   int buffer = -1;
-  int written_by = -1;  // instruction, the last so far
-  uint32_t known_to = 0;  // streams, a bit each, that come after that already
+  int written_by = -1;                                   // instruction, the last so far
+  uint32_t known_to = 0;                                 // streams, a bit each, that come after that already
   std::array<int, kStreams> read_by = NoInstructions();  // since then, the last of each stream
 };
 
@@ -24,9 +24,10 @@ struct Content {
 struct Pool {
   std::vector<Content> contents;
   std::vector<int> released_by;  // of each buffer: the instruction that last did, or -1
-  std::vector<int> free;         // in the order in which they became so; those before `taken` are not any more
+  // In the order in which they became so; those before `taken` are not any more.
+  std::vector<int> free;
   size_t taken = 0;
-  int returning = -1;            // a buffer that is free once the next one has been filled
+  int returning = -1;  // a buffer that is free once the next one has been filled
 };
 
 bool Travels(BufferKind kind) { return kind != BufferKind::kStash; }
@@ -53,7 +54,8 @@ class Assignment {
   void Use(int i, Operand& operand) {
     Pool& pool = PoolOf(operand.buffer);
     if (pool.contents.empty()) pool.contents.reserve(instructions_.size() / 2);
-    if (operand.buffer.index >= static_cast<int>(pool.contents.size())) pool.contents.resize(operand.buffer.index + 1);
+    if (operand.buffer.index >= static_cast<int>(pool.contents.size()))
+      pool.contents.resize(operand.buffer.index + 1);
     Content& content = pool.contents[operand.buffer.index];
     if (operand.fills) {
       content.buffer = Take(pool);

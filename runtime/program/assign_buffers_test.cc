@@ -8,7 +8,8 @@
 namespace medley {
 namespace {
 
-// `count` micro-batches' inputs, each received, read `reads` times and then done with, in a random order of all.
+// `count` micro-batches' inputs, each received, read `reads` times and then done with, in a random order of
+// all.
 std::vector<Instruction> RandomUses(std::mt19937_64& random, int count, int reads) {
   std::vector<int> uses(count, 0);
   std::vector<Instruction> instructions;
@@ -24,19 +25,25 @@ std::vector<Instruction> RandomUses(std::mt19937_64& random, int count, int read
     const bool fills = uses[c] == 0, releases = uses[c] == reads;
     Instruction& use = instructions.emplace_back();
     use.kind = fills ? InstructionKind::kReceiveActivation : InstructionKind::kForward;
-    use.stream = fills ? Stream::kReceiveActivation : random() % 2 == 0 || releases ? Stream::kCompute : Stream::kSendActivation;
+    use.stream = fills                           ? Stream::kReceiveActivation
+                 : random() % 2 == 0 || releases ? Stream::kCompute
+                                                 : Stream::kSendActivation;
     use.micro_batch = c;
-    use.operands[0] = {.buffer = {BufferKind::kInput, c}, .fills = fills, .writes = random() % 3 == 0, .releases = releases};
+    use.operands[0] = {
+        .buffer = {BufferKind::kInput, c}, .fills = fills, .writes = random() % 3 == 0, .releases = releases};
     ++uses[c];
   }
   return instructions;
 }
 
-TEST_CASE("whatever the order, and however streams run beside each other, each content is where it is looked for", "[property]") {
+TEST_CASE(
+    "whatever the order, and however streams run beside each other, each content is where it is looked for",
+    "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
-  std::vector<Instruction> instructions = RandomUses(random, static_cast<int>(1 + random() % 12), static_cast<int>(1 + random() % 4));
+  std::vector<Instruction> instructions =
+      RandomUses(random, static_cast<int>(1 + random() % 12), static_cast<int>(1 + random() % 4));
   const std::vector<Instruction> before = instructions;
   const BufferCounts counts = AssignBuffers(instructions);
   int alive = 0, most_alive = 0;
@@ -59,7 +66,8 @@ TEST_CASE("whatever the order, and however streams run beside each other, each c
       if (done[i] || (streams & stream) != 0) continue;
       streams |= stream;
       const auto& waits = instructions[i].waits_for;
-      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done[w]; })) ready.push_back(i);
+      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done[w]; }))
+        ready.push_back(i);
     }
     REQUIRE(!ready.empty());
     const size_t i = ready[random() % ready.size()];
@@ -78,7 +86,8 @@ TEST_CASE("what an instruction waits for already through its own stream is not s
   instructions[0] = {.kind = InstructionKind::kReceiveActivation, .stream = Stream::kReceiveActivation};
   instructions[1] = {.kind = InstructionKind::kForward, .stream = Stream::kCompute};
   instructions[2] = {.kind = InstructionKind::kBackward, .stream = Stream::kCompute};
-  for (int i = 0; i < 3; ++i) instructions[i].operands[0] = {.buffer = {BufferKind::kInput, 0}, .fills = i == 0, .releases = i == 2};
+  for (int i = 0; i < 3; ++i)
+    instructions[i].operands[0] = {.buffer = {BufferKind::kInput, 0}, .fills = i == 0, .releases = i == 2};
   CHECK(AssignBuffers(instructions).input == 1);
   CHECK(instructions[1].waits_for[0] == 0);
   CHECK(instructions[2].waits_for[0] == -1);

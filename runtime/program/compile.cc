@@ -9,8 +9,8 @@
 namespace medley {
 namespace {
 
-// A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the last of a
-// run of segments.
+// A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the
+// last of a run of segments.
 constexpr int64_t kLargeBucketElements = int64_t{4} << 20;
 constexpr int64_t kFewestBuckets = 8;
 
@@ -22,7 +22,11 @@ std::pair<int64_t, int64_t> PartOf(int64_t size, int index, int parts) {
 class Compiler {
  public:
   Compiler(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose)
-      : plan_(plan), shape_(shape), purpose_(purpose), place_(PlaceOf(plan, rank)), unit_(plan.units[place_.unit]) {
+      : plan_(plan),
+        shape_(shape),
+        purpose_(purpose),
+        place_(PlaceOf(plan, rank)),
+        unit_(plan.units[place_.unit]) {
     program_.rank = rank;
     program_.unit = place_.unit;
     program_.visits = VisitsOf(plan, place_.unit);
@@ -31,7 +35,9 @@ class Compiler {
   StepProgram Run() {
     order_ = OrderOfUnit(plan_, place_.unit);
     if (purpose_ == Purpose::kEvaluate) {
-      std::erase_if(order_, [](const UnitOp& op) { return op.kind == OpKind::kBackward || op.kind == OpKind::kReceiveGradient; });
+      std::erase_if(order_, [](const UnitOp& op) {
+        return op.kind == OpKind::kBackward || op.kind == OpKind::kReceiveGradient;
+      });
     }
     if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
     for (const Visit& visit : program_.visits) {
@@ -50,9 +56,11 @@ class Compiler {
  private:
   using OpKind = UnitOp::Kind;
 
-  // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come later.
+  // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come
+  // later.
   void EmitPasses() {
-    program_.instructions.reserve(3 * order_.size() + 2 * program_.slices.size() + 3);  // a pass, and a message on each side
+    // A pass, and a message on each side.
+    program_.instructions.reserve(3 * order_.size() + 2 * program_.slices.size() + 3);
     for (size_t i = 0; i < order_.size(); ++i) {
       visit_ = order_[i].visit;
       const int micro_batch = order_[i].micro_batch;
@@ -60,11 +68,15 @@ class Compiler {
         case OpKind::kReceiveActivation:
           EmitMessages(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, micro_batch);
           break;
-        case OpKind::kForward: EmitForward(micro_batch); break;
+        case OpKind::kForward:
+          EmitForward(micro_batch);
+          break;
         case OpKind::kReceiveGradient:
           EmitMessages(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, micro_batch);
           break;
-        case OpKind::kBackward: EmitBackward(micro_batch, last_backward_[at().chunk] == static_cast<int>(i)); break;
+        case OpKind::kBackward:
+          EmitBackward(micro_batch, last_backward_[at().chunk] == static_cast<int>(i));
+          break;
       }
     }
   }
@@ -102,9 +114,11 @@ class Compiler {
       piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
       if (!at().first()) {
         piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = ends};
-        piece.operands[2] = {.buffer = Content(BufferKind::kInputGradient, i), .fills = begins, .writes = true};
+        piece.operands[2] = {
+            .buffer = Content(BufferKind::kInputGradient, i), .fills = begins, .writes = true};
       }
-      if (!at().last() && begins) piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
+      if (!at().last() && begins)
+        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
       const int added = Add(piece);
       if (last_of_chunk) pieces_.push_back({piece.blocks, added});
       end = first;
@@ -115,12 +129,13 @@ class Compiler {
   void FindLastBackwards() {
     last_backward_.assign(unit_.chunks.size(), -1);
     for (size_t i = 0; i < order_.size(); ++i) {
-      if (order_[i].kind == OpKind::kBackward) last_backward_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
+      if (order_[i].kind == OpKind::kBackward)
+        last_backward_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
     }
   }
 
-  // A backward in one piece; the last one of a chunk is cut where a slice is complete, so that its reduction need not wait for the
-  // rest. In the order in which backward goes through them.
+  // A backward in one piece; the last one of a chunk is cut where a slice is complete, so that its reduction
+  // need not wait for the rest. In the order in which backward goes through them.
   void FindPieces(bool last_of_chunk) {
     std::vector<int>& firsts = first_blocks_;
     firsts.clear();
@@ -135,7 +150,8 @@ class Compiler {
 
   // The piece of a chunk's last backward that goes through `block`; -1: no chunk has it.
   int PieceThrough(int block) const {
-    const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.blocks.contains(block); });
+    const auto piece = std::find_if(pieces_.begin(), pieces_.end(),
+                                    [&](const Piece& p) { return p.blocks.contains(block); });
     return piece == pieces_.end() ? -1 : piece->instruction;
   }
 
@@ -188,21 +204,27 @@ class Compiler {
 
   static BufferKind CarriedBy(InstructionKind message) {
     switch (message) {
-      case InstructionKind::kReceiveActivation: return BufferKind::kInput;
-      case InstructionKind::kSendActivation: return BufferKind::kOutput;
-      case InstructionKind::kReceiveGradient: return BufferKind::kOutputGradient;
-      default: return BufferKind::kInputGradient;
+      case InstructionKind::kReceiveActivation:
+        return BufferKind::kInput;
+      case InstructionKind::kSendActivation:
+        return BufferKind::kOutput;
+      case InstructionKind::kReceiveGradient:
+        return BufferKind::kOutputGradient;
+      default:
+        return BufferKind::kInputGradient;
     }
   }
 
-  // What crosses a boundary is cut by rows, into as many parts as the receiving unit has ranks and into as many as the sending one
-  // has: each rank receives its own part, whatever lies in one of the sending ranks' parts from that one, so that each byte crosses
-  // once. The ranks of a unit hold all rows of what they send.
+  // What crosses a boundary is cut by rows, into as many parts as the receiving unit has ranks and into as
+  // many as the sending one has: each rank receives its own part, whatever lies in one of the sending ranks'
+  // parts from that one, so that each byte crosses once. The ranks of a unit hold all rows of what they send.
   void EmitMessages(InstructionKind kind, Stream stream, int i) {
     const bool receives = IsReceive(kind);
-    const bool forward = kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kSendActivation;
+    const bool forward =
+        kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kSendActivation;
     const UnitId other = forward == receives ? at().previous : at().next;
-    const int own_parts = static_cast<int>(unit_.devices.size()), other_parts = static_cast<int>(plan_.units[other].devices.size());
+    const int own_parts = static_cast<int>(unit_.devices.size()),
+              other_parts = static_cast<int>(plan_.units[other].devices.size());
     const auto [own_first, own_end] = PartOf(Rows(), place_.member, own_parts);
     const Rank first_peer = FirstRankOf(plan_, other);
     const size_t first_message = program_.instructions.size();
@@ -218,7 +240,8 @@ class Compiler {
       message.operands[0] = {.buffer = Content(CarriedBy(kind), i), .writes = receives};
       Add(message);
     }
-    (receives ? program_.instructions[first_message].operands[0].fills : program_.instructions.back().operands[0].releases) = true;
+    (receives ? program_.instructions[first_message].operands[0].fills
+              : program_.instructions.back().operands[0].releases) = true;
   }
 
   int64_t Rows() const { return int64_t{at().micro_batch_sequences} * shape_.sequence; }
@@ -236,11 +259,11 @@ class Compiler {
   const Unit& unit_;
   StepProgram program_;
   std::vector<UnitOp> order_;
-  int visit_ = 0;                     // of the op at hand, index into program_.visits
+  int visit_ = 0;                              // of the op at hand, index into program_.visits
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0;
   absl::InlinedVector<int, 1> last_backward_;  // of each chunk, index into order_
-  std::vector<int> first_blocks_;     // of the pieces of the backward at hand
+  std::vector<int> first_blocks_;              // of the pieces of the backward at hand
   // Of the chunks' last backwards.
   struct Piece {
     BlockRange blocks;
@@ -264,7 +287,8 @@ static bool AreEmpty(const ModelConfig& config, int first, int end) {
   return true;
 }
 
-std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment) {
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
+                                                int end_segment) {
   const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
   std::vector<std::pair<int, int>> buckets;
   int64_t elements = 0;
@@ -280,7 +304,8 @@ std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int f
 
 int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment) {
   if (first_segment != kTiedSegment) return first_segment - 1;
-  const bool begins = std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& c) { return c.contains(config.embedding_block()); });
+  const bool begins = std::any_of(chunks.begin(), chunks.end(),
+                                  [&](const BlockRange& c) { return c.contains(config.embedding_block()); });
   return begins ? config.embedding_block() : config.head_block();
 }
 
@@ -314,7 +339,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (run->units.size() < 2) continue;
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
-      GradientSlice& slice = slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
+      GradientSlice& slice =
+          slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
       for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(local, segment);
       slice.completed_by = CompletedBy(config, unit.chunks, first);
     }
@@ -335,9 +361,8 @@ std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& c
   const UnitId unit = PlaceOf(plan, rank).unit;
   std::vector<int> segments(SegmentCount(config));
   std::iota(segments.begin(), segments.end(), 0);
-  std::stable_sort(segments.begin(), segments.end(), [&](int a, int b) {
-    return SegmentElements(config, a) > SegmentElements(config, b);
-  });
+  std::stable_sort(segments.begin(), segments.end(),
+                   [&](int a, int b) { return SegmentElements(config, a) > SegmentElements(config, b); });
   std::vector<int64_t> elements(plan.units.size());  // to write, by unit
   std::vector<int> saved;
   for (const int segment : segments) {
@@ -362,33 +387,52 @@ int Instruction::BufferOf(BufferKind buffer_kind) const {
   return -1;
 }
 
-int BufferCounts::of(BufferKind kind, int chunk) const { return const_cast<BufferCounts&>(*this).of(kind, chunk); }
+int BufferCounts::of(BufferKind kind, int chunk) const {
+  return const_cast<BufferCounts&>(*this).of(kind, chunk);
+}
 
 int& BufferCounts::of(BufferKind kind, int chunk) {
   switch (kind) {
-    case BufferKind::kStash: return stash[chunk];
-    case BufferKind::kInput: return input;
-    case BufferKind::kOutput: return output;
-    case BufferKind::kInputGradient: return input_gradient;
-    case BufferKind::kOutputGradient: return output_gradient;
+    case BufferKind::kStash:
+      return stash[chunk];
+    case BufferKind::kInput:
+      return input;
+    case BufferKind::kOutput:
+      return output;
+    case BufferKind::kInputGradient:
+      return input_gradient;
+    case BufferKind::kOutputGradient:
+      return output_gradient;
   }
   return stash[chunk];
 }
 
 std::string NameOf(InstructionKind kind) {
   switch (kind) {
-    case InstructionKind::kReceiveActivation: return "receive activation";
-    case InstructionKind::kGatherActivation: return "gather activation";
-    case InstructionKind::kForward: return "forward";
-    case InstructionKind::kSendActivation: return "send activation";
-    case InstructionKind::kReceiveGradient: return "receive gradient";
-    case InstructionKind::kGatherGradient: return "gather gradient";
-    case InstructionKind::kBackward: return "backward";
-    case InstructionKind::kSendGradient: return "send gradient";
-    case InstructionKind::kReduceGradients: return "reduce gradients";
-    case InstructionKind::kNormGradients: return "norm";
-    case InstructionKind::kReduceScalars: return "reduce scalars";
-    case InstructionKind::kUpdateParameters: return "update";
+    case InstructionKind::kReceiveActivation:
+      return "receive activation";
+    case InstructionKind::kGatherActivation:
+      return "gather activation";
+    case InstructionKind::kForward:
+      return "forward";
+    case InstructionKind::kSendActivation:
+      return "send activation";
+    case InstructionKind::kReceiveGradient:
+      return "receive gradient";
+    case InstructionKind::kGatherGradient:
+      return "gather gradient";
+    case InstructionKind::kBackward:
+      return "backward";
+    case InstructionKind::kSendGradient:
+      return "send gradient";
+    case InstructionKind::kReduceGradients:
+      return "reduce gradients";
+    case InstructionKind::kNormGradients:
+      return "norm";
+    case InstructionKind::kReduceScalars:
+      return "reduce scalars";
+    case InstructionKind::kUpdateParameters:
+      return "update";
   }
   return "?";
 }

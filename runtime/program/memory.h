@@ -3,7 +3,8 @@
 #include "runtime/model/model_config.h"
 #include "runtime/program/program.h"
 
-// How much device memory a rank needs: the one model that the planner predicts with and the worker allocates by.
+// How much device memory a rank needs: the one model that the planner predicts with and the worker allocates
+// by.
 namespace medley {
 
 struct RankMemory {
@@ -17,10 +18,10 @@ struct RankMemory {
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
 
-// Of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with `micro_batch_sequences` windows in a
-// micro-batch; `buffers` as its step program says.
-RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks, int micro_batch_sequences,
-                    const BufferCounts& buffers);
+// Of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with
+// `micro_batch_sequences` windows in a micro-batch; `buffers` as its step program says.
+RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
+                    int micro_batch_sequences, const BufferCounts& buffers);
 
 // The largest micro-batch that routes bring to a unit, in sequences.
 int LargestMicroBatch(const Visits& visits);
@@ -30,14 +31,17 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
-// Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows * sequence
-// tokens, the block's output included.
+// Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows
+// * sequence tokens, the block's output included.
 int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
 
-// Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks` holds.
+// Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks`
+// holds.
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
-// Elements of scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
-int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence, int64_t rows);
+// Elements of scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence`
+// positions included.
+int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
+                          int64_t rows);
 
 }  // namespace medley

@@ -24,11 +24,14 @@ TEST_CASE("a whole model holds sixteen bytes of state for each parameter") {
 }
 
 TEST_CASE("activations grow with the micro-batches in flight, boundaries with their buffers") {
-  const RankMemory one = MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {1}, .input = 2, .output = 2});
-  const RankMemory three = MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {3}, .input = 4, .output = 2});
+  const RankMemory one =
+      MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {1}, .input = 2, .output = 2});
+  const RankMemory three =
+      MemoryOf(kShape.model, kShape.sequence, {{1, 3}}, 2, {.stash = {3}, .input = 4, .output = 2});
   CHECK(three.activations == 3 * one.activations);
   CHECK(three.boundaries.value * 4 == one.boundaries.value * 6);
-  CHECK(one.boundaries == Bytes{4 * int64_t{4} * 2 * 4 * 8});  // four buffers of 2 windows of 4 tokens of 8 floats
+  // Four buffers of 2 windows of 4 tokens of 8 floats.
+  CHECK(one.boundaries == Bytes{4 * int64_t{4} * 2 * 4 * 8});
   CHECK(three.parameters == one.parameters);
 }
 
@@ -40,13 +43,15 @@ TEST_CASE("the stages of a route hold the model once, but for the tied embedding
     for (const Route& route : planned.plan.routes) {
       Bytes parameters, activations;
       for (const int u : route.units) {
-        const RankMemory memory = MemoryOf(model, planned.shape.sequence, planned.plan.units[u].chunks, 1, {.stash = {1}});
+        const RankMemory memory =
+            MemoryOf(model, planned.shape.sequence, planned.plan.units[u].chunks, 1, {.stash = {1}});
         parameters += memory.parameters;
         activations += memory.activations;
       }
       const int64_t copies = route.units.size() > 1 ? 1 : 0;
       CHECK(parameters == Bytes{4 * (ModelElements(model) + copies * SegmentElements(model, kTiedSegment))});
-      CHECK(activations == MemoryOf(model, planned.shape.sequence, {{0, model.blocks()}}, 1, {.stash = {1}}).activations);
+      CHECK(activations ==
+            MemoryOf(model, planned.shape.sequence, {{0, model.blocks()}}, 1, {.stash = {1}}).activations);
     }
   }
 }

@@ -18,21 +18,30 @@ enum class InstructionKind : uint8_t {
   kGatherActivation,   // the ranks of the unit give each other the rows that each has received
   kForward,            // of a chunk, for one micro-batch
   kSendActivation,
-  kReceiveGradient,    // gradient of a chunk's output, from the next stage
-  kGatherGradient,     // as kGatherActivation
-  kBackward,           // of some of its blocks, from the last to the first; a chunk's last backward comes in pieces
+  kReceiveGradient,  // gradient of a chunk's output, from the next stage
+  kGatherGradient,   // as kGatherActivation
+  // Of some of its blocks, from the last to the first; a chunk's last backward comes in pieces.
+  kBackward,
   kSendGradient,
-  kReduceGradients,    // sums a slice over its holders (all-reduce)
-  kNormGradients,      // squared norm of each segment that the rank answers for
-  kReduceScalars,      // norms and losses, over all ranks
-  kUpdateParameters,   // clips and steps the optimizer; zeroes the gradients
+  kReduceGradients,   // sums a slice over its holders (all-reduce)
+  kNormGradients,     // squared norm of each segment that the rank answers for
+  kReduceScalars,     // norms and losses, over all ranks
+  kUpdateParameters,  // clips and steps the optimizer; zeroes the gradients
 };
 
 // Instructions of one stream run one after another; streams run side by side.
-enum class Stream : uint8_t { kCompute, kReceiveActivation, kSendActivation, kReceiveGradient, kSendGradient, kCollective };
+enum class Stream : uint8_t {
+  kCompute,
+  kReceiveActivation,
+  kSendActivation,
+  kReceiveGradient,
+  kSendGradient,
+  kCollective
+};
 constexpr int kStreams = 6;
 
-// What the passes and messages of a step work on. A buffer holds one content after another: what belongs to one micro-batch.
+// What the passes and messages of a step work on. A buffer holds one content after another: what belongs to
+// one micro-batch.
 enum class BufferKind : uint8_t {
   kStash,           // activations kept from forward to backward; each chunk has its own
   kInput,           // of a chunk, from the stage before
@@ -60,17 +69,22 @@ struct Operand {
 struct Instruction {
   InstructionKind kind;
   Stream stream;
-  int visit = 0;            // index into StepProgram::visits, of passes and of what they exchange
-  int chunk = 0;            // of the unit: the visit's
-  BlockRange blocks;        // of passes
+  int visit = 0;      // index into StepProgram::visits, of passes and of what they exchange
+  int chunk = 0;      // of the unit: the visit's
+  BlockRange blocks;  // of passes
   MicroBatchId micro_batch;
-  int boundary = -1;        // of sends and receives: the stage of the route whose output crosses it; the same at both ends
-  Rank peer;                // at the other end, of sends and receives
-  int slice = -1;           // index into StepProgram::slices, of kReduceGradients
-  std::array<Operand, 4> operands;  // those with an index; a send or receive has the one that it carries, and has it first
-  Bytes bytes;              // on the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of kReduceScalars
-  Bytes offset;             // in its operand, of sends and receives
-  std::array<int, 3> waits_for = {-1, -1, -1};  // instructions, beside the previous one of the stream; -1: none
+  // Of sends and receives: the stage of the route whose output crosses it; the same at both ends.
+  int boundary = -1;
+  Rank peer;       // at the other end, of sends and receives
+  int slice = -1;  // index into StepProgram::slices, of kReduceGradients
+  // Those with an index; a send or receive has the one that it carries, and has it first.
+  std::array<Operand, 4> operands;
+  // On the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of
+  // kReduceScalars.
+  Bytes bytes;
+  Bytes offset;  // in its operand, of sends and receives
+  // Instructions, beside the previous one of the stream; -1: none.
+  std::array<int, 3> waits_for = {-1, -1, -1};
 
   // Index of the buffer that it uses of `buffer_kind`; -1: none.
   int BufferOf(BufferKind buffer_kind) const;
@@ -88,8 +102,8 @@ struct GradientSlice {
 // How many buffers of each kind a rank has.
 struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};  // of each chunk
-  int input = 0;            // 0 if it has first stages only
-  int output = 0;           // 0 if it has last stages only
+  int input = 0;                            // 0 if it has first stages only
+  int output = 0;                           // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
 
@@ -102,7 +116,7 @@ enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and 
 struct StepProgram {
   Rank rank;
   UnitId unit;
-  Visits visits;  // how routes pass the unit
+  Visits visits;                          // how routes pass the unit
   std::vector<Instruction> instructions;  // those of one stream stand in its order
   std::vector<GradientSlice> slices;
   BufferCounts buffers;
@@ -111,24 +125,28 @@ struct StepProgram {
 // Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/plan/check_plan.h).
 StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
 
-// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of `chunks`.
+// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
+// `chunks`.
 int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment);
 
-// Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon as the last
-// backward has gone through it, while that goes on; it is large enough to make little of the latency.
-std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment, int end_segment);
+// Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon
+// as the last backward has gone through it, while that goes on; it is large enough to make little of the
+// latency.
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
+                                                int end_segment);
 
 // Slices that `rank` reduces, from the last segment to the first: the order in which backward ends.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to finish early.
+// Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to
+// finish early.
 int ScalarCount(const ModelConfig& config);
 
 // Segments whose squared norm `rank` answers for: those its unit is the first holder of.
 std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the largest being given
-// out first, each to the holder that has fewest elements to write so far.
+// Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the
+// largest being given out first, each to the holder that has fewest elements to write so far.
 std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 bool IsReceive(InstructionKind kind);

@@ -15,12 +15,14 @@ using Kind = InstructionKind;
 
 bool IsSend(Kind kind) { return kind == Kind::kSendActivation || kind == Kind::kSendGradient; }
 
-// Runs the programs of all ranks together, one instruction after another in a random order that the programs allow.
-// A message takes both ends at once, a reduction all holders, a pass and a gathering all ranks of a unit. Watches the buffers: a
-// buffer must be free when it is filled and hold the right micro-batch when it is read, all rows of it.
+// Runs the programs of all ranks together, one instruction after another in a random order that the programs
+// allow. A message takes both ends at once, a reduction all holders, a pass and a gathering all ranks of a
+// unit. Watches the buffers: a buffer must be free when it is filled and hold the right micro-batch when it
+// is read, all rows of it.
 class Machine {
  public:
-  Machine(const PlannedShape& planned, Purpose purpose, uint64_t seed) : planned_(planned), purpose_(purpose), state_(seed) {
+  Machine(const PlannedShape& planned, Purpose purpose, uint64_t seed)
+      : planned_(planned), purpose_(purpose), state_(seed) {
     for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
       programs_.push_back(CompileStep(planned.plan, rank, planned.shape, purpose));
       done_.emplace_back(programs_.back().instructions.size(), false);
@@ -34,7 +36,8 @@ class Machine {
       for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
         for (const int i : Heads(r)) {
           auto together = WithItsOtherEnds(r, i);
-          if (!together.empty() && together.front() == std::pair(r, i)) choices.push_back(std::move(together));
+          if (!together.empty() && together.front() == std::pair(r, i))
+            choices.push_back(std::move(together));
         }
       }
       if (choices.empty()) break;
@@ -75,7 +78,8 @@ class Machine {
     for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
       if (done_[rank][i] || !seen.insert(instructions[i].stream).second) continue;
       const auto& waits = instructions[i].waits_for;
-      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done_[rank][w]; })) heads.push_back(i);
+      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done_[rank][w]; }))
+        heads.push_back(i);
     }
     return heads;
   }
@@ -87,7 +91,8 @@ class Machine {
     return -1;
   }
 
-  // All (rank, instruction) that happen at once with this one, itself included, ascending; empty if not all are ready.
+  // All (rank, instruction) that happen at once with this one, itself included, ascending; empty if not all
+  // are ready.
   std::vector<std::pair<int, int>> WithItsOtherEnds(int rank, int index) const {
     const Instruction& one = programs_[rank].instructions[index];
     std::vector<std::pair<int, int>> together;
@@ -102,8 +107,8 @@ class Machine {
                                                                 : Kind::kSendGradient;
       add(rank, index);
       const int peer = HeadLike(one.peer, [&](const Instruction& i) {
-        return i.kind == other && i.peer == rank && i.micro_batch == one.micro_batch && i.boundary == one.boundary &&
-               i.offset == one.offset && i.bytes == one.bytes;
+        return i.kind == other && i.peer == rank && i.micro_batch == one.micro_batch &&
+               i.boundary == one.boundary && i.offset == one.offset && i.bytes == one.bytes;
       });
       if (!add(one.peer, peer)) return {};
     } else if (one.kind == Kind::kReduceGradients) {
@@ -119,7 +124,8 @@ class Machine {
       }
     } else if (one.kind == Kind::kReduceScalars) {
       for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
-        if (!add(r, HeadLike(r, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; }))) return {};
+        if (!add(r, HeadLike(r, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; })))
+          return {};
       }
     } else {
       // The ranks of a unit exchange within a pass.
@@ -128,8 +134,10 @@ class Machine {
       for (size_t member = 0; member < planned_.plan.units[unit].devices.size(); ++member) {
         const int r = first + static_cast<int>(member);
         if (!add(r, HeadLike(r, [&](const Instruction& i) {
-              return i.kind == one.kind && i.micro_batch == one.micro_batch && i.visit == one.visit && i.blocks == one.blocks;
-            }))) return {};
+                   return i.kind == one.kind && i.micro_batch == one.micro_batch && i.visit == one.visit &&
+                          i.blocks == one.blocks;
+                 })))
+          return {};
       }
     }
     std::sort(together.begin(), together.end());
@@ -140,14 +148,20 @@ class Machine {
   std::set<BufferKind> Needs(int rank, const Instruction& i) const {
     switch (i.kind) {
       case Kind::kReceiveActivation:
-      case Kind::kGatherActivation: return {BufferKind::kInput};
-      case Kind::kSendActivation: return {BufferKind::kOutput};
+      case Kind::kGatherActivation:
+        return {BufferKind::kInput};
+      case Kind::kSendActivation:
+        return {BufferKind::kOutput};
       case Kind::kReceiveGradient:
-      case Kind::kGatherGradient: return {BufferKind::kOutputGradient};
-      case Kind::kSendGradient: return {BufferKind::kInputGradient};
+      case Kind::kGatherGradient:
+        return {BufferKind::kOutputGradient};
+      case Kind::kSendGradient:
+        return {BufferKind::kInputGradient};
       case Kind::kForward:
-      case Kind::kBackward: break;
-      default: return {};
+      case Kind::kBackward:
+        break;
+      default:
+        return {};
     }
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     std::set<BufferKind> needs = {BufferKind::kStash};
@@ -158,7 +172,8 @@ class Machine {
     return needs;
   }
 
-  // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it empty.
+  // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it
+  // empty.
   void Execute(int rank, const Instruction& i) {
     CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first, i.blocks.end);
     if (i.micro_batch >= 0) REQUIRE(i.chunk == VisitOf(rank, i).chunk);
@@ -179,7 +194,8 @@ class Machine {
       REQUIRE(held != held_.end());
       REQUIRE(held->second.micro_batch == i.micro_batch);
       REQUIRE(held->second.visit == i.visit);
-      if (IsReceive(i.kind)) held->second.received.push_back({i.offset.value, i.offset.value + i.bytes.value});
+      if (IsReceive(i.kind))
+        held->second.received.push_back({i.offset.value, i.offset.value + i.bytes.value});
       if (i.kind == Kind::kGatherActivation || i.kind == Kind::kGatherGradient) CheckGathered(rank, i, kind);
       const bool reads_received = Travels(kind) && !IsReceive(i.kind) && DegreeOf(rank) == 1;
       if (reads_received) CheckGathered(rank, i, kind);
@@ -191,8 +207,8 @@ class Machine {
     REQUIRE(given == Needs(rank, i));
     const std::pair<int, int> place(rank, i.chunk);
     if (i.kind == Kind::kForward) peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
-    const bool is_last_pass =
-        purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward : i.kind == Kind::kBackward && Ends(rank, i);
+    const bool is_last_pass = purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward
+                                                             : i.kind == Kind::kBackward && Ends(rank, i);
     if (is_last_pass) --stashed_[place];
     if (i.kind != Kind::kBackward) return;
     CHECK(i.blocks.size() > 0);
@@ -200,10 +216,15 @@ class Machine {
     reached_[place] = i.blocks.first;
   }
 
-  int DegreeOf(int rank) const { return static_cast<int>(planned_.plan.units[programs_[rank].unit].devices.size()); }
-  static bool Travels(BufferKind kind) { return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient; }
+  int DegreeOf(int rank) const {
+    return static_cast<int>(planned_.plan.units[programs_[rank].unit].devices.size());
+  }
+  static bool Travels(BufferKind kind) {
+    return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient;
+  }
   std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i) const {
-    return {{0, int64_t{4} * VisitOf(rank, i).micro_batch_sequences * planned_.shape.sequence * planned_.shape.model.hidden}};
+    return {{0, int64_t{4} * VisitOf(rank, i).micro_batch_sequences * planned_.shape.sequence *
+                    planned_.shape.model.hidden}};
   }
 
   // What the ranks of the unit have received is every byte of the micro-batch, once.
@@ -213,7 +234,9 @@ class Machine {
     for (const auto& [key, content] : held_) {
       const int r = std::get<0>(key);
       const bool of_unit = r >= first && r < first + DegreeOf(rank);
-      if (!of_unit || std::get<1>(key) != kind || content.micro_batch != i.micro_batch || content.visit != i.visit) continue;
+      if (!of_unit || std::get<1>(key) != kind || content.micro_batch != i.micro_batch ||
+          content.visit != i.visit)
+        continue;
       received.insert(received.end(), content.received.begin(), content.received.end());
     }
     std::sort(received.begin(), received.end());
@@ -233,10 +256,14 @@ class Machine {
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
-      case BufferKind::kOutput: return i.kind == Kind::kForward;
-      case BufferKind::kInput: return i.kind == Kind::kReceiveActivation;
-      case BufferKind::kOutputGradient: return i.kind == Kind::kReceiveGradient;
-      case BufferKind::kInputGradient: return i.kind == Kind::kBackward && Begins(rank, i);
+      case BufferKind::kOutput:
+        return i.kind == Kind::kForward;
+      case BufferKind::kInput:
+        return i.kind == Kind::kReceiveActivation;
+      case BufferKind::kOutputGradient:
+        return i.kind == Kind::kReceiveGradient;
+      case BufferKind::kInputGradient:
+        return i.kind == Kind::kBackward && Begins(rank, i);
     }
     return false;
   }
@@ -244,10 +271,14 @@ class Machine {
     switch (kind) {
       case BufferKind::kStash:
       case BufferKind::kInput:
-        return purpose_ == Purpose::kTrain ? i.kind == Kind::kBackward && Ends(rank, i) : i.kind == Kind::kForward;
-      case BufferKind::kOutput: return i.kind == Kind::kSendActivation;
-      case BufferKind::kInputGradient: return i.kind == Kind::kSendGradient;
-      case BufferKind::kOutputGradient: return i.kind == Kind::kBackward && Begins(rank, i);
+        return purpose_ == Purpose::kTrain ? i.kind == Kind::kBackward && Ends(rank, i)
+                                           : i.kind == Kind::kForward;
+      case BufferKind::kOutput:
+        return i.kind == Kind::kSendActivation;
+      case BufferKind::kInputGradient:
+        return i.kind == Kind::kSendGradient;
+      case BufferKind::kOutputGradient:
+        return i.kind == Kind::kBackward && Begins(rank, i);
     }
     return false;
   }
@@ -307,7 +338,8 @@ TEST_CASE("so do those of units of several devices and ranges that several route
           CHECK(program.buffers.stash[chunk] == machine.peak_stash(program.rank, chunk));
           int most = 0;
           for (const Visit& at : program.visits) {
-            if (at.chunk == chunk) most += planned.plan.schedule == Schedule::kGPipe ? at.micro_batches : at.stages - at.stage;
+            if (at.chunk == chunk)
+              most += planned.plan.schedule == Schedule::kGPipe ? at.micro_batches : at.stages - at.stage;
           }
           if (purpose == Purpose::kTrain) CHECK(program.buffers.stash[chunk] <= most);
         }
@@ -335,7 +367,8 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
       const StepProgram program = CompileStep(planned.plan, rank, planned.shape, Purpose::kTrain);
       std::map<std::pair<Kind, int>, int> count;
       for (const Instruction& i : program.instructions) {
-        const bool more_follow = i.kind == Kind::kBackward && i.blocks.first > planned.plan.units[program.unit].chunks[0].first;
+        const bool more_follow =
+            i.kind == Kind::kBackward && i.blocks.first > planned.plan.units[program.unit].chunks[0].first;
         if (i.micro_batch >= 0 && !more_follow) ++count[{i.kind, i.micro_batch}];
       }
       const Visit& at = program.visits[0];
@@ -347,7 +380,8 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
         CHECK(key.second < at.first_micro_batch + at.micro_batches);
         micro_batches.insert(key.second);
       }
-      for (int i = 0; i < at.micro_batches * at.micro_batch_sequences; ++i) sequences.at(at.first_sequence + i) = true;
+      for (int i = 0; i < at.micro_batches * at.micro_batch_sequences; ++i)
+        sequences.at(at.first_sequence + i) = true;
     }
     int taken = 0;
     for (const Route& route : planned.plan.routes) taken += route.micro_batches;
@@ -356,7 +390,8 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
   }
 }
 
-TEST_CASE("a bucket is summed behind the piece of the last backward that completes it, others go on", "[property]") {
+TEST_CASE("a bucket is summed behind the piece of the last backward that completes it, others go on",
+          "[property]") {
   int overlapped = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
@@ -384,7 +419,8 @@ TEST_CASE("a bucket is summed behind the piece of the last backward that complet
   CHECK(overlapped > 100);
 }
 
-TEST_CASE("buckets cover their segments once, from the last to the first, and are large enough", "[property]") {
+TEST_CASE("buckets cover their segments once, from the last to the first, and are large enough",
+          "[property]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     const ModelConfig model = RandomPlan(seed).shape.model;
@@ -394,7 +430,8 @@ TEST_CASE("buckets cover their segments once, from the last to the first, and ar
       CHECK(end_segment <= end);
       for (int empty = end_segment; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
       int64_t elements = 0;
-      for (int segment = first_segment; segment < end_segment; ++segment) elements += SegmentElements(model, segment);
+      for (int segment = first_segment; segment < end_segment; ++segment)
+        elements += SegmentElements(model, segment);
       CHECK((elements >= enough || first_segment == 0));
       end = first_segment;
     }
@@ -406,13 +443,13 @@ TEST_CASE("evaluation has forwards and the scalars, and nothing that trains") {
   const PlannedShape planned = RandomPlan(17);
   for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
     const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kEvaluate);
-    const int forwards = static_cast<int>(
-        std::count_if(program.instructions.begin(), program.instructions.end(),
-                      [](const Instruction& i) { return i.kind == Kind::kForward; }));
+    const int forwards =
+        static_cast<int>(std::count_if(program.instructions.begin(), program.instructions.end(),
+                                       [](const Instruction& i) { return i.kind == Kind::kForward; }));
     CHECK(forwards == program.visits[0].micro_batches);
     for (const Instruction& i : program.instructions) {
-      CHECK((i.kind == Kind::kForward || i.kind == Kind::kSendActivation || i.kind == Kind::kReceiveActivation ||
-             i.kind == Kind::kReduceScalars));
+      CHECK((i.kind == Kind::kForward || i.kind == Kind::kSendActivation ||
+             i.kind == Kind::kReceiveActivation || i.kind == Kind::kReduceScalars));
     }
     CHECK(program.instructions.back().kind == Kind::kReduceScalars);
   }
@@ -436,7 +473,8 @@ TEST_CASE("every segment is saved by one of its holders", "[property]") {
 }
 
 TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
-  const ModelConfig model = {.layers = 12, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 16};
+  const ModelConfig model = {
+      .layers = 12, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 16};
   Plan plan;
   for (int u = 0; u < 4; ++u) {
     plan.units.push_back({.devices = {"test/" + std::to_string(u)}, .chunks = {{0, model.blocks()}}});
@@ -451,7 +489,8 @@ TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
   }
 }
 
-TEST_CASE("every parameter held by several units is summed once, and one unit answers for its norm", "[property]") {
+TEST_CASE("every parameter held by several units is summed once, and one unit answers for its norm",
+          "[property]") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
     const ModelConfig& model = planned.shape.model;
@@ -478,7 +517,8 @@ TEST_CASE("every parameter held by several units is summed once, and one unit an
         CHECK(slice.elements == elements);
       }
       for (const int segment : SegmentsOf(model, planned.plan.units[place.unit].chunks)) {
-        const bool shared = SegmentElements(model, segment) > 0 && HoldersOf(planned.plan, model, segment).size() > 1;
+        const bool shared =
+            SegmentElements(model, segment) > 0 && HoldersOf(planned.plan, model, segment).size() > 1;
         CHECK(reduced[segment] == (shared ? 1 : 0));
       }
       for (const int segment : OwnedSegments(planned.plan, rank, model)) owners[segment].insert(place.unit);

@@ -9,10 +9,13 @@ namespace medley {
 
 PlannedShape RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto integer = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
   PlannedShape result;
   ModelConfig& model = result.shape.model;
-  model = {.layers = integer(1, 6), .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8};
+  model = {
+      .layers = integer(1, 6), .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8};
   if (integer(0, 1) == 1) {  // a Llama of every kind
     model.family = ModelFamily::kLlama;
     model.tied_head = integer(0, 1) == 1;
@@ -57,10 +60,13 @@ PlannedShape RandomPlan(uint64_t seed) {
 
 PlannedShape RandomWidePlan(uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto integer = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
   PlannedShape result;
   ModelConfig& model = result.shape.model;
-  model = {.layers = integer(2, 8), .hidden = 8, .heads = 4, .feed_forward = 32, .vocabulary = 20, .context = 8};
+  model = {
+      .layers = integer(2, 8), .hidden = 8, .heads = 4, .feed_forward = 32, .vocabulary = 20, .context = 8};
   result.shape.sequence = integer(3, 8);
   Plan& plan = result.plan;
   plan.schedule = integer(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
@@ -101,9 +107,11 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   for (int u = 0; u < units; ++u) {
     if (chunks[u].empty()) continue;
     number[u] = static_cast<int>(plan.units.size());
-    std::sort(chunks[u].begin(), chunks[u].end(), [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
+    std::sort(chunks[u].begin(), chunks[u].end(),
+              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
-    for (int d = 0; d < degree; ++d) unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
+    for (int d = 0; d < degree; ++d)
+      unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());
     unit.shares = shares;
   }

@@ -15,8 +15,8 @@ struct PlannedShape {
 // One to four routes of one to five units each, every unit numbered at random; one to six layers.
 PlannedShape RandomPlan(uint64_t seed);
 
-// Units of one to three devices, with even or uneven shares, and of one to three ranges; one to three routes, which choose among
-// the units that hold the same blocks.
+// Units of one to three devices, with even or uneven shares, and of one to three ranges; one to three routes,
+// which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
 
 }  // namespace medley

@@ -33,8 +33,13 @@ bool PassesUnitsOnce(const Plan& plan) {
 // All units of a plan in virtual time: see OrderOfUnit.
 class ListScheduler {
  public:
-  explicit ListScheduler(const Plan& plan) : plan_(plan), free_at_(plan.units.size(), 0), ops_(plan.units.size()), forwards_left_(plan.units.size(), 0) {
-    for (const Route& route : plan.routes) ends_.emplace_back(route.units.size(), StageEnds(route.micro_batches));
+  explicit ListScheduler(const Plan& plan)
+      : plan_(plan),
+        free_at_(plan.units.size(), 0),
+        ops_(plan.units.size()),
+        forwards_left_(plan.units.size(), 0) {
+    for (const Route& route : plan.routes)
+      ends_.emplace_back(route.units.size(), StageEnds(route.micro_batches));
     for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
       visits_.push_back(VisitsOf(plan, u));
       for (const Visit& visit : visits_.back()) forwards_left_[u] += visit.micro_batches;
@@ -105,7 +110,8 @@ class ListScheduler {
     if (!forward && !visit.last()) ready = ends_[visit.route][visit.stage + 1].backward[next];
     if (ready < 0) return;
     const Choice choice{u, v, kind, std::max(free_at_[u], ready)};
-    if (best.unit < 0 || choice.start < best.start || (choice.start == best.start && choice.unit == best.unit && Precedes(choice, best))) {
+    if (best.unit < 0 || choice.start < best.start ||
+        (choice.start == best.start && choice.unit == best.unit && Precedes(choice, best))) {
       best = choice;
     }
   }
@@ -121,7 +127,8 @@ class ListScheduler {
     StageEnds& own = EndsOf(visit);
     const bool forward = choice.kind == Kind::kForward;
     const int micro_batch = forward ? own.forwards++ : own.backwards++;
-    const double work = (forward ? 1.0 : 2.0) * visit.micro_batch_sequences * plan_.units[choice.unit].chunks[visit.chunk].size();
+    const double work = (forward ? 1.0 : 2.0) * visit.micro_batch_sequences *
+                        plan_.units[choice.unit].chunks[visit.chunk].size();
     free_at_[choice.unit] = (forward ? own.forward : own.backward)[micro_batch] = choice.start + work;
     forwards_left_[choice.unit] -= forward ? 1 : 0;
     ops_[choice.unit].push_back({choice.start, {choice.kind, choice.visit, micro_batch}});
@@ -136,11 +143,11 @@ class ListScheduler {
   }
 
   const Plan& plan_;
-  std::vector<Visits> visits_;              // of each unit
+  std::vector<Visits> visits_;                // of each unit
   std::vector<std::vector<StageEnds>> ends_;  // of each route, by stage
-  std::vector<double> free_at_;             // of each unit
-  std::vector<std::vector<TimedOp>> ops_;   // of each unit
-  std::vector<int> forwards_left_;          // of each unit
+  std::vector<double> free_at_;               // of each unit
+  std::vector<std::vector<TimedOp>> ops_;     // of each unit
+  std::vector<int> forwards_left_;            // of each unit
 };
 
 }  // namespace
@@ -154,7 +161,8 @@ std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit) {
   for (const StageOp& op : OrderOf(plan.schedule, visit.stage, visit.stages, visit.micro_batches)) {
     const bool forward = op.kind == StageOp::Kind::kForward;
     const bool receives = forward ? !visit.first() : !visit.last();
-    if (receives) order.push_back({forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
+    if (receives)
+      order.push_back({forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
     order.push_back({forward ? Kind::kForward : Kind::kBackward, 0, op.micro_batch});
   }
   return order;
@@ -162,8 +170,10 @@ std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit) {
 
 std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches) {
   switch (schedule) {
-    case Schedule::kOneForwardOneBackward: return WarmUpThenAlternate(std::min(stages - stage - 1, micro_batches), micro_batches);
-    case Schedule::kGPipe: return WarmUpThenAlternate(micro_batches, micro_batches);
+    case Schedule::kOneForwardOneBackward:
+      return WarmUpThenAlternate(std::min(stages - stage - 1, micro_batches), micro_batches);
+    case Schedule::kGPipe:
+      return WarmUpThenAlternate(micro_batches, micro_batches);
   }
   return {};
 }
@@ -174,11 +184,13 @@ double LeastPassesSeconds(Schedule schedule, const StageWork& stage) {
   const double least = std::max(m * both, stage.round_trip_seconds + (m - 1) * stage.message_seconds);
   switch (schedule) {
     case Schedule::kOneForwardOneBackward: {
-      // Only `alive` forwards come before the first backward, and a forward waits for the backward `alive` earlier.
+      // Only `alive` forwards come before the first backward, and a forward waits for the backward `alive`
+      // earlier.
       const int alive = std::min(stage.from_end, stage.micro_batches);
-      return std::max({least,
-                       stage.round_trip_seconds + (m - alive) * stage.forward_seconds + (m - 1) * stage.backward_seconds,
-                       stage.round_trip_seconds * (1 + (stage.micro_batches - 1) / alive)});
+      return std::max(
+          {least,
+           stage.round_trip_seconds + (m - alive) * stage.forward_seconds + (m - 1) * stage.backward_seconds,
+           stage.round_trip_seconds * (1 + (stage.micro_batches - 1) / alive)});
     }
     case Schedule::kGPipe:
       // All forwards, the last one's round trip, all backwards.

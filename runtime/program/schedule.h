@@ -12,9 +12,11 @@ struct StageOp {
   friend bool operator==(const StageOp&, const StageOp&) = default;
 };
 
-// The order in which stage `stage` of `stages` runs one step of `micro_batches`, each stage being a unit of its own. The order is
-// data, so that it is tested without devices, threads or time. Backwards always run in the order of the micro-batches.
-//   1F1B   warms up with forwards, alternates, drains: at most stages - stage micro-batches are alive at once.
+// The order in which stage `stage` of `stages` runs one step of `micro_batches`, each stage being a unit of
+// its own. The order is data, so that it is tested without devices, threads or time. Backwards always run in
+// the order of the micro-batches.
+//   1F1B   warms up with forwards, alternates, drains: at most stages - stage micro-batches are alive at
+//          once.
 //   GPipe  all forwards, then all backwards: all micro-batches are alive at once.
 std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
 
@@ -29,26 +31,27 @@ struct UnitOp {
 
 // The order in which `unit` of a valid plan runs one step.
 //
-// Where routes pass every unit once, it is that of OrderOf, and what a pass needs is taken in just before it. Otherwise all units'
-// orders follow from one simulation in which a block takes 1 a sequence forward and 2 backward and a message nothing: whoever is
-// free takes the pass that is ready first, backwards before forwards and later stages before earlier ones. With 1F1B at most
-// stages - stage micro-batches of a visit are alive; with GPipe a unit's backwards come after its forwards. Messages are taken in
-// in the order in which they are sent there. So every op comes after all that it needs at one and the same moment of all units,
-// and no unit waits for ever, even if a message needs both ends at once.
+// Where routes pass every unit once, it is that of OrderOf, and what a pass needs is taken in just before it.
+// Otherwise all units' orders follow from one simulation in which a block takes 1 a sequence forward and 2
+// backward and a message nothing: whoever is free takes the pass that is ready first, backwards before
+// forwards and later stages before earlier ones. With 1F1B at most stages - stage micro-batches of a visit
+// are alive; with GPipe a unit's backwards come after its forwards. Messages are taken in in the order in
+// which they are sent there. So every op comes after all that it needs at one and the same moment of all
+// units, and no unit waits for ever, even if a message needs both ends at once.
 std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit);
 
 // A stage as far as its schedule is concerned. Times are of one micro-batch.
 struct StageWork {
   int micro_batches = 1;
-  int from_end = 1;               // 1: the last stage of its route
+  int from_end = 1;  // 1: the last stage of its route
   double forward_seconds = 0, backward_seconds = 0;
   double message_seconds = 0;     // to the next stage; 0 on the last
   double round_trip_seconds = 0;  // from its forward's begin to its backward's end, what follows it included
 };
 
-// Seconds from the arrival of the first micro-batch until the stage's last backward has ended, at least, in the order that
-// OrderOf gives it: no simulation of a plan with such a stage ends earlier. Every schedule brings its own bound, on which the
-// planner's proofs rest.
+// Seconds from the arrival of the first micro-batch until the stage's last backward has ended, at least, in
+// the order that OrderOf gives it: no simulation of a plan with such a stage ends earlier. Every schedule
+// brings its own bound, on which the planner's proofs rest.
 double LeastPassesSeconds(Schedule schedule, const StageWork& stage);
 
 }  // namespace medley

@@ -63,13 +63,15 @@ TEST_CASE("units that are passed once take in what they need just before each pa
       const bool receives = forward ? u > 0 : u < 2;
       if (!receives) continue;
       REQUIRE(i > 0);
-      CHECK(order[i - 1] == UnitOp{forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
+      CHECK(order[i - 1] ==
+            UnitOp{forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, 0, op.micro_batch});
     }
     CHECK(passes == OrderOf(plan.schedule, u, 3, 5));
   }
 }
 
-// When each stage of a pipeline gets its first micro-batch, and when its last backward ends. Messages travel side by side.
+// When each stage of a pipeline gets its first micro-batch, and when its last backward ends. Messages travel
+// side by side.
 struct StageTimes {
   double arrival = 0, end = 0;
 };
@@ -92,7 +94,8 @@ std::vector<StageTimes> Simulate(Schedule schedule, const std::vector<StageWork>
         const double come = !waits ? 0 : (forwards ? forward : backward)[from][op.micro_batch];
         if (come == kNever) break;
         const double message = !waits ? 0 : work[forwards ? s - 1 : s].message_seconds;
-        now[s] = std::max(now[s], come + message) + (forwards ? work[s].forward_seconds : work[s].backward_seconds);
+        now[s] = std::max(now[s], come + message) +
+                 (forwards ? work[s].forward_seconds : work[s].backward_seconds);
         (forwards ? forward : backward)[s][op.micro_batch] = now[s];
         ++next[s];
         moved = true;
@@ -107,19 +110,27 @@ std::vector<StageTimes> Simulate(Schedule schedule, const std::vector<StageWork>
   return times;
 }
 
-TEST_CASE("no stage is done earlier than its schedule's bound, which is exact for a single one and for equal ones under GPipe", "[property]") {
+TEST_CASE(
+    "no stage is done earlier than its schedule's bound, which is exact for a single one and for equal ones "
+    "under GPipe",
+    "[property]") {
   const Schedule schedule = GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe);
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{100}));
   CAPTURE(NameOf(schedule), seed);
   std::mt19937_64 random(seed);
-  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
   const bool equal = seed % 4 == 0;
   std::vector<StageWork> work(1 + random() % 6);
   const int stages = static_cast<int>(work.size()), micro_batches = static_cast<int>(1 + random() % 12);
   double round_trip = 0;
   for (int s = stages - 1; s >= 0; --s) {
-    work[s] = {.micro_batches = micro_batches, .from_end = stages - s, .forward_seconds = equal ? 1 : real(0.1, 2),
-               .backward_seconds = equal ? 2 : real(0.1, 4), .message_seconds = s + 1 == stages || equal ? 0 : real(0, 2)};
+    work[s] = {.micro_batches = micro_batches,
+               .from_end = stages - s,
+               .forward_seconds = equal ? 1 : real(0.1, 2),
+               .backward_seconds = equal ? 2 : real(0.1, 4),
+               .message_seconds = s + 1 == stages || equal ? 0 : real(0, 2)};
     round_trip += work[s].forward_seconds + work[s].backward_seconds + 2 * work[s].message_seconds;
     work[s].round_trip_seconds = round_trip;
   }
@@ -128,7 +139,8 @@ TEST_CASE("no stage is done earlier than its schedule's bound, which is exact fo
     CAPTURE(s);
     const double least = LeastPassesSeconds(schedule, work[s]);
     CHECK(times[s].end - times[s].arrival >= least * (1 - 1e-12));
-    if (stages == 1 || (equal && schedule == Schedule::kGPipe && s == 0)) CHECK(times[s].end - times[s].arrival == Approx(least));
+    if (stages == 1 || (equal && schedule == Schedule::kGPipe && s == 0))
+      CHECK(times[s].end - times[s].arrival == Approx(least));
   }
 }
 

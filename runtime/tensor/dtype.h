@@ -11,20 +11,27 @@ enum class Dtype : uint8_t { kF32, kF64, kBf16, kI32 };
 
 constexpr Bytes SizeOf(Dtype dtype) {
   switch (dtype) {
-    case Dtype::kF64: return {8};
-    case Dtype::kBf16: return {2};
+    case Dtype::kF64:
+      return {8};
+    case Dtype::kBf16:
+      return {2};
     case Dtype::kF32:
-    case Dtype::kI32: return {4};
+    case Dtype::kI32:
+      return {4};
   }
   return {0};
 }
 
 constexpr std::string_view NameOf(Dtype dtype) {
   switch (dtype) {
-    case Dtype::kF32: return "f32";
-    case Dtype::kF64: return "f64";
-    case Dtype::kBf16: return "bf16";
-    case Dtype::kI32: return "i32";
+    case Dtype::kF32:
+      return "f32";
+    case Dtype::kF64:
+      return "f64";
+    case Dtype::kBf16:
+      return "bf16";
+    case Dtype::kI32:
+      return "i32";
   }
   return "?";
 }

@@ -33,7 +33,8 @@ TEST_CASE("copy lanes and the queue keep the order that fences ask for, to the b
   }
 }
 
-TEST_CASE("a timer's marks are read in the order of the queue, again and again, and add up", "[conformance][timer]") {
+TEST_CASE("a timer's marks are read in the order of the queue, again and again, and add up",
+          "[conformance][timer]") {
   for (Device* device : Devices()) {
     CAPTURE(device->queue->name());
     DeviceQueue& queue = *device->queue;

@@ -16,7 +16,8 @@ void Try(const std::string& bytes) {
 }  // namespace
 
 std::vector<std::string> FuzzSeeds() {
-  UcxAddress address{.attempt = 7, .rank = 3, .host = "host-1", .any = std::string(300, 'a'), .network = "tcp"};
+  UcxAddress address{
+      .attempt = 7, .rank = 3, .host = "host-1", .any = std::string(300, 'a'), .network = "tcp"};
   std::vector<std::string> seeds = {EncodeAddress(address)};
   address = {.attempt = ~uint64_t{0}, .rank = 4095, .any = std::string(1, '\0')};
   seeds.push_back(EncodeAddress(address));

@@ -62,8 +62,7 @@ absl::StatusOr<std::vector<std::string>> ExchangeAddresses(const Settings& setti
   std::vector<std::string> addresses;
   for (int rank = 0; rank < settings.size; ++rank) {
     while (!fs::exists(path(rank))) {
-      if (Now() > deadline)
-        return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " has not come"));
+      if (Now() > deadline) return absl::DeadlineExceededError(absl::StrCat("rank ", rank, " has not come"));
       absl::SleepFor(absl::Milliseconds(5));
     }
     std::stringstream content;

@@ -17,8 +17,14 @@ constexpr int kMicroBatches = 16, kStages = 3;
 
 TrainingSpec Job(int64_t steps) {
   TrainingSpec spec;
-  spec.shape = {.model = {.layers = 4, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 17, .context = 6,
-                          .family = ModelFamily::kLlama, .tied_head = false},
+  spec.shape = {.model = {.layers = 4,
+                          .hidden = 8,
+                          .heads = 2,
+                          .feed_forward = 16,
+                          .vocabulary = 17,
+                          .context = 6,
+                          .family = ModelFamily::kLlama,
+                          .tied_head = false},
                 .sequence = 6,
                 .global_batch_sequences = kMicroBatches};
   spec.steps = steps;
@@ -28,8 +34,10 @@ TrainingSpec Job(int64_t steps) {
 
 absl::StatusOr<int> WaitsOf(const TrainingSpec& spec, const Plan& plan) {
   const CudaDriver& driver = simulated::Start(1);
-  RETURN_IF_ERROR(TrainUnderPlan(spec, plan, [] { return std::make_unique<MadeUpWindows>(3, 17); }, nullptr,
-                                 [&](int) { return OpenSimulatedDevice(driver, MiB(256)); }).status());
+  RETURN_IF_ERROR(TrainUnderPlan(
+                      spec, plan, [] { return std::make_unique<MadeUpWindows>(3, 17); }, nullptr,
+                      [&](int) { return OpenSimulatedDevice(driver, MiB(256)); })
+                      .status());
   return simulated::HostWaits();
 }
 
@@ -53,8 +61,10 @@ absl::Status Run() {
   ASSIGN_OR_RETURN(const int in_pipeline, WaitsOfStep(pipeline));
   const int ends = 2 * (kStages - 1);
   std::printf("host_waits_at_step_end %d\n", one);
-  std::printf("host_waits_per_micro_batch_single_device %.2f\n", static_cast<double>(many - one) / (kMicroBatches - 1));
-  std::printf("host_waits_per_micro_batch %.2f\n", static_cast<double>(in_pipeline - kStages * one) / (kMicroBatches * ends));
+  std::printf("host_waits_per_micro_batch_single_device %.2f\n",
+              static_cast<double>(many - one) / (kMicroBatches - 1));
+  std::printf("host_waits_per_micro_batch %.2f\n",
+              static_cast<double>(in_pipeline - kStages * one) / (kMicroBatches * ends));
   return absl::OkStatus();
 }
 

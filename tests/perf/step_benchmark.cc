@@ -1,16 +1,15 @@
-// A whole training step of a model on one device; a CPU is held against the best large oneDNN matmul on the same cores in
-// the same run. Prints `key value` lines.
+// A whole training step of a model on one device; a CPU is held against the best large oneDNN matmul on the
+// same cores in the same run. Prints `key value` lines.
 //
-//   step_benchmark [--model gpt2-124m] [--device BACKEND[:VARIANT][/CORES] | --cores 0,1 --variant avx512] [--batch 4]
-//                  [--sequence 512] [--steps 3] [--precision f32]
+//   step_benchmark [--model gpt2-124m] [--device BACKEND[:VARIANT][/CORES] | --cores 0,1 --variant avx512]
+//                  [--batch 4] [--sequence 512] [--steps 3] [--precision f32]
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <dnnl.hpp>
 #include <string>
 #include <vector>
-
-#include <CLI/CLI.hpp>
-#include <dnnl.hpp>
 
 #include "kernels/backends.h"
 #include "kernels/cpu/cpu_variant.h"
@@ -48,7 +47,8 @@ double BestMatmulFlops(Precision precision) {
     const memory::desc any({n, n}, type, memory::format_tag::any);
     const memory::desc out({n, n}, memory::data_type::f32, memory::format_tag::ab);
     const dnnl::matmul::primitive_desc description({any, any, out}, engine);
-    memory a(description.src_desc(), engine), b(description.weights_desc(), engine), c(description.dst_desc(), engine);
+    memory a(description.src_desc(), engine), b(description.weights_desc(), engine),
+        c(description.dst_desc(), engine);
     const dnnl::matmul matmul(description);
     const auto run = [&] {
       matmul.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
@@ -60,32 +60,48 @@ double BestMatmulFlops(Precision precision) {
   return best;
 }
 
-// 6 FLOPs a parameter and token, position embeddings left out, and causal attention counted whole, as is usual.
+// 6 FLOPs a parameter and token, position embeddings left out, and causal attention counted whole, as is
+// usual.
 double ModelFlops(const TrainingShape& shape) {
   const ModelConfig& c = shape.model;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
-  const double parameters = static_cast<double>(ModelElements(c)) - (c.is_llama() ? 0 : static_cast<double>(c.context) * c.hidden);
+  const double parameters =
+      static_cast<double>(ModelElements(c)) - (c.is_llama() ? 0 : static_cast<double>(c.context) * c.hidden);
   return tokens * (6 * parameters + 12.0 * c.layers * c.hidden * shape.sequence);
 }
 
 ModelConfig ModelOf(const std::string& name) {
-  ModelConfig gpt2{.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257, .context = 1024};
+  ModelConfig gpt2{
+      .layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257, .context = 1024};
   if (name == "gpt2-124m") return gpt2;
   if (name == "gpt2-774m") {
     gpt2.layers = 36, gpt2.hidden = 1280, gpt2.heads = 20, gpt2.feed_forward = 5120;
     return gpt2;
   }
   if (name == "llama-110m") {  // the shape of llama2.c's stories110M
-    return {.layers = 12, .hidden = 768, .heads = 12, .feed_forward = 2048, .vocabulary = 32000, .context = 1024,
+    return {.layers = 12,
+            .hidden = 768,
+            .heads = 12,
+            .feed_forward = 2048,
+            .vocabulary = 32000,
+            .context = 1024,
             .family = ModelFamily::kLlama};
   }
   // Llama 3.2 1B, with room for the sequence that is timed.
-  return {.layers = 16, .hidden = 2048, .heads = 32, .feed_forward = 8192, .vocabulary = 128256, .context = 2048,
-          .family = ModelFamily::kLlama, .key_value_heads = 8, .rotary_base = 500000};
+  return {.layers = 16,
+          .hidden = 2048,
+          .heads = 32,
+          .feed_forward = 8192,
+          .vocabulary = 128256,
+          .context = 2048,
+          .family = ModelFamily::kLlama,
+          .key_value_heads = 8,
+          .rotary_base = 500000};
 }
 
 absl::StatusOr<Device> OpenDevice(const Options& options) {
-  DeviceDescription description{.name = "cpu", .backend = "cpu", .variant = options.variant, .cores = options.cores};
+  DeviceDescription description{
+      .name = "cpu", .backend = "cpu", .variant = options.variant, .cores = options.cores};
   if (!options.device.empty()) {
     ASSIGN_OR_RETURN(description, ParseDeviceName(options.device));
   }
@@ -101,15 +117,20 @@ absl::Status Run(const Options& options) {
   const Precision precision = options.precision == "bf16" ? Precision::kBf16 : Precision::kF32;
   ASSIGN_OR_RETURN(Device device, OpenDevice(options));
   const bool is_cpu = options.device.empty() || options.device.compare(0, 3, "cpu") == 0;
-  const TrainingShape shape{.model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
+  const TrainingShape shape{
+      .model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
   const BlockRange all{0, shape.model.blocks()};
   const BufferCounts buffers{.stash = {1}};
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
-                   ModelShard::Create(device, {.shape = shape, .blocks = all, .micro_batch_sequences = options.batch,
-                                               .buffers = buffers, .precision = precision}));
+                   ModelShard::Create(device, {.shape = shape,
+                                               .blocks = all,
+                                               .micro_batch_sequences = options.batch,
+                                               .buffers = buffers,
+                                               .precision = precision}));
   RETURN_IF_ERROR(shard->arena().Initialise(1));
   std::vector<int32_t> tokens(static_cast<size_t>(options.batch) * options.sequence);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(i * 2654435761u % shape.model.vocabulary);
   RETURN_IF_ERROR(shard->SetTokens(0, tokens));
   RETURN_IF_ERROR(shard->SetTargets(0, tokens));
   absl::Status status;
@@ -119,7 +140,8 @@ absl::Status Run(const Options& options) {
     status.Update(shard->Backward({}));
     status.Update(shard->ComputeNorms(shard->arena().layout().segments));
     status.Update(shard->FetchScalars());
-    status.Update(shard->UpdateParameters({.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = ++step_number}));
+    status.Update(
+        shard->UpdateParameters({.learning_rate = 1e-4f, .weight_decay = 0.1f, .step = ++step_number}));
     status.Update(device.queue->Wait(device.queue->Record()));
   };
   step();  // warms up
@@ -135,8 +157,8 @@ absl::Status Run(const Options& options) {
   const Bytes peak_memory = device.queue->peak_allocated() + device.ops->workspace();
   const double flops = ModelFlops(shape) / best_step;
   std::printf("device %s\n", device.queue->name().c_str());
-  std::printf("batch %d\nsequence %d\nstep_seconds %.3f\ntokens_per_second %.1f\n", options.batch, options.sequence, best_step,
-              static_cast<double>(tokens.size()) / best_step);
+  std::printf("batch %d\nsequence %d\nstep_seconds %.3f\ntokens_per_second %.1f\n", options.batch,
+              options.sequence, best_step, static_cast<double>(tokens.size()) / best_step);
   std::printf("model_gflops %.1f\n", flops * 1e-9);
   std::printf("peak_memory_bytes %ld\nmemory_model_bytes %ld\n", static_cast<long>(peak_memory.value),
               static_cast<long>(predicted.total().value));
@@ -153,15 +175,19 @@ absl::Status Run(const Options& options) {
 int main(int argc, char** argv) {
   medley::Options options;
   CLI::App app("A training step of a model on one device.", "step_benchmark");
-  app.add_option("--model", options.model)->check(CLI::IsMember({"gpt2-124m", "gpt2-774m", "llama-110m", "llama-1b"}))
+  app.add_option("--model", options.model)
+      ->check(CLI::IsMember({"gpt2-124m", "gpt2-774m", "llama-110m", "llama-1b"}))
       ->capture_default_str();
-  app.add_option("--device", options.device, "such as cuda or opencl; by default the CPU of --variant on --cores");
+  app.add_option("--device", options.device,
+                 "such as cuda or opencl; by default the CPU of --variant on --cores");
   app.add_option("--cores", options.cores)->delimiter(',')->capture_default_str();
   app.add_option("--variant", options.variant)->capture_default_str();
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--sequence", options.sequence)->check(CLI::Range(1, 2048))->capture_default_str();
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--precision", options.precision)->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  app.add_option("--precision", options.precision)
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = medley::Run(options);
   if (!status.ok()) std::fprintf(stderr, "step_benchmark: %s\n", std::string(status.message()).c_str());

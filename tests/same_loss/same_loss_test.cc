@@ -9,9 +9,18 @@
 namespace medley {
 namespace {
 
-constexpr ModelConfig kGpt2 = {.layers = 3, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 31, .context = 12};
-constexpr ModelConfig kLlama = {.layers = 3, .hidden = 16, .heads = 4, .feed_forward = 40, .vocabulary = 31, .context = 12,
-                                .family = ModelFamily::kLlama, .tied_head = false, .key_value_heads = 2, .head_size = 6};
+constexpr ModelConfig kGpt2 = {
+    .layers = 3, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 31, .context = 12};
+constexpr ModelConfig kLlama = {.layers = 3,
+                                .hidden = 16,
+                                .heads = 4,
+                                .feed_forward = 40,
+                                .vocabulary = 31,
+                                .context = 12,
+                                .family = ModelFamily::kLlama,
+                                .tied_head = false,
+                                .key_value_heads = 2,
+                                .head_size = 6};
 
 ModelConfig Tied(ModelConfig config) {
   config.tied_head = true;
@@ -37,8 +46,8 @@ WindowFactory Windows(const TrainingSpec& spec) {
   return [&spec] { return std::make_unique<MadeUpWindows>(5, spec.shape.model.vocabulary); };
 }
 
-// The largest difference of two runs' parameters, over the largest parameter of the second; infinite if a parameter of either
-// is not finite, is missing in one or has another size.
+// The largest difference of two runs' parameters, over the largest parameter of the second; infinite if a
+// parameter of either is not finite, is missing in one or has another size.
 double ParameterDifference(const TrainingRun& a, const TrainingRun& b) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   if (a.parameters.size() != b.parameters.size()) return kInfinite;
@@ -159,7 +168,8 @@ TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan
   REQUIRE(run.ok());
   const TrainingRun& single = SingleDeviceRun();
   CHECK(run->losses[0] != single.losses[0]);
-  for (size_t i = 0; i < single.losses.size(); ++i) CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
+  for (size_t i = 0; i < single.losses.size(); ++i)
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
 }
 
 TEST_CASE("a loss that is not finite stops the job on every unit and updates nothing") {

@@ -5,16 +5,17 @@
 #include "kernels/reference/reference_backend.h"
 #include "tests/same_loss/training_harness.h"
 
-// Training on GPUs whose streams run only when somebody waits, in an order drawn at random: what the executor does not order, goes
-// wrong for some seed; what it waits for needlessly, is counted.
+// Training on GPUs whose streams run only when somebody waits, in an order drawn at random: what the executor
+// does not order, goes wrong for some seed; what it waits for needlessly, is counted.
 namespace medley {
 namespace {
 
 TrainingSpec TinyJob() {
   TrainingSpec spec;
-  spec.shape = {.model = {.layers = 4, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 17, .context = 6},
-                .sequence = 6,
-                .global_batch_sequences = 8};
+  spec.shape = {
+      .model = {.layers = 4, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 17, .context = 6},
+      .sequence = 6,
+      .global_batch_sequences = 8};
   spec.steps = 4;
   spec.seed = 5;
   spec.optimizer.learning_rate = 1e-2;
@@ -24,21 +25,26 @@ TrainingSpec TinyJob() {
 }
 
 WindowFactory Windows(const TrainingSpec& spec) {
-  return [vocabulary = spec.shape.model.vocabulary] { return std::make_unique<MadeUpWindows>(3, vocabulary); };
+  return
+      [vocabulary = spec.shape.model.vocabulary] { return std::make_unique<MadeUpWindows>(3, vocabulary); };
 }
 
-absl::StatusOr<TrainingRun> TrainOnGpus(const TrainingSpec& spec, const Plan& plan, uint64_t seed, bool mixed) {
+absl::StatusOr<TrainingRun> TrainOnGpus(const TrainingSpec& spec, const Plan& plan, uint64_t seed,
+                                        bool mixed) {
   const CudaDriver& driver = simulated::Start(seed);
   const auto open = [&, mixed](int rank) -> absl::StatusOr<Device> {
     if (!mixed || rank % 2 == 1) return OpenSimulatedDevice(driver, MiB(256));
-    return ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
+    return ReferenceBackend().open(
+        {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
   };
   return TrainUnderPlan(spec, plan, Windows(spec), nullptr, open);
 }
 
-TEST_CASE("GPUs train as the reference does, whatever order their streams take, alone and among others", "[property]") {
+TEST_CASE("GPUs train as the reference does, whatever order their streams take, alone and among others",
+          "[property]") {
   const TrainingSpec spec = TinyJob();
-  const absl::StatusOr<TrainingRun> single = TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
+  const absl::StatusOr<TrainingRun> single =
+      TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
   REQUIRE(single.ok());
   for (uint64_t seed = 0; seed < 24; ++seed) {
     const Plan plan = RandomPlan(300 + seed, spec.shape, 4);
@@ -70,21 +76,25 @@ int HostWaitsOfSteps(const TrainingSpec& spec, const Plan& plan) {
   return simulated::HostWaits() - before;
 }
 
-TEST_CASE("the host of a single GPU waits for it at the end of a step alone, however many micro-batches it has") {
+TEST_CASE(
+    "the host of a single GPU waits for it at the end of a step alone, however many micro-batches it has") {
   const TrainingSpec spec = TinyJob();
   const int waits = HostWaitsOfSteps(spec, SingleDevicePlan(spec.shape, 8));
   CHECK(waits == 3 * (spec.steps - 1));  // for the norms, for their download, and for the update
   CHECK(HostWaitsOfSteps(spec, SingleDevicePlan(spec.shape, 1)) == waits);
 }
 
-TEST_CASE("in a pipeline of GPUs each end of a boundary waits twice a micro-batch: for what it sends, and for room to receive") {
+TEST_CASE(
+    "in a pipeline of GPUs each end of a boundary waits twice a micro-batch: for what it sends, and for room "
+    "to receive") {
   TrainingSpec spec = TinyJob();
   spec.shape.model.tied_head = true;
   for (const int stages : {2, 3}) {
     Plan plan;
     plan.routes.push_back({.micro_batches = 8, .micro_batch_sequences = 1});
     for (int s = 0; s < stages; ++s) {
-      plan.units.push_back({.devices = {"test/" + std::to_string(s)}, .chunks = {{2 * s, s + 1 == stages ? 6 : 2 * s + 2}}});
+      plan.units.push_back(
+          {.devices = {"test/" + std::to_string(s)}, .chunks = {{2 * s, s + 1 == stages ? 6 : 2 * s + 2}}});
       plan.routes[0].units.push_back(s);
     }
     CAPTURE(stages);

@@ -17,18 +17,20 @@ namespace {
 using Part = ParameterArena::Part;
 
 absl::StatusOr<Device> OpenReference(int unit) {
-  return ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
+  return ReferenceBackend().open(
+      {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
 }
 
-absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Transport& transport, WindowSource& windows,
-                       const StartFunction& start, const DeviceOpener& open, TrainingRun& run) {
+absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Transport& transport,
+                       WindowSource& windows, const StartFunction& start, const DeviceOpener& open,
+                       TrainingRun& run) {
   ASSIGN_OR_RETURN(Device device, open(unit));
   const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
-  StepExecutor executor({.spec = spec, .plan = plan, .rank = unit, .stall_timeout = absl::Seconds(60)}, *shard, transport,
-                        windows);
+  StepExecutor executor({.spec = spec, .plan = plan, .rank = unit, .stall_timeout = absl::Seconds(60)},
+                        *shard, transport, windows);
   for (int64_t step = 1; step <= spec.steps; ++step) {
     ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step));
     run.losses.push_back(outcome.loss);
@@ -45,8 +47,9 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
 
 }  // namespace
 
-absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan, const WindowFactory& windows,
-                                           const StartFunction& start, const DeviceOpener& open) {
+absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
+                                           const WindowFactory& windows, const StartFunction& start,
+                                           const DeviceOpener& open) {
   const int units = static_cast<int>(plan.units.size());
   LoopbackFabric fabric(units);
   std::vector<TrainingRun> runs(units);
@@ -79,7 +82,8 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 
 Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch) {
   return {.units = {{.devices = {"test/0"}, .chunks = {{0, shape.model.blocks()}}}},
-          .routes = {{.units = {0}, .micro_batches = shape.global_batch_sequences / micro_batch,
+          .routes = {{.units = {0},
+                      .micro_batches = shape.global_batch_sequences / micro_batch,
                       .micro_batch_sequences = micro_batch}}};
 }
 
@@ -107,7 +111,8 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     std::sort(cuts.begin(), cuts.end());
     for (int s = 0; s < stages; ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back({.devices = {absl::StrCat("test/", plan.units.size())}, .chunks = {{cuts[s], cuts[s + 1]}}});
+      plan.units.push_back(
+          {.devices = {absl::StrCat("test/", plan.units.size())}, .chunks = {{cuts[s], cuts[s + 1]}}});
     }
     left -= sequences;
     devices -= stages;

@@ -13,13 +13,14 @@
 #include "runtime/model/parameter_arena.h"
 #include "runtime/plan/plan.h"
 
-// Trains a tiny model under a plan with all units in this process: one thread and one device a unit, loopback.
+// Trains a tiny model under a plan with all units in this process: one thread and one device a unit,
+// loopback.
 namespace medley {
 
 struct TrainingRun {
-  std::vector<double> losses;           // by step
+  std::vector<double> losses;  // by step
   std::vector<double> gradient_norms;
-  double validation_loss = 0;           // after the last step
+  double validation_loss = 0;                            // after the last step
   std::map<std::string, std::vector<float>> parameters;  // after the last step, each as every holder has it
 };
 
@@ -31,11 +32,12 @@ using StartFunction = std::function<absl::Status(ParameterArena&)>;
 using DeviceOpener = std::function<absl::StatusOr<Device>(int unit)>;
 
 // Internal: two holders of one parameter end with different bits.
-absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan, const WindowFactory& windows,
-                                           const StartFunction& start = nullptr,
+absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
+                                           const WindowFactory& windows, const StartFunction& start = nullptr,
                                            const DeviceOpener& open = nullptr);
 
-// Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at random.
+// Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at
+// random.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 
 // One device, one route, the whole batch in micro-batches of `micro_batch`.
