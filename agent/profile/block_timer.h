@@ -22,7 +22,7 @@ struct TimingLimits {
   double enough_spread = 0.02;  // of every pass of account: no more rounds, but for the fewest
   int fewest_rounds = 5, most_rounds = 24;
   double enough_seconds = 5;  // that rounds go on at least, if there are not the most yet
-  // Of all, the fewest rounds apart; what cannot be right gets as much again at most.
+  // What all rounds take at most, the fewest rounds apart; what cannot be right gets as much again at most.
   double most_seconds = 30;
   // Short passes are repeated for so long, and one turn is one sample: their mean.
   double turn_seconds = 0.004;

@@ -54,8 +54,8 @@ struct Times {
   double forward = 0, backward = 0;
 };
 
-// Of one layer, on the queue's own clock: it has work for an hour, so that nothing depends on when it is
-// asked.
+// The times of one layer, on the queue's own clock: the queue has work for an hour, so that nothing depends
+// on when it is asked.
 Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
   TrainingShape shape;
   shape.model = {.layers = 3,

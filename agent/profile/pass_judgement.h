@@ -12,11 +12,11 @@ struct MeasuredPass {
   double spread = 0;  // of the wider of the two, as Middle::spread; 0: not known
 };
 
-// Of one micro-batch of so many windows; `layer` of one layer.
+// The times of one micro-batch of so many windows; `layer` is of one layer.
 struct MicroBatchTimes {
   int micro_batch_sequences = 0;
   MeasuredPass embedding, layer, head;
-  // Of a block that did not fit the device or took too long: from the sizes before.
+  // Whether a block did not fit the device or took too long, so that its times are from the sizes before.
   bool extrapolated = false;
   // Why these times cannot be right, for people; empty: nothing speaks against them.
   std::string doubt;
@@ -28,7 +28,8 @@ struct MicroBatchTimes {
 // One repetition of a pass, or the mean of a few that followed each other.
 struct PassSample {
   double seconds = 0;
-  // Of these, ready to compute while others had the processor; 0 where nobody can tell.
+  // The part of `seconds` in which it was ready to compute while others had the processor; 0 where nobody can
+  // tell.
   double waited_seconds = 0;
 };
 
@@ -47,7 +48,7 @@ Middle MiddleOf(const std::vector<PassSample>& samples);
 // fewer than a fifth of them waited for it, it was a burst and does not.
 double ForeignSlowdown(const std::vector<PassSample>& rounds);
 
-// Of one window, forward and backward together.
+// The work of one window, forward and backward together.
 struct PassWork {
   double flops = 0;  // of products
   double bytes = 0;  // of parameters and their gradients, whatever the number of windows

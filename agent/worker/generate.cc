@@ -33,7 +33,7 @@ class Generator {
     return generator;
   }
 
-  // Of the token after `tokens`, which are at most `sequence`.
+  // The logits of the token after `tokens`, which are at most `sequence`.
   absl::StatusOr<std::vector<float>> Logits(const std::vector<int32_t>& tokens) {
     std::vector<int32_t> padded(sequence_, 0);  // causal: what comes later does not matter
     std::copy(tokens.begin(), tokens.end(), padded.begin());

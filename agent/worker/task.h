@@ -31,7 +31,7 @@ class WorkerTask {
   // For the peers; empty if there are none.
   virtual std::string data_plane_address() const { return ""; }
   virtual Bytes allocated() const = 0;
-  // Of the token files that it reads (FileWindowSource); empty: it reads none.
+  // The fingerprint of the token files that it reads (FileWindowSource); empty: it reads none.
   virtual std::string data_fingerprint() const { return ""; }
   // When Run has returned OK: it ended early, as it was asked to, after a checkpoint of this step.
   virtual std::optional<int64_t> stopped_at_step() const { return std::nullopt; }

@@ -53,7 +53,7 @@ struct TrainingSetup {
   std::vector<int> saved_segments;  // that this rank writes
   std::string resume_from;          // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
-  // Of the ranks that read data, as the coordinator knows it; empty: not yet.
+  // The data fingerprint of the ranks that read data, as the coordinator knows it; empty: not yet.
   std::string known_data_fingerprint;
   absl::Duration stall_timeout;
 };
@@ -183,10 +183,8 @@ class TrainTask final : public WorkerTask {
     ASSIGN_OR_RETURN(setup_.spec, DecodeJobSpec(train.spec(), train.job_id(), config));
     ASSIGN_OR_RETURN(setup_.plan, DecodePlan(train.plan()));
     setup_.rank = static_cast<int>(train.rank());
-    PlanSite anywhere;  // the device itself says whether its part fits
-    for (const std::string& device : DevicesOf(setup_.plan)) anywhere.memory_by_device[device] = GiB(1 << 20);
-    std::vector<std::string> problems;
-    for (const PlanViolation& violation : CheckPlan(setup_.plan, setup_.spec.shape, anywhere)) {
+    std::vector<std::string> problems;  // whether it fits is for the device to say
+    for (const PlanViolation& violation : CheckPlanForm(setup_.plan, setup_.spec.shape)) {
       problems.push_back(violation.detail);
     }
     if (!problems.empty())
@@ -222,7 +220,7 @@ class TrainTask final : public WorkerTask {
     absl::Status taken = TryFolder(root);
     if (taken.ok() && setup_.rank == 0) {
       taken = ClaimFolder(root, setup_.identity.owner, setup_.resumes_other_run ? setup_.resume_from : "");
-      // Of who owns the folder: its message names the field.
+      // This error is about who owns the folder: its message names the field.
       if (absl::IsFailedPrecondition(taken)) return taken;
     }
     if (taken.ok()) return absl::OkStatus();

@@ -27,7 +27,7 @@ class Communicator {
     uint64_t attempt = 0;
     int rank = 0;
     int size = 1;  // [1, 4096]
-    // Of the attempt, at least 16 bytes; may be empty where there are no peers. Never logged.
+    // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;
     // As UcxTransport's; of an RDMA device, the session takes the interface beside it.
@@ -64,7 +64,7 @@ class Communicator {
   // have failed. `left`: it said goodbye. From a thread of the communicator's; may block, which delays the
   // news of other peers, but not destroy it.
   void OnGone(Session::GoneCallback callback);
-  // Of Session: short questions between workers.
+  // Session's short questions between workers.
   void OnQuestion(std::function<std::string(int rank, const std::string& question)> callback) {
     session_->OnQuestion(std::move(callback));
   }

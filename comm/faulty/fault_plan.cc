@@ -26,7 +26,8 @@ FaultPlan::Verdict FaultPlan::Next(Direction direction, int peer, uint64_t bytes
     verdict.due = link.busy_until;
   }
   if (faults.maximum_delay > absl::ZeroDuration()) {
-    // Of the operation's own number, not of one stream for all peers, whose threads may come in any order.
+    // The delay is drawn from the operation's own number, not from one stream for all peers, whose threads
+    // may come in any order.
     std::seed_seq seeds{static_cast<uint32_t>(options_.seed), static_cast<uint32_t>(options_.seed >> 32),
                         static_cast<uint32_t>(rank_),         static_cast<uint32_t>(peer),
                         static_cast<uint32_t>(number),        static_cast<uint32_t>(number >> 32)};

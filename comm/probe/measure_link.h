@@ -11,7 +11,7 @@ namespace medley {
 // for people.
 struct LinkMeasurement {
   double latency_seconds = 0;  // half of a round trip of 8 bytes; median
-  // Of the largest message that was tried, one way, latency taken off; median.
+  // The bandwidth of the largest message that was tried, one way, latency taken off; median.
   double bandwidth_bytes_per_second = 0;
   double all_reduce_bytes_per_second =
       0;          // bytes / time of a ring all-reduce over the two, of the largest; median

@@ -12,7 +12,7 @@ namespace medley {
 struct ReshardSlice {
   int rank = 0;
   int64_t column_begin = 0, column_end = 0;
-  // Of what several ranks hold (or need) alike, how much this one sends (or takes) over the link between the
+  // How much of what several ranks hold (or need) alike this one sends (or takes) over the link between the
   // units, in relation to the others: the speed of its link, in any unit; [1, 2^32).
   uint32_t weight = 1;
 };

@@ -46,14 +46,15 @@ class Handshake {
   std::string TakeOutput() { return std::exchange(output_, {}); }
   Verdict verdict() const { return verdict_; }
 
-  // Of kFailed, for the connector's user:
+  // Why the verdict is kFailed, for the connector's user:
   //   PermissionDenied  one of the two did not prove itself, or is of another attempt.
   //   NotFound          this is not the one that was sought, but another rank, or another incarnation of it.
   //   AlreadyExists     the other has, or had, a connection to this rank.
   //   InvalidArgument   the other does not speak this protocol.
   const absl::Status& error() const { return error_; }
 
-  // Of kProven: who it is, the digest of its session address, its payload, and what it has said since.
+  // What is known once the verdict is kProven: who the peer is, the digest of its session address, its
+  // payload, and what it has said since.
   int peer() const { return peer_; }
   const Digest& peer_address() const { return theirs_.address; }
   std::string TakePayload() { return std::move(payload_); }

@@ -28,7 +28,7 @@ class Session {
     uint64_t attempt = 0;
     int rank = 0;
     int size = 1;  // [1, 4096]
-    // Of the attempt, at least 16 bytes; may be empty where there are no peers. Never logged.
+    // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
     std::string payload;  // handed to every member that has proved itself; at most 64 KiB
     // Names as in "eth0,ib0": listens on their addresses alone. Empty: all, loopback too.

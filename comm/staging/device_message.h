@@ -21,7 +21,7 @@ struct DeviceMessage {
   int peer = 0;
   MessageTag tag;
   DeviceSpan span;
-  // Of the queue: the span is not touched before it is reached. Empty: it may be touched at once.
+  // A fence of the queue: the span is not touched before it is reached. Empty: it may be touched at once.
   std::optional<Fence> after;
   // Called when the device has reached `after` and a send waits for nothing but the peer. Null: nobody wants
   // to know. A receive waits for its peer from the start.

@@ -9,7 +9,7 @@
 namespace medley {
 namespace {
 
-// Of a probe's kind, on a channel that probes do not use.
+// A tag of a probe's kind, on a channel that probes do not use.
 constexpr MessageTag kTag{.kind = MessageTag::Kind::kProbe, .channel = 1};
 
 }  // namespace

@@ -36,7 +36,8 @@ struct AddressedInterface {
 // another network namespace than this process is in, is known by that alone.
 Networks ReadNetworks(const std::string& sys, const std::vector<AddressedInterface>& addressed);
 
-// Of this process's network namespace, by name. Link-local IPv6 addresses do not count: everything has one.
+// The interfaces of this process's network namespace that are up and have an address, by name. Link-local
+// IPv6 addresses do not count: everything has one.
 std::vector<AddressedInterface> AddressedInterfaces();
 
 }  // namespace medley

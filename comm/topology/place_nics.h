@@ -31,7 +31,7 @@ int Nearness(const Locality& a, const Locality& b);
 
 // For each device its NICs. Pure; the same answer on every worker of the host that asks for the same devices.
 //
-// Of the NICs that are allowed and up, the first that differ decide:
+// The first of these in which NICs that are allowed and up differ decides:
 //   1. plugged in rather than virtual, and that rather than the loopback interface;
 //   2. not slower than half of the fastest: being far costs half at worst, so nearness never makes up for it;
 //   3. the nearest to the device;

@@ -15,7 +15,8 @@ absl::StatusOr<HostTopology> ReadHostTopology();
 // for tests and for looking at a host from elsewhere. InvalidArgument: not XML of hwloc.
 absl::StatusOr<HostTopology> HostTopologyFromXml(const std::string& xml, const Networks& networks);
 
-// Of a synthetic description of hwloc ("numa:2 core:4 pu:1"), which has no PCI. InvalidArgument: malformed.
+// The same of a synthetic description of hwloc ("numa:2 core:4 pu:1"), which has no PCI. InvalidArgument:
+// malformed.
 absl::StatusOr<HostTopology> HostTopologyFromSynthetic(const std::string& description,
                                                        const Networks& networks);
 

@@ -12,7 +12,8 @@
 
 namespace medley {
 
-// Of MessageTag. Two thousand gradient slices; 16384 micro-batches; a ring of 4096 ranks takes 8190 steps.
+// The limits of MessageTag: two thousand gradient slices; 16384 micro-batches; a ring of 4096 ranks takes
+// 8190 steps.
 inline constexpr int kMaximumChannels = 1 << 11;
 inline constexpr uint32_t kMaximumSequences = 1 << 14;
 

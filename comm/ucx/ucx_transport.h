@@ -40,7 +40,8 @@ class UcxTransport final : public Transport {
     Links links = Links::kAutomatic;  // the same on all ranks
     // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
     std::string network_devices;
-    // Of the attempt, the same on all ranks; never logged. Messages of those who do not know it are dropped.
+    // The attempt's secret, the same on all ranks; it is never logged. Messages of those who do not know it
+    // are dropped.
     std::string secret;
     // How long a destroyed Transfer waits for a peer that is at work on its bytes, before the transport gives
     // up.

@@ -385,7 +385,7 @@ TEST_CASE("what the coordinator itself says is not taken for its absence") {
   const Outcome outcome = Ask(coordinator, {"resume", "x"});
   CHECK(outcome.code == 1);
   CHECK(outcome.err == "medley: no job x\n");
-  // Of the commands that the fake knows nothing of.
+  // The fake knows nothing of this command.
   CHECK_THAT(Ask(coordinator, {"links"}).err,
              Catch::Contains("is no coordinator, or one of another version"));
 }

@@ -11,7 +11,7 @@
 // Errors: InvalidArgument, what the user gave is wrong; otherwise what went wrong, in one line.
 namespace medley {
 
-// Of one node, or of all if `node` is empty. NotFound: there is no such node; names those that there are.
+// Shows one node, or all if `node` is empty. NotFound: there is no such node; names those that there are.
 absl::Status RunNodes(const Connection& connection, const std::string& node);
 // Which kernels run the ops of `node`'s devices, or of all live nodes' if it is empty.
 absl::Status RunKernels(const Connection& connection, const std::string& node);

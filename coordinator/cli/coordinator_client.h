@@ -51,7 +51,7 @@ class CoordinatorClient {
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
   absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
-  // Of all live nodes if `node` is empty. May take as long as PlanJob.
+  // The kernels of `node`, or of all live nodes if it is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
   // Between `devices`, or all that there are if it is empty.
   absl::StatusOr<v1::ListLinksResponse> ListLinks(const std::vector<std::string>& devices);
@@ -59,7 +59,7 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const std::vector<std::string>& devices,
                                                             uint64_t bytes);
-  // Of a step; 0: the newest that was traced.
+  // The trace of `step`; 0: of the newest that was traced.
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step);
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request);
   absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);

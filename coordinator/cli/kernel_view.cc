@@ -32,7 +32,7 @@ Line LineOf(const v1::KernelChoice& choice) {
           choice.chosen().empty() ? "none" : Printable(choice.chosen()), ReasonsOf(choice)};
 }
 
-// Of one op.
+// Condenses all lines of one op.
 std::vector<Line> Condense(const std::vector<Line>& all) {
   std::vector<Line> kept;
   for (const Line& line : all) {

@@ -181,7 +181,7 @@ std::string FormatTraffic(const v1::Trace& trace, size_t columns) {
       const bool known = traffic.peer() < static_cast<uint32_t>(trace.lanes_size());
       rows.push_back({Printable(lane.device()),
                       known ? Printable(trace.lanes(static_cast<int>(traffic.peer())).device())
-                            : absl::StrCat("unit ", traffic.peer()),
+                            : absl::StrCat("rank ", traffic.peer()),
                       Printable(traffic.operation()), FormatSize(traffic.bytes_sent()),
                       FormatSize(traffic.bytes_received()),
                       absl::StrCat(traffic.messages_sent(), " + ", traffic.messages_received()),
@@ -189,7 +189,7 @@ std::string FormatTraffic(const v1::Trace& trace, size_t columns) {
     }
   }
   const std::string title = absl::StrCat("since the attempt began, until step ", trace.step(), "\n");
-  if (rows.size() == 1) return absl::StrCat(title, "nothing was sent between units\n", dropped);
+  if (rows.size() == 1) return absl::StrCat(title, "nothing was sent between ranks\n", dropped);
   return absl::StrCat(title, FormatTable(rows, columns), dropped);
 }
 

@@ -126,7 +126,7 @@ TEST_CASE("what is taken of the ways to sum is marked, and what cannot be says w
 TEST_CASE("traffic is told by device, peer and operation; dropped messages once") {
   v1::Trace trace;
   trace.set_step(25);
-  CHECK(FormatTraffic(trace) == "since the attempt began, until step 25\nnothing was sent between units\n");
+  CHECK(FormatTraffic(trace) == "since the attempt began, until step 25\nnothing was sent between ranks\n");
   v1::TraceLane& lane = *trace.add_lanes();
   lane.set_device("a/cpu0");
   trace.add_lanes()->set_device("b/cpu0\x1b[2J");

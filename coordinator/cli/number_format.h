@@ -7,7 +7,7 @@ namespace medley {
 // "0.25 ms", "12.3 ms", "2.51 s". "-" for 0, which stands for unknown.
 std::string FormatStepSeconds(double seconds);
 
-// Of one message: "0.32 us", "12.3 us", "1.25 ms", "2.51 s". "-" for 0.
+// The time of one message: "0.32 us", "12.3 us", "1.25 ms", "2.51 s". "-" for 0.
 std::string FormatLatency(double seconds);
 
 // "7.6 GB/s", "480 MB/s", "12 kB/s": powers of 1000, as networks are sold. "-" for what is not a positive

@@ -18,8 +18,8 @@ class JobProgress {
   void Add(const v1::JobUpdate& update);
 
   const v1::Job& job() const { return job_; }
-  // Of the newest steps that are part of the training, oldest first, at most 512: a newer attempt's steps
-  // take the place of those that an older one made from there on.
+  // The metrics of the newest steps that are part of the training, oldest first, at most 512: a newer
+  // attempt's steps take the place of those that an older one made from there on.
   const std::deque<v1::StepMetrics>& steps() const { return steps_; }
   // The training has come so far.
   uint32_t newest_step() const { return steps_.empty() ? job_.last_step().step() : steps_.back().step(); }

@@ -4,7 +4,7 @@
 
 namespace medley {
 
-// Of the terminal that standard output is; 0 if it is none.
+// The columns of the terminal that standard output is; 0 if it is none.
 size_t TerminalColumns();
 
 // Lines on standard output, a terminal, that take the place of those before. One thread.

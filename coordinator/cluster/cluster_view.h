@@ -100,7 +100,7 @@ class ClusterView {
   // Takes all its devices from `job`; nothing if it has none.
   void Release(const std::string& job);
 
-  // Of live nodes and of no job, ascending.
+  // The devices of live nodes that no job uses, ascending.
   std::vector<std::string> FreeDevices() const;
 
   // NotFound: no such device. FailedPrecondition: its node is not alive.

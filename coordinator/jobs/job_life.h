@@ -47,7 +47,7 @@ struct JobLife {
   int restarts = 0;      // losses survived so far
   int max_restarts = 3;  // 0: the first loss ends the job
   std::string reason;    // why it is in this state, for people
-  // Of the restarts, those since the last checkpoint; never above max_restarts.
+  // The restarts since the last checkpoint; never above max_restarts.
   int restarts_without_progress = 0;
   friend bool operator==(const JobLife&, const JobLife&) = default;
 };

@@ -6,7 +6,7 @@
 namespace medley {
 namespace {
 
-// Of `usable`, those that `job` takes.
+// Those of `usable` that `job` takes.
 std::set<std::string> Taken(const WaitingJob& job, const std::set<std::string>& usable) {
   if (job.most == 0 || usable.size() <= job.most) return usable;
   std::vector<std::string> order;

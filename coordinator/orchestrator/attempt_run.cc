@@ -11,10 +11,11 @@
 namespace medley {
 namespace {
 
-// After the first failure the others get so long to say whether theirs was the cause.
-constexpr absl::Duration kGrace = absl::Seconds(1);
 // A connection that broke is tried again for so long: an agent that has ended refuses at once and for good.
 constexpr absl::Duration kReconnect = absl::Seconds(1);
+// After the first failure the others get so long to say whether theirs was the cause: longer than an agent
+// that is gone takes to be found so, or the job would be planned with its devices once more.
+constexpr absl::Duration kGrace = absl::Seconds(2);
 
 }  // namespace
 

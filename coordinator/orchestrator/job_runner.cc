@@ -26,9 +26,9 @@ namespace {
 
 // Measuring may compile kernels, which takes minutes and shows no progress.
 constexpr double kMeasuringSilenceSeconds = 900;
-// Of a link where none was measured at all: a slow Ethernet.
+// What is supposed of a link where none was measured at all: a slow Ethernet.
 constexpr double kUnknownLinkLatencySeconds = 1e-4, kUnknownLinkBytesPerSecond = 1e8;
-// Of training: what no device is silent for while all is well.
+// No device is silent for so long in training while all is well: so many steps, and at least so many seconds.
 constexpr double kLeastSilenceSeconds = 120, kStepsOfSilence = 20;
 
 // Whether the same job may well go on elsewhere or later.

@@ -72,7 +72,7 @@ class JobRunner {
   // Abort was called with kCancelled, first.
   bool cancelled();
 
-  // Of the tasks that are under way.
+  // The ids of the tasks that are under way.
   std::vector<std::string> TaskIds();
   // When it was last heard of its training; absl::InfinitePast() if it does not train.
   absl::Time LastHeard();

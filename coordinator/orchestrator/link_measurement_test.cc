@@ -120,7 +120,7 @@ TEST_CASE("links that slow each other down somewhere in the network are measured
     if (worker.request().probe().rank() != 0) return absl::OkStatus();
     MutexLock lock(mutex);
     const bool again = probes[worker.request().device()]++ > 0;
-    // Of pairs that are probed twice the second time is the one alone.
+    // A pair that is probed twice is alone the second time.
     worker.Say(LinkOf(1e-5, shared && !again ? 0.5e9 : 1e9));
     return absl::OkStatus();
   });

@@ -12,14 +12,14 @@ namespace medley {
 // What was measured of links, by kind (link_pairs.h). Pure.
 class LinkTable {
  public:
-  // Of several of a kind the newest counts. Those without a kind, from before there were kinds, are left out.
+  // The newest of several of a kind counts. Those without a kind, from before there were kinds, are left out.
   explicit LinkTable(const std::vector<v1::LinkProfile>& measured);
 
   // The link between two devices: its kind's, with these ends, and `measured_between` if others were measured
   // for it. Nothing: its kind was not measured.
   std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a,
                                          const ClusterDeviceLocation& b) const;
-  // Of all pairs of `devices`, as far as they are known.
+  // The links of all pairs of `devices`, as far as they are known.
   std::vector<v1::LinkProfile> Among(const std::vector<ClusterDeviceLocation>& devices) const;
   std::vector<std::string> kinds() const;
 

@@ -38,8 +38,8 @@ struct Site {
   FakeAgents agents;
   std::vector<std::string> said;
   MeasurementRequest request = {.spec = FakeJob("gpt"), .devices = Devices()};
-  // Of a layer, by "node" and whether others compute beside it; and what is wrong with the n-th profile of a
-  // node.
+  // The seconds of a layer, by "node" and whether others compute beside it; `nth` is for what is wrong with
+  // the n-th profile of a node.
   std::function<double(const std::string& node, bool together, int nth)> layer_seconds =
       [](const std::string& node, bool, int) { return node == "b" ? 0.04 : 0.02; };
   std::set<std::string> too_small;

@@ -125,7 +125,7 @@ class Orchestrator {
   void WatchForStalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> LiveDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Of `devices`, or of all live ones if it is empty.
+  // The locations of `devices`, or of all live ones if it is empty.
   absl::StatusOr<std::vector<ClusterDeviceLocation>> LocateOrAll(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Does what a call waits for, on devices occupied under `name`, which are free again afterwards.
@@ -159,7 +159,7 @@ class Orchestrator {
   ConditionVariable changed_;
   ClusterView cluster_ ABSL_GUARDED_BY(mutex_);
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
-  // Of a node that was not there before.
+  // When a node last came that was not there before.
   absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   // That were there when the last coordinator ended.
   std::set<std::string> awaited_nodes_ ABSL_GUARDED_BY(mutex_);

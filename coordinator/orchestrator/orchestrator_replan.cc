@@ -12,7 +12,7 @@
 namespace medley {
 namespace {
 
-// Of a job that has not told how long its launch took.
+// The pause that is supposed of a job that has not told how long its launch took.
 constexpr double kUsualPauseSeconds = 30;
 
 }  // namespace

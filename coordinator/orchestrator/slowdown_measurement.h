@@ -28,7 +28,8 @@ std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDe
 struct TogetherTask {
   int micro_batch_sequences = 1;
   double seconds = 0;
-  // Of alone and together, until what they say agrees: a machine whose speed drifts deceives nobody.
+  // The most bouts, each of alone and together, until what they say agrees: a machine whose speed drifts
+  // deceives nobody.
   int most_bouts = 1;
 };
 // By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose

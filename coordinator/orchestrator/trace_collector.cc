@@ -8,8 +8,8 @@ namespace medley {
 
 TraceCollector::TraceCollector(std::string job_id, const PlannedJob& planned, const TrainingShape& shape)
     : job_id_(std::move(job_id)), planned_(planned) {
-  for (size_t unit = 0; unit < planned.plan.units.size(); ++unit) {
-    programs_.push_back(CompileStep(planned.plan, static_cast<int>(unit), shape, Purpose::kTrain));
+  for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+    programs_.push_back(CompileStep(planned.plan, rank, shape, Purpose::kTrain));
   }
 }
 

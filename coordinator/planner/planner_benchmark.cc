@@ -46,7 +46,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
   return problem;
 }
 
-// Of this process: others on the machine do not count.
+// The processor time of this process: others on the machine do not count.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 void Measure(const std::string& name, const PlanningProblem& problem) {
@@ -74,7 +74,7 @@ void Measure(const std::string& name, const PlanningProblem& problem) {
 }  // namespace
 }  // namespace medley
 
-// Of those clusters whose names begin as the argument says.
+// Measures those clusters whose names begin as the argument says.
 int main(int count, char** arguments) {
   const std::string wanted = count > 1 ? arguments[1] : "";
   for (const auto& [devices, kinds, layers] :

@@ -119,7 +119,7 @@ class Generator {
     }
   }
 
-  // Of two devices each, whose link is several times faster than others.
+  // Makes hosts of two devices each, whose link is several times faster than others.
   void MakeHosts() {
     const double factor = Real(0.05, 0.5);
     for (size_t a = 0; a < problem_.devices.size(); ++a) {

@@ -19,9 +19,9 @@ class ReductionFloor {
   // Keeps nothing of `problem`.
   explicit ReductionFloor(const PlanningProblem& problem);
 
-  // Of vectors of `bytes` in all, `vectors` at most.
+  // The seconds that summing vectors of `bytes` in all, `vectors` at most, takes at least.
   double Seconds(double bytes, int vectors) const { return Seconds(whole_, bytes, vectors); }
-  // Of one vector over `devices`, who have so many ways in (Reductions::WaysIn).
+  // The same for one vector over `devices`, who have so many ways in (Reductions::WaysIn).
   double SecondsOver(const std::vector<int>& devices, int ways_in, double bytes) const;
 
  private:

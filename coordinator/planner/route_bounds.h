@@ -35,7 +35,7 @@ class RouteBounds {
     std::vector<int> ends;  // of each stage's blocks
     double bound_seconds = 0;
   };
-  // Of one split; infinite if it does not fit, or a stage has no block.
+  // The bound of one split; infinite if it does not fit, or a stage has no block.
   double BoundOfSplit(const Work& work, const std::vector<int>& ends);
   // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
   std::vector<Split> Splits(const Work& work, double below, size_t limit);
@@ -49,8 +49,8 @@ class RouteBounds {
     int rest = -1;                // the list without its first stage
     std::vector<int> extensions;  // by class in front; -1: no number yet
   };
-  // Of the stages of a list, not the first ones of the route, that hold the blocks from some block to the
-  // last.
+  // The seconds of the stages of a list, not the first ones of the route, that hold the blocks from some
+  // block to the last.
   struct Rest {
     double passes_and_update;  // from the first arrival until the last gradient leaves, then the update
     double round_trip;         // of one micro-batch

@@ -27,7 +27,7 @@ constexpr size_t kImproved = 30;
 constexpr int64_t kListsInstructions = 3, kCountsInstructions = 5, kSplitInstructions = 10,
                   kNumberingInstructions = 40;
 constexpr int64_t kStagesAnInstruction = 40;
-// Of choosing a reduction, for each member.
+// What choosing a reduction costs for each member, in simulated instructions.
 constexpr int64_t kChoiceInstructions = 50;
 
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
@@ -360,7 +360,7 @@ void Search::Improve(const Arrangement& arrangement) {
   }
 }
 
-// Of one complete choice; infinite if it does not fit.
+// The bound of one complete choice; infinite if it does not fit.
 double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<RouteChoice>& choice) {
   double bound = 0;
   std::map<int, double> processors;
@@ -389,7 +389,7 @@ struct Search::Choosing {
   std::vector<size_t> routes;                           // in the order of choosing
   std::vector<std::vector<RouteBounds::Split>> splits;  // of each route
   std::vector<RouteChoice> choice;                      // of each route
-  // Of what is chosen: the latest end of reductions, and the longest update.
+  // The latest end of reductions and the longest update of what is chosen.
   double reduced_seconds = 0, update_seconds = 0;
   bool complete = true;
 };

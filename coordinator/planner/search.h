@@ -51,7 +51,7 @@ class Search {
     std::vector<int> ends;  // of the stages' blocks
     friend bool operator==(const RouteChoice&, const RouteChoice&) = default;
   };
-  // Of a list that is being written, and the one before it.
+  // How a list that is being written stands to the one before it.
   enum class Order { kBeginsPrevious, kAfterPrevious };
   using Lists = std::vector<std::vector<int>>;  // of device classes
 

@@ -38,7 +38,7 @@ class SearchTables {
   double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
     return reduced_after_[device_class][size][At(blocks)];
   }
-  // Of one activation or gradient from a device of `from` to another of `to`.
+  // The seconds of one activation or gradient from a device of `from` to another of `to`.
   double MessageSeconds(int from, int to, int size) const { return message_seconds_[from][to][size]; }
 
   // Parameters of `blocks`, and without the tied embedding.

@@ -19,7 +19,7 @@ struct PassTimes {
   double backward_seconds = 0;
 };
 
-// Of one block of each kind, for one micro-batch of a given size.
+// The times of one block of each kind, for one micro-batch of a given size.
 struct BlockTimes {
   PassTimes embedding, layer, head;
 };
@@ -57,8 +57,7 @@ struct PlanningProblem {
   std::vector<DeviceCost> devices;
   std::vector<std::vector<LinkCost>> links;  // [device][device]; the diagonal is not used
   PlanConstraints constraints;
-  // Of gradients: how they are summed, if not by what the links predict to be fastest, and as what they
-  // travel.
+  // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;
   double wire_bytes_per_element = 4;  // 2: bf16
 };

@@ -28,13 +28,13 @@ class StepSimulator {
   // Seconds of one step of `plan`. Errors as PredictStep's.
   absl::StatusOr<double> Run(const Plan& plan);
 
-  // Of the last successful run.
+  // The step programs of the last successful run, and the times of their instructions.
   const std::vector<StepProgram>& programs() const { return programs_; }
   InstructionTime TimeOf(Rank rank, int instruction) const;
   // When `rank` has run its last backward.
   double LastBackwardSeconds(Rank rank) const;
 
-  // Of all runs together: what they cost.
+  // The instructions of all runs together: what they cost.
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
@@ -60,7 +60,7 @@ class StepSimulator {
     double remaining_seconds;  // of work, if not shared
     double end_seconds;
   };
-  // Of what a route has a chunk do.
+  // The cost of what a route has a chunk do.
   struct VisitCost {
     int first_block = 0;
     double forward_seconds = 0;
@@ -95,7 +95,7 @@ class StepSimulator {
   const std::unique_ptr<Reductions> own_reductions_;  // null: they are another's
   Reductions& reductions_;
   std::map<std::string, int> device_by_name_;
-  // Of each device, numbered from 0; -1: it shares nothing with its host.
+  // The processor and the host of each device, numbered from 0; -1: it shares nothing with its host.
   std::vector<int> processor_, host_;
   std::vector<int64_t> parameters_before_;  // of blocks, without the tied embedding
 

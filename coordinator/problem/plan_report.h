@@ -11,7 +11,7 @@ enum class PlanOrigin { kPlanner, kPinned };
 void EncodeComparison(const Explanation& explanation, const std::string& text, v1::PlanReport& report);
 
 // What the coordinator tells of a plan. `text`: the explanation as a terminal shows it (FormatExplanation).
-// Of a pinned plan, lower_bound_seconds, proven_optimal and simulated_plans are left empty.
+// The report of a pinned plan leaves lower_bound_seconds, proven_optimal and simulated_plans empty.
 v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
                                 const TrainingShape& shape, PlanOrigin origin, const std::string& text);
 

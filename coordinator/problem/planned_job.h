@@ -32,7 +32,7 @@ struct PlannedJob {
   v1::PlanReport report;
   // By device kind: what the prediction multiplied the profile's passes by.
   std::map<std::string, double> corrections;
-  // Of devices in use that were measured together with another in use.
+  // The slowdowns, by device, of devices in use that were measured together with another in use.
   std::map<std::string, PlannedSlowdown> slowdowns;
 };
 

@@ -74,7 +74,7 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
     seen = glance.version;
     // An attempt makes steps anew that the reader was told before.
     if (glance.first_step != 0 && (glance.attempt != attempt || glance.first_step != first_step)) {
-      // Of the first attempt, nothing that a reader may have been told before it asked was made anew.
+      // The first attempt made nothing anew that a reader may have been told before it asked.
       const bool told = attempt != 0 || (glance.attempt > 1 && after_step >= glance.first_step);
       if (told && glance.attempt != attempt) {
         after_step = std::min(after_step, glance.first_step - 1);

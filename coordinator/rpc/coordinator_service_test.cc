@@ -20,7 +20,7 @@ using Code = grpc::StatusCode;
 
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// Of a call that must not take longer.
+// The context of a call that must not take longer than kPatience.
 std::unique_ptr<grpc::ClientContext> Patient() {
   auto context = std::make_unique<grpc::ClientContext>();
   context->set_deadline(ToSystemClock(Now() + kPatience));

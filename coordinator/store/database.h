@@ -43,7 +43,7 @@ class Statement {
   // Goes to the end.
   absl::Status Finish();
 
-  // Of the current row; columns count from 0.
+  // The value that the current row has in `column`; columns count from 0.
   int64_t Integer(int column) const;
   std::string Binary(int column) const;
 

@@ -6,7 +6,8 @@
 
 namespace medley {
 
-// Of the tables that this version reads and writes; README.md lists them. It grows by one with every change.
+// The version of the tables that this version of the program reads and writes; README.md lists them. It grows
+// by one with every change.
 inline constexpr int64_t kSchemaVersion = 3;
 
 // Makes the tables in an empty database, brings those of an older version up to date in one transaction, and

@@ -88,10 +88,10 @@ class Store {
   absl::StatusOr<std::vector<v1::LogLine>> ListLogs(const std::string& job_id, int limit,
                                                     uint64_t after_line = 0);
 
-  // Of each job (trace.job_id), the newest sixteen traces stay.
+  // The newest sixteen traces of each job (trace.job_id) stay.
   absl::Status PutTrace(const v1::Trace& trace);
-  // Of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one; names those
-  // that were.
+  // The trace of `step`, or the newest if it is 0. NotFound, too: no step was traced yet, or not this one;
+  // names those that were.
   absl::StatusOr<v1::Trace> GetTrace(const std::string& job_id, uint32_t step = 0);
 
   // What the job (grounds.job_id) was planned with; the newest stays.

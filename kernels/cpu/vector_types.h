@@ -35,7 +35,7 @@ inline void StorePart(float* to, Floats value, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = value[i];
 }
 
-// Of a NaN and a number these give `b`, as the instructions do.
+// These give `b` for a NaN and a number, as the instructions do.
 inline Floats Max(Floats a, Floats b) { return a > b ? a : b; }
 inline Floats Min(Floats a, Floats b) { return a < b ? a : b; }
 

@@ -7,7 +7,7 @@
 
 namespace medley {
 
-// Of AttentionForwardArgs and AttentionBackwardArgs.
+// The shape of AttentionForwardArgs and AttentionBackwardArgs.
 struct AttentionShape {
   int64_t batch = 0, sequence = 0, heads = 0, key_value_heads = 0, head_size = 0;
   friend auto operator<=>(const AttentionShape&, const AttentionShape&) = default;

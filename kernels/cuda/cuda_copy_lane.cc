@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<PinnedMemory>> CudaCopyLane::AllocatePinned(Bytes
   void* address = nullptr;
   const size_t allocated = static_cast<size_t>(std::max<int64_t>(size.value, 1));
   const CUresult result = driver_.cuMemAllocHost(&address, allocated);
-  // Of page-locked memory the host may have too little without anything being wrong with the lane.
+  // The host may have too little page-locked memory without anything being wrong with the lane.
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     return driver_.ToStatus(result, absl::StrCat(FormatBytes(size), " of page-locked memory"));
   }

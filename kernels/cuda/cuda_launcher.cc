@@ -12,7 +12,7 @@ extern "C" const unsigned long long medley_cuda_kernels[];
 namespace medley {
 namespace {
 
-// Of the grid, as the driver has them.
+// The most groups of a grid in each dimension, as the driver has them.
 constexpr int64_t kMostGroups[3] = {2147483647, 65535, 65535};
 
 // Room for any argument by value; a kernel's parameters are pointers to such.

@@ -111,7 +111,7 @@ class CudaQueue final : public DeviceQueue {
   std::atomic<int64_t> peak_allocated_ = 0;
   std::atomic<bool> poisoned_ = false;
 
-  // Of the submitting thread.
+  // The submitting thread alone uses these.
   std::vector<Staging> uploads_;
   size_t upload_ = 0, upload_bytes_ = 0;  // the staging that is being filled, and how far it is
   CUevent before_download_ = nullptr;

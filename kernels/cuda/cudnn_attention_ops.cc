@@ -11,7 +11,7 @@ namespace medley {
 namespace {
 
 constexpr int64_t kBf16Bytes = 2;
-// Of Bf16Operands.
+// The indices of copies and scratch in Bf16Operands.
 constexpr size_t kScratchOfQkv = 0, kScratchOfOut = 1, kScratchOfDOut = 2, kScratchOfDQkv = 3;
 
 template <typename Args>

@@ -83,7 +83,7 @@ class CudnnPlan {
 class CudnnGraph {
  public:
   using Dimensions = std::vector<int64_t>;
-  // Of this graph, in order of creation.
+  // A tensor of this graph, by its place in the order of creation.
   struct Tensor {
     size_t index = 0;
   };

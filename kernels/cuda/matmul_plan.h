@@ -32,7 +32,7 @@ struct MatmulKey {
   Store store = Store::kOverwrite;
   bool has_bias = false;
   Epilogue epilogue = Epilogue::kNone;
-  // Of the addresses, in bytes: the largest power of two up to 256 that divides each.
+  // The alignment of each address, in bytes: the largest power of two up to 256 that divides it.
   int a_alignment_bytes = 256, b_alignment_bytes = 256, c_alignment_bytes = 256, bias_alignment_bytes = 256;
 
   friend auto operator<=>(const MatmulKey&, const MatmulKey&) = default;

@@ -31,7 +31,7 @@ struct Event {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-// Of everything below. Recursive: what a call does may be a call.
+// The mutex of everything below. It is recursive: what a call does may be a call.
 std::recursive_mutex mutex;
 
 struct Gpu {

@@ -90,6 +90,14 @@ TEST_CASE("a timer reads the times that work takes, without waiting for it") {
   queue.Take(0.25);
   REQUIRE((*timer)->Set(1).ok());
   CHECK(*(*timer)->Seconds(0, 1) == Approx(0.25).epsilon(1e-9));
+
+  EmulatedQueue idle(Options());
+  auto from_now = idle.OpenTimer(2);
+  REQUIRE((*from_now)->Set(0).ok());  // not since the clock began
+  idle.Take(1000);
+  REQUIRE((*from_now)->Set(1).ok());
+  CHECK(*(*from_now)->Seconds(0, 1) >= 1000);
+  CHECK(*(*from_now)->Seconds(0, 1) < 1060);
 }
 
 TEST_CASE("a copy past the end takes no time and changes nothing") {

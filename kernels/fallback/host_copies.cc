@@ -9,7 +9,7 @@
 namespace medley {
 namespace {
 
-// Of every buffer, on any device.
+// The alignment of every buffer, on any device.
 constexpr int64_t kAlignmentBytes = 64;
 
 }  // namespace

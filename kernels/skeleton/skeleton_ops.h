@@ -10,7 +10,7 @@ class SkeletonOps final : public DecliningOps {
   // `queue` outlives the ops.
   explicit SkeletonOps(SkeletonQueue& queue) : queue_(queue) {}
 
-  // Of multiples of 4 elements.
+  // Adds multiples of 4 elements only.
   absl::Status Add(const AddArgs& args) override;
 
  private:

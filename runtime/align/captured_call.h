@@ -59,7 +59,7 @@ Precision PrecisionOf(const CapturedCall& call);
 bool HasPrecision(const CapturedCall& call);
 void SetPrecision(CapturedCall& call, Precision precision);
 
-// Of the contents that were kept.
+// The size of the contents that were kept.
 Bytes CapturedBytes(const CapturedCall& call);
 
 // Whether the call may be handed to any device: no size is negative, their product is at most 2^48, every

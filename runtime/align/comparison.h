@@ -27,10 +27,11 @@ struct Difference {
   int64_t wrong = 0;
   int64_t got_not_finite = 0, want_not_finite = 0;
   double max_absolute = 0;  // of |got - want|, over elements that are finite on both sides
-  // Of |got - want| / |want|, over those of them with |want| of at least a thousandth of the largest: below,
-  // it says nothing.
+  // The greatest |got - want| / |want|, over those of them with |want| of at least a thousandth of the
+  // largest: below, it says nothing.
   double max_relative = 0;
-  // Of the elements that are finite on both sides, as two vectors, in [-1, 1]. Both zero: 1. One zero: 0.
+  // The cosine of the elements that are finite on both sides, as two vectors, in [-1, 1]. Both zero: 1. One
+  // zero: 0.
   double cosine = 1;
   // The worst element by |got - want| / allowed; -1: there are none. An element that is not finite on one
   // side is worst of all, its ratio is kNotFinite. With tolerance 0 the ratio of a difference is kNotFinite

@@ -39,8 +39,8 @@ inline double ToleranceOf(Arithmetic arithmetic, Precision precision) {
 
 inline constexpr double kNothing = 1e-30;
 
-// Of the mean loss of one training step, relative: two devices start from the same parameters, and each
-// step's roundings enter the next.
+// The relative tolerance for the mean loss of one training step: two devices start from the same parameters,
+// and each step's roundings enter the next.
 inline double LossToleranceOf(Precision precision) { return precision == Precision::kF32 ? 1e-5 : 1e-2; }
 
 // What the op does to what it writes as `output` (op_slices.h) over inputs of any size and sign.

@@ -2,7 +2,7 @@
 
 namespace medley {
 
-// Of all programs; changes with every release.
+// The version of all programs; it changes with every release.
 inline constexpr const char* kMedleyVersion = "0.2";
 
 }  // namespace medley

@@ -19,7 +19,7 @@ v1::TrainTask TaskOf(const std::vector<ReductionChoice>& reductions, int units) 
   return task;
 }
 
-// Of units 1, 3, 4, 6 and 8, two levels deep.
+// A reduction over units 1, 3, 4, 6 and 8, two levels deep.
 ReductionChoice Hierarchy() {
   return {.holders = {1, 3, 4, 6, 8},
           .elements = 1000,

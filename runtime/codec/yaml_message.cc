@@ -101,7 +101,7 @@ class YamlReader {
     return Error(place == places_.places_.end() ? Line(1) : place->second, path, problem);
   }
 
-  // Of what breaks a rule of its field: a number that is not there was not given as 0.
+  // The error of what breaks a rule of its field: a number that is not there was not given as 0.
   absl::Status ErrorAt(const Violation& violation) const {
     if (places_.places_.count(violation.path) > 0) return ErrorAt(violation.path, violation.problem);
     absl::string_view problem = violation.problem;
@@ -115,7 +115,7 @@ class YamlReader {
  private:
   std::string Line(int line) const { return absl::StrCat(file_name_, ":", line); }
 
-  // Of the override that gave what stands at `path`; empty: the document did.
+  // The override that gave what stands at `path`, as it is shown; empty: the document did.
   std::string OverrideOf(const std::string& path) const {
     std::string shown;
     for (const YamlOverride& given : overrides_) {

@@ -20,7 +20,7 @@ struct CollectiveProblem {
     const size_t index = static_cast<size_t>(from) * members + to;
     return index < links.size() ? links[index] : nullptr;
   }
-  // Of an exchange between two members, each way.
+  // The seconds of an exchange between two members, of `bytes` each way.
   double ExchangeSeconds(int from, int to, double bytes) const {
     const LinkCost* const link = Link(from, to);
     return link == nullptr ? 0 : link->exchange.Seconds(bytes);

@@ -16,7 +16,7 @@ namespace medley {
 CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape);
 
 inline constexpr int kHierarchicalPieces = 8;
-// Of a member's slice; smaller vectors: fewer pieces.
+// The smallest piece of a member's slice; smaller vectors go through in fewer pieces.
 inline constexpr int64_t kSmallestPieceElements = int64_t{1} << 16;
 
 }  // namespace medley

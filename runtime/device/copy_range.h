@@ -7,7 +7,7 @@
 
 namespace medley {
 
-// Of a copy of `count` bytes from or to byte `offset` of a buffer of `buffer` bytes. OutOfRange: it would
+// Checks a copy of `count` bytes from or to byte `offset` of a buffer of `buffer` bytes. OutOfRange: it would
 // pass an end; the message begins with `what`, as in "Upload", and has all three.
 inline absl::Status CheckCopyRange(const char* what, Bytes buffer, Bytes offset, size_t count) {
   if (offset.value >= 0 && offset.value <= buffer.value &&

@@ -55,8 +55,8 @@ struct Backend {
   // Empty if `description` could be opened on this machine, otherwise why not. Changes nothing.
   std::function<std::string(const DeviceDescription&)> objection;
 
-  // Of backends that look for their devices themselves; null for others. Without such hardware the list is
-  // empty, and a nature has an empty kind.
+  // Backends that look for their devices themselves have these two; they are null for others. Without such
+  // hardware the list is empty, and a nature has an empty kind.
   std::function<std::vector<DeviceDescription>()> find = nullptr;
   std::function<DeviceNature(const DeviceDescription&)> nature = nullptr;
 };

@@ -110,8 +110,8 @@ OpSlices SlicesOf(AttentionBackwardArgs& args) {
           {"dqkv", &args.dqkv, joined, kWrite}};
 }
 
-// Of an embedding the ids choose which rows: the whole given slice counts as read or updated, one row is the
-// least.
+// The ids choose which rows of an embedding are used: the whole given slice counts as read or updated, one
+// row is the least.
 OpSlices SlicesOf(EmbeddingForwardArgs& args) {
   const int64_t tokens = args.batch * args.sequence;
   OpSlices slices = {{"tokens", &args.tokens, tokens, kRead, Dtype::kI32},

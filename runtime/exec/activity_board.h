@@ -32,7 +32,7 @@ class ActivityBoard {
   void End(Stream stream);
 
   std::string Phase() const;
-  // Of the streams that are at something.
+  // The activities of the streams that are at something.
   std::vector<Activity> Running() const;
   // Whether some are, and none can end without other ranks.
   bool WaitsForPeers() const;

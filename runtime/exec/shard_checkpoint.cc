@@ -48,7 +48,7 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
   return absl::OkStatus();
 }
 
-// Of the device, on the host.
+// A copy on the host of the values that the device has of `segment`.
 absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config,
                                          const ParameterArena& arena) {
   SegmentValues values(SegmentElements(config, segment));

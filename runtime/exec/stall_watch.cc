@@ -53,7 +53,7 @@ StallWatch::~StallWatch() {
 }
 
 void StallWatch::Run() {
-  // Of the wait that began then: when to report again.
+  // When the wait of each stream began, and after how long it is reported again.
   std::map<Stream, std::pair<absl::Time, absl::Duration>> next;
   while (true) {
     {

@@ -36,6 +36,9 @@ class StepExchange {
   // the job asks for a way that this rank's memory does not have.
   absl::Status Open(absl::Time deadline);
 
+  // Waits for copies under way: the lane goes before the memory that it copies.
+  ~StepExchange() { gradient_lane_ = nullptr; }
+
   // A send or a receive of a buffer that may be used once the device has reached `after` (empty: at once).
   // Blocks until a buffer that was sent may be used again, or all of a message has come: it is there when the
   // arrival says so. `when_ready` as in DeviceMessage.

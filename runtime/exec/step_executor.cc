@@ -69,17 +69,20 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
   if (const absl::Status opened = Open(); !opened.ok()) return {.status = opened};
   std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
   std::fill(arrivals_.begin(), arrivals_.end(), MessageArrival{});
-  const Pass pass{program, purpose, data_step, Now()};
-  // The device has nothing left to do, so this is now.
+  // The device has nothing left to do: the mark is reached as soon as it is submitted.
   if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
+  (void)shard_.queue().Record();  // a driver may keep the mark until something is recorded
+  const Pass pass{program, purpose, data_step, Now()};
   StepRun run = RunStreams(
-      program,
+      program, pass.started_at,
       [&](int index, MeasuredTime& time) {
         return Annotate(RunWatched(pass, index, time), Where(program.instructions[index]));
       },
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
   if (run.status.ok()) {
-    run.status = ReadTimes(pass, run.times);
+    // A step whose times cannot be read has been done all the same.
+    const absl::Status read = ReadTimes(pass, run.times);
+    if (!read.ok() && options_.warn) options_.warn(absl::StrCat("no times of this step: ", read.message()));
   } else {
     (void)Finish();  // what was submitted uses memory that may now be given back
   }
@@ -198,27 +201,24 @@ absl::Status StepExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
 
 absl::Status StepExecutor::Run(const Pass& pass, int index, MeasuredTime& time) {
   const Instruction& instruction = pass.program.instructions[index];
-  // What waits for this rank's own device waits for nobody yet: a send and a reduction are begun when their
-  // bytes are there.
-  const bool is_send = instruction.peer >= 0 && !IsReceive(instruction.kind);
-  if (!is_send && instruction.kind != InstructionKind::kReduceGradients)
+  if (instruction.stream == Stream::kCompute) {
+    board_->Begin(instruction, {});
+    return Compute(pass, index);
+  }
+  if (IsReceive(instruction.kind)) {
     board_->Begin(instruction, PeersOf(instruction));
+    return Exchange(pass, index, nullptr);
+  }
+  // While it waits for this rank's own device it waits for no peer: whoever asks is told so, its time has not
+  // begun, and a device that hangs is not taken for a peer that does.
+  board_->Begin(instruction, {});
   const auto when_ready = [&] {
     time.start_seconds = absl::ToDoubleSeconds(Now() - pass.started_at);
     board_->Begin(instruction, PeersOf(instruction));
   };
-  switch (instruction.stream) {
-    case Stream::kCompute:
-      return Compute(pass, index);
-    case Stream::kCollective:
-      if (instruction.kind == InstructionKind::kReduceScalars) return ReduceScalars(pass, instruction);
-      break;
-    default:
-      break;
-  }
-  return Exchange(pass, index,
-                  is_send || instruction.kind == InstructionKind::kReduceGradients ? when_ready
-                                                                                   : std::function<void()>());
+  if (instruction.kind == InstructionKind::kReduceScalars)
+    return ReduceScalars(pass, instruction, when_ready);
+  return Exchange(pass, index, when_ready);
 }
 
 std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instruction& instruction) const {
@@ -296,7 +296,8 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
   return absl::OkStatus();
 }
 
-absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& instruction) {
+absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& instruction,
+                                         const std::function<void()>& when_ready) {
   if (pass.purpose == Purpose::kTrain) {
     RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
     for (const int segment : owned_segments_)
@@ -307,6 +308,7 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
   if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block()))
     scalars_.loss() = shard_.fetched_loss_sum();
   scalars_.wishes() = wishes_to_finish() ? 1 : 0;
+  when_ready();
   return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
 

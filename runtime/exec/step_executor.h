@@ -54,7 +54,7 @@ class StepExecutor {
     absl::Duration stall_timeout = absl::Minutes(2);
     absl::Duration stall_warning = absl::Seconds(10);
     AskRank ask;  // what another rank is at; null: nobody is asked
-    // Of a stall that lasts; null: nobody is warned. From any thread.
+    // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
     // Asked once a step, so that all ranks learn it; null: never.
     std::function<bool()> wishes_to_finish;
@@ -109,7 +109,8 @@ class StepExecutor {
   // The times of what the device did, as it has them.
   absl::Status ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times);
   absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
-  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction);
+  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction,
+                             const std::function<void()>& when_ready);
   absl::Status Update();
   // Before the first program.
   absl::Status Open();

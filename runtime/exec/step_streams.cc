@@ -50,14 +50,15 @@ class StepState {
 
 }  // namespace
 
-StepRun RunStreams(const StepProgram& program, const std::function<absl::Status(int, MeasuredTime&)>& run,
+StepRun RunStreams(const StepProgram& program, absl::Time started_at,
+                   const std::function<absl::Status(int, MeasuredTime&)>& run,
                    const std::function<void(const absl::Status&)>& on_failure) {
   std::array<std::vector<int>, kStreams> streams;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     streams[static_cast<int>(program.instructions[i].stream)].push_back(static_cast<int>(i));
   }
   StepState state(program.instructions.size());
-  StepRun result{.started_at = Now(), .times = std::vector<MeasuredTime>(program.instructions.size())};
+  StepRun result{.started_at = started_at, .times = std::vector<MeasuredTime>(program.instructions.size())};
   const auto seconds = [&] { return absl::ToDoubleSeconds(Now() - result.started_at); };
   const auto run_stream = [&](const std::vector<int>& stream) {
     for (const int index : stream) {

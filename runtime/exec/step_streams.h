@@ -27,7 +27,7 @@ struct StepRun {
 // from several threads. It is told the instruction's time, whose start it may put off to when there was
 // nothing but a peer to wait for. After the first failure nothing more is started and `on_failure` is called
 // once, so that what blocks can be woken.
-StepRun RunStreams(const StepProgram& program,
+StepRun RunStreams(const StepProgram& program, absl::Time started_at,
                    const std::function<absl::Status(int index, MeasuredTime& time)>& run,
                    const std::function<void(const absl::Status&)>& on_failure);
 

@@ -39,7 +39,7 @@ TEST_CASE("every instruction runs once, after those before it in its stream and 
   int clock = 0;
   std::vector<int> begun_at(60, -1);
   const StepRun run = RunStreams(
-      program,
+      program, Now(),
       [&](int index, MeasuredTime&) {
         const Instruction& instruction = program.instructions[index];
         MutexLock lock(mutex);
@@ -80,7 +80,7 @@ TEST_CASE("streams run side by side: one that blocks waits for another that it d
                           {.kind = InstructionKind::kSendActivation, .stream = Stream::kSendActivation}};
   std::atomic<bool> sent = false;
   const StepRun run = RunStreams(
-      program,
+      program, Now(),
       [&](int index, MeasuredTime&) {
         const Instruction& instruction = program.instructions[index];
         if (instruction.stream == Stream::kSendActivation) sent = true;
@@ -101,7 +101,7 @@ TEST_CASE("the first failure ends the step: nothing starts after it and on_failu
   std::vector<int> ran;
   int failures = 0;
   const StepRun run = RunStreams(
-      program,
+      program, Now(),
       [&](int index, MeasuredTime&) -> absl::Status {
         const Instruction& instruction = program.instructions[index];
         MutexLock lock(mutex);
@@ -130,7 +130,7 @@ TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
       {.kind = InstructionKind::kReceiveActivation, .stream = Stream::kReceiveActivation}};
   std::atomic<bool> woken = false;
   const StepRun run = RunStreams(
-      program,
+      program, Now(),
       [&](int index, MeasuredTime&) -> absl::Status {
         const Instruction& instruction = program.instructions[index];
         if (instruction.stream == Stream::kCompute) return absl::ResourceExhaustedError("first");
@@ -143,7 +143,7 @@ TEST_CASE("on_failure wakes what blocks, and the first failure is the step's") {
 
 TEST_CASE("an empty program is a step that takes no time") {
   const StepRun run = RunStreams(
-      {}, [](int, MeasuredTime&) { return absl::OkStatus(); }, kNeverFails);
+      {}, Now(), [](int, MeasuredTime&) { return absl::OkStatus(); }, kNeverFails);
   CHECK(run.status.ok());
   CHECK(run.times.empty());
 }

@@ -401,7 +401,7 @@ TEST_CASE(
   CAPTURE(Describe(plan));
   const Run whole = TrainFrom(spec, plan, 0);
   std::filesystem::remove_all(spec.checkpoint_directory);
-  // Of whichever rank comes to the end of step 4 first: all learn it with the scalars of step 5.
+  // The wish of whichever rank comes to the end of step 4 first: all learn it with the scalars of step 5.
   std::atomic<bool> wished = false;
   const Run first =
       TrainFrom(spec, plan, 0,

@@ -25,7 +25,7 @@ struct OptimizerSettings {
   int skip_non_finite = 0;  // steps in a row that may update nothing because loss or gradient is not finite
 };
 
-// Of step `step` (from 1) of `steps`: linear warm-up lr * step / warmup_steps; then, with
+// The learning rate of step `step` (from 1) of `steps`: linear warm-up lr * step / warmup_steps; then, with
 // p = (step - warmup_steps) / (steps - warmup_steps), cosine: min + (lr - min) (1 + cos(pi p)) / 2,
 // linear: lr + (min - lr) p, constant: lr.
 double LearningRateAt(const OptimizerSettings& optimizer, int64_t step, int64_t steps);

@@ -83,7 +83,7 @@ class Fit {
   }
 
  private:
-  // Of the line between points `left` and `right`; from left = -1 it is level.
+  // The error of the line between points `left` and `right`; from left = -1 it is level.
   LineError ErrorOf(int left, int right) const {
     LinkModel line;
     if (left >= 0) line.points.push_back(points_[left]);

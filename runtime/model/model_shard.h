@@ -77,7 +77,7 @@ class ModelShard {
   // the losses begin anew.
   absl::Status FetchScalars();
   double fetched_loss_sum() const { return scalars_[0]; }  // of all tokens since the last fetch, in nats
-  // Of a segment that ComputeNorms was last called for.
+  // The squared norm of the gradient of a segment that ComputeNorms was last called for.
   double fetched_squared_norm(int segment) const;
 
   // The loss sum at once. Waits for the queue.

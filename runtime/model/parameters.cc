@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kInitialDeviation = 0.02f;
 
-// Of the matrices that write into the residual stream.
+// The initial deviation of the matrices that write into the residual stream.
 float ResidualDeviation(const ModelConfig& config) {
   return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(config.layers));
 }

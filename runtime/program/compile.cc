@@ -264,7 +264,7 @@ class Compiler {
   int contents_ = 0;
   absl::InlinedVector<int, 1> last_backward_;  // of each chunk, index into order_
   std::vector<int> first_blocks_;              // of the pieces of the backward at hand
-  // Of the chunks' last backwards.
+  // A piece of a chunk's last backward.
   struct Piece {
     BlockRange blocks;
     int instruction;

@@ -18,8 +18,8 @@ struct RankMemory {
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };
 
-// Of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with
-// `micro_batch_sequences` windows in a micro-batch; `buffers` as its step program says.
+// The memory of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with
+// `micro_batch_sequences` windows in a micro-batch; `buffers` are as its step program says.
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
                     int micro_batch_sequences, const BufferCounts& buffers);
 

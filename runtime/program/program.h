@@ -20,7 +20,8 @@ enum class InstructionKind : uint8_t {
   kSendActivation,
   kReceiveGradient,  // gradient of a chunk's output, from the next stage
   kGatherGradient,   // as kGatherActivation
-  // Of some of its blocks, from the last to the first; a chunk's last backward comes in pieces.
+  // The backward of some of a chunk's blocks, from the last to the first; a chunk's last backward comes in
+  // pieces.
   kBackward,
   kSendGradient,
   kReduceGradients,   // sums a slice over its holders (all-reduce)
@@ -73,7 +74,8 @@ struct Instruction {
   int chunk = 0;      // of the unit: the visit's
   BlockRange blocks;  // of passes
   MicroBatchId micro_batch;
-  // Of sends and receives: the stage of the route whose output crosses it; the same at both ends.
+  // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
+  // both ends.
   int boundary = -1;
   Rank peer;       // at the other end, of sends and receives
   int slice = -1;  // index into StepProgram::slices, of kReduceGradients

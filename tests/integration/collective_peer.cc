@@ -105,7 +105,7 @@ class Member {
     return closed.ok();
   }
 
-  // Of an operation.
+  // Prints the failure of an operation.
   void Report(const absl::Status& failure) {
     const double seconds = absl::ToDoubleSeconds(Now() - begun_);
     std::printf("failed %.3f %s\n", seconds, failure.ToString().c_str());
@@ -149,7 +149,7 @@ class Member {
     return settings_.is_forever ? is_stopped_ : spent >= settings_.seconds;
   }
 
-  // Of the slowest member.
+  // The seconds of the slowest member.
   absl::StatusOr<double> Time(const CollectiveSchedule& schedule, std::vector<float>& values) {
     std::vector<double> shared = {fs::exists(fs::path(settings_.directory) / "stop") ? 1.0 : 0.0};
     RETURN_IF_ERROR(

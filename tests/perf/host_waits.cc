@@ -41,7 +41,7 @@ absl::StatusOr<int> WaitsOf(const TrainingSpec& spec, const Plan& plan) {
   return simulated::HostWaits();
 }
 
-// Of a step that is not the first, which opens what later ones use.
+// The host's waits in a step that is not the first, which opens what later ones use.
 absl::StatusOr<int> WaitsOfStep(const Plan& plan) {
   ASSIGN_OR_RETURN(const int one, WaitsOf(Job(1), plan));
   ASSIGN_OR_RETURN(const int two, WaitsOf(Job(2), plan));

@@ -95,7 +95,7 @@ TrainingRun SingleDeviceRun(const TrainingSpec& spec) {
   return *TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 8), Windows(spec));
 }
 
-// Of TinyJob().
+// The run of TinyJob() on a single device.
 const TrainingRun& SingleDeviceRun() {
   static const TrainingRun* const run = new TrainingRun(SingleDeviceRun(TinyJob()));
   return *run;

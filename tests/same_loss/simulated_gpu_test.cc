@@ -66,7 +66,7 @@ TEST_CASE("GPUs train as the reference does, whatever order their streams take, 
   }
 }
 
-// Of all ranks in the steps after the first, which opens what later ones use.
+// The host's waits on all ranks in the steps after the first, which opens what later ones use.
 int HostWaitsOfSteps(const TrainingSpec& spec, const Plan& plan) {
   TrainingSpec one = spec;
   one.steps = 1;
