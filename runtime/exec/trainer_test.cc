@@ -489,10 +489,15 @@ TEST_CASE("a checkpoint with a damaged or missing file is DataLoss that names th
 
 // Poisons the last norm's bias after step 3 on whoever holds it, and cures it after step `until`.
 std::function<void(int64_t, ModelShard&)> Poison(int64_t until) {
-  static thread_local std::vector<float> good;
-  return [until](int64_t step, ModelShard& shard) {
+  struct Kept {
+    Mutex mutex;
+    std::map<const ModelShard*, std::vector<float>> bias;  // of each rank's shard
+  };
+  return [until, kept = std::make_shared<Kept>()](int64_t step, ModelShard& shard) {
     const PlacedParameter* const bias = shard.arena().layout().Find("ln_f.bias");
     if (bias == nullptr) return;
+    MutexLock lock(kept->mutex);
+    std::vector<float>& good = kept->bias[&shard];
     if (step == 3) {
       good.resize(bias->spec.elements);
       Must(shard.arena().Read(Part::kParameter, "ln_f.bias", absl::MakeSpan(good)));
