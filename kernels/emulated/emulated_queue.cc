@@ -1,7 +1,5 @@
 #include "kernels/emulated/emulated_queue.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -57,26 +55,21 @@ absl::Status EmulatedQueue::Download(Buffer& from, Bytes offset, absl::Span<std:
 
 namespace {
 
-uint64_t NowNanoseconds() {
-  return static_cast<uint64_t>(
-      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
-
 class EmulatedTimer final : public QueueTimer {
  public:
   EmulatedTimer(EmulatedQueue& queue, int marks) : queue_(queue), reached_(marks) {}
   absl::Status Set(int index) override {
-    // An idle queue was free before now.
-    reached_[index] = std::max(queue_.Record().value, NowNanoseconds());
+    queue_.Take(0);  // an idle queue was free before now
+    reached_[index] = queue_.Record();
     return absl::OkStatus();
   }
   absl::StatusOr<double> Seconds(int from, int to) override {
-    return 1e-9 * static_cast<double>(static_cast<int64_t>(reached_[to] - reached_[from]));
+    return 1e-9 * static_cast<double>(static_cast<int64_t>(reached_[to].value - reached_[from].value));
   }
 
  private:
   EmulatedQueue& queue_;
-  std::vector<uint64_t> reached_;  // nanoseconds of the monotonic clock
+  std::vector<Fence> reached_;
 };
 
 }  // namespace

@@ -138,13 +138,16 @@ int64_t SegmentElements(const ModelConfig& c, int segment) {
   return 4 * C + (C + 1) * c.joined_width() + (c.attention_width() + 1) * C + (C + 1) * F + (F + 1) * C;
 }
 
+bool Holds(absl::Span<const BlockRange> chunks, int block) {
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [&](const BlockRange& range) { return range.contains(block); });
+}
+
 std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   std::vector<int> segments;
-  const auto holds = [&](int block) {
-    return std::any_of(chunks.begin(), chunks.end(),
-                       [&](const BlockRange& range) { return range.contains(block); });
-  };
-  if (holds(config.embedding_block()) || holds(config.head_block())) segments.push_back(kTiedSegment);
+  if (Holds(chunks, config.embedding_block()) || Holds(chunks, config.head_block())) {
+    segments.push_back(kTiedSegment);
+  }
   for (const BlockRange& range : chunks) {
     for (int block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
   }

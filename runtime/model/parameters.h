@@ -54,6 +54,9 @@ OuterNames OuterNamesOf(const ModelConfig& config);
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
 int64_t SegmentElements(const ModelConfig& config, int segment);
 
+// Whether one of `chunks` has `block`.
+bool Holds(absl::Span<const BlockRange> chunks, int block);
+
 // Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has
 // the first or the last block, and one a block.
 std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);

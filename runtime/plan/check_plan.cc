@@ -161,18 +161,13 @@ class Checker {
     for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       for (int v = 0; v < u; ++v) {
         const int block = SharedBlock(plan_.units[u], plan_.units[v]);
-        if (block < 0 || SharesOf(u) == SharesOf(v)) continue;
+        if (block < 0 || SharesOf(plan_.units[u], shape_.model) == SharesOf(plan_.units[v], shape_.model))
+          continue;
         Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block,
                                             " among its devices otherwise than units[", v,
                                             "]; units that hold the same blocks must share them alike"));
       }
     }
-  }
-
-  std::vector<ModelShare> SharesOf(int u) const {
-    const Unit& unit = plan_.units[u];
-    return unit.shares.empty() ? EvenShares(shape_.model, static_cast<int>(unit.devices.size()))
-                               : unit.shares;
   }
 
   // A block that both hold, the two ends of a tied model being one; -1: none.

@@ -77,18 +77,18 @@ std::vector<std::string> DevicesOf(const Plan& plan) {
   return devices;
 }
 
+std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config) {
+  return unit.shares.empty() ? EvenShares(config, static_cast<int>(unit.devices.size())) : unit.shares;
+}
+
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
   const RankPlace place = PlaceOf(plan, rank);
   const Unit& unit = plan.units[place.unit];
-  const int degree = static_cast<int>(unit.devices.size());
-  if (degree == 1) return WholeModel(config);
-  return (unit.shares.empty() ? EvenShares(config, degree) : unit.shares)[place.member];
+  if (unit.devices.size() == 1) return WholeModel(config);
+  return SharesOf(unit, config)[place.member];
 }
 
-bool Holds(const Unit& unit, int block) {
-  return std::any_of(unit.chunks.begin(), unit.chunks.end(),
-                     [&](const BlockRange& range) { return range.contains(block); });
-}
+bool Holds(const Unit& unit, int block) { return Holds(unit.chunks, block); }
 
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
   std::vector<UnitId> holders;

@@ -82,6 +82,8 @@ const std::string& DeviceOf(const Plan& plan, Rank rank);
 // The devices of all ranks, in their order.
 std::vector<std::string> DevicesOf(const Plan& plan);
 
+// What each rank of a unit has of the width of its blocks.
+std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config);
 // What `rank` of a valid plan has of the width of the unit's blocks.
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
 

@@ -33,7 +33,7 @@ class Compiler {
   }
 
   StepProgram Run() {
-    order_ = OrderOfUnit(plan_, place_.unit);
+    order_ = OrderOfUnit(plan_, place_.unit, program_.visits);
     if (purpose_ == Purpose::kEvaluate) {
       std::erase_if(order_, [](const UnitOp& op) {
         return op.kind == OpKind::kBackward || op.kind == OpKind::kReceiveGradient;
@@ -304,9 +304,7 @@ std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int f
 
 int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment) {
   if (first_segment != kTiedSegment) return first_segment - 1;
-  const bool begins = std::any_of(chunks.begin(), chunks.end(),
-                                  [&](const BlockRange& c) { return c.contains(config.embedding_block()); });
-  return begins ? config.embedding_block() : config.head_block();
+  return Holds(chunks, config.embedding_block()) ? config.embedding_block() : config.head_block();
 }
 
 // Ranks that hold the same part of a segment as the `member`-th of a unit of `degree` equal ones.

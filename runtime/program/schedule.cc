@@ -152,9 +152,9 @@ class ListScheduler {
 
 }  // namespace
 
-std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit) {
+std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
   if (!PassesUnitsOnce(plan)) return ListScheduler(plan).Run()[unit];
-  const Visit visit = VisitsOf(plan, unit).front();
+  const Visit& visit = visits.front();
   std::vector<UnitOp> order;
   order.reserve(4 * visit.micro_batches);
   using Kind = UnitOp::Kind;

@@ -29,7 +29,7 @@ struct UnitOp {
   friend bool operator==(const UnitOp&, const UnitOp&) = default;
 };
 
-// The order in which `unit` of a valid plan runs one step.
+// The order in which `unit` of a valid plan, passed as `visits` say (VisitsOf), runs one step.
 //
 // Where routes pass every unit once, it is that of OrderOf, and what a pass needs is taken in just before it.
 // Otherwise all units' orders follow from one simulation in which a block takes 1 a sequence forward and 2
@@ -38,7 +38,7 @@ struct UnitOp {
 // are alive; with GPipe a unit's backwards come after its forwards. Messages are taken in in the order in
 // which they are sent there. So every op comes after all that it needs at one and the same moment of all
 // units, and no unit waits for ever, even if a message needs both ends at once.
-std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit);
+std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits);
 
 // A stage as far as its schedule is concerned. Times are of one micro-batch.
 struct StageWork {

@@ -52,7 +52,7 @@ TEST_CASE("units that are passed once take in what they need just before each pa
   for (int u = 0; u < 3; ++u) {
     CAPTURE(u);
     std::vector<StageOp> passes;
-    const std::vector<UnitOp> order = OrderOfUnit(plan, u);
+    const std::vector<UnitOp> order = OrderOfUnit(plan, u, VisitsOf(plan, u));
     for (size_t i = 0; i < order.size(); ++i) {
       using Kind = UnitOp::Kind;
       const UnitOp& op = order[i];
