@@ -79,7 +79,7 @@ TEST_CASE("the Llama job is valid, and of the size that it says") {
   const v1::JobSpec spec = ReadJob("examples/llama-bible.yaml");
   const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(spec, "job", std::nullopt);
   REQUIRE(training.status().ToString() == "OK");
-  CHECK(training->shape.model.is_llama());
+  CHECK(training->shape.model.family == ModelFamily::kLlama);
   CHECK(ModelElements(training->shape.model) / 100'000 == 28);
 }
 

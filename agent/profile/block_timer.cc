@@ -4,12 +4,14 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/model/block_sizes.h"
 #include "runtime/model/model_shard.h"
 #include "runtime/model/parameters.h"
 
@@ -42,10 +44,12 @@ class TimedShard {
     TimedShard timed;
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
+    const bool splits = !first && !last;  // of layers, the gradient of the weights may come later
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
                                                                .blocks = blocks,
                                                                .micro_batch_sequences = micro_batch,
                                                                .buffers = {.stash = {1},
+                                                                           .deferred = {splits ? 1 : 0},
                                                                            .input = first ? 0 : 1,
                                                                            .output = last ? 0 : 1,
                                                                            .input_gradient = first ? 0 : 1,
@@ -64,6 +68,13 @@ class TimedShard {
     if (last) RETURN_IF_ERROR(timed.shard_->SetTargets(0, tokens));
     if (!device.emulated) RETURN_IF_ERROR(timed.shard_->arena().Initialise(1));
     RETURN_IF_ERROR(timed.FillBoundaries());
+    if (splits) {
+      // What the gradient of the weights is made of.
+      timed.split_ = timed.buffers_;
+      timed.split_->deferred = 0;
+      RETURN_IF_ERROR(timed.shard_->Forward(*timed.split_, Purpose::kTrain));
+      RETURN_IF_ERROR(timed.shard_->InputGradient(*timed.split_));
+    }
     return timed;
   }
 
@@ -81,12 +92,19 @@ class TimedShard {
 
   struct Repetition {
     PassSample forward, backward;
-    double seconds() const { return forward.seconds + backward.seconds; }
+    PassSample weights;  // their gradient alone, once more; nothing where it is not put off
+    double seconds() const { return forward.seconds + backward.seconds + weights.seconds; }
+    double waited_seconds() const {
+      return forward.waited_seconds + backward.waited_seconds + weights.waited_seconds;
+    }
   };
   absl::StatusOr<Repetition> TimeOnce() {
     Repetition repetition;
     ASSIGN_OR_RETURN(repetition.forward, Time([&] { return shard_->Forward(buffers_, Purpose::kTrain); }));
     ASSIGN_OR_RETURN(repetition.backward, Time([&] { return shard_->Backward(buffers_); }));
+    if (split_) {
+      ASSIGN_OR_RETURN(repetition.weights, Time([&] { return shard_->WeightGradient(*split_); }));
+    }
     return repetition;
   }
 
@@ -109,6 +127,7 @@ class TimedShard {
   Device* device_ = nullptr;
   std::unique_ptr<ModelShard> shard_;
   ModelShard::PassBuffers buffers_;
+  std::optional<ModelShard::PassBuffers> split_;  // with what lies between the two gradients
 };
 
 double OnLine(double x1, double y1, double x2, double y2, double x) {
@@ -120,16 +139,18 @@ TrainingShape WithFewLayers(TrainingShape shape) {
   return shape;
 }
 
-// Products of a pass over one window count two FLOPs a parameter and token, and the backward twice as many.
+// Of both passes over one window.
 ModelWork WorkOf(const TrainingShape& shape, double update_seconds_per_parameter) {
   const ModelConfig& model = shape.model;
-  const double tokens = shape.sequence;
   const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(1)));
   const double head = static_cast<double>(model.vocabulary) * model.hidden;
   ModelWork work;
-  work.layer = {6 * tokens * (layer + static_cast<double>(model.hidden) * tokens),
-                kPassBytesPerParameter * layer};
-  work.head = {6 * tokens * head, kPassBytesPerParameter * head};
+  const auto flops = [&](int block) {
+    const BlockWork of_block = WorkOf(model, block, 1, shape.sequence);
+    return of_block.forward.flops + of_block.backward().flops;
+  };
+  work.layer = {flops(1), kPassBytesPerParameter * layer};
+  work.head = {flops(model.head_block()), kPassBytesPerParameter * head};
   if (update_seconds_per_parameter > 0)
     work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
   return work;
@@ -173,7 +194,7 @@ class BlockTimer {
     int index;  // into sizes_
     int layers = 1;
     std::unique_ptr<TimedShard> shard;  // null: gave way to another
-    std::vector<PassSample> forward, backward;
+    std::vector<PassSample> forward, backward, weights;
     double seconds = 0;  // of one repetition, as far as is known
   };
 
@@ -236,18 +257,22 @@ class BlockTimer {
     int count = 0;
     while (count == 0 || sum.seconds() < limits_.turn_seconds) {
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry.shard->TimeOnce());
-      for (const auto& [to, from] :
-           {std::pair(&sum.forward, &repetition.forward), std::pair(&sum.backward, &repetition.backward)}) {
-        to->seconds += from->seconds;
-        to->waited_seconds += from->waited_seconds;
+      for (const auto pass : {&TimedShard::Repetition::forward, &TimedShard::Repetition::backward,
+                              &TimedShard::Repetition::weights}) {
+        (sum.*pass).seconds += (repetition.*pass).seconds;
+        (sum.*pass).waited_seconds += (repetition.*pass).waited_seconds;
       }
       ++count;
     }
     rounds_.back().seconds += sum.seconds();
-    rounds_.back().waited_seconds += sum.forward.waited_seconds + sum.backward.waited_seconds;
+    rounds_.back().waited_seconds += sum.waited_seconds();
     const double passes = count * entry.layers;
-    entry.forward.push_back({sum.forward.seconds / passes, sum.forward.waited_seconds / passes});
-    entry.backward.push_back({sum.backward.seconds / passes, sum.backward.waited_seconds / passes});
+    const auto mean = [&](const PassSample& of) {
+      return PassSample{of.seconds / passes, of.waited_seconds / passes};
+    };
+    entry.forward.push_back(mean(sum.forward));
+    entry.backward.push_back(mean(sum.backward));
+    entry.weights.push_back(mean(sum.weights));
     return absl::OkStatus();
   }
 
@@ -318,7 +343,9 @@ class BlockTimer {
       // The spread of the whole repetition's larger part: a short pass beside a long one is of no account.
       const double spread = std::max(forward.seconds >= 0.2 * backward.seconds ? forward.spread : 0,
                                      backward.seconds >= 0.2 * forward.seconds ? backward.spread : 0);
-      const MeasuredPass pass{forward.seconds * slowdown, backward.seconds * slowdown, spread};
+      const double weights = std::min(MiddleOf(entry->weights).seconds, backward.seconds);
+      const MeasuredPass pass{forward.seconds * slowdown, backward.seconds * slowdown, weights * slowdown,
+                              spread};
       if (entry->index == index) return pass;
       measured.emplace_back(sizes_[entry->index], pass);
     }
@@ -331,7 +358,7 @@ class BlockTimer {
       return OnLine(size, before.*field, last_size, last.*field, sizes_[index]);
     };
     return {suggested(&MeasuredPass::forward_seconds), suggested(&MeasuredPass::backward_seconds),
-            measured.back().second.spread};
+            suggested(&MeasuredPass::weight_gradient_seconds), measured.back().second.spread};
   }
 
   // Update and norm, and what the ops keep for a parameter, on layers.
@@ -405,12 +432,13 @@ absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& s
     if (!counts && !(at >= seconds && forward.empty())) continue;
     forward.push_back({repetition.forward.seconds / layers, repetition.forward.waited_seconds / layers});
     backward.push_back({repetition.backward.seconds / layers, repetition.backward.waited_seconds / layers});
-    both.push_back(
-        {repetition.seconds(), repetition.forward.waited_seconds + repetition.backward.waited_seconds});
+    both.push_back({repetition.seconds(), repetition.waited_seconds()});
   }
   const double slowdown = ForeignSlowdown(both);
   const Middle f = MiddleOf(forward), b = MiddleOf(backward);
-  return MeasuredPass{f.seconds * slowdown, b.seconds * slowdown, std::max(f.spread, b.spread)};
+  return MeasuredPass{.forward_seconds = f.seconds * slowdown,
+                      .backward_seconds = b.seconds * slowdown,
+                      .spread = std::max(f.spread, b.spread)};
 }
 
 }  // namespace medley

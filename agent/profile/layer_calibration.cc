@@ -73,13 +73,14 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
   return ops;
 }
 
-// Makes `ops` take `wanted_seconds` in all by a factor for those that are not among `others` and have none
-// yet. Returns how long the rest takes: more than wanted, and nothing was set.
+// Makes `ops` take `wanted_seconds` in all by a factor for those products that are not among `others` and
+// have none yet: element-wise ops may be the same in layers of another shape. Returns how long the rest takes: more than wanted, and nothing was set.
 double Fit(EmulatedOps& device, const std::vector<OpCost>& ops, const std::vector<OpCost>& others,
            double wanted_seconds) {
   std::set<OpCost> free;
   for (const OpCost& op : ops) {
-    if (std::find(others.begin(), others.end(), op) == others.end() && !device.HasFactor(op)) free.insert(op);
+    const bool shared = std::find(others.begin(), others.end(), op) != others.end();
+    if (op.flops > 0 && !shared && !device.HasFactor(op)) free.insert(op);
   }
   double fixed_seconds = 0, free_seconds = 0;
   for (const OpCost& op : ops) (free.contains(op) ? free_seconds : fixed_seconds) += device.SecondsOf(op);

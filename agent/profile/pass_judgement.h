@@ -3,13 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "runtime/model/block_sizes.h"
+
 // What repeated measurements of a model's passes come to, and whether that can be right. Pure.
 namespace medley {
 
 struct MeasuredPass {
   double forward_seconds = 0;
-  double backward_seconds = 0;
-  double spread = 0;  // of the wider of the two, as Middle::spread; 0: not known
+  double backward_seconds = 0;         // both gradients
+  double weight_gradient_seconds = 0;  // that one alone; 0: not known
+  double spread = 0;                   // of the wider of the two, as Middle::spread; 0: not known
 };
 
 // The times of one micro-batch of so many windows; `layer` is of one layer.
@@ -48,11 +51,8 @@ Middle MiddleOf(const std::vector<PassSample>& samples);
 // fewer than a fifth of them waited for it, it was a burst and does not.
 double ForeignSlowdown(const std::vector<PassSample>& rounds);
 
-// The work of one window, forward and backward together.
-struct PassWork {
-  double flops = 0;  // of products
-  double bytes = 0;  // of parameters and their gradients, whatever the number of windows
-};
+// The work of one window, forward and backward together. Bytes are of parameters and their gradients,
+// whatever the number of windows.
 struct ModelWork {
   PassWork layer, head;
   double bytes_per_second = 0;  // of large element-wise work on this device; 0: not known

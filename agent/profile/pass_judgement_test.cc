@@ -120,7 +120,9 @@ std::vector<MicroBatchTimes> Sound(std::mt19937_64& random, const std::vector<in
   for (const int count : windows) {
     const auto pass = [&](double seconds, double backward) {
       const double whole = (overhead + seconds * count) * (1 + real(-0.02, 0.02));
-      return MeasuredPass{whole / (1 + backward), whole * backward / (1 + backward), 0.02};
+      return MeasuredPass{.forward_seconds = whole / (1 + backward),
+                          .backward_seconds = whole * backward / (1 + backward),
+                          .spread = 0.02};
     };
     sizes.push_back({.micro_batch_sequences = count,
                      .embedding = {1e-6 * layer, 1e-6 * layer},
@@ -185,7 +187,8 @@ TEST_CASE("what was not measured is not judged, and what takes no time is of no 
 }
 
 TEST_CASE("the spread of a size is that of its widest pass of account") {
-  MicroBatchTimes times{.embedding = {1e-6, 1e-6, 0.9}, .layer = {1, 2, 0.03}, .head = {1, 0.1, 0.05}};
+  MicroBatchTimes times{
+      .embedding = {1e-6, 1e-6, 0, 0.9}, .layer = {1, 2, 1, 0.03}, .head = {1, 0.1, 0, 0.05}};
   CHECK(times.spread(2) == 0.05);
   CHECK(times.spread(100) == 0.03);  // the head is less than a twentieth of the whole
 }

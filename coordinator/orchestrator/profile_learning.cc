@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,8 +22,10 @@ constexpr double kWorthCorrecting = 0.02, kWorthTellingAgain = 0.01;
 constexpr double kMostFactor = 5;
 
 bool IsPass(const v1::TraceInstruction& instruction) {
-  return instruction.kind() == NameOf(InstructionKind::kForward) ||
-         instruction.kind() == NameOf(InstructionKind::kBackward);
+  static const std::set<std::string> names = {
+      NameOf(InstructionKind::kForward), NameOf(InstructionKind::kBackward),
+      NameOf(InstructionKind::kInputGradient), NameOf(InstructionKind::kWeightGradient)};
+  return names.contains(instruction.kind());
 }
 
 }  // namespace

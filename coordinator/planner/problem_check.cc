@@ -1,5 +1,6 @@
 #include "coordinator/planner/problem_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -118,6 +119,12 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.schedules.empty())
     return Invalid("constraints.schedules: there are none; at least one is needed");
+  if (std::find(constraints.schedules.begin(), constraints.schedules.end(), Schedule::kZeroBubbleH1) !=
+      constraints.schedules.end()) {
+    return Invalid(
+        "constraints.schedules: zero_bubble_h1 is run where a job's plan names it; one_forward_one_backward "
+        "and gpipe are chosen from");
+  }
   if (constraints.max_routes < 0 || constraints.max_stages < 0) {
     return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");
   }

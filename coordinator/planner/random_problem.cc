@@ -70,8 +70,9 @@ class Generator {
     DeviceCost cost{.kind = absl::StrCat("kind ", kind)};
     for (const int size : problem_.micro_batch_sizes) {
       const double scale = (Real(0.2, 0.5) + size) / speed;
-      cost.times.push_back({.embedding = {0.1 * scale * Real(0, 1), 0.1 * scale * Real(0, 1)},
-                            .layer = {scale, 2 * scale * Real(0.8, 1.2)},
+      const double embedding = 0.1 * scale * Real(0, 1), backward = 2 * scale * Real(0.8, 1.2);
+      cost.times.push_back({.embedding = {0.1 * scale * Real(0, 1), embedding, embedding},
+                            .layer = {scale, backward, backward * Real(0.2, 0.7)},
                             .head = {scale * Real(0, 2), scale * Real(0, 3)}});
     }
     cost.update_seconds_per_parameter = Real(0, 1) / parameters;

@@ -16,7 +16,8 @@ namespace medley {
 
 struct PassTimes {
   double forward_seconds = 0;
-  double backward_seconds = 0;
+  double backward_seconds = 0;         // both gradients
+  double weight_gradient_seconds = 0;  // of those: what need not come before the stage before goes on
 };
 
 // The times of one block of each kind, for one micro-batch of a given size.

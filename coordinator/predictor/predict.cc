@@ -9,11 +9,6 @@
 namespace medley {
 namespace {
 
-bool Computes(InstructionKind kind) {
-  return kind == InstructionKind::kForward || kind == InstructionKind::kBackward ||
-         kind == InstructionKind::kNormGradients || kind == InstructionKind::kUpdateParameters;
-}
-
 const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
   for (const DeviceCost& device : problem.devices) {
     if (device.name == name) return &device;
@@ -29,7 +24,7 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const InstructionTime time = simulator.TimeOf(rank, i);
     prediction.timeline.push_back(time);
-    if (Computes(program.instructions[i].kind))
+    if (program.instructions[i].stream == Stream::kCompute)
       prediction.busy_seconds += time.end_seconds - time.start_seconds;
   }
   prediction.memory = MemoryOfProgram(plan, program, problem.shape);

@@ -32,7 +32,7 @@ PlanningProblem Uniform(int devices, int layers, int micro_batches) {
                                .kind = "k",
                                .processor = d,
                                .memory = GiB(1),
-                               .times = {{.embedding = {0, 0}, .layer = {1, 2}, .head = {0, 0}}}});
+                               .times = {{.embedding = {0, 0}, .layer = {1, 2, 1}, .head = {0, 0}}}});
   }
   problem.links.assign(devices, std::vector<LinkCost>(devices));
   return problem;
@@ -76,6 +76,16 @@ TEST_CASE("one device takes the sum of its passes, norm and update") {
   CHECK(prediction->step_seconds == Approx(passes + 3e-3 * parameters).epsilon(1e-12));
   CHECK(prediction->ranks[0].busy_seconds == Approx(prediction->step_seconds).epsilon(1e-12));
   CHECK(prediction->tokens_per_second == Approx(5 * 8 / prediction->step_seconds));
+}
+
+TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
+  const int stages = GENERATE(2, 4), micro_batches = 8;
+  std::vector<int> ends;
+  for (int s = 1; s <= stages; ++s) ends.push_back(s == stages ? stages + 2 : s + 1);
+  const auto seconds = PredictStepSeconds(Uniform(stages, stages, micro_batches),
+                                          Pipeline(ends, micro_batches, Schedule::kZeroBubbleH1));
+  REQUIRE(seconds.ok());
+  CHECK(*seconds == Approx(3 * micro_batches + stages - 1));
 }
 
 TEST_CASE("a balanced pipeline without messages fills and drains once, under both schedules") {

@@ -59,9 +59,9 @@ double StepSimulator::LastBackwardSeconds(Rank rank) const {
   double end_seconds = 0;
   const std::vector<Instruction>& instructions = programs_[rank].instructions;
   for (int i = static_cast<int>(instructions.size()) - 1; i >= 0; --i) {
-    if (instructions[i].kind != InstructionKind::kBackward) continue;
+    if (!IsGradient(instructions[i].kind)) continue;
     end_seconds = TimeOf(rank, i).end_seconds;
-    break;  // backwards stand in their order
+    break;  // they stand in their order
   }
   return end_seconds;
 }
@@ -119,13 +119,15 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram&
 
 StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
   const ModelConfig& config = problem_.shape.model;
-  VisitCost result{.first_block = blocks.first, .backward_before = {0}};
+  VisitCost result{.first_block = blocks.first, .gradients_before = {{}}};
   for (int block = blocks.first; block < blocks.end; ++block) {
     const PassTimes& pass = block == config.embedding_block() ? times.embedding
                             : block == config.head_block()    ? times.head
                                                               : times.layer;
     result.forward_seconds += pass.forward_seconds;
-    result.backward_before.push_back(result.backward_before.back() + pass.backward_seconds);
+    const GradientSeconds& before = result.gradients_before.back();
+    result.gradients_before.push_back(
+        {before.both + pass.backward_seconds, before.of_weights + pass.weight_gradient_seconds});
   }
   return result;
 }
@@ -193,14 +195,21 @@ int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
     tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = cost.device});
     return static_cast<int>(tasks_.size()) - 1;
   };
+  const auto gradients = [&] {
+    const VisitCost& visit = cost.visits[instruction.visit];
+    const GradientSeconds& end = visit.gradients_before[instruction.blocks.end - visit.first_block];
+    const GradientSeconds& first = visit.gradients_before[instruction.blocks.first - visit.first_block];
+    return GradientSeconds{end.both - first.both, end.of_weights - first.of_weights};
+  };
   switch (instruction.kind) {
     case InstructionKind::kForward:
       return computation(cost.visits[instruction.visit].forward_seconds);
-    case InstructionKind::kBackward: {
-      const VisitCost& visit = cost.visits[instruction.visit];
-      return computation(visit.backward_before[instruction.blocks.end - visit.first_block] -
-                         visit.backward_before[instruction.blocks.first - visit.first_block]);
-    }
+    case InstructionKind::kBackward:
+      return computation(gradients().both);
+    case InstructionKind::kInputGradient:
+      return computation(gradients().both - gradients().of_weights);
+    case InstructionKind::kWeightGradient:
+      return computation(gradients().of_weights);
     case InstructionKind::kGatherActivation:
     case InstructionKind::kGatherGradient:
       break;  // of units of several devices

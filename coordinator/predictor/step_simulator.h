@@ -60,11 +60,14 @@ class StepSimulator {
     double remaining_seconds;  // of work, if not shared
     double end_seconds;
   };
+  struct GradientSeconds {
+    double both = 0, of_weights = 0;
+  };
   // The cost of what a route has a chunk do.
   struct VisitCost {
     int first_block = 0;
     double forward_seconds = 0;
-    std::vector<double> backward_before;  // seconds of the chunk's blocks before each, and of all
+    std::vector<GradientSeconds> gradients_before;  // of the chunk's blocks before each, and of all
   };
   struct RankCost {
     int device = -1;

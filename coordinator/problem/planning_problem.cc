@@ -15,6 +15,8 @@
 #include "runtime/codec/link_codec.h"
 #include "runtime/codec/plan_codec.h"
 #include "runtime/link/link_model.h"
+#include "runtime/model/block_sizes.h"
+#include "runtime/model/family.h"
 
 namespace medley {
 namespace {
@@ -118,10 +120,20 @@ absl::Status MissingError(const std::vector<MissingProfile>& missing, const std:
       absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(parts, "; ")));
 }
 
-BlockTimes DecodeTimes(const v1::BlockPassTimes& times, double factor) {
-  return {{factor * times.embedding_forward_seconds(), factor * times.embedding_backward_seconds()},
-          {factor * times.layer_forward_seconds(), factor * times.layer_backward_seconds()},
-          {factor * times.head_forward_seconds(), factor * times.head_backward_seconds()}};
+// The gradient of an embedding's weights is all that its backward does; the head puts nothing off.
+BlockTimes DecodeTimes(const v1::BlockPassTimes& times, const ModelConfig& model, int sequence,
+                       double factor) {
+  double layer_weights_seconds = times.layer_weight_gradient_seconds();
+  if (layer_weights_seconds <= 0) {
+    const BlockWork work = WorkOf(model, 1, times.micro_batch_sequences(), sequence);
+    layer_weights_seconds =
+        times.layer_backward_seconds() * work.weight_gradient.flops / work.backward().flops;
+  }
+  const double embedding_seconds = factor * times.embedding_backward_seconds();
+  return {{factor * times.embedding_forward_seconds(), embedding_seconds, embedding_seconds},
+          {factor * times.layer_forward_seconds(), factor * times.layer_backward_seconds(),
+           factor * std::min(layer_weights_seconds, times.layer_backward_seconds())},
+          {factor * times.head_forward_seconds(), factor * times.head_backward_seconds(), 0}};
 }
 
 Bytes DecodeBytes(uint64_t value) {
@@ -129,8 +141,9 @@ Bytes DecodeBytes(uint64_t value) {
 }
 
 // All profiles are there.
-DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes, const std::string& shape,
+DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes, const TrainingSpec& spec,
                       const v1::ClusterSpec& cluster) {
+  const std::string shape = ShapeKey(spec);
   DeviceCost cost;
   cost.name = device.name;
   cost.kind = device.device->kind();
@@ -138,7 +151,8 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   for (const int size : sizes) {
     const v1::BlockPassTimes* times = nullptr;
     const v1::DeviceProfile& newest = *FindProfile(cluster, cost.kind, shape, size, &times);
-    cost.times.push_back(DecodeTimes(*times, newest.has_correction() ? newest.correction().factor() : 1));
+    cost.times.push_back(DecodeTimes(*times, spec.shape.model, spec.shape.sequence,
+                                     newest.has_correction() ? newest.correction().factor() : 1));
   }
   const v1::DeviceProfile& profile = *FindProfile(cluster, cost.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter = profile.update_seconds_per_parameter();
@@ -238,10 +252,11 @@ std::string HostOf(const v1::Node& node) { return node.host().empty() ? node.nam
 
 std::string ShapeKey(const TrainingSpec& spec) {
   const ModelConfig& model = spec.shape.model;
-  const std::string heads = model.is_llama() ? absl::StrCat(model.heads, ":", model.key_value_head_count(),
-                                                            "x", model.size_of_head())
-                                             : absl::StrCat(model.heads);
-  return absl::StrCat(model.is_llama() ? "llama" : "gpt2", " hidden=", model.hidden, " heads=", heads,
+  const std::string heads =
+      model.family == ModelFamily::kLlama
+          ? absl::StrCat(model.heads, ":", model.key_value_head_count(), "x", model.size_of_head())
+          : absl::StrCat(model.heads);
+  return absl::StrCat(FamilyOf(model).name, " hidden=", model.hidden, " heads=", heads,
                       " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
                       " sequence=", spec.shape.sequence,
                       " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");
@@ -255,7 +270,11 @@ v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {
   }
   for (const int size : CandidateMicroBatches(spec))
     constraints.add_micro_batch_sizes(static_cast<uint32_t>(size));
-  if (spec.plan().schedule() != v1::SCHEDULE_UNSPECIFIED) constraints.add_schedules(spec.plan().schedule());
+  // What is not chosen by itself is compared with all that is.
+  if (spec.plan().schedule() != v1::SCHEDULE_UNSPECIFIED &&
+      spec.plan().schedule() != v1::SCHEDULE_ZERO_BUBBLE_H1) {
+    constraints.add_schedules(spec.plan().schedule());
+  }
   return constraints;
 }
 
@@ -300,7 +319,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::
 
   std::vector<HeldCores> cores;
   for (const ClusterDevice& device : devices) {
-    problem.devices.push_back(MakeDevice(device, problem.micro_batch_sizes, shape, cluster));
+    problem.devices.push_back(MakeDevice(device, problem.micro_batch_sizes, spec, cluster));
     const v1::Node& node = *device.node;
     cores.push_back(
         {node.host().empty() ? absl::StrCat("node ", node.name()) : absl::StrCat("host ", node.host()),

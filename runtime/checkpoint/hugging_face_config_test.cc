@@ -221,11 +221,11 @@ TEST_CASE("a directory without a config is not a model") {
 
 TEST_CASE("what is written of a model says the same when it is read, in as few digits as that takes") {
   const ModelConfig model = GENERATE(kGpt2, kLlama);
-  const json config = FamilyOf(model).write(model);
+  const json config = HuggingFaceFamilyOf(model).write(model);
   CAPTURE(config.dump());
   CHECK(*Read(config) == model);
   CHECK(config["torch_dtype"] == "float32");
-  if (model.is_llama()) {
+  if (model.family == ModelFamily::kLlama) {
     CHECK(config["architectures"] == json{"LlamaForCausalLM"});
     CHECK(config["rms_norm_eps"].dump() == "1e-05");
     CHECK(config["rope_theta"].dump() == "500000.0");

@@ -30,7 +30,7 @@ constexpr char kStepMetadata[] = "medley_step";
 
 absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string& path) {
   std::vector<TensorDeclaration> declarations;
-  const HuggingFaceFamily& family = FamilyOf(manifest.model);
+  const HuggingFaceFamily& family = HuggingFaceFamilyOf(manifest.model);
   const int segments = SegmentCount(manifest.model);
   for (int segment = 0; segment < segments; ++segment) {
     for (ParameterSpec& spec : SegmentParameters(manifest.model, segment)) {
@@ -59,7 +59,7 @@ absl::Status WriteExport(const CheckpointManifest& manifest, const std::string& 
         WriteFileAtomically(absl::StrCat(directory, "/", kByteTokensName), tokens.dump(2) + "\n"));
   }
   return WriteFileAtomically(absl::StrCat(directory, "/", kConfigName),
-                             FamilyOf(manifest.model).write(manifest.model).dump(2) + "\n");
+                             HuggingFaceFamilyOf(manifest.model).write(manifest.model).dump(2) + "\n");
 }
 
 // Absent, empty, or an earlier export with nothing beside it.

@@ -21,11 +21,11 @@ absl::Span<const HuggingFaceFamily* const> HuggingFaceFamilies() {
   return families;
 }
 
-const HuggingFaceFamily& FamilyOf(const ModelConfig& model) {
-  return model.is_llama() ? kHuggingFaceLlama : kHuggingFaceGpt2;
+const HuggingFaceFamily& HuggingFaceFamilyOf(const ModelConfig& model) {
+  return model.family == ModelFamily::kLlama ? kHuggingFaceLlama : kHuggingFaceGpt2;
 }
 
-absl::StatusOr<const HuggingFaceFamily*> FamilyOf(const json& config) {
+absl::StatusOr<const HuggingFaceFamily*> HuggingFaceFamilyOf(const json& config) {
   ASSIGN_OR_RETURN(const std::string model_type, StringMember(config, "model_type"));
   std::vector<std::string> known;
   for (const HuggingFaceFamily* family : HuggingFaceFamilies()) {

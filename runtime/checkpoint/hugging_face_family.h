@@ -36,9 +36,9 @@ extern const HuggingFaceFamily kHuggingFaceGpt2, kHuggingFaceLlama;
 
 // All of them.
 absl::Span<const HuggingFaceFamily* const> HuggingFaceFamilies();
-const HuggingFaceFamily& FamilyOf(const ModelConfig& model);
+const HuggingFaceFamily& HuggingFaceFamilyOf(const ModelConfig& model);
 // By config.json's "model_type". InvalidArgument: it is missing, no text, or none that is known.
-absl::StatusOr<const HuggingFaceFamily*> FamilyOf(const nlohmann::json& config);
+absl::StatusOr<const HuggingFaceFamily*> HuggingFaceFamilyOf(const nlohmann::json& config);
 
 // Sizes that a config.json may have.
 inline constexpr IntegerRange kHuggingFaceSize = {1, 1 << 24};

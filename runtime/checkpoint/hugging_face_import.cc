@@ -51,7 +51,7 @@ absl::StatusOr<std::set<std::string>> Shards(const json& index) {
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& directory) {
   const std::string path = directory + "/config.json";
   ASSIGN_OR_RETURN(const json config, ReadJson(path));
-  const absl::StatusOr<const HuggingFaceFamily*> family = FamilyOf(config);
+  const absl::StatusOr<const HuggingFaceFamily*> family = HuggingFaceFamilyOf(config);
   if (!family.ok()) return Annotate(family.status(), path);
   absl::StatusOr<ModelConfig> model = (*family)->parse(config);
   if (!model.ok()) return Annotate(model.status(), path);
@@ -83,7 +83,7 @@ absl::StatusOr<HuggingFaceModel> HuggingFaceModel::Open(const std::string& direc
 }
 
 void HuggingFaceModel::AddFile(SafetensorsFile file) {
-  const absl::string_view prefix = FamilyOf(config_).prefix;
+  const absl::string_view prefix = HuggingFaceFamilyOf(config_).prefix;
   for (const StoredTensor& tensor : file.tensors()) {
     const std::string bare(absl::StripPrefix(tensor.name, prefix));
     places_.insert({bare, {files_.size(), tensor.name}});
@@ -96,8 +96,9 @@ absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) con
     for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {
       const auto place = places_.find(spec.name);
       if (place == places_.end()) {
-        return absl::NotFoundError(absl::StrCat(
-            directory, ": no tensor \"", FamilyOf(config_).StoredName(spec.name), "\" among the weights"));
+        return absl::NotFoundError(absl::StrCat(directory, ": no tensor \"",
+                                                HuggingFaceFamilyOf(config_).StoredName(spec.name),
+                                                "\" among the weights"));
       }
       RETURN_IF_ERROR(files_[place->second.file].CheckReadable(place->second.name, spec.shape));
     }
@@ -106,7 +107,7 @@ absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) con
 }
 
 absl::Status HuggingFaceModel::CheckLayers() const {
-  const HuggingFaceFamily& family = FamilyOf(config_);
+  const HuggingFaceFamily& family = HuggingFaceFamilyOf(config_);
   for (const auto& [name, place] : places_) {
     absl::string_view rest = name;
     if (!absl::ConsumePrefix(&rest, family.layer_prefix)) continue;

@@ -3,15 +3,16 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/checkpoint/strict_json.h"
+#include "runtime/model/family.h"
 
 namespace medley {
 namespace {
 
 using nlohmann::json;
 
-constexpr char kGpt2[] = "gpt2", kLlama[] = "llama";
 constexpr IntegerRange kSize = {1, std::numeric_limits<int32_t>::max()};
 constexpr IntegerRange kSizeOrNone = {0, std::numeric_limits<int32_t>::max()};  // 0 as in ModelConfig
 
@@ -34,10 +35,13 @@ absl::StatusOr<RotaryScaling> ParseScaling(const json& object) {
 absl::StatusOr<ModelFamily> ParseFamily(const json& object) {
   if (!object.is_object() || !object.contains("family")) return ModelFamily::kGpt2;
   ASSIGN_OR_RETURN(const std::string name, StringMember(object, "family"));
-  if (name == kGpt2) return ModelFamily::kGpt2;
-  if (name == kLlama) return ModelFamily::kLlama;
+  std::vector<std::string> known;
+  for (const ModelFamily family : {ModelFamily::kGpt2, ModelFamily::kLlama}) {
+    known.push_back(FamilyOf(family).name);
+    if (name == known.back()) return family;
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"family\" is ", Excerpt(name), ", must be \"", kGpt2, "\" or \"", kLlama, "\""));
+      absl::StrCat("\"family\" is ", Excerpt(name), ", must be \"", absl::StrJoin(known, "\" or \""), "\""));
 }
 
 absl::Status ParseLlama(const json& object, ModelConfig& model) {
@@ -59,7 +63,7 @@ absl::Status ParseLlama(const json& object, ModelConfig& model) {
 }  // namespace
 
 json ModelJson(const ModelConfig& model) {
-  json object = {{"family", model.is_llama() ? kLlama : kGpt2},
+  json object = {{"family", FamilyOf(model).name},
                  {"layers", model.layers},
                  {"hidden", model.hidden},
                  {"heads", model.heads},
@@ -67,7 +71,7 @@ json ModelJson(const ModelConfig& model) {
                  {"vocabulary", model.vocabulary},
                  {"context", model.context},
                  {"layer_norm_epsilon", model.norm_epsilon}};
-  if (!model.is_llama()) return object;
+  if (model.family != ModelFamily::kLlama) return object;
   object["tied_head"] = model.tied_head;
   object["key_value_heads"] = model.key_value_heads;
   object["head_size"] = model.head_size;
@@ -86,7 +90,7 @@ absl::StatusOr<ModelConfig> ParseModelJson(const json& object) {
   ASSIGN_OR_RETURN(model.vocabulary, IntegerMember(object, "vocabulary", kSize));
   ASSIGN_OR_RETURN(model.context, IntegerMember(object, "context", kSize));
   ASSIGN_OR_RETURN(model.norm_epsilon, NumberMember(object, "layer_norm_epsilon"));
-  if (model.is_llama()) RETURN_IF_ERROR(ParseLlama(object, model));
+  if (model.family == ModelFamily::kLlama) RETURN_IF_ERROR(ParseLlama(object, model));
   return model;
 }
 

@@ -26,7 +26,9 @@ std::string NameOf(const EnumValueDescriptor& value) {
 }
 
 const EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type, const std::string& text) {
-  const std::string wanted = text == "1f1b" ? "one_forward_one_backward" : text;
+  const std::string wanted = text == "1f1b"    ? "one_forward_one_backward"
+                             : text == "zb-h1" ? "zero_bubble_h1"
+                                               : text;
   for (int i = 1; i < type.value_count(); ++i) {
     if (NameOf(*type.value(i)) == wanted) return type.value(i);
   }

@@ -122,6 +122,12 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
     return Invalid("constraints.micro_batch_sizes[", i, "]: ", constraints.micro_batch_sizes(i),
                    " does not divide batch.sequences, ", spec.batch().sequences());
   }
+  for (int i = 0; i < constraints.schedules_size(); ++i) {
+    if (constraints.schedules(i) != v1::SCHEDULE_ZERO_BUBBLE_H1) continue;
+    return Invalid("constraints.schedules[", i,
+                   "]: zero_bubble_h1 is run where a plan names it, not chosen; "
+                   "one_forward_one_backward and gpipe are chosen from");
+  }
   std::set<std::string> seen;
   for (int i = 0; i < constraints.devices_size(); ++i) {
     const std::string& device = constraints.devices(i);

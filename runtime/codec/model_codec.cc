@@ -84,7 +84,7 @@ absl::StatusOr<ModelConfig> DecodeModel(const v1::ModelSpec& model, uint32_t seq
   if (!status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(ModelFieldPath(model), ".", status.message()));
   }
-  if (config.is_llama()) config.head_size = config.size_of_head();
+  if (config.family == ModelFamily::kLlama) config.head_size = config.size_of_head();
   return config;
 }
 

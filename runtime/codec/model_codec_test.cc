@@ -118,9 +118,9 @@ TEST_CASE("any valid message gives a model that there can be, or is refused") {
     return;
   }
   CHECK(CheckModel(*config).ToString() == "OK");
-  CHECK(config->is_llama() == model.has_llama());
+  CHECK((config->family == ModelFamily::kLlama) == model.has_llama());
   CHECK(config->joined_width() > 0);
-  CHECK((config->head_size > 0) == config->is_llama());
+  CHECK((config->head_size > 0) == model.has_llama());
 }
 
 }  // namespace

@@ -63,7 +63,15 @@ uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route) {
 }
 
 v1::Schedule EncodeSchedule(Schedule schedule) {
-  return schedule == Schedule::kGPipe ? v1::SCHEDULE_GPIPE : v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      break;
+    case Schedule::kGPipe:
+      return v1::SCHEDULE_GPIPE;
+    case Schedule::kZeroBubbleH1:
+      return v1::SCHEDULE_ZERO_BUBBLE_H1;
+  }
+  return v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
 }
 
 absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
@@ -73,6 +81,8 @@ absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
       return Schedule::kOneForwardOneBackward;
     case v1::SCHEDULE_GPIPE:
       return Schedule::kGPipe;
+    case v1::SCHEDULE_ZERO_BUBBLE_H1:
+      return Schedule::kZeroBubbleH1;
     default:
       break;
   }

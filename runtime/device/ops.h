@@ -31,6 +31,7 @@ struct Slice {
     return {buffer, offset_bytes + first * element_bytes, count};
   }
   bool empty() const { return buffer == nullptr; }
+  friend bool operator==(const Slice&, const Slice&) = default;
 };
 
 enum class Transpose : uint8_t { kNo, kYes };

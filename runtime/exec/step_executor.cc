@@ -30,6 +30,7 @@ std::string Where(const Instruction& instruction) {
 
 ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
   return {.stash = pass.BufferOf(BufferKind::kStash),
+          .deferred = pass.BufferOf(BufferKind::kDeferred),
           .input = pass.BufferOf(BufferKind::kInput),
           .output = pass.BufferOf(BufferKind::kOutput),
           .input_gradient = pass.BufferOf(BufferKind::kInputGradient),
@@ -262,6 +263,10 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
       return shard_.Forward(BuffersOf(instruction), pass.purpose);
     case InstructionKind::kBackward:
       return shard_.Backward(BuffersOf(instruction), instruction.blocks);
+    case InstructionKind::kInputGradient:
+      return shard_.InputGradient(BuffersOf(instruction));
+    case InstructionKind::kWeightGradient:
+      return shard_.WeightGradient(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kNormGradients:
       RETURN_IF_ERROR(shard_.ComputeNorms(owned_segments_));
       return shard_.FetchScalars();

@@ -71,7 +71,7 @@ absl::Status CheckLlama(const ModelConfig& model, const DimensionNames& names) {
 
 absl::Status CheckModel(const ModelConfig& model, const DimensionNames& names) {
   RETURN_IF_ERROR(CheckSizes(model, names));
-  if (model.is_llama()) return CheckLlama(model, names);
+  if (model.family == ModelFamily::kLlama) return CheckLlama(model, names);
   if (!model.tied_head || model.key_value_heads != 0 || model.head_size != 0 || model.rotary_scaling) {
     return Invalid(
         "a GPT-2 has a tied head, as many key and value heads as query heads, heads of hidden / heads, "

@@ -4,7 +4,7 @@
 
 namespace medley {
 
-// What a layer is made of.
+// What a layer is made of; family.h has each one's table.
 //   kGpt2   Radford et al. 2019 as published: pre-LayerNorm, learned positions, tanh GELU, biases everywhere.
 //   kLlama  Touvron et al. 2023 and its successors: pre-RMSNorm, rotary positions, grouped-query attention,
 //           SwiGLU, no biases.
@@ -45,15 +45,12 @@ struct ModelConfig {
   int embedding_block() const { return 0; }
   int head_block() const { return layers + 1; }
 
-  bool is_llama() const { return family == ModelFamily::kLlama; }
   int key_value_head_count() const { return key_value_heads > 0 ? key_value_heads : heads; }
   int size_of_head() const { return head_size > 0 ? head_size : hidden / heads; }
   // Query, key and value heads side by side, as one projection makes them.
   int joined_heads() const { return heads + 2 * key_value_head_count(); }
   int64_t attention_width() const { return int64_t{heads} * size_of_head(); }
   int64_t joined_width() const { return int64_t{joined_heads()} * size_of_head(); }
-  // Width of the MLP before its activation: SwiGLU has a gate beside what it gates.
-  int64_t expanded_width() const { return (is_llama() ? 2 : 1) * int64_t{feed_forward}; }
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

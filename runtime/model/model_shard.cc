@@ -15,14 +15,6 @@ absl::Span<const std::byte> AsBytes(absl::Span<const int32_t> values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(int32_t)};
 }
 
-// Layers [first, end) of a block range, numbered from 0.
-struct LayerRange {
-  int first, end;
-};
-LayerRange LayersOf(const ModelConfig& config, BlockRange blocks) {
-  return {std::max(blocks.first, 1) - 1, std::min(blocks.end - 1, config.layers)};
-}
-
 ModelShare ShareOf(const ShardOptions& options) {
   return options.share.value_or(WholeModel(options.shape.model));
 }
@@ -83,34 +75,40 @@ void ModelShard::Carve() {
   const ModelConfig& config = pass_.config;
   const BlockRange blocks = options_.blocks;
   const int64_t rows = pass_.rows(), C = config.hidden;
-  const LayerRange layers = LayersOf(config, blocks);
+  points_ = StreamPointsOf(config, blocks);
+  for (int i = 0; i < points_.branches; ++i)
+    branches_.emplace_back(*arena_, pass_, std::max(blocks.first, 1) - 1 + i / kBranches, i % kBranches);
   Carver stash({stash_buffer_.get(), 0, stash_buffer_->size().value / 4});
   for (int slot = 0; slot < options_.buffers.stash[0]; ++slot) {
     Stash& kept = stash_.emplace_back();
-    if (blocks.contains(config.embedding_block())) {
+    if (points_.has_embedding) {
       kept.tokens = stash.Take(rows);
       kept.embedded = stash.Take(rows * C);
     }
-    for (int layer = layers.first; layer < layers.end; ++layer)
-      kept.layers.push_back(LayerStash::Of(pass_, stash));
-    if (blocks.contains(config.head_block())) {
+    for (const Branch& branch : branches_)
+      kept.branches.push_back(BranchStash::Of(pass_, branch.kind(), stash));
+    if (points_.has_head) {
       kept.targets = stash.Take(rows);
-      if (!config.is_llama()) kept.head_mean = stash.Take(rows);
-      kept.head_rstd = stash.Take(rows);
+      kept.head = Norm::Kept(pass_, stash);
+    }
+  }
+  for (int slot = 0; slot < options_.buffers.deferred[0]; ++slot) {
+    Deferred& deferred = deferred_.emplace_back();
+    for (const Branch& branch : branches_)
+      deferred.inner_gradients.push_back(stash.Take(rows * InnerWidth(config, branch.kind())));
+    for (int point = 0; point <= points_.branches; ++point) {
+      const bool travels = points_.enters(point) || points_.leaves(point);
+      deferred.stream_gradients.push_back(travels ? Slice{} : stash.Take(rows * C));
     }
   }
   Carver boundary({boundary_buffer_.get(), 0, boundary_buffer_->size().value / 4});
   for (int kind = 0; kind < kBufferKinds; ++kind) {
-    if (static_cast<BufferKind>(kind) == BufferKind::kStash) continue;
+    if (IsOfChunk(static_cast<BufferKind>(kind))) continue;
     const int count = options_.buffers.of(static_cast<BufferKind>(kind));
     for (int i = 0; i < count; ++i) boundaries_[kind].push_back(boundary.Take(rows * C));
   }
   Carver workspace({workspace_buffer_.get(), 0, workspace_buffer_->size().value / 4});
-  workspace_ = Workspace::Of(pass_, layers.first < layers.end, workspace);
-  for (int layer = layers.first; layer < layers.end; ++layer) {
-    parameters_.push_back(LayerTensors::Of(*arena_, Part::kParameter, layer));
-    gradients_.push_back(LayerTensors::Of(*arena_, Part::kGradient, layer));
-  }
+  workspace_ = Workspace::Of(pass_, points_.branches > 0, workspace);
 }
 
 absl::Status ModelShard::WriteRotaryAngles() {
@@ -139,41 +137,41 @@ absl::Status ModelShard::SetTargets(int stash, absl::Span<const int32_t> targets
   return device_.queue->Upload(AsBytes(targets), *to.buffer, {to.offset_bytes});
 }
 
-Slice ModelShard::InputOf(int block, int stash, int input) const {
-  if (block == options_.blocks.first) return BoundaryOf({BufferKind::kInput, input});
-  if (block == 1) return stash_[stash].embedded;
-  const int first_layer = LayersOf(pass_.config, options_.blocks).first;
-  // Block b is layer b - 1; its input is layer b - 2's.
-  return stash_[stash].layers[block - 2 - first_layer].output;
+Slice ModelShard::StreamAt(int point, const PassBuffers& buffers) const {
+  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutput, buffers.output});
+  if (points_.enters(point)) return BoundaryOf({BufferKind::kInput, buffers.input});
+  const Stash& kept = stash_[buffers.stash];
+  return point == 0 ? kept.embedded : kept.branches[point - 1].stream;
+}
+
+// Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
+// it leaves, if it does.
+Slice ModelShard::GradientAt(int point, const PassBuffers& buffers) const {
+  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient});
+  if (!points_.enters(point) && buffers.deferred >= 0)
+    return deferred_[buffers.deferred].stream_gradients[point];
+  if (!points_.has_embedding) return BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient});
+  return workspace_.stream_gradient;
 }
 
 absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
-  const ModelConfig& config = pass_.config;
   const Stash& kept = stash_[buffers.stash];
-  const int first_layer = LayersOf(config, options_.blocks).first;
-  for (int block = options_.blocks.first; block < options_.blocks.end; ++block) {
-    const bool leaves = block == options_.blocks.end - 1 && block != config.head_block();
-    if (block == config.embedding_block()) {
-      RETURN_IF_ERROR(device_.ops->EmbeddingForward(
-          {.tokens = kept.tokens,
-           .token_embedding = Outer(Part::kParameter, names_.token_embedding),
-           .position_embedding = Outer(Part::kParameter, names_.position_embedding),
-           .y = leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.embedded,
-           .batch = pass_.batch,
-           .sequence = pass_.sequence,
-           .columns = config.hidden}));
-    } else if (block == config.head_block()) {
-      if (purpose == Purpose::kEvaluate)
-        RETURN_IF_ERROR(HeadForward(InputOf(block, buffers.stash, buffers.input), buffers.stash));
-    } else {
-      const int i = block - 1 - first_layer;
-      RETURN_IF_ERROR(
-          LayerForward(*device_.ops, pass_, parameters_[i], InputOf(block, buffers.stash, buffers.input),
-                       leaves ? BoundaryOf({BufferKind::kOutput, buffers.output}) : kept.layers[i].output,
-                       kept.layers[i], workspace_));
-    }
+  if (points_.has_embedding) {
+    RETURN_IF_ERROR(device_.ops->EmbeddingForward(
+        {.tokens = kept.tokens,
+         .token_embedding = Outer(Part::kParameter, names_.token_embedding),
+         .position_embedding = Outer(Part::kParameter, names_.position_embedding),
+         .y = StreamAt(0, buffers),
+         .batch = pass_.batch,
+         .sequence = pass_.sequence,
+         .columns = pass_.config.hidden}));
   }
-  return absl::OkStatus();
+  for (int i = 0; i < points_.branches; ++i) {
+    RETURN_IF_ERROR(branches_[i].Forward(*device_.ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
+                                         kept.branches[i], workspace_));
+  }
+  if (!points_.has_head || purpose == Purpose::kTrain) return absl::OkStatus();
+  return HeadForward(StreamAt(points_.branches, buffers), buffers.stash);
 }
 
 Slice ModelShard::Outer(Part part, const std::string& name) const {
@@ -181,9 +179,8 @@ Slice ModelShard::Outer(Part part, const std::string& name) const {
 }
 
 Norm ModelShard::FinalNorm(Part part, int stash) const {
-  const Stash& kept = stash_[stash];
-  return {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), kept.head_mean,
-          kept.head_rstd};
+  return stash_[stash].head.With(
+      {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
 }
 
 absl::Status ModelShard::HeadLoss(int stash, const Slice& normed_gradient) {
@@ -209,48 +206,78 @@ absl::Status ModelShard::HeadForward(const Slice& input, int stash) {
   return HeadLoss(stash, {});
 }
 
-absl::Status ModelShard::HeadBackward(const Slice& input, int stash, const Slice& input_gradient) {
-  const Slice normed_gradient = workspace_.normed_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
+absl::Status ModelShard::HeadBackward(const PassBuffers& buffers) {
+  const Slice input = StreamAt(points_.branches, buffers);
+  const int stash = buffers.stash;
+  const Slice normed_gradient = workspace_.core_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
   RETURN_IF_ERROR(
       NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
   RETURN_IF_ERROR(HeadLoss(stash, normed_gradient));
   return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash),
-                      FinalNorm(Part::kGradient, stash), input, normed_gradient, input_gradient,
-                      Store::kOverwrite);
+                      FinalNorm(Part::kGradient, stash), input, normed_gradient,
+                      GradientAt(points_.branches, buffers), Store::kOverwrite);
+}
+
+absl::Status ModelShard::EmbeddingBackward(const PassBuffers& buffers) {
+  return device_.ops->EmbeddingBackward(
+      {.tokens = stash_[buffers.stash].tokens,
+       .dy = GradientAt(0, buffers),
+       .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
+       .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
+       .batch = pass_.batch,
+       .sequence = pass_.sequence,
+       .columns = pass_.config.hidden});
+}
+
+template <typename OfHead, typename OfBranch, typename OfEmbedding>
+absl::Status ModelShard::GoBack(BlockRange blocks, const OfHead& of_head, const OfBranch& of_branch,
+                                const OfEmbedding& of_embedding) {
+  const ModelConfig& config = pass_.config;
+  for (int block = blocks.end - 1; block >= blocks.first; --block) {
+    if (block == config.head_block()) {
+      RETURN_IF_ERROR(of_head());
+    } else if (block == config.embedding_block()) {
+      RETURN_IF_ERROR(of_embedding());
+    } else {
+      const int first = FirstBranchOf(block);
+      for (int i = first + kBranches - 1; i >= first; --i) RETURN_IF_ERROR(of_branch(i));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {
-  const ModelConfig& config = pass_.config;
-  const Stash& kept = stash_[buffers.stash];
-  const int first_layer = LayersOf(config, options_.blocks).first;
-  // The gradient of the residual stream: arrives at the boundary, leaves at the other one, stays in one place
-  // between.
-  const Slice here = buffers.input_gradient >= 0
-                         ? BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient})
-                         : workspace_.residual_gradient;
-  const bool arrives = blocks.end == options_.blocks.end && buffers.output_gradient >= 0;
-  Slice gradient = arrives ? BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient}) : here;
-  for (int block = blocks.end - 1; block >= blocks.first; --block) {
-    if (block == config.head_block()) {
-      RETURN_IF_ERROR(HeadBackward(InputOf(block, buffers.stash, buffers.input), buffers.stash, here));
-    } else if (block == config.embedding_block()) {
-      RETURN_IF_ERROR(device_.ops->EmbeddingBackward(
-          {.tokens = kept.tokens,
-           .dy = gradient,
-           .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
-           .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
-           .batch = pass_.batch,
-           .sequence = pass_.sequence,
-           .columns = config.hidden}));
-    } else {
-      const int i = block - 1 - first_layer;
-      RETURN_IF_ERROR(LayerBackward(*device_.ops, pass_, parameters_[i], gradients_[i],
-                                    InputOf(block, buffers.stash, buffers.input), gradient, here,
-                                    kept.layers[i], workspace_));
-    }
-    gradient = here;
-  }
-  return absl::OkStatus();
+  return GoBack(
+      blocks, [&] { return HeadBackward(buffers); },
+      [&](int i) {
+        return branches_[i].Backward(*device_.ops, StreamAt(i, buffers),
+                                     {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
+                                     stash_[buffers.stash].branches[i], workspace_);
+      },
+      [&] { return EmbeddingBackward(buffers); });
+}
+
+absl::Status ModelShard::InputGradient(const PassBuffers& buffers) {
+  return GoBack(
+      options_.blocks, [&] { return HeadBackward(buffers); },
+      [&](int i) {
+        return branches_[i].InputGradient(*device_.ops, StreamAt(i, buffers),
+                                          {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
+                                          deferred_[buffers.deferred].inner_gradients[i],
+                                          stash_[buffers.stash].branches[i], workspace_);
+      },
+      [] { return absl::OkStatus(); });
+}
+
+absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange blocks) {
+  return GoBack(
+      blocks, [] { return absl::OkStatus(); },
+      [&](int i) {
+        return branches_[i].WeightGradient(*device_.ops, StreamAt(i, buffers), GradientAt(i + 1, buffers),
+                                           deferred_[buffers.deferred].inner_gradients[i],
+                                           stash_[buffers.stash].branches[i], workspace_);
+      },
+      [&] { return EmbeddingBackward(buffers); });
 }
 
 size_t ModelShard::ScalarOf(int segment) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -9,7 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/device/device.h"
-#include "runtime/model/layer.h"
+#include "runtime/model/block_sizes.h"
+#include "runtime/model/branch.h"
 #include "runtime/model/parameter_arena.h"
 #include "runtime/program/memory.h"
 #include "runtime/program/program.h"
@@ -57,6 +59,7 @@ class ModelShard {
   // Indices of the buffers that a pass uses; -1: none.
   struct PassBuffers {
     int stash = 0;
+    int deferred = -1;         // of the two gradients, where each is a pass of its own
     int input = -1;            // none on the first stage
     int output = -1;           // of forward; none on the last stage
     int input_gradient = -1;   // of backward; none on the first stage
@@ -70,6 +73,11 @@ class ModelShard {
   // that follows the one before.
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, options_.blocks); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
+  // The same in two passes, to the same bits: what the stage before waits for, with all that the head has to
+  // do, of the whole range; and then, at any time before its buffers are given to others, the rest.
+  absl::Status InputGradient(const PassBuffers& buffers);
+  absl::Status WeightGradient(const PassBuffers& buffers) { return WeightGradient(buffers, options_.blocks); }
+  absl::Status WeightGradient(const PassBuffers& buffers, BlockRange blocks);
 
   // Submits the squared norm of the gradient of each of `segments`, which are held.
   absl::Status ComputeNorms(absl::Span<const int> segments);
@@ -103,15 +111,30 @@ class ModelShard {
   // The head's loss of normed rows; with their gradient and the weight's, unless `normed_gradient` is empty.
   absl::Status HeadLoss(int stash, const Slice& normed_gradient);
   absl::Status HeadForward(const Slice& input, int stash);
-  absl::Status HeadBackward(const Slice& input, int stash, const Slice& input_gradient);
-  Slice InputOf(int block, int stash, int input) const;
+  absl::Status HeadBackward(const PassBuffers& buffers);
+  absl::Status EmbeddingBackward(const PassBuffers& buffers);
+  // The residual stream at a point (StreamPoints), and its gradient.
+  Slice StreamAt(int point, const PassBuffers& buffers) const;
+  Slice GradientAt(int point, const PassBuffers& buffers) const;
+  // Calls of_branch(index) for each of the branches of `blocks`, from the last to the first, and says when to
+  // go through the head and the embedding.
+  template <typename OfHead, typename OfBranch, typename OfEmbedding>
+  absl::Status GoBack(BlockRange blocks, const OfHead& of_head, const OfBranch& of_branch,
+                      const OfEmbedding& of_embedding);
+  int FirstBranchOf(int block) const { return kBranches * (block - std::max(options_.blocks.first, 1)); }
   size_t ScalarOf(int segment) const;  // index into scalars_
 
-  // What the blocks keep of one micro-batch. Vectors parallel to the blocks of the range.
+  // What the blocks keep of one micro-batch. Vectors parallel to branches_.
   struct Stash {
     Slice tokens, embedded;
-    std::vector<LayerStash> layers;
-    Slice targets, head_mean, head_rstd;
+    std::vector<BranchStash> branches;
+    Slice targets;
+    Norm head;
+  };
+  // From the gradient of the input to that of the weights.
+  struct Deferred {
+    std::vector<Slice> inner_gradients;   // parallel to branches_
+    std::vector<Slice> stream_gradients;  // by point; empty where it travels
   };
 
   Device& device_;
@@ -121,9 +144,11 @@ class ModelShard {
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
   std::vector<Stash> stash_;
+  std::vector<Deferred> deferred_;
   std::array<std::vector<Slice>, kBufferKinds> boundaries_;  // by BufferKind; a stash is elsewhere
   Workspace workspace_;
-  std::vector<LayerTensors> parameters_, gradients_;  // of the layers in the range
+  StreamPoints points_;
+  std::vector<Branch> branches_;  // of the layers in the range
   std::vector<AdamWRange> update_ranges_;
   // The loss sum, then a squared norm of each held segment: as the device has them.
   std::vector<double> scalars_;

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "kernels/reference/reference_backend.h"
@@ -97,8 +98,9 @@ TEST_CASE("a shard allocates what the memory model says, to the byte, whatever i
   const int first = GENERATE_COPY(range(0, blocks));
   const int end = GENERATE_COPY(range(first + 1, blocks + 1));
   const int stash = GENERATE(1, 3);
-  CAPTURE(first, end, stash, shape.model.is_llama());
+  CAPTURE(first, end, stash, FamilyOf(shape.model).name);
   const BufferCounts buffers = {.stash = {stash},
+                                .deferred = {stash / 2},
                                 .input = first > 0 ? stash : 0,
                                 .output = end < blocks ? 2 : 0,
                                 .input_gradient = first > 0 ? 1 : 0,
@@ -250,6 +252,64 @@ TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the w
     } else {
       CHECK(Read(in_front ? *front : *back, Part::kGradient, name) == want);
     }
+  }
+}
+
+TEST_CASE(
+    "the gradients of the input and of the weights, one long after the other, are backward's to the bit") {
+  const TrainingShape shape = AnyShape();
+  const int cut = GENERATE(1, 2, 3);
+  CAPTURE(cut);
+  const int blocks = shape.model.blocks();
+  Device device = OpenReference();
+  // Two micro-batches of other tokens through both parts.
+  const auto gradients = [&](bool splits) {
+    const int deferred = splits ? 2 : 0;
+    const auto front = Shard(device, shape, {0, cut},
+                             {.stash = {2}, .deferred = {deferred}, .output = 2, .output_gradient = 2});
+    const auto back = Shard(device, shape, {cut, blocks},
+                            {.stash = {2}, .deferred = {deferred}, .input = 2, .input_gradient = 2});
+    const auto of_front = [&](int m) {
+      return ModelShard::PassBuffers{
+          .stash = m, .deferred = splits ? m : -1, .output = m, .output_gradient = m};
+    };
+    const auto of_back = [&](int m) {
+      return ModelShard::PassBuffers{
+          .stash = m, .deferred = splits ? m : -1, .input = m, .input_gradient = m};
+    };
+    for (const int m : {0, 1}) {
+      REQUIRE(front->SetTokens(m, Tokens(shape, 1 + m)).ok());
+      REQUIRE(back->SetTargets(m, Tokens(shape, 3 + m)).ok());
+      REQUIRE(front->Forward(of_front(m), Purpose::kTrain).ok());
+      CopyBoundary(front->BoundaryOf({BufferKind::kOutput, m}), back->BoundaryOf({BufferKind::kInput, m}));
+      REQUIRE(back->Forward(of_back(m), Purpose::kTrain).ok());
+    }
+    for (const int m : {0, 1}) {
+      REQUIRE((splits ? back->InputGradient(of_back(m)) : back->Backward(of_back(m))).ok());
+      CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, m}),
+                   front->BoundaryOf({BufferKind::kOutputGradient, m}));
+      REQUIRE((splits ? front->InputGradient(of_front(m)) : front->Backward(of_front(m))).ok());
+    }
+    if (splits) {
+      for (const int m : {0, 1}) {
+        REQUIRE(back->WeightGradient(of_back(m)).ok());
+        // In pieces, as before a reduction.
+        for (int block = cut - 1; block >= 0; --block)
+          REQUIRE(front->WeightGradient(of_front(m), {block, block + 1}).ok());
+      }
+    }
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& [where, shard] : {std::pair("front ", front.get()), std::pair("back ", back.get())}) {
+      for (const PlacedParameter& placed : shard->arena().layout().parameters)
+        values[where + placed.spec.name] = Read(*shard, Part::kGradient, placed.spec.name);
+    }
+    return values;
+  };
+  const auto apart = gradients(true), together = gradients(false);
+  for (const auto& [name, values] : together) {
+    CAPTURE(name);
+    CHECK(apart.at(name) == values);
+    CHECK(std::any_of(values.begin(), values.end(), [](float value) { return value != 0; }));
   }
 }
 

@@ -40,42 +40,46 @@ ParameterSpec Matrix(std::string name, int64_t rows, int64_t columns, float devi
           .cut_axis = axis};
 }
 
-void AppendGpt2Layer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
-  const std::string h = absl::StrCat("h.", layer, ".");
-  const int64_t C = c.hidden, F = c.feed_forward, H = c.attention_width(), J = c.joined_width();
-  const float residual = ResidualDeviation(c);
-  out.push_back(Vector(h + "ln_1.weight", C, Initialisation::kOne));
-  out.push_back(Vector(h + "ln_1.bias", C, Initialisation::kZero));
-  out.push_back(Matrix(h + "attn.c_attn.weight", C, J, kInitialDeviation, TensorCut::kJoinedHeads, kColumns));
-  out.push_back(Vector(h + "attn.c_attn.bias", J, Initialisation::kZero, TensorCut::kJoinedHeads));
-  out.push_back(Matrix(h + "attn.c_proj.weight", H, C, residual, TensorCut::kQueryHeads, kRows));
-  out.push_back(Vector(h + "attn.c_proj.bias", C, Initialisation::kZero));
-  out.push_back(Vector(h + "ln_2.weight", C, Initialisation::kOne));
-  out.push_back(Vector(h + "ln_2.bias", C, Initialisation::kZero));
-  out.push_back(Matrix(h + "mlp.c_fc.weight", C, F, kInitialDeviation, TensorCut::kFeedForward, kColumns));
-  out.push_back(Vector(h + "mlp.c_fc.bias", F, Initialisation::kZero, TensorCut::kFeedForward));
-  out.push_back(Matrix(h + "mlp.c_proj.weight", F, C, residual, TensorCut::kFeedForward, kRows));
-  out.push_back(Vector(h + "mlp.c_proj.bias", C, Initialisation::kZero));
+// A linear map from `inputs`, of which `cut` is the wider axis; with `into_layer`, that of its outputs.
+void AppendLinear(const ModelConfig& c, const std::string& name, const NamedCut& part, bool into_layer,
+                  std::vector<ParameterSpec>& out) {
+  const Family& family = FamilyOf(c);
+  const int64_t width = WidthOf(c, part.cut), inputs = into_layer ? c.hidden : width,
+                outputs = into_layer ? width : c.hidden;
+  const bool in_out = family.weights == WeightOrder::kInOut;
+  out.push_back(Matrix(name + ".weight", in_out ? inputs : outputs, in_out ? outputs : inputs,
+                       into_layer ? kInitialDeviation : ResidualDeviation(c), part.cut,
+                       in_out == into_layer ? kColumns : kRows));
+  if (!family.has_biases) return;
+  out.push_back(
+      Vector(name + ".bias", outputs, Initialisation::kZero, into_layer ? part.cut : TensorCut::kNone));
 }
 
-// Query, key and value lie one after another, as do gate and up: each group is one matrix to the layer.
-void AppendLlamaLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
-  const std::string h = absl::StrCat("layers.", layer, ".");
-  const int64_t C = c.hidden, F = c.feed_forward, D = c.size_of_head(), K = c.key_value_head_count();
-  const float residual = ResidualDeviation(c);
-  out.push_back(Vector(h + "input_layernorm.weight", C, Initialisation::kOne));
-  out.push_back(Matrix(h + "self_attn.q_proj.weight", c.heads * D, C, kInitialDeviation,
-                       TensorCut::kQueryHeads, kRows));
-  out.push_back(
-      Matrix(h + "self_attn.k_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
-  out.push_back(
-      Matrix(h + "self_attn.v_proj.weight", K * D, C, kInitialDeviation, TensorCut::kKeyValueHeads, kRows));
-  out.push_back(
-      Matrix(h + "self_attn.o_proj.weight", C, c.heads * D, residual, TensorCut::kQueryHeads, kColumns));
-  out.push_back(Vector(h + "post_attention_layernorm.weight", C, Initialisation::kOne));
-  out.push_back(Matrix(h + "mlp.gate_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
-  out.push_back(Matrix(h + "mlp.up_proj.weight", F, C, kInitialDeviation, TensorCut::kFeedForward, kRows));
-  out.push_back(Matrix(h + "mlp.down_proj.weight", C, F, residual, TensorCut::kFeedForward, kColumns));
+void AppendNorm(const ModelConfig& c, const std::string& name, std::vector<ParameterSpec>& out) {
+  out.push_back(Vector(name + ".weight", c.hidden, Initialisation::kOne));
+  if (HasBias(FamilyOf(c).norm)) out.push_back(Vector(name + ".bias", c.hidden, Initialisation::kZero));
+}
+
+// What goes into a branch's core lies one after another: it is one matrix to the layer.
+void AppendLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
+  const Family& family = FamilyOf(c);
+  const std::string prefix = absl::StrCat(family.layers, ".", layer, ".");
+  for (const BranchKind& branch : family.branches) {
+    AppendNorm(c, prefix + branch.norm, out);
+    for (const NamedCut& part : branch.in) AppendLinear(c, prefix + part.name, part, true, out);
+    AppendLinear(c, prefix + branch.out.name, branch.out, false, out);
+  }
+}
+
+int64_t LayerElements(const ModelConfig& c) {
+  const Family& family = FamilyOf(c);
+  const int64_t C = c.hidden, bias = family.has_biases ? 1 : 0;
+  int64_t elements = 0;
+  for (const BranchKind& branch : family.branches) {
+    elements += C * (HasBias(family.norm) ? 2 : 1) + InnerWidth(c, branch) * (C + bias) +
+                (CoreWidth(c, branch) + bias) * C;
+  }
+  return elements;
 }
 
 uint64_t SplitMix64(uint64_t x) {
@@ -94,9 +98,13 @@ uint64_t Fnv1a(const std::string& text) {
 }  // namespace
 
 OuterNames OuterNamesOf(const ModelConfig& config) {
-  if (!config.is_llama()) return {"wte.weight", "wpe.weight", "ln_f.weight", "ln_f.bias", "wte.weight"};
-  return {"embed_tokens.weight", "", "norm.weight", "",
-          config.tied_head ? "embed_tokens.weight" : "lm_head.weight"};
+  const Family& family = FamilyOf(config);
+  const auto weight = [](absl::string_view name) {
+    return name.empty() ? "" : absl::StrCat(name, ".weight");
+  };
+  return {weight(family.token_embedding), weight(family.position_embedding), weight(family.final_norm),
+          HasBias(family.norm) ? absl::StrCat(family.final_norm, ".bias") : "",
+          weight(config.tied_head ? family.token_embedding : family.head)};
 }
 
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment) {
@@ -115,27 +123,23 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segm
           Matrix(names.position_embedding, config.context, config.hidden, kInitialDeviation));
     }
   } else if (block == config.head_block()) {
-    parameters.push_back(Vector(names.final_norm_weight, config.hidden, Initialisation::kOne));
-    if (!names.final_norm_bias.empty()) {
-      parameters.push_back(Vector(names.final_norm_bias, config.hidden, Initialisation::kZero));
-    }
+    AppendNorm(config, FamilyOf(config).final_norm, parameters);
     if (!config.tied_head) parameters.push_back(vocabulary_matrix(names.head));
-  } else if (config.is_llama()) {
-    AppendLlamaLayer(config, block - 1, parameters);
   } else {
-    AppendGpt2Layer(config, block - 1, parameters);
+    AppendLayer(config, block - 1, parameters);
   }
   return parameters;
 }
 
 int64_t SegmentElements(const ModelConfig& c, int segment) {
-  const int64_t C = c.hidden, F = c.feed_forward, untied = c.tied_head ? 0 : c.vocabulary * C;
+  const Family& family = FamilyOf(c);
+  const int64_t C = c.hidden, untied = c.tied_head ? 0 : c.vocabulary * C;
   const int block = segment - 1;
   if (segment == kTiedSegment) return c.tied_head ? c.vocabulary * C : 0;
-  if (block == c.embedding_block()) return untied + (c.is_llama() ? 0 : c.context * C);
-  if (block == c.head_block()) return untied + (c.is_llama() ? C : 2 * C);
-  if (c.is_llama()) return 2 * C + c.joined_width() * C + c.attention_width() * C + 3 * C * F;
-  return 4 * C + (C + 1) * c.joined_width() + (c.attention_width() + 1) * C + (C + 1) * F + (F + 1) * C;
+  if (block == c.embedding_block())
+    return untied + (family.positions == PositionKind::kLearned ? c.context * C : 0);
+  if (block == c.head_block()) return untied + C * (HasBias(family.norm) ? 2 : 1);
+  return LayerElements(c);
 }
 
 bool Holds(absl::Span<const BlockRange> chunks, int block) {

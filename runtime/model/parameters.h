@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/model/family.h"
 #include "runtime/model/model_config.h"
 
 // Which tensors a model has, and where they lie in the memory of who holds a range of its blocks.
@@ -16,17 +17,6 @@
 namespace medley {
 
 enum class Initialisation : uint8_t { kZero, kOne, kNormal };
-
-// What the indices along one axis of a tensor belong to, so that the ranks of a unit can share it
-// (model_share.h).
-enum class TensorCut : uint8_t {
-  kNone,  // every rank holds all of it
-  kQueryHeads,
-  kKeyValueHeads,
-  kJoinedHeads,  // queries, keys and values one after another
-  kFeedForward,
-  kVocabulary,
-};
 
 struct ParameterSpec {
   // As Hugging Face names it, without "transformer." (GPT-2) or "model." (Llama).

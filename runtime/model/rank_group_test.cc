@@ -122,7 +122,7 @@ TEST_CASE("ranks that share layers, evenly or not, compute what one device does"
                                        {{{0, 3}, {0, 7}, {0, 10}}, {{3, 4}, {7, 20}, {10, 11}}},
                                        {{{0, 1}, {0, 19}, {0, 1}}, {{1, 4}, {19, 20}, {1, 11}}}}));
   const int ranks = static_cast<int>(shares.size());
-  CAPTURE(shape.model.is_llama(), ranks, shares[0].key_value_heads.end);
+  CAPTURE(FamilyOf(shape.model).name, ranks, shares[0].key_value_heads.end);
   Device device = OpenReference();
   const auto whole = *ModelShard::Create(
       device, {.shape = shape, .blocks = kLayers, .micro_batch_sequences = kMicroBatch, .buffers = kBuffers});

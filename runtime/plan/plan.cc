@@ -102,7 +102,17 @@ std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int s
   return holders;
 }
 
-std::string NameOf(Schedule schedule) { return schedule == Schedule::kGPipe ? "gpipe" : "1f1b"; }
+std::string NameOf(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "1f1b";
+    case Schedule::kGPipe:
+      return "gpipe";
+    case Schedule::kZeroBubbleH1:
+      return "zb-h1";
+  }
+  return "?";
+}
 
 std::vector<int> MicroBatchSizesOf(const Plan& plan) {
   std::set<int> sizes;

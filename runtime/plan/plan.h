@@ -19,8 +19,9 @@ using MicroBatchId = Id<struct MicroBatchTag>;  // of a step, numbered through t
 enum class Schedule : uint8_t {
   kOneForwardOneBackward,  // Narayanan et al. 2021: few activations alive
   kGPipe,                  // Huang et al. 2019: all forwards, then all backwards
+  kZeroBubbleH1,           // Qi et al. 2023: 1F1B, gradients of weights later than those of inputs
 };
-constexpr int kSchedules = 2;
+constexpr int kSchedules = 3;
 
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
@@ -101,6 +102,6 @@ std::string ExecutionObjection(const Plan& plan);
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);
-std::string NameOf(Schedule schedule);  // "1f1b", "gpipe"
+std::string NameOf(Schedule schedule);  // "1f1b", "gpipe", "zb-h1"
 
 }  // namespace medley

@@ -30,8 +30,6 @@ struct Pool {
   int returning = -1;  // a buffer that is free once the next one has been filled
 };
 
-bool Travels(BufferKind kind) { return kind != BufferKind::kStash; }
-
 class Assignment {
  public:
   explicit Assignment(std::vector<Instruction>& instructions) : instructions_(instructions) {}
@@ -43,10 +41,15 @@ class Assignment {
       }
     }
     BufferCounts counts;
-    for (int kind = 0; kind < kBufferKinds; ++kind) {
-      counts.of(static_cast<BufferKind>(kind)) = static_cast<int>(pools_[kind].released_by.size());
+    counts.stash.resize(pools_.size());
+    counts.deferred.resize(pools_.size());
+    for (size_t chunk = 0; chunk < pools_.size(); ++chunk) {
+      for (int kind = 0; kind < kBufferKinds; ++kind) {
+        if (chunk > 0 && !IsOfChunk(static_cast<BufferKind>(kind))) continue;
+        counts.of(static_cast<BufferKind>(kind), static_cast<int>(chunk)) =
+            static_cast<int>(pools_[chunk][kind].released_by.size());
+      }
     }
-    for (const Pool& pool : other_stashes_) counts.stash.push_back(static_cast<int>(pool.released_by.size()));
     return counts;
   }
 
@@ -79,7 +82,7 @@ class Assignment {
     operand.buffer.index = content.buffer;
     if (!operand.releases) return;
     pool.released_by[content.buffer] = i;
-    if (Travels(operand.buffer.kind)) {
+    if (!IsOfChunk(operand.buffer.kind)) {
       Return(pool);
       pool.returning = content.buffer;
     } else {
@@ -88,9 +91,8 @@ class Assignment {
   }
 
   Pool& PoolOf(const BufferId& buffer) {
-    if (buffer.chunk == 0) return pools_[static_cast<int>(buffer.kind)];
-    if (static_cast<int>(other_stashes_.size()) < buffer.chunk) other_stashes_.resize(buffer.chunk);
-    return other_stashes_[buffer.chunk - 1];
+    if (static_cast<int>(pools_.size()) <= buffer.chunk) pools_.resize(buffer.chunk + 1);
+    return pools_[buffer.chunk][static_cast<int>(buffer.kind)];
   }
 
   static int Take(Pool& pool) {
@@ -119,8 +121,8 @@ class Assignment {
   }
 
   std::vector<Instruction>& instructions_;
-  std::array<Pool, kBufferKinds> pools_;  // of stashes: the first chunk's
-  std::vector<Pool> other_stashes_;       // of the chunks after it
+  // By chunk; those that are not a chunk's are with the first one's.
+  std::vector<std::array<Pool, kBufferKinds>> pools_ = std::vector<std::array<Pool, kBufferKinds>>(1);
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class Compiler {
     order_ = OrderOfUnit(plan_, place_.unit, program_.visits);
     if (purpose_ == Purpose::kEvaluate) {
       std::erase_if(order_, [](const UnitOp& op) {
-        return op.kind == OpKind::kBackward || op.kind == OpKind::kReceiveGradient;
+        return op.kind != OpKind::kForward && op.kind != OpKind::kReceiveActivation;
       });
     }
     if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
@@ -44,10 +44,11 @@ class Compiler {
       first_content_.push_back(contents_);
       contents_ += visit.micro_batches;
     }
-    FindLastBackwards();
+    FindLastGradients();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
+    program_.buffers.deferred.resize(unit_.chunks.size());
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
     return std::move(program_);
@@ -75,7 +76,14 @@ class Compiler {
           EmitMessages(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, micro_batch);
           break;
         case OpKind::kBackward:
-          EmitBackward(micro_batch, last_backward_[at().chunk] == static_cast<int>(i));
+          EmitBackward(InstructionKind::kBackward, micro_batch,
+                       last_gradient_[at().chunk] == static_cast<int>(i));
+          break;
+        case OpKind::kInputGradient:
+          EmitBackward(InstructionKind::kInputGradient, micro_batch, false);
+          break;
+        case OpKind::kWeightGradient:
+          EmitWeightGradient(micro_batch, last_gradient_[at().chunk] == static_cast<int>(i));
           break;
       }
     }
@@ -84,7 +92,7 @@ class Compiler {
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
   BufferId Content(BufferKind kind, int i) const {
-    return {kind, first_content_[visit_] + i, kind == BufferKind::kStash ? at().chunk : 0};
+    return {kind, first_content_[visit_] + i, IsOfChunk(kind) ? at().chunk : 0};
   }
 
   void EmitForward(int i) {
@@ -101,40 +109,66 @@ class Compiler {
     if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
   }
 
-  void EmitBackward(int i, bool last_of_chunk) {
+  // Both gradients, or that of the input alone: what it leaves for the other one is not released then.
+  void EmitBackward(InstructionKind kind, int i, bool last_of_chunk) {
     if (!at().last()) {
       Gather(InstructionKind::kGatherGradient, BufferKind::kOutputGradient, i);
     }
-    int end = chunk().end;
-    FindPieces(last_of_chunk);
-    for (const int first : first_blocks_) {
-      const bool begins = end == chunk().end, ends = first == chunk().first;
-      Instruction piece = Make(InstructionKind::kBackward, Stream::kCompute, i);
-      piece.blocks = {first, end};
-      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
+    const bool both = kind == InstructionKind::kBackward;
+    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+      Instruction piece = Make(kind, Stream::kCompute, i);
+      piece.blocks = blocks;
+      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = both && ends};
       if (!at().first()) {
-        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = ends};
+        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = both && ends};
         piece.operands[2] = {
             .buffer = Content(BufferKind::kInputGradient, i), .fills = begins, .writes = true};
       }
       if (!at().last() && begins)
-        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
-      const int added = Add(piece);
-      if (last_of_chunk) pieces_.push_back({piece.blocks, added});
-      end = first;
-    }
+        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = both};
+      if (!both) piece.operands[4] = {.buffer = Content(BufferKind::kDeferred, i), .fills = true};
+      return Add(piece);
+    });
     if (!at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
   }
 
-  void FindLastBackwards() {
-    last_backward_.assign(unit_.chunks.size(), -1);
+  void EmitWeightGradient(int i, bool last_of_chunk) {
+    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+      Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
+      piece.blocks = blocks;
+      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
+      if (!at().first()) piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = ends};
+      if (!at().last() && begins)
+        piece.operands[2] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
+      piece.operands[3] = {.buffer = Content(BufferKind::kDeferred, i), .releases = ends};
+      return Add(piece);
+    });
+  }
+
+  // The op of each chunk that is the last to add to its weights' gradients.
+  void FindLastGradients() {
+    last_gradient_.assign(unit_.chunks.size(), -1);
     for (size_t i = 0; i < order_.size(); ++i) {
-      if (order_[i].kind == OpKind::kBackward)
-        last_backward_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
+      if (order_[i].kind == OpKind::kBackward || order_[i].kind == OpKind::kWeightGradient)
+        last_gradient_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
     }
   }
 
-  // A backward in one piece; the last one of a chunk is cut where a slice is complete, so that its reduction
+  // Calls emit(blocks, whether they are the chunk's last ones, whether its first), which returns the
+  // instruction's index, in the order in which backward goes through the pieces.
+  template <typename Emit>
+  void ForEachPiece(bool last_of_chunk, const Emit& emit) {
+    int end = chunk().end;
+    FindPieces(last_of_chunk);
+    for (const int first : first_blocks_) {
+      const BlockRange blocks{first, end};
+      const int added = emit(blocks, end == chunk().end, first == chunk().first);
+      if (last_of_chunk) pieces_.push_back({blocks, added});
+      end = first;
+    }
+  }
+
+  // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
   // need not wait for the rest. In the order in which backward goes through them.
   void FindPieces(bool last_of_chunk) {
     std::vector<int>& firsts = first_blocks_;
@@ -262,7 +296,7 @@ class Compiler {
   int visit_ = 0;                              // of the op at hand, index into program_.visits
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0;
-  absl::InlinedVector<int, 1> last_backward_;  // of each chunk, index into order_
+  absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
   std::vector<int> first_blocks_;              // of the pieces of the backward at hand
   // A piece of a chunk's last backward.
   struct Piece {
@@ -378,6 +412,13 @@ bool IsReceive(InstructionKind kind) {
   return kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kReceiveGradient;
 }
 
+bool IsGradient(InstructionKind kind) {
+  return kind == InstructionKind::kBackward || kind == InstructionKind::kInputGradient ||
+         kind == InstructionKind::kWeightGradient;
+}
+
+bool IsPass(InstructionKind kind) { return kind == InstructionKind::kForward || IsGradient(kind); }
+
 int Instruction::BufferOf(BufferKind buffer_kind) const {
   for (const Operand& operand : operands) {
     if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand.buffer.index;
@@ -393,6 +434,8 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
   switch (kind) {
     case BufferKind::kStash:
       return stash[chunk];
+    case BufferKind::kDeferred:
+      return deferred[chunk];
     case BufferKind::kInput:
       return input;
     case BufferKind::kOutput:
@@ -421,6 +464,10 @@ std::string NameOf(InstructionKind kind) {
       return "gather gradient";
     case InstructionKind::kBackward:
       return "backward";
+    case InstructionKind::kInputGradient:
+      return "input gradient";
+    case InstructionKind::kWeightGradient:
+      return "weight gradient";
     case InstructionKind::kSendGradient:
       return "send gradient";
     case InstructionKind::kReduceGradients:

@@ -2,34 +2,10 @@
 
 #include <algorithm>
 
+#include "runtime/model/block_sizes.h"
 #include "runtime/model/parameters.h"
 
 namespace medley {
-
-int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
-  const int64_t C = c.hidden, statistics = c.is_llama() ? 1 : 2;  // of a norm: rstd, and LayerNorm's mean
-  if (block == c.embedding_block()) return rows * (1 + C);        // tokens, output
-  // Targets, norm; its pass is all in backward.
-  if (block == c.head_block()) return rows * (1 + statistics);
-  // Two norms, qkv, attention output and its log-sum-exp, residual after it, MLP before its activation,
-  // output.
-  return rows *
-         (2 * statistics + c.joined_width() + c.attention_width() + c.heads + C + c.expanded_width() + C);
-}
-
-int64_t WorkspaceElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence,
-                          int64_t rows) {
-  const int64_t C = c.hidden, F = c.feed_forward;
-  const bool has_layer = std::any_of(chunks.begin(), chunks.end(),
-                                     [&](const BlockRange& b) { return b.first <= c.layers && b.end > 1; });
-  // Normed input, its gradient, gradient of the residual stream.
-  if (!has_layer) return rows * 3 * C;
-  // A layer adds the activation's output and gradients on both sides of it, and dqkv; GPT-2's GELU gradient
-  // is in place.
-  const int64_t activation = c.is_llama() ? 2 * F + c.expanded_width() : 2 * F;
-  const int64_t rotary = c.is_llama() ? int64_t{sequence} * c.size_of_head() : 0;  // cosines and sines
-  return rows * (2 * C + std::max(C, c.attention_width()) + activation + c.joined_width()) + rotary;
-}
 
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   return {8 * (1 + static_cast<int64_t>(SegmentsOf(config, chunks).size()))};
@@ -43,6 +19,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   for (size_t c = 0; c < chunks.size(); ++c) {
     for (int block = chunks[c].first; block < chunks[c].end; ++block)
       stash += buffers.stash[c] * StashElements(local, block, rows);
+    stash += buffers.deferred[c] * DeferredElements(local, chunks[c], rows);
   }
   const int64_t travelling =
       buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;

@@ -31,17 +31,8 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
-// Elements (4 bytes each) that `block` keeps from forward to backward of one micro-batch of `rows` = windows
-// * sequence tokens, the block's output included.
-int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
-
 // Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks`
 // holds.
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
-
-// Elements of scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence`
-// positions included.
-int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
-                          int64_t rows);
 
 }  // namespace medley

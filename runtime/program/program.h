@@ -20,9 +20,12 @@ enum class InstructionKind : uint8_t {
   kSendActivation,
   kReceiveGradient,  // gradient of a chunk's output, from the next stage
   kGatherGradient,   // as kGatherActivation
-  // The backward of some of a chunk's blocks, from the last to the first; a chunk's last backward comes in
-  // pieces.
+  // The gradients of some of a chunk's blocks, from the last to the first: of their input and of their
+  // weights, or one of them, where the schedule puts off the weights'. The last that adds to the weights' of
+  // a chunk comes in pieces.
   kBackward,
+  kInputGradient,
+  kWeightGradient,
   kSendGradient,
   kReduceGradients,   // sums a slice over its holders (all-reduce)
   kNormGradients,     // squared norm of each segment that the rank answers for
@@ -45,17 +48,20 @@ constexpr int kStreams = 6;
 // one micro-batch.
 enum class BufferKind : uint8_t {
   kStash,           // activations kept from forward to backward; each chunk has its own
+  kDeferred,        // what the weights' gradient needs of the input's, where it comes later; likewise
   kInput,           // of a chunk, from the stage before
   kOutput,          // for the next stage
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 5;
+constexpr int kBufferKinds = 6;
+// Whether every chunk has buffers of its own of this kind: they stay on the rank.
+inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
 
 struct BufferId {
   BufferKind kind = BufferKind::kStash;
-  int index = -1;  // below the program's count of the kind (of the chunk's, of a stash); -1: none
-  int chunk = 0;   // of a stash
+  int index = -1;  // below the program's count of the kind (and chunk, if IsOfChunk); -1: none
+  int chunk = 0;   // if IsOfChunk
   friend bool operator==(const BufferId&, const BufferId&) = default;
 };
 
@@ -80,7 +86,7 @@ struct Instruction {
   Rank peer;       // at the other end, of sends and receives
   int slice = -1;  // index into StepProgram::slices, of kReduceGradients
   // Those with an index; a send or receive has the one that it carries, and has it first.
-  std::array<Operand, 4> operands;
+  std::array<Operand, 5> operands;
   // On the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of
   // kReduceScalars.
   Bytes bytes;
@@ -98,14 +104,15 @@ struct GradientSlice {
   int end_segment = 0;
   int64_t elements = 0;
   std::vector<Rank> holders;  // ascending; at least two
-  int completed_by = 0;       // the unit's block whose backward is the last to add to it
+  int completed_by = 0;       // the unit's block whose weights' gradient is the last to add to it
 };
 
 // How many buffers of each kind a rank has.
 struct BufferCounts {
-  absl::InlinedVector<int, 1> stash = {0};  // of each chunk
-  int input = 0;                            // 0 if it has first stages only
-  int output = 0;                           // 0 if it has last stages only
+  absl::InlinedVector<int, 1> stash = {0};     // of each chunk
+  absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
+  int input = 0;                               // 0 if it has first stages only
+  int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
 
@@ -152,6 +159,8 @@ std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& c
 std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 bool IsReceive(InstructionKind kind);
+bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
+bool IsPass(InstructionKind kind);         // a forward, or a gradient
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
 
 }  // namespace medley

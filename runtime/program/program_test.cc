@@ -157,18 +157,17 @@ class Machine {
         return {BufferKind::kOutputGradient};
       case Kind::kSendGradient:
         return {BufferKind::kInputGradient};
-      case Kind::kForward:
-      case Kind::kBackward:
-        break;
       default:
-        return {};
+        if (!IsPass(i.kind)) return {};
     }
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     std::set<BufferKind> needs = {BufferKind::kStash};
     if (!first) needs.insert(BufferKind::kInput);
     if (i.kind == Kind::kForward && !last) needs.insert(BufferKind::kOutput);
-    if (i.kind == Kind::kBackward && !first) needs.insert(BufferKind::kInputGradient);
-    if (i.kind == Kind::kBackward && !last && Begins(rank, i)) needs.insert(BufferKind::kOutputGradient);
+    const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
+    if (of_input && !first) needs.insert(BufferKind::kInputGradient);
+    if (IsGradient(i.kind) && !last && Begins(rank, i)) needs.insert(BufferKind::kOutputGradient);
+    if (IsGradient(i.kind) && i.kind != Kind::kBackward) needs.insert(BufferKind::kDeferred);
     return needs;
   }
 
@@ -183,7 +182,7 @@ class Machine {
       if (index < 0) continue;
       CAPTURE(static_cast<int>(kind), index, chunk);
       REQUIRE(given.insert(kind).second);
-      REQUIRE(chunk == (kind == BufferKind::kStash ? i.chunk : 0));
+      REQUIRE(chunk == (IsOfChunk(kind) ? i.chunk : 0));
       REQUIRE(index < programs_[rank].buffers.of(kind, chunk));
       const std::tuple<int, BufferKind, int, int> key(rank, kind, chunk, index);
       if (operand.fills) {
@@ -207,10 +206,9 @@ class Machine {
     REQUIRE(given == Needs(rank, i));
     const std::pair<int, int> place(rank, i.chunk);
     if (i.kind == Kind::kForward) peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
-    const bool is_last_pass = purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward
-                                                             : i.kind == Kind::kBackward && Ends(rank, i);
-    if (is_last_pass) --stashed_[place];
-    if (i.kind != Kind::kBackward) return;
+    if (purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward : OfWeights(i) && Ends(rank, i))
+      --stashed_[place];
+    if (!IsGradient(i.kind)) return;
     CHECK(i.blocks.size() > 0);
     CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[place]));
     reached_[place] = i.blocks.first;
@@ -252,18 +250,24 @@ class Machine {
   bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }
   bool Ends(int rank, const Instruction& i) const { return i.blocks.first == ChunkOf(rank, i).first; }
 
+  static bool OfWeights(const Instruction& i) {
+    return i.kind == Kind::kBackward || i.kind == Kind::kWeightGradient;
+  }
+
   // Where a micro-batch's content begins and ends to be needed.
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
       case BufferKind::kOutput:
         return i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kInputGradient;
       case BufferKind::kInput:
         return i.kind == Kind::kReceiveActivation;
       case BufferKind::kOutputGradient:
         return i.kind == Kind::kReceiveGradient;
       case BufferKind::kInputGradient:
-        return i.kind == Kind::kBackward && Begins(rank, i);
+        return (i.kind == Kind::kBackward || i.kind == Kind::kInputGradient) && Begins(rank, i);
     }
     return false;
   }
@@ -271,14 +275,15 @@ class Machine {
     switch (kind) {
       case BufferKind::kStash:
       case BufferKind::kInput:
-        return purpose_ == Purpose::kTrain ? i.kind == Kind::kBackward && Ends(rank, i)
-                                           : i.kind == Kind::kForward;
+        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i) : i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kWeightGradient && Ends(rank, i);
       case BufferKind::kOutput:
         return i.kind == Kind::kSendActivation;
       case BufferKind::kInputGradient:
         return i.kind == Kind::kSendGradient;
       case BufferKind::kOutputGradient:
-        return i.kind == Kind::kBackward && Begins(rank, i);
+        return OfWeights(i) && Begins(rank, i);
     }
     return false;
   }
@@ -305,16 +310,22 @@ TEST_CASE("the programs of all ranks end, in any order, and no buffer is overwri
       for (const StepProgram& program : machine.programs()) {
         REQUIRE(program.visits.size() == 1);
         const Visit& at = program.visits[0];
-        const int alive = planned.plan.schedule == Schedule::kGPipe
-                              ? at.micro_batches
-                              : std::min(at.stages - at.stage, at.micro_batches);
+        const bool splits = planned.plan.schedule == Schedule::kZeroBubbleH1;
+        const int most = planned.plan.schedule == Schedule::kGPipe ? at.micro_batches
+                         : splits                                  ? at.stages
+                                                                   : at.stages - at.stage;
+        const int alive = std::min(most, at.micro_batches);
         CHECK(program.buffers.stash[0] == alive);
         // One more than are in use, so that the next can arrive; no more than there are micro-batches.
         const int two = std::min(2, at.micro_batches), more = std::min(alive + 1, at.micro_batches);
         CHECK(program.buffers.input == (at.first() ? 0 : more));
         CHECK(program.buffers.output == (at.last() ? 0 : two));
         CHECK(program.buffers.input_gradient == (at.first() ? 0 : two));
-        CHECK(program.buffers.output_gradient == (at.last() ? 0 : two));
+        // Those whose weights' gradients are put off stay.
+        const int deferred = splits ? std::min(at.stage + 1, at.micro_batches) : 0;
+        CHECK(program.buffers.deferred[0] == deferred);
+        CHECK(program.buffers.output_gradient ==
+              (at.last() ? 0 : std::min(two + std::max(deferred - 1, 0), at.micro_batches)));
         CHECK(machine.peak_stash(program.rank, 0) == alive);
       }
     }
@@ -339,7 +350,9 @@ TEST_CASE("so do those of units of several devices and ranges that several route
           int most = 0;
           for (const Visit& at : program.visits) {
             if (at.chunk == chunk)
-              most += planned.plan.schedule == Schedule::kGPipe ? at.micro_batches : at.stages - at.stage;
+              most += planned.plan.schedule == Schedule::kGPipe          ? at.micro_batches
+                      : planned.plan.schedule == Schedule::kZeroBubbleH1 ? at.stages
+                                                                         : at.stages - at.stage;
           }
           if (purpose == Purpose::kTrain) CHECK(program.buffers.stash[chunk] <= most);
         }
@@ -368,11 +381,12 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
       std::map<std::pair<Kind, int>, int> count;
       for (const Instruction& i : program.instructions) {
         const bool more_follow =
-            i.kind == Kind::kBackward && i.blocks.first > planned.plan.units[program.unit].chunks[0].first;
+            IsGradient(i.kind) && i.blocks.first > planned.plan.units[program.unit].chunks[0].first;
         if (i.micro_batch >= 0 && !more_follow) ++count[{i.kind, i.micro_batch}];
       }
       const Visit& at = program.visits[0];
-      const size_t kinds = 2 + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
+      const size_t passes = planned.plan.schedule == Schedule::kZeroBubbleH1 ? 3 : 2;
+      const size_t kinds = passes + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
       CHECK(count.size() == kinds * at.micro_batches);
       for (const auto& [key, times] : count) {
         CHECK(times == 1);
@@ -400,13 +414,14 @@ TEST_CASE("a bucket is summed behind the piece of the last backward that complet
       const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
       int last_backward = -1;
       for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-        if (program.instructions[i].kind == Kind::kBackward) last_backward = i;
+        if (IsGradient(program.instructions[i].kind)) last_backward = i;
       }
       for (const Instruction& reduce : program.instructions) {
         if (reduce.kind != Kind::kReduceGradients) continue;
         const Instruction& piece = program.instructions[reduce.waits_for[0]];
         const GradientSlice& slice = program.slices[reduce.slice];
-        REQUIRE(piece.kind == Kind::kBackward);
+        REQUIRE(piece.kind ==
+                (planned.plan.schedule == Schedule::kZeroBubbleH1 ? Kind::kWeightGradient : Kind::kBackward));
         CHECK(piece.micro_batch == program.visits[0].first_micro_batch + program.visits[0].micro_batches - 1);
         CHECK(piece.blocks.first <= slice.completed_by);
         for (int segment = std::max(1, slice.first_segment); segment < slice.end_segment; ++segment) {

@@ -26,7 +26,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   }
   result.shape.sequence = integer(1, 8);
   Plan& plan = result.plan;
-  plan.schedule = integer(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
+  plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
   for (int routes = integer(1, 4); routes > 0; --routes) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = integer(1, 12);
@@ -69,7 +69,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
       .layers = integer(2, 8), .hidden = 8, .heads = 4, .feed_forward = 32, .vocabulary = 20, .context = 8};
   result.shape.sequence = integer(3, 8);
   Plan& plan = result.plan;
-  plan.schedule = integer(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
+  plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
   const int degree = integer(1, 3);
   std::vector<ModelShare> shares;
   if (degree == 2 && integer(0, 1) == 0) shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};

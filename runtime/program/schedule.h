@@ -5,39 +5,43 @@
 
 namespace medley {
 
-struct StageOp {
-  enum class Kind { kForward, kBackward };
-  Kind kind;
-  int micro_batch;  // of the route, from 0
-  friend bool operator==(const StageOp&, const StageOp&) = default;
-};
-
-// The order in which stage `stage` of `stages` runs one step of `micro_batches`, each stage being a unit of
-// its own. The order is data, so that it is tested without devices, threads or time. Backwards always run in
-// the order of the micro-batches.
-//   1F1B   warms up with forwards, alternates, drains: at most stages - stage micro-batches are alive at
-//          once.
-//   GPipe  all forwards, then all backwards: all micro-batches are alive at once.
-std::vector<StageOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
-
 // What a unit does next: a pass, or to take in what the stage beside it sends for one.
 struct UnitOp {
-  enum class Kind : uint8_t { kReceiveActivation, kForward, kReceiveGradient, kBackward };
+  enum class Kind : uint8_t {
+    kReceiveActivation,
+    kForward,
+    kReceiveGradient,
+    kBackward,        // the gradients of the input and of the weights
+    kInputGradient,   // or the one, which is what the stage before waits for,
+    kWeightGradient,  // and at any time later the other
+  };
   Kind kind;
-  int visit;        // index into VisitsOf(plan, unit)
+  int visit = 0;    // index into VisitsOf(plan, unit)
   int micro_batch;  // of the route, from 0
   friend bool operator==(const UnitOp&, const UnitOp&) = default;
 };
 
+// The passes of stage `stage` of `stages` in one step of `micro_batches`, each stage being a unit of its own.
+// The order is data, so that it is tested without devices, threads or time. Passes of one kind always run in
+// the order of the micro-batches.
+//   1F1B   warms up with forwards, alternates, drains: at most stages - stage micro-batches are alive at
+//          once.
+//   GPipe  all forwards, then all backwards: all micro-batches are alive at once.
+//   ZB-H1  1F1B whose weight gradients come up to `stage` micro-batches later than the gradients of the
+//          input, in time that would have been waiting: at most `stages` micro-batches are alive at once (Qi
+//          et al. 2023, "Zero Bubble Pipeline Parallelism").
+std::vector<UnitOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
+
 // The order in which `unit` of a valid plan, passed as `visits` say (VisitsOf), runs one step.
 //
 // Where routes pass every unit once, it is that of OrderOf, and what a pass needs is taken in just before it.
-// Otherwise all units' orders follow from one simulation in which a block takes 1 a sequence forward and 2
-// backward and a message nothing: whoever is free takes the pass that is ready first, backwards before
-// forwards and later stages before earlier ones. With 1F1B at most stages - stage micro-batches of a visit
-// are alive; with GPipe a unit's backwards come after its forwards. Messages are taken in in the order in
-// which they are sent there. So every op comes after all that it needs at one and the same moment of all
-// units, and no unit waits for ever, even if a message needs both ends at once.
+// Otherwise all units' orders follow from one simulation in which a block takes 1 a sequence forward and 1
+// for each gradient, and a message nothing: whoever is free takes the pass that is ready first, gradients
+// before forwards, weights' gradients last, and later stages before earlier ones. With 1F1B at most stages -
+// stage micro-batches of a visit are alive, with ZB-H1 at most stages; with GPipe a unit's backwards come
+// after its forwards. Messages are taken in in the order in which they are sent there. So every op comes
+// after all that it needs at one and the same moment of all units, and no unit waits for ever, even if a
+// message needs both ends at once.
 std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits);
 
 // A stage as far as its schedule is concerned. Times are of one micro-batch.

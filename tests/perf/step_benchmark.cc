@@ -66,7 +66,8 @@ double ModelFlops(const TrainingShape& shape) {
   const ModelConfig& c = shape.model;
   const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
   const double parameters =
-      static_cast<double>(ModelElements(c)) - (c.is_llama() ? 0 : static_cast<double>(c.context) * c.hidden);
+      static_cast<double>(ModelElements(c)) -
+      (FamilyOf(c).positions == PositionKind::kLearned ? static_cast<double>(c.context) * c.hidden : 0);
   return tokens * (6 * parameters + 12.0 * c.layers * c.hidden * shape.sequence);
 }
 

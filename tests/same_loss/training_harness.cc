@@ -90,7 +90,7 @@ Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch) {
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
-  Plan plan{.schedule = draw(0, 1) == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward};
+  Plan plan{.schedule = static_cast<Schedule>(draw(0, kSchedules - 1))};
   int left = shape.global_batch_sequences;
   int devices = draw(1, max_devices);
   while (devices > 0) {
