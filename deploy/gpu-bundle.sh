@@ -11,7 +11,7 @@ mkdir -p "$bundle"
 bundle=$(cd "$bundle" && pwd)
 cd "$root"
 programs=(
-  coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
+  cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker
   tests/conformance/ops_conformance_test_cuda tests/perf/step_benchmark comm/staging/staging_benchmark
 )
 targets=()

@@ -39,7 +39,7 @@ say "Build (about five minutes the first time)"
 progress=()
 [ -t 2 ] || progress=(--curses=no --show_progress_rate_limit=10)
 bazel build "${progress[@]}" --ui_event_filters=-info //:medley
-for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
+for binary in cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
   [ -x "bazel-bin/$binary" ] || { echo "bazel-bin/$binary was not built; run: bazel build //:medley" >&2; exit 1; }
   install -m 755 "bazel-bin/$binary" "$bin/"
 done

@@ -8,10 +8,10 @@
 #include "kernels/emulated/emulated_backend.h"
 #include "kernels/emulated/emulation_profile.h"
 #include "proto/medley/v1/config.pb.h"
-#include "runtime/codec/address.h"
-#include "runtime/codec/job_codec.h"
-#include "runtime/codec/yaml_message.h"
-#include "runtime/model/parameters.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/wire/address.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {

@@ -20,8 +20,8 @@
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/address.h"
-#include "runtime/codec/yaml_message.h"
+#include "runtime/wire/address.h"
+#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {

@@ -17,7 +17,7 @@
 #include "kernels/host/processor_name.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/device_codec.h"
+#include "runtime/wire/device_codec.h"
 
 namespace medley {
 namespace {

@@ -11,9 +11,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/model/block_sizes.h"
-#include "runtime/model/model_shard.h"
-#include "runtime/model/parameters.h"
+#include "runtime/engine/shard/model_shard.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {

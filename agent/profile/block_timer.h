@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "agent/profile/pass_judgement.h"
 #include "runtime/device/device.h"
-#include "runtime/model/model_config.h"
+#include "runtime/ir/model/model_config.h"
 
 // How long a device takes for each kind of block: real passes of real shards, timed.
 namespace medley {

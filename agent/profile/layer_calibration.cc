@@ -12,7 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/emulated/emulated_ops.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/model/model_shard.h"
+#include "runtime/engine/shard/model_shard.h"
 
 namespace medley {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/emulated/emulated_ops.h"
-#include "runtime/model/model_shard.h"
+#include "runtime/engine/shard/model_shard.h"
 
 namespace medley {
 namespace {

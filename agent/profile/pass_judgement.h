@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/model/block_sizes.h"
+#include "runtime/ir/model/block_sizes.h"
 
 // What repeated measurements of a model's passes come to, and whether that can be right. Pure.
 namespace medley {

@@ -2,8 +2,8 @@
 
 #include "agent/rpc/prepare_check.h"
 #include "runtime/base/clock.h"
-#include "runtime/codec/validate.h"
-#include "runtime/rpc/grpc_status.h"
+#include "runtime/wire/grpc_status.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/plan_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/plan_codec.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "runtime/base/clock.h"
-#include "runtime/rpc/grpc_status.h"
+#include "runtime/wire/grpc_status.h"
 
 namespace medley {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/codec/job_codec.h"
-#include "runtime/codec/yaml_message.h"
-#include "runtime/exec/file_window_source.h"
-#include "runtime/exec/made_up_windows.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/engine/exec/file_window_source.h"
+#include "runtime/engine/exec/made_up_windows.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/exec/window_source.h"
-#include "runtime/job/training_spec.h"
+#include "runtime/engine/exec/window_source.h"
+#include "runtime/ir/job/training_spec.h"
 
 namespace medley {
 

@@ -6,9 +6,9 @@
 #include "agent/worker/align_job.h"
 #include "agent/worker/align_training.h"
 #include "kernels/reference/reference_backend.h"
-#include "runtime/align/align_directory.h"
-#include "runtime/align/replay.h"
-#include "runtime/data/temporary_directory.h"
+#include "runtime/base/files/temporary_directory.h"
+#include "runtime/engine/align/align_directory.h"
+#include "runtime/engine/align/replay.h"
 
 namespace medley {
 namespace {

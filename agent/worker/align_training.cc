@@ -5,9 +5,9 @@
 
 #include "comm/loopback/loopback_fabric.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/exec/shard_checkpoint.h"
-#include "runtime/exec/step_executor.h"
-#include "runtime/model/model_shard.h"
+#include "runtime/engine/exec/shard_checkpoint.h"
+#include "runtime/engine/exec/step_executor.h"
+#include "runtime/engine/shard/model_shard.h"
 
 namespace medley {
 namespace {

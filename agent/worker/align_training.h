@@ -3,8 +3,8 @@
 
 #include "absl/status/status.h"
 #include "agent/worker/align_job.h"
-#include "runtime/align/recording_ops.h"
 #include "runtime/device/device.h"
+#include "runtime/engine/align/recording_ops.h"
 
 namespace medley {
 

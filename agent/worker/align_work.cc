@@ -8,10 +8,10 @@
 #include "agent/worker/align_training.h"
 #include "agent/worker/task.h"
 #include "kernels/backends.h"
-#include "runtime/align/replay.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/device_codec.h"
 #include "runtime/device/device_name.h"
+#include "runtime/engine/align/replay.h"
+#include "runtime/wire/device_codec.h"
 
 namespace medley {
 namespace {

@@ -4,12 +4,12 @@
 
 #include "absl/status/status.h"
 #include "agent/worker/align_job.h"
-#include "runtime/align/align_directory.h"
-#include "runtime/align/recording_ops.h"
+#include "runtime/engine/align/align_directory.h"
+#include "runtime/engine/align/recording_ops.h"
 
 namespace medley {
 
-// One party's part of an alignment, in the files of `directory` (runtime/align/align_directory.h), which
+// One party's part of an alignment, in the files of `directory` (runtime/engine/align/align_directory.h), which
 // exists:
 //   A       trains and captures, then replays what it captured
 //   B       trains, then replays

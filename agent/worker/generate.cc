@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/exec/shard_checkpoint.h"
-#include "runtime/model/model_shard.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/engine/exec/shard_checkpoint.h"
+#include "runtime/engine/shard/model_shard.h"
 
 namespace medley {
 namespace {

@@ -18,7 +18,7 @@
 #include "agent/worker/task.h"
 #include "kernels/backends.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/device_codec.h"
+#include "runtime/wire/device_codec.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "comm/staging/staging_terms.h"
-#include "runtime/link/link_model.h"
+#include "runtime/ir/link/link_model.h"
 
 namespace medley {
 

@@ -13,7 +13,7 @@
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
-#include "runtime/codec/link_codec.h"
+#include "runtime/wire/link_codec.h"
 
 namespace medley {
 namespace {

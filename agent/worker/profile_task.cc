@@ -10,8 +10,8 @@
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/codec/job_codec.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/wire/job_codec.h"
 
 namespace medley {
 namespace {

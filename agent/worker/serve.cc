@@ -10,8 +10,8 @@
 #include "agent/worker/kernel_report.h"
 #include "agent/worker/task.h"
 #include "runtime/base/current_phase.h"
-#include "runtime/codec/device_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/device_codec.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {

@@ -17,8 +17,8 @@
 #include "agent/channel/message_channel.h"
 #include "proto/medley/v1/agent.pb.h"
 #include "runtime/base/clock.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/data/temporary_directory.h"
+#include "runtime/base/files/temporary_directory.h"
+#include "runtime/engine/checkpoint/checkpoint.h"
 
 namespace medley {
 namespace {

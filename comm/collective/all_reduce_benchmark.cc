@@ -24,7 +24,7 @@
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/all_reduce_schedule.h"
 
 namespace medley {
 namespace {

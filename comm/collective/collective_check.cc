@@ -8,7 +8,7 @@
 
 #include "comm/collective/run_collective.h"
 #include "runtime/base/clock.h"
-#include "runtime/collective/run_serially.h"
+#include "runtime/ir/collective/run_serially.h"
 
 namespace medley {
 

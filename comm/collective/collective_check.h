@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "comm/conformance/test_cluster.h"
-#include "runtime/collective/collective_schedule.h"
-#include "runtime/collective/random_collective.h"
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/random_collective.h"
+#include "runtime/ir/collective/wire_type.h"
 
 // For tests of collectives over real transports.
 namespace medley {

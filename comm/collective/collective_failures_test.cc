@@ -8,8 +8,8 @@
 #include "comm/collective/run_collective.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "runtime/base/clock.h"
-#include "runtime/collective/all_reduce_schedule.h"
-#include "runtime/collective/chunk_size.h"
+#include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/chunk_size.h"
 
 namespace medley {
 namespace {

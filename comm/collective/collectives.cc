@@ -3,9 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "comm/collective/run_collective.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/collective/all_reduce_schedule.h"
-#include "runtime/collective/ring_schedule.h"
-#include "runtime/collective/tree_schedule.h"
+#include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/collective/tree_schedule.h"
 
 namespace medley {
 namespace {

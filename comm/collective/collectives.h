@@ -5,10 +5,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/transport/transport.h"
-#include "runtime/collective/collective_choice.h"
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/collective_choice.h"
+#include "runtime/ir/collective/wire_type.h"
 
-// RunCollective with the schedules of runtime/collective. What it says of arguments, threads and errors holds
+// RunCollective with the schedules of runtime/ir/collective. What it says of arguments, threads and errors holds
 // here; a shape that does not fit is an InvalidArgument before anything is sent. Who runs one often keeps its
 // schedule.
 namespace medley {

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "comm/collective/collective_check.h"
-#include "runtime/collective/all_reduce_schedule.h"
-#include "runtime/collective/ring_schedule.h"
-#include "runtime/collective/tree_schedule.h"
+#include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/collective/tree_schedule.h"
 
 namespace medley {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "comm/collective/step_progress.h"
 #include "comm/transport/transport.h"
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/wire_type.h"
 
 namespace medley {
 

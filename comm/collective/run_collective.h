@@ -5,8 +5,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "comm/transport/transport.h"
-#include "runtime/collective/collective_schedule.h"
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/wire_type.h"
 
 namespace medley {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/collective/chunk_size.h"
-#include "runtime/collective/step_dependencies.h"
+#include "runtime/ir/collective/chunk_size.h"
+#include "runtime/ir/collective/step_dependencies.h"
 
 namespace medley {
 

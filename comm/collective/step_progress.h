@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "runtime/collective/collective_schedule.h"
+#include "runtime/ir/collective/collective_schedule.h"
 
 namespace medley {
 

@@ -1,6 +1,6 @@
 #include "comm/collective/wire_math.h"
 
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/wire_type.h"
 
 // The choice at load time runs before a sanitizer is ready for it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) || \

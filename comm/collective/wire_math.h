@@ -3,7 +3,7 @@
 #include <cstdint>
 
 // The loops of a collective, for the widest vectors that the machine has. Numbers as in
-// runtime/collective/wire_type.h; the pointers of a call do not overlap.
+// runtime/ir/collective/wire_type.h; the pointers of a call do not overlap.
 namespace medley {
 
 void AddFloats(float* sum, const float* come, size_t count);

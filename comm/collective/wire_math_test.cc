@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/collective/wire_type.h"
+#include "runtime/ir/collective/wire_type.h"
 
 namespace medley {
 namespace {

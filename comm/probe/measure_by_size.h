@@ -4,7 +4,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "runtime/link/link_model.h"
+#include "runtime/ir/link/link_model.h"
 
 // What is measured of a link and how often: decided by what was measured so far and nothing else, so that a
 // slow link is done within seconds and a fast one is measured well.

@@ -3,7 +3,7 @@
 #include "absl/time/time.h"
 #include "comm/probe/link_prober.h"
 #include "comm/transport/transport.h"
-#include "runtime/link/link_model.h"
+#include "runtime/ir/link/link_model.h"
 
 namespace medley {
 

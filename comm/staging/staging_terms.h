@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "comm/staging/copy_cost.h"
-#include "runtime/link/device_memory_strategy.h"
+#include "runtime/ir/link/device_memory_strategy.h"
 
 namespace medley {
 

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "comm/staging/staging_terms.h"
-#include "runtime/link/link_model.h"
+#include "runtime/ir/link/link_model.h"
 
 // Which way a message between two devices' memories takes, and how long. Pure.
 namespace medley {

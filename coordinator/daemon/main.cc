@@ -15,10 +15,10 @@
 #include "coordinator/rpc/grpc_agent_client.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/config.pb.h"
+#include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/checkpoint/atomic_file.h"
-#include "runtime/codec/address.h"
-#include "runtime/codec/yaml_message.h"
+#include "runtime/wire/address.h"
+#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {

@@ -13,8 +13,8 @@
 #include "coordinator/orchestrator/link_pairs.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/algorithm_codec.h"
-#include "runtime/codec/link_codec.h"
+#include "runtime/wire/algorithm_codec.h"
+#include "runtime/wire/link_codec.h"
 
 namespace medley {
 namespace {

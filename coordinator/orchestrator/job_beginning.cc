@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/checkpoint/atomic_file.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/base/files/atomic_file.h"
+#include "runtime/engine/checkpoint/checkpoint.h"
 
 namespace medley {
 

@@ -4,7 +4,7 @@
 
 #include "coordinator/orchestrator/job_journal.h"
 #include "proto/medley/v1/job.pb.h"
-#include "runtime/job/training_spec.h"
+#include "runtime/ir/job/training_spec.h"
 
 namespace medley {
 

@@ -15,11 +15,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/valid_utf8.h"
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/codec/job_codec.h"
-#include "runtime/codec/plan_codec.h"
-#include "runtime/codec/reduction_codec.h"
-#include "runtime/model/parameters.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/plan_codec.h"
+#include "runtime/wire/reduction_codec.h"
 
 namespace medley {
 namespace {

@@ -9,8 +9,8 @@
 #include "coordinator/orchestrator/link_table.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/link_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/link_codec.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {

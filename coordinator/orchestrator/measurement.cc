@@ -11,8 +11,8 @@
 #include "coordinator/problem/profile_change.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/device_codec.h"
-#include "runtime/codec/job_codec.h"
+#include "runtime/wire/device_codec.h"
+#include "runtime/wire/job_codec.h"
 
 namespace medley {
 namespace {

@@ -12,7 +12,7 @@
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/mutex.h"
-#include "runtime/codec/job_codec.h"
+#include "runtime/wire/job_codec.h"
 
 namespace medley {
 namespace {

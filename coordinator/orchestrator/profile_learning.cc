@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/program/program.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 

@@ -7,7 +7,7 @@
 #include "coordinator/problem/planned_job.h"
 #include "proto/medley/v1/agent.pb.h"
 #include "proto/medley/v1/coordinator.pb.h"
-#include "runtime/model/model_config.h"
+#include "runtime/ir/model/model_config.h"
 
 namespace medley {
 

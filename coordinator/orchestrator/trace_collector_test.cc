@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "runtime/program/program.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

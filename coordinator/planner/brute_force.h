@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "coordinator/predictor/cost_model.h"
-#include "runtime/plan/plan.h"
+#include "runtime/ir/plan/plan.h"
 
 // Every plan of a small problem, for tests. Shares nothing with the planner.
 namespace medley {

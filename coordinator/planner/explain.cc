@@ -7,7 +7,7 @@
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
-#include "runtime/plan/plan.h"
+#include "runtime/ir/plan/plan.h"
 
 namespace medley {
 

@@ -4,8 +4,8 @@
 
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/random_problem.h"
-#include "runtime/model/parameters.h"
-#include "runtime/plan/check_plan.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/plan/check_plan.h"
 
 namespace medley {
 namespace {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/model/parameters.h"
-#include "runtime/program/memory.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/memory.h"
 
 namespace medley {
 namespace {

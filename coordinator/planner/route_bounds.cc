@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/program/schedule.h"
+#include "runtime/ir/program/schedule.h"
 
 namespace medley {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "coordinator/predictor/communication_time.h"
-#include "runtime/model/parameters.h"
-#include "runtime/program/memory.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "coordinator/predictor/communication_time.h"
-#include "runtime/model/parameters.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

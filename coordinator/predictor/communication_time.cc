@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/program/program.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 

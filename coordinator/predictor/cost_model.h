@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "runtime/base/bytes.h"
-#include "runtime/collective/collective_schedule.h"
-#include "runtime/link/link_model.h"
-#include "runtime/model/model_config.h"
-#include "runtime/plan/plan.h"
-#include "runtime/tensor/dtype.h"
+#include "runtime/base/dtype.h"
+#include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/link/link_model.h"
+#include "runtime/ir/model/model_config.h"
+#include "runtime/ir/plan/plan.h"
 
 // What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One
 // value holds everything, so that a problem can be saved and replayed.

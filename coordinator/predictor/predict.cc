@@ -4,7 +4,7 @@
 
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/model/parameters.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
-#include "runtime/plan/plan.h"
-#include "runtime/program/memory.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 

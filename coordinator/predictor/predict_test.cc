@@ -6,7 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/model/parameters.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {

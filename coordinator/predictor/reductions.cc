@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/collective/choose_all_reduce.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/collective/choose_all_reduce.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 

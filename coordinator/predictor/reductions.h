@@ -7,10 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
-#include "runtime/collective/collective_choice.h"
-#include "runtime/collective/collective_problem.h"
-#include "runtime/job/reduction_choice.h"
-#include "runtime/plan/plan.h"
+#include "runtime/ir/collective/collective_choice.h"
+#include "runtime/ir/collective/collective_problem.h"
+#include "runtime/ir/job/reduction_choice.h"
+#include "runtime/ir/plan/plan.h"
 
 namespace medley {
 

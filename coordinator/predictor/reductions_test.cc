@@ -5,8 +5,8 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/collective/collective_time.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/collective/collective_time.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/model/parameters.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 

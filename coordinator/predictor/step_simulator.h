@@ -10,8 +10,8 @@
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/reductions.h"
-#include "runtime/plan/plan.h"
-#include "runtime/program/program.h"
+#include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 

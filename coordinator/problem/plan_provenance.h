@@ -4,7 +4,7 @@
 
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/plan.pb.h"
-#include "runtime/job/training_spec.h"
+#include "runtime/ir/job/training_spec.h"
 
 namespace medley {
 

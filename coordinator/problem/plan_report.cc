@@ -1,6 +1,6 @@
 #include "coordinator/problem/plan_report.h"
 
-#include "runtime/codec/plan_codec.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 namespace {

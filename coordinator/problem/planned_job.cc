@@ -12,8 +12,8 @@
 #include "coordinator/problem/plan_report.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/plan_codec.h"
-#include "runtime/plan/check_plan.h"
+#include "runtime/ir/plan/check_plan.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 namespace {

@@ -11,8 +11,8 @@
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
 #include "proto/medley/v1/plan.pb.h"
-#include "runtime/job/reduction_choice.h"
-#include "runtime/job/training_spec.h"
+#include "runtime/ir/job/reduction_choice.h"
+#include "runtime/ir/job/training_spec.h"
 
 namespace medley {
 

@@ -11,12 +11,12 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/job_codec.h"
-#include "runtime/codec/link_codec.h"
-#include "runtime/codec/plan_codec.h"
-#include "runtime/link/link_model.h"
-#include "runtime/model/block_sizes.h"
-#include "runtime/model/family.h"
+#include "runtime/ir/link/link_model.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/family.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/link_codec.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 namespace {

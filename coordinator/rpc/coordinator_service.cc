@@ -7,8 +7,8 @@
 #include "coordinator/jobs/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/codec/validate.h"
-#include "runtime/rpc/grpc_status.h"
+#include "runtime/wire/grpc_status.h"
+#include "runtime/wire/validate.h"
 
 namespace medley {
 namespace {

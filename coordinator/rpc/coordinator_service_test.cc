@@ -10,7 +10,7 @@
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
-#include "runtime/rpc/grpc_status.h"
+#include "runtime/wire/grpc_status.h"
 
 namespace medley {
 namespace {

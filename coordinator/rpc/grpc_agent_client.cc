@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/rpc/grpc_status.h"
+#include "runtime/wire/grpc_status.h"
 
 namespace medley {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/base/bytes.h"
-#include "runtime/tensor/dtype.h"
+#include "runtime/base/dtype.h"
 
 namespace medley {
 

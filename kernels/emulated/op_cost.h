@@ -3,9 +3,9 @@
 #include <cstdint>
 
 #include "kernels/emulated/emulation_profile.h"
+#include "runtime/base/dtype.h"
 #include "runtime/device/ops.h"
 #include "runtime/device/uniform_ops.h"
-#include "runtime/tensor/dtype.h"
 
 namespace medley {
 

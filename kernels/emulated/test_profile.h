@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "runtime/data/temporary_directory.h"
+#include "runtime/base/files/temporary_directory.h"
 
 namespace medley {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "kernels/opencl/opencl_program.h"
-#include "runtime/data/temporary_directory.h"
+#include "runtime/base/files/temporary_directory.h"
 #include "tests/skipped.h"
 
 namespace medley {

@@ -3,9 +3,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "runtime/base/dtype.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/op_list.h"
-#include "runtime/tensor/dtype.h"
 
 // The ops that a backend provides for GPT-2 and Llama: what each computes, over which shapes, and what it may
 // assume. op_list.h names them all; op_slices.h says of each which slices it reads and writes.

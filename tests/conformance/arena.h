@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/align/tolerance.h"
 #include "runtime/device/candidate_ops.h"
 #include "runtime/device/device.h"
 #include "runtime/device/uniform_ops.h"
+#include "runtime/engine/align/tolerance.h"
 #include "tests/conformance/exemptions.h"
 
 namespace medley {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "runtime/align/call_file.h"
+#include "runtime/engine/align/call_file.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace medley {
@@ -19,7 +19,7 @@ absl::Span<const std::byte> BytesOf(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
-// With the header's checksum corrected (runtime/align/README.md has the layout).
+// With the header's checksum corrected (runtime/engine/align/README.md has the layout).
 std::string Corrected(std::string file) {
   uint32_t header_bytes = 0;
   if (file.size() < 24) return file;

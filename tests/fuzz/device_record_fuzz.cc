@@ -1,7 +1,7 @@
 // What a compared worker did, and small texts: device names and sizes.
-#include "runtime/align/device_record.h"
 #include "runtime/base/bytes.h"
 #include "runtime/device/device_name.h"
+#include "runtime/engine/align/device_record.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace medley {

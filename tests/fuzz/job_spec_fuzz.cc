@@ -1,6 +1,6 @@
 // Job specs as people write them.
-#include "runtime/codec/job_codec.h"
-#include "runtime/codec/yaml_message.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/yaml_message.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace medley {

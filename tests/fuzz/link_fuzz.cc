@@ -1,6 +1,6 @@
 // Measured links, from agents, the store and cluster files.
-#include "runtime/codec/link_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/link_codec.h"
+#include "runtime/wire/validate.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/quiet_protobuf.h"
 

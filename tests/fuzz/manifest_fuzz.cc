@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/strict_json.h"
+#include "runtime/base/files/strict_json.h"
+#include "runtime/engine/checkpoint/manifest.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace medley {

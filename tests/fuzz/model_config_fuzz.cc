@@ -1,9 +1,9 @@
 // config.json of Hugging Face models, from anywhere.
 #include <unistd.h>
 
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/data/temporary_directory.h"
-#include "runtime/model/model_check.h"
+#include "runtime/base/files/temporary_directory.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/ir/model/model_check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

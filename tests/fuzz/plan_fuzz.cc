@@ -1,6 +1,6 @@
 // Plans, from the coordinator.
-#include "runtime/codec/plan_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/plan_codec.h"
+#include "runtime/wire/validate.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/quiet_protobuf.h"
 

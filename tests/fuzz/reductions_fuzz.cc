@@ -1,6 +1,6 @@
 // How gradients are summed, from the coordinator.
-#include "runtime/codec/reduction_codec.h"
-#include "runtime/codec/validate.h"
+#include "runtime/wire/reduction_codec.h"
+#include "runtime/wire/validate.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/quiet_protobuf.h"
 

@@ -1,7 +1,7 @@
 // Weights in the safetensors format, from anywhere.
 #include <algorithm>
 
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/engine/checkpoint/safetensors.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/memory_file.h"
 

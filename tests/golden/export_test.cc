@@ -2,10 +2,10 @@
 #include <cstdlib>
 #include <vector>
 
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/data/temporary_directory.h"
-#include "runtime/model/parameters.h"
+#include "runtime/base/files/temporary_directory.h"
+#include "runtime/engine/checkpoint/checkpoint.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/ir/model/parameters.h"
 #include "tests/golden/golden_job.h"
 
 namespace medley {

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/hugging_face.h"
-#include "runtime/data/token_file.h"
-#include "runtime/data/window_order.h"
-#include "runtime/model/parameters.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/engine/data/token_file.h"
+#include "runtime/engine/data/window_order.h"
+#include "runtime/ir/model/parameters.h"
 #include "tests/golden/golden_job.h"
 
 namespace medley {

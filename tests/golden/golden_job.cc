@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "runtime/checkpoint/hugging_face.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
 
 namespace medley {
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "runtime/job/training_spec.h"
+#include "runtime/ir/job/training_spec.h"
 
 // The golden files (README.md) as jobs of Medley's. Paths are from the root of the repository, where tests
 // run.

@@ -30,7 +30,7 @@
 #include "comm/communicator/communicator.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/all_reduce_schedule.h"
 
 namespace medley {
 namespace {

@@ -9,7 +9,7 @@ if [[ -z ${TEST_TMPDIR:-} ]]; then
 fi
 export MEDLEY_BINARIES=$TEST_TMPDIR/programs
 mkdir -p "$MEDLEY_BINARIES"
-for program in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent \
+for program in cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent \
     agent/worker/medley-worker; do
   cp -fL "$program" "$MEDLEY_BINARIES/"
 done

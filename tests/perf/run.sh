@@ -15,7 +15,7 @@ shift || true
 build() { bazel build --noshow_progress --ui_event_filters=-info,-stdout,-stderr "$@" >&2 2>/dev/null || bazel build "$@" >&2; }
 # The four side by side: they look for each other beside /proc/self/exe.
 copy_programs() {
-  for binary in coordinator/cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
+  for binary in cli/medley coordinator/daemon/medley-coordinator agent/daemon/medley-agent agent/worker/medley-worker; do
     install -m 755 "bazel-bin/$binary" "$1/"
   done
 }

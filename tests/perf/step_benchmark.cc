@@ -15,8 +15,8 @@
 #include "kernels/cpu/cpu_variant.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/device_name.h"
-#include "runtime/model/model_shard.h"
-#include "runtime/model/parameters.h"
+#include "runtime/engine/shard/model_shard.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {

@@ -9,7 +9,7 @@
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/reference/reference_backend.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/exec/step_executor.h"
+#include "runtime/engine/exec/step_executor.h"
 
 namespace medley {
 namespace {

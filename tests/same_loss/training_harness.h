@@ -7,11 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/device/device.h"
-#include "runtime/exec/made_up_windows.h"
-#include "runtime/exec/window_source.h"
-#include "runtime/job/training_spec.h"
-#include "runtime/model/parameter_arena.h"
-#include "runtime/plan/plan.h"
+#include "runtime/engine/exec/made_up_windows.h"
+#include "runtime/engine/exec/window_source.h"
+#include "runtime/engine/shard/parameter_arena.h"
+#include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/plan/plan.h"
 
 // Trains a tiny model under a plan with all units in this process: one thread and one device a unit,
 // loopback.

@@ -1,0 +1,80 @@
+#include "cli/chrome_trace.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "nlohmann/json.hpp"
+
+namespace medley {
+namespace {
+
+v1::TraceInstruction& Add(v1::TraceLane& lane, const std::string& kind, uint32_t stream, int micro_batch) {
+  v1::TraceInstruction& instruction = *lane.add_instructions();
+  instruction.set_kind(kind);
+  instruction.set_stream(stream);
+  instruction.set_micro_batch(micro_batch);
+  return instruction;
+}
+
+v1::Trace TwoDevices() {
+  v1::Trace trace;
+  trace.set_job_id("job-1");
+  trace.set_step(7);
+  for (const char* device : {"a/cpu0", "b/cpu0"}) {
+    v1::TraceLane& lane = *trace.add_lanes();
+    lane.set_device(device);
+    v1::TraceInstruction& forward = Add(lane, "forward", 0, 3);
+    forward.set_predicted_start_seconds(0.001);
+    forward.set_predicted_end_seconds(0.003);
+    forward.set_measured_start_seconds(0.002);
+    forward.set_measured_end_seconds(0.005);
+    Add(lane, "update parameters", 0, -1).set_predicted_end_seconds(0.004);  // not measured
+    v1::TraceInstruction& send = Add(lane, "send activation", 2, 3);
+    send.set_predicted_end_seconds(0.001);
+    send.set_measured_end_seconds(0.001);
+  }
+  return trace;
+}
+
+TEST_CASE("a device is a process with a predicted and a measured lane for each of its streams") {
+  const nlohmann::json trace = nlohmann::json::parse(ChromeTrace(TwoDevices()));
+  std::map<int, std::string> processes;
+  std::map<std::pair<int, int>, std::string> lanes;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "M") continue;
+    if (event["name"] == "process_name") processes[event["pid"]] = event["args"]["name"];
+    if (event["name"] == "thread_name") lanes[{event["pid"], event["tid"]}] = event["args"]["name"];
+  }
+  CHECK(processes == std::map<int, std::string>{{1, "a/cpu0"}, {2, "b/cpu0"}});
+  CHECK(lanes.size() == 8);
+  CHECK(lanes[{1, 0}] == "compute, predicted");
+  CHECK(lanes[{1, 1}] == "compute, measured");
+  CHECK(lanes[{2, 4}] == "send activation, predicted");
+  CHECK(lanes[{2, 5}] == "send activation, measured");
+  CHECK(trace["otherData"]["step"] == 7);
+}
+
+TEST_CASE("an instruction has the same name in both lanes, and its own times in microseconds") {
+  const nlohmann::json trace = nlohmann::json::parse(ChromeTrace(TwoDevices()));
+  std::map<std::pair<std::string, std::string>, std::pair<double, double>> slices;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["pid"] != 1) continue;
+    slices[{event["name"], event["cat"]}] = {event["ts"], event["dur"]};
+  }
+  CHECK(slices.size() == 5);  // one of the three was not measured
+  CHECK(slices[{"forward 3", "predicted"}].first == Approx(1000));
+  CHECK(slices[{"forward 3", "predicted"}].second == Approx(2000));
+  CHECK(slices[{"forward 3", "measured"}].first == Approx(2000));
+  CHECK(slices[{"forward 3", "measured"}].second == Approx(3000));
+  CHECK(slices.count({"update parameters", "predicted"}) == 1);
+  CHECK(slices.count({"update parameters", "measured"}) == 0);
+}
+
+TEST_CASE("names that are no UTF-8 do not break the trace") {
+  v1::Trace trace;
+  trace.add_lanes()->set_device("a\xff");
+  CHECK_FALSE(nlohmann::json::parse(ChromeTrace(trace), nullptr, false).is_discarded());
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,325 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "cli/align_command.h"
+#include "cli/commands.h"
+#include "cli/completion.h"
+#include "cli/generate_command.h"
+#include "cli/input_file.h"
+#include "cli/interrupts.h"
+#include "cli/job_commands.h"
+#include "cli/links_command.h"
+#include "cli/local_cluster.h"
+#include "cli/spec_commands.h"
+#include "cli/terminal.h"
+#include "cli/time_option.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/base/version.h"
+#include "runtime/wire/address.h"
+#include "runtime/wire/json_message.h"
+#include "runtime/wire/nearest_name.h"
+
+namespace medley {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kBadInput = 2, kInterrupted = 130;
+constexpr uint32_t kMostListed = 100000;
+
+// What the chosen command will do.
+using Action = std::function<absl::Status()>;
+
+struct Arguments {
+  Connection connection;
+  double timeout_seconds = 10;
+  std::string coordinator, output = "text", job, node, file, directory, since, shell;
+  uint32_t limit = 0, step = 0;
+  std::vector<std::string> sets;
+  SubmitCommand submit;
+  PlanCommand plan;
+  bool watch = false, explain = false, kernels = false, follow = false, checkpoint = false, force = false;
+};
+
+absl::Status RunUp(const Arguments& arguments) {
+  LocalClusterOptions options;
+  options.directory = arguments.directory.empty() ? "medley-local" : arguments.directory;
+  if (!arguments.file.empty()) RETURN_IF_ERROR(ReadInputFile(arguments.file, &options.config));
+  BlockInterrupts();
+  return RunLocalCluster(options);
+}
+
+// A command that names a job and does one thing with it.
+CLI::App* AddJobCommand(CLI::App& app, Arguments& arguments, Action& action, const char* name,
+                        const char* what, std::function<absl::Status()> run) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->add_option("JOB", arguments.job, "id of the job")->required();
+  command->callback([&action, run = std::move(run)] { action = run; });
+  return command;
+}
+
+void AddSpecOptions(CLI::App& command, SpecSource& source) {
+  command.add_option("FILE", source.file, "job spec (YAML); - for standard input")->required();
+  command
+      .add_option_function<std::string>(
+          "--set", [&source](const std::string& set) { source.sets.push_back(set); },
+          "FIELD=VALUE takes the place of what the file says, as in optimizer.learning_rate=1e-3; may be "
+          "repeated")
+      ->trigger_on_parse();
+}
+
+void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* submit = app.add_subcommand("submit", "queue a job; prints its id");
+  AddSpecOptions(*submit, arguments.submit.spec);
+  submit->add_flag("-w,--watch", arguments.watch, "show its progress until it has ended");
+  submit->add_option("--request-id", arguments.submit.request_id,
+                     "a repeat with the same one is the same job");
+  submit->callback([&] {
+    arguments.submit.then = arguments.watch ? AfterSubmit::kWatch : AfterSubmit::kReturn;
+    action = [&] { return RunSubmit(arguments.connection, arguments.submit); };
+  });
+  CLI::App* plan = app.add_subcommand("plan", "how a job would run; starts nothing");
+  AddSpecOptions(*plan, arguments.plan.spec);
+  plan->add_flag("--explain", arguments.explain, "also why it would not run otherwise");
+  plan->add_option("--cluster", arguments.plan.cluster_file,
+                   "cluster (YAML) to plan for, without a coordinator");
+  plan->callback([&] {
+    arguments.plan.detail = arguments.explain ? PlanDetail::kExplanation : PlanDetail::kSummary;
+    action = [&] { return RunPlan(arguments.connection, arguments.plan); };
+  });
+}
+
+void AddLimit(CLI::App& command, Arguments& arguments, const char* what) {
+  command.add_option("-n,--limit", arguments.limit, what)->check(CLI::Range(1u, kMostListed));
+}
+
+// `logs` and `steps`.
+void AddListing(CLI::App& app, Arguments& arguments, Action& action, const char* name, const char* what,
+                absl::Status (*run)(const Connection&, const ListingCommand&)) {
+  CLI::App* command = AddJobCommand(app, arguments, action, name, what, [&arguments, run]() -> absl::Status {
+    ListingCommand listing{.job_id = arguments.job, .limit = arguments.limit, .follow = arguments.follow};
+    if (!arguments.since.empty()) {
+      const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+      ASSIGN_OR_RETURN(listing.since_seconds, ParseSince(arguments.since, now));
+    }
+    return run(arguments.connection, listing);
+  });
+  AddLimit(*command, arguments, "the newest so many");
+  command->add_option("--since", arguments.since,
+                      "those since then: so long ago, as in 10m or 2d, or a moment in UTC");
+  command->add_flag("-f,--follow", arguments.follow, "also those that come, until the job has ended");
+}
+
+void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* status = app.add_subcommand("status", "all jobs, or one of them");
+  status->add_option("JOB", arguments.job, "id of the job");
+  status->add_flag("-w,--watch", arguments.watch, "again every second");
+  AddLimit(*status, arguments, "the newest so many jobs; default: 100");
+  status->callback([&] {
+    action = [&] {
+      return RunStatus(arguments.connection,
+                       {.job_id = arguments.job, .limit = arguments.limit, .watch = arguments.watch});
+    };
+  });
+  const auto of_job = [&](const char* name, const char* what, auto run) {
+    return AddJobCommand(app, arguments, action, name, what,
+                         [&arguments, run] { return run(arguments.connection, arguments.job); });
+  };
+  of_job("watch", "progress of a job until it has ended", RunWatch);
+  AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs);
+  AddListing(app, arguments, action, "steps", "metrics of a job's steps", RunSteps);
+  of_job("explain", "the plan of a job, and why others would be slower", RunExplain);
+  of_job("cancel", "end a job", [&arguments](const Connection& connection, const std::string& job) {
+    return RunCancel(connection, job, arguments.checkpoint ? CancelWhen::kAfterCheckpoint : CancelWhen::kNow);
+  })->add_flag("--checkpoint", arguments.checkpoint, "after its current step and a checkpoint");
+  of_job("resume", "a job that failed or was cancelled goes on from its newest checkpoint", RunResume);
+  of_job("replan", "plan a running job anew, on all devices that are free now, and move it if that is faster",
+         [&arguments](const Connection& connection, const std::string& job) {
+           return RunReplan(connection, job, arguments.force ? ReplanWhen::kAlways : ReplanWhen::kIfFaster);
+         })
+      ->add_flag("--force", arguments.force, "also if the new plan is not faster");
+  of_job("hold", "keep a job that waits from being started", RunHold);
+  of_job("release", "let a held job go", RunRelease);
+  of_job("delete", "forget a job that has ended; its checkpoints stay", RunDelete);
+
+  CLI::App* trace = AddJobCommand(
+      app, arguments, action, "trace", "predicted and measured times of a step, for Perfetto",
+      [&] { return RunTrace(arguments.connection, arguments.job, arguments.step, arguments.file); });
+  trace->add_option("-o,--to", arguments.file, "file to write; - for standard output")->required();
+  trace->add_option("--step", arguments.step, "one that was traced; default: the newest");
+
+  CLI::App* exported =
+      AddJobCommand(app, arguments, action, "export", "the newest checkpoint as a model of Hugging Face",
+                    [&] { return RunExport(arguments.connection, arguments.job, arguments.directory); });
+  exported->add_option("--to", arguments.directory, "folder to write")->required();
+}
+
+void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* nodes =
+      app.add_subcommand("nodes", "nodes and their devices; --output cluster: as a file for plan --cluster");
+  nodes->add_flag("--kernels", arguments.kernels, "which kernels run the ops of their devices, and why");
+  nodes->add_option("NODE", arguments.node, "this node alone");
+  nodes->callback([&] {
+    action = [&] {
+      return arguments.kernels ? RunKernels(arguments.connection, arguments.node)
+                               : RunNodes(arguments.connection, arguments.node);
+    };
+  });
+  CLI::App* forget = app.add_subcommand("forget", "forget a node that is lost");
+  forget->add_option("NODE", arguments.node, "name of the node")->required();
+  forget->callback([&] { action = [&] { return RunForget(arguments.connection, arguments.node); }; });
+
+  CLI::App* up = app.add_subcommand("up", "a coordinator and agents on this machine, until Ctrl-C");
+  up->add_option("--config", arguments.file,
+                 "cluster (YAML of LocalClusterConfig); default: one agent, all devices");
+  up->add_option("--directory", arguments.directory, "for state and logs; default: medley-local");
+  up->callback([&] { action = [&] { return RunUp(arguments); }; });
+
+  CLI::App* completion =
+      app.add_subcommand("completion", "a script that completes commands and options in a shell");
+  completion->add_option("SHELL", arguments.shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->callback([&] {
+    action = [&] {
+      Print(CompletionScript(app, arguments.shell));
+      return absl::OkStatus();
+    };
+  });
+}
+
+absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
+  Connection& connection = arguments.connection;
+  std::string field = "--coordinator", address = arguments.coordinator;
+  if (address.empty() && app.count("--coordinator") == 0) {
+    field = "MEDLEY_COORDINATOR";
+    const char* given = std::getenv("MEDLEY_COORDINATOR");
+    address = given != nullptr && *given != '\0' ? given : "127.0.0.1";
+  }
+  ASSIGN_OR_RETURN(connection.address, CompleteAddress(field, address, kCoordinatorPort));
+  connection.timeout = absl::Seconds(arguments.timeout_seconds);
+  connection.columns = TerminalColumns();
+  if (arguments.output == "json") connection.output = Output::kJson;
+  if (arguments.output == "cluster") {
+    if (!app.got_subcommand("nodes"))
+      return absl::InvalidArgumentError("--output: cluster is for `medley nodes` only");
+    connection.output = Output::kCluster;
+  }
+  return absl::OkStatus();
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kDone;
+  if (absl::IsCancelled(status)) return kInterrupted;
+  return absl::IsInvalidArgument(status) ? kBadInput : kFailed;
+}
+
+int Report(const absl::Status& status, Output output) {
+  std::fflush(stdout);
+  const std::string message(status.message());
+  if (!status.ok() && !message.empty()) {
+    if (output == Output::kJson) {
+      const std::string code = absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
+      std::fprintf(stderr, "{\"error\": %s, \"code\": %s}\n", JsonString(message).c_str(),
+                   JsonString(code).c_str());
+    } else {
+      std::fprintf(stderr, "medley: %s\n", message.c_str());
+    }
+  }
+  return ExitCodeOf(status);
+}
+
+// The value of --output, looked for by hand: of a command line that is wrong nothing was read.
+Output AskedOutput(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool apart = words[i] == "--output" && i + 1 < words.size() && words[i + 1] == "json";
+    if (apart || words[i] == "--output=json") return Output::kJson;
+  }
+  return Output::kText;
+}
+
+// The first word that is neither an option nor the value of one; empty: there is none.
+std::string FirstWord(const std::vector<std::string>& words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--coordinator" || words[i] == "--output" || words[i] == "--timeout") {
+      ++i;
+    } else if (!absl::StartsWith(words[i], "-")) {
+      return words[i];
+    }
+  }
+  return "";
+}
+
+// What is wrong with the command line, in one line.
+std::string Explain(const CLI::App& app, const CLI::ParseError& error,
+                    const std::vector<std::string>& words) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (!chosen.empty()) {
+    const std::string what = absl::StrReplaceAll(error.what(), {{"\n", " "}});
+    return absl::StrCat(what, " (medley ", chosen[0]->get_name(), " --help)");
+  }
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const std::string word = FirstWord(words);
+  if (word.empty() && words.empty()) return "no command; medley --help lists them";
+  if (word.empty()) return absl::StrCat(absl::StrReplaceAll(error.what(), {{"\n", " "}}), " (medley --help)");
+  const std::string nearest = NearestName(word, names);
+  return absl::StrCat(
+      "no command \"", word, "\"; ",
+      nearest.empty() ? "medley --help lists them" : absl::StrCat("did you mean \"", nearest, "\"?"));
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, char** argv) {
+  CLI::App app("Trains one model on whatever accelerators there are.", "medley");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_version_flag("--version", absl::StrCat("medley ", kMedleyVersion));
+  Arguments arguments;
+  Action action;
+  app.add_option("--coordinator", arguments.coordinator,
+                 "HOST[:PORT]; default: MEDLEY_COORDINATOR, or 127.0.0.1:7070");
+  app.add_option("--output", arguments.output, "text or json")
+      ->check(CLI::IsMember({"text", "json", "cluster"}));
+  app.add_option("--timeout", arguments.timeout_seconds, "seconds that a call may take")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  AddSpecCommands(app, arguments, action);
+  AddJobCommands(app, arguments, action);
+  AddOtherCommands(app, arguments, action);
+  AddGenerateCommand(app, action);
+  AddLinksCommand(app, arguments.connection, action);
+  AddAlignCommand(app, arguments.connection.output, action);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  // `medley help [COMMAND]` is `medley [COMMAND] --help`.
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.push_back("--help");
+  }
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& asked) {
+    app.exit(asked);  // --help, --version
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    return Report(absl::InvalidArgumentError(Explain(app, error, words)), AskedOutput(words));
+  }
+  if (const absl::Status status = FinishConnection(arguments, app); !status.ok()) {
+    return Report(status, AskedOutput(words));
+  }
+  return Report(action(), arguments.connection.output);
+}
+
+}  // namespace medley

@@ -1,0 +1,596 @@
+#include "cli/command_line.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "cli/interrupts.h"
+#include "nlohmann/json.hpp"
+#include "proto/medley/v1/coordinator.grpc.pb.h"
+#include "runtime/base/mutex.h"
+
+namespace medley {
+namespace {
+
+using nlohmann::json;
+
+// A coordinator that answers with what a test put into it.
+class FakeCoordinator final : public v1::Coordinator::Service {
+ public:
+  FakeCoordinator() { Start("127.0.0.1:0"); }
+  ~FakeCoordinator() override { Stop(); }
+
+  const std::string& address() const { return address_; }
+  void Stop() {
+    if (!server_) return;
+    server_->Shutdown(gpr_inf_past(GPR_CLOCK_REALTIME));
+    server_.reset();
+  }
+  // Again at the port that it had.
+  void Restart() { Start(address_); }
+
+  // What calls came with, by name.
+  std::map<std::string, std::string> Seen() {
+    MutexLock lock(mutex_);
+    return seen_;
+  }
+
+  v1::Job job;                                   // of every call that answers with one
+  std::function<void(v1::Job&)> change_on_look;  // before GetJob answers
+  grpc::Status status;                           // of every call
+  std::vector<v1::JobUpdate> updates;            // of WatchJob
+  // After this update of this server's life; false: UNAVAILABLE.
+  std::function<bool(int)> watch_goes_on;
+  v1::ListLogsResponse logs;
+  v1::ListStepsResponse steps;
+  v1::ListNodesResponse nodes;
+  std::atomic<bool> plan_cancelled = false;
+
+  grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+                         v1::SubmitJobResponse* reply) override {
+    See("submit", *request);
+    *reply->mutable_job() = job;
+    return status;
+  }
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest* request, v1::Job* reply) override {
+    See("get", *request);
+    MutexLock lock(mutex_);
+    if (change_on_look) change_on_look(job);
+    *reply = job;
+    return status;
+  }
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+                        v1::ListJobsResponse* reply) override {
+    See("jobs", *request);
+    for (int i = 0; i < 100; ++i) *reply->add_jobs() = job;
+    return status;
+  }
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* reply) override {
+    See("cancel", *request);
+    *reply = job;
+    return status;
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request, v1::Job* reply) override {
+    See("resume", *request);
+    *reply = job;
+    return status;
+  }
+  grpc::Status HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request, v1::Job* reply) override {
+    See("hold", *request);
+    *reply = job;
+    return status;
+  }
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request,
+                         v1::DeleteJobResponse*) override {
+    See("delete", *request);
+    return status;
+  }
+  grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request,
+                          v1::ForgetNodeResponse*) override {
+    See("forget", *request);
+    return status;
+  }
+  grpc::Status ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request,
+                         v1::ReplanJobResponse* reply) override {
+    See("replan", *request);
+    *reply->mutable_job() = job;
+    reply->set_decision("1.5 s now, 1.2 s then");
+    reply->set_replans(request->force());
+    return status;
+  }
+  // Plans until nobody waits for it.
+  grpc::Status PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
+                       v1::PlanReport*) override {
+    See("plan", *request);
+    if (!status.ok()) return status;
+    kill(getpid(), SIGINT);
+    while (!context->IsCancelled()) std::this_thread::yield();
+    plan_cancelled = true;
+    return grpc::Status::CANCELLED;
+  }
+  grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
+                         v1::ListNodesResponse* reply) override {
+    *reply = nodes;
+    return status;
+  }
+  grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* reply) override {
+    See("trace", *request);
+    reply->set_job_id(request->job_id());
+    reply->set_step(request->step());
+    return status;
+  }
+  grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+                        v1::ListLogsResponse* reply) override {
+    See("logs", *request);
+    for (const v1::LogLine& line : logs.lines()) {
+      if (line.number() > request->after_line()) *reply->add_lines() = line;
+    }
+    return status;
+  }
+  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+                         v1::ListStepsResponse* reply) override {
+    See("steps", *request);
+    *reply = steps;
+    return status;
+  }
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
+                        grpc::ServerWriter<v1::JobUpdate>* writer) override {
+    See(absl::StrCat("watch ", ++watches_), *request);
+    if (!status.ok()) return status;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      v1::JobUpdate update = updates[i];
+      update.clear_steps();
+      for (const v1::StepMetrics& step : updates[i].steps()) {
+        if (step.step() > request->after_step() || step.attempt() > 1) *update.add_steps() = step;
+      }
+      writer->Write(update);
+      if (watch_goes_on && !watch_goes_on(static_cast<int>(i))) {
+        return {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping"};
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+ private:
+  void Start(const std::string& address) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    REQUIRE(server_ != nullptr);
+    address_ = absl::StrCat("127.0.0.1:", port);
+  }
+  void See(const std::string& call, const google::protobuf::Message& request) {
+    MutexLock lock(mutex_);
+    seen_[call] = request.ShortDebugString();
+  }
+
+  Mutex mutex_;
+  std::map<std::string, std::string> seen_;
+  std::atomic<int> watches_ = 0;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// What a command printed, and how it ended.
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+// Standard output or error into a file, for a while.
+class Redirected {
+ public:
+  Redirected(FILE* stream, const std::string& file) : stream_(stream), file_(file) {
+    std::fflush(stream);
+    kept_ = dup(fileno(stream));
+    REQUIRE(freopen(file.c_str(), "w", stream) != nullptr);
+  }
+  std::string Finish() {
+    std::fflush(stream_);
+    dup2(kept_, fileno(stream_));
+    close(kept_);
+    std::ifstream in(file_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+ private:
+  FILE* const stream_;
+  const std::string file_;
+  int kept_ = -1;
+};
+
+std::string TemporaryFile(const std::string& name) {
+  static const std::string folder = [] {
+    const char* given = std::getenv("TEST_TMPDIR");
+    std::string path = absl::StrCat(given == nullptr ? "/tmp" : given, "/command-line-XXXXXX");
+    REQUIRE(mkdtemp(path.data()) != nullptr);
+    return path;
+  }();
+  return absl::StrCat(folder, "/", name);
+}
+
+Outcome Run(std::vector<std::string> words) {
+  words.insert(words.begin(), "medley");
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  Redirected out(stdout, TemporaryFile("out")), err(stderr, TemporaryFile("err"));
+  Outcome outcome;
+  outcome.code = RunCommandLine(static_cast<int>(arguments.size()), arguments.data());
+  outcome.out = out.Finish();
+  outcome.err = err.Finish();
+  return outcome;
+}
+
+Outcome Ask(const FakeCoordinator& coordinator, std::vector<std::string> words) {
+  words.insert(words.begin(), {"--coordinator", coordinator.address()});
+  return Run(std::move(words));
+}
+
+v1::Job JobIn(v1::JobState state) {
+  v1::Job job;
+  job.set_id("bible-1");
+  job.set_state(state);
+  job.mutable_spec()->set_name("bible");
+  job.mutable_spec()->set_steps(100);
+  return job;
+}
+
+v1::JobUpdate Update(v1::JobState state, uint32_t attempt, uint32_t first, uint32_t last,
+                     uint32_t checkpoint) {
+  v1::JobUpdate update;
+  *update.mutable_job() = JobIn(state);
+  update.mutable_job()->set_attempt(attempt);
+  update.mutable_job()->set_checkpoint_step(checkpoint);
+  for (uint32_t i = first; i <= last; ++i) {
+    v1::StepMetrics& step = *update.add_steps();
+    step.set_step(i);
+    step.set_attempt(attempt);
+    step.set_loss(i);
+    *update.mutable_job()->mutable_last_step() = step;
+  }
+  return update;
+}
+
+const char kSpec[] =
+    "name: bible\n"
+    "model: {gpt2: {layers: 1, hidden: 8, heads: 1}}\n"
+    "data: {train: /x.txt}\n"
+    "batch: {sequences: 8, sequence_length: 8}\n"
+    "steps: 10\n";
+
+std::string SpecFile() {
+  const std::string file = TemporaryFile("job.yaml");
+  std::ofstream(file) << kSpec;
+  return file;
+}
+
+struct Wrong {
+  std::vector<std::string> words;
+  std::string error;
+};
+
+TEST_CASE("a wrong command line ends with 2 and one line that says what to do") {
+  const Wrong wrong = GENERATE(
+      Wrong{{"submitt"}, "no command \"submitt\"; did you mean \"submit\"?"},
+      Wrong{{"--timeout", "5", "statsu", "x"}, "no command \"statsu\"; did you mean \"status\"?"},
+      Wrong{{"xyzzy"}, "no command \"xyzzy\"; medley --help lists them"},
+      Wrong{{}, "no command; medley --help lists them"},
+      Wrong{{"logs"}, "JOB is required (medley logs --help)"},
+      Wrong{{"--coordinator", "http://host:1", "status"},
+            "--coordinator: \"http://host:1\": write HOST:PORT, without http://"},
+      Wrong{{"--coordinator", "", "status"}, "--coordinator: \"\": is empty; write HOST:PORT"},
+      Wrong{{"--output", "cluster", "status"}, "--output: cluster is for `medley nodes` only"},
+      Wrong{
+          {"steps", "x", "--since", "soon"},
+          "--since: \"soon\" must be how long ago (90s, 10m, 2h, 1d) or a moment (2026-11-21 03:37:49, UTC)"},
+      Wrong{{"generate", "--model", "m", "--prompt", "", "--tokens", "5"},
+            "--prompt: is empty (medley generate --help)"},
+      Wrong{{"generate", "--model", "m", "--prompt", "a", "--tokens", "-1"},
+            "--tokens: -1 is not a whole number in [1, 10000000] (medley generate --help)"},
+      Wrong{{"generate", "--model", "m"}, "generate: give --prompt TEXT or --prompt-tokens IDS"},
+      Wrong{{"submit", "/"}, "cannot read /: it is a folder, not a file"},
+      Wrong{{"submit", "x.yaml", "--set", "steps"},
+            "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"});
+  CAPTURE(wrong.words);
+  const Outcome outcome = Run(wrong.words);
+  CHECK(outcome.code == 2);
+  CHECK(outcome.err == absl::StrCat("medley: ", wrong.error, "\n"));
+  CHECK(outcome.out.empty());
+}
+
+TEST_CASE("help, version and completion are answers") {
+  CHECK_THAT(Run({"help"}).out, Catch::Contains("resume") && Catch::Contains("--coordinator"));
+  CHECK_THAT(Run({"help", "replan"}).out, Catch::Contains("--force"));
+  CHECK_THAT(Run({"--version"}).out, Catch::StartsWith("medley 0."));
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = Run({"completion", shell});
+    CAPTURE(outcome.out);
+    CHECK(outcome.code == 0);
+    for (const char* wanted : {"status", "replan", "force", "resume"})
+      CHECK_THAT(outcome.out, Catch::Contains(wanted));
+  }
+  CHECK(Run({"completion", "tcsh"}).code == 2);
+}
+
+TEST_CASE("every command has help and says what it is for") {
+  const std::string all = Run({"--help"}).out;
+  const std::vector<std::string> lines = absl::StrSplit(all.substr(all.find("Subcommands:")), '\n');
+  int commands = 0;
+  for (const std::string& line : lines) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    if (line.substr(0, 2) != "  " || words.empty()) continue;
+    ++commands;
+    CAPTURE(line);
+    CHECK(words.size() > 2);
+    const Outcome outcome = Run({words[0], "--help"});
+    CHECK(outcome.code == 0);
+    CHECK_THAT(outcome.out, Catch::Contains("Usage: medley " + words[0]));
+  }
+  CHECK(commands == 22);
+}
+
+TEST_CASE("where there is no coordinator, it is said without the transport's dump") {
+  std::string address;
+  {
+    const FakeCoordinator gone;
+    address = gone.address();
+  }
+  const Outcome outcome = Run({"--coordinator", address, "status"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == absl::StrCat("medley: no coordinator at ", address,
+                                    ": connection refused. Start one (medley up), or set --coordinator or "
+                                    "MEDLEY_COORDINATOR\n"));
+  const Outcome as_json = Run({"--coordinator", address, "--output", "json", "watch", "x"});
+  CHECK(as_json.code == 1);
+  CHECK(json::parse(as_json.err)["code"] == "unavailable");
+  CHECK_THAT(json::parse(as_json.err)["error"].get<std::string>(),
+             Catch::StartsWith("no coordinator at " + address));
+  CHECK(json::parse(Run({"--output=json", "nonsense"}).err)["code"] == "invalid_argument");
+}
+
+TEST_CASE("the environment names the coordinator, and its proxies are left alone") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  setenv("https_proxy", "http://127.0.0.1:1", 1);
+  setenv("MEDLEY_COORDINATOR", coordinator.address().c_str(), 1);
+  const Outcome outcome = Run({"status", "bible-1"});
+  setenv("MEDLEY_COORDINATOR", "http://x", 1);
+  const Outcome wrong = Run({"status"});
+  for (const char* name : {"http_proxy", "https_proxy", "MEDLEY_COORDINATOR"}) unsetenv(name);
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("bible-1"));
+  CHECK(wrong.err == "medley: MEDLEY_COORDINATOR: \"http://x\": write HOST:PORT, without http://\n");
+}
+
+TEST_CASE("what the coordinator itself says is not taken for its absence") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::UNAVAILABLE, "node a is lost"};
+  CHECK(Ask(coordinator, {"status", "x"}).err == "medley: node a is lost\n");
+  coordinator.status = {grpc::StatusCode::NOT_FOUND, "no job x"};
+  const Outcome outcome = Ask(coordinator, {"resume", "x"});
+  CHECK(outcome.code == 1);
+  CHECK(outcome.err == "medley: no job x\n");
+  // The fake knows nothing of this command.
+  CHECK_THAT(Ask(coordinator, {"links"}).err,
+             Catch::Contains("is no coordinator, or one of another version"));
+}
+
+TEST_CASE("a job is cancelled, and its end is waited for") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  int looks = 0;
+  coordinator.change_on_look = [&](v1::Job& job) {
+    if (++looks == 3) job.set_state(v1::JOB_STATE_CANCELLED);
+  };
+  const Outcome outcome = Ask(coordinator, {"cancel", "bible-1"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("cancelled") && !Catch::Contains("running"));
+  CHECK(coordinator.Seen()["cancel"] == "job_id: \"bible-1\"");
+}
+
+TEST_CASE("a job that takes long to end is said to be being cancelled") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  const Outcome outcome = Ask(coordinator, {"--timeout", "0.5", "cancel", "bible-1", "--checkpoint"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("running"));
+  CHECK(outcome.err ==
+        "medley: job bible-1 is being cancelled after a checkpoint; medley watch bible-1 shows its end\n");
+  CHECK(coordinator.Seen()["cancel"] == "job_id: \"bible-1\" after_checkpoint: true");
+}
+
+TEST_CASE("what is done with jobs and nodes reaches the coordinator") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_QUEUED);
+  for (const char* command : {"resume", "hold", "release", "replan", "delete"}) {
+    CAPTURE(command);
+    CHECK(Ask(coordinator, {command, "bible-1"}).code == 0);
+  }
+  std::map<std::string, std::string> seen = coordinator.Seen();
+  CHECK(seen["resume"] == "job_id: \"bible-1\"");
+  CHECK(seen["hold"] == "job_id: \"bible-1\"");  // of the release, which came last
+  CHECK(seen["replan"] == "job_id: \"bible-1\"");
+  CHECK(seen["delete"] == "job_id: \"bible-1\"");
+  CHECK(Ask(coordinator, {"hold", "bible-1"}).code == 0);
+  const Outcome forced = Ask(coordinator, {"replan", "bible-1", "--force"});
+  CHECK_THAT(forced.out, Catch::Contains("yes") && Catch::Contains("1.5 s now, 1.2 s then"));
+  CHECK(Ask(coordinator, {"forget", "a"}).out == "node a is forgotten\n");
+  CHECK(json::parse(Ask(coordinator, {"--output", "json", "forget", "a"}).out) == json({{"forgotten", "a"}}));
+  CHECK(Ask(coordinator, {"trace", "bible-1", "--step", "7", "-o", "-"}).code == 0);
+  seen = coordinator.Seen();
+  CHECK(seen["hold"] == "job_id: \"bible-1\" hold: true");
+  CHECK(seen["replan"] == "job_id: \"bible-1\" force: true");
+  CHECK(seen["forget"] == "node: \"a\"");
+  CHECK(seen["trace"] == "job_id: \"bible-1\" step: 7");
+}
+
+TEST_CASE("a spec is changed by --set, and errors have its line or the option") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_QUEUED);
+  const Outcome outcome =
+      Ask(coordinator, {"submit", SpecFile(), "--set", "steps=7", "--set", "optimizer.beta1=0.5"});
+  CHECK(outcome.out == "bible-1\n");
+  CHECK_THAT(coordinator.Seen()["submit"], Catch::Contains("steps: 7") && Catch::Contains("beta1: 0.5"));
+  coordinator.status = {grpc::StatusCode::INVALID_ARGUMENT, "model.gpt2.heads: 5 does not divide hidden, 8"};
+  const Outcome refused = Ask(coordinator, {"submit", SpecFile()});
+  CHECK(refused.code == 2);
+  CHECK(refused.err ==
+        absl::StrCat("medley: ", SpecFile(), ":2: model.gpt2.heads: 5 does not divide hidden, 8\n"));
+  const Outcome overridden = Ask(coordinator, {"plan", SpecFile(), "--set", "model.gpt2.heads=5"});
+  CHECK(overridden.code == 2);
+  CHECK(overridden.err ==
+        "medley: --set model.gpt2.heads=5: model.gpt2.heads: 5 does not divide hidden, 8\n");
+}
+
+TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {
+  BlockInterrupts();
+  FakeCoordinator coordinator;
+  const Outcome outcome = Ask(coordinator, {"plan", SpecFile()});
+  CHECK(outcome.code == 130);
+  CHECK(outcome.err == "medley: interrupted; nothing was started\n");
+  coordinator.Stop();  // waits for its calls
+  CHECK(coordinator.plan_cancelled);
+}
+
+TEST_CASE("lists say when there is more, and take as many as is asked for") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_DONE);
+  for (int i = 1; i <= 1000; ++i) coordinator.logs.add_lines()->set_number(i);
+  CHECK(Ask(coordinator, {"status"}).err == "medley: these are the newest 100 jobs; -n N shows more\n");
+  CHECK(Ask(coordinator, {"status", "-n", "100"}).err.empty());
+  CHECK(coordinator.Seen()["jobs"] == "limit: 100");
+  CHECK(Ask(coordinator, {"logs", "x"}).err == "medley: these are the newest 1000 lines; -n N shows more\n");
+  CHECK(Ask(coordinator, {"logs", "x", "--limit", "5000"}).err.empty());
+  CHECK(coordinator.Seen()["logs"] == "job_id: \"x\" limit: 5000");
+  CHECK(Ask(coordinator, {"logs", "x", "--since", "1970-01-02", "-n", "3"}).code == 0);
+  CHECK(coordinator.Seen()["logs"] == "job_id: \"x\" limit: 3 since_seconds: 86400");
+  CHECK(Ask(coordinator, {"steps", "x", "-n", "3"}).code == 0);
+  CHECK(coordinator.Seen()["steps"] == "job_id: \"x\" limit: 3");
+  CHECK(Ask(coordinator, {"logs", "x", "-n", "0"}).code == 2);
+}
+
+TEST_CASE("logs are followed until the job has ended, each line once") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  int looks = 0;
+  coordinator.change_on_look = [&](v1::Job& job) {
+    v1::LogLine& line = *coordinator.logs.add_lines();
+    line.set_number(++looks);
+    line.set_text(absl::StrCat("line ", looks));
+    if (looks == 3) job.set_state(v1::JOB_STATE_DONE);
+  };
+  const Outcome outcome = Ask(coordinator, {"logs", "bible-1", "--follow"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Matches("-  +line 1\n-  +line 2\n-  +line 3\n"));
+}
+
+TEST_CASE("one node is shown with its profiles, an unknown one names those that there are") {
+  FakeCoordinator coordinator;
+  for (const char* name : {"a", "b"}) {
+    v1::Node& node = *coordinator.nodes.add_nodes();
+    node.set_name(name);
+    node.add_devices()->set_kind(absl::StrCat("kind of ", name));
+    coordinator.nodes.add_profiles()->set_device_kind(absl::StrCat("kind of ", name));
+  }
+  CHECK_THAT(Ask(coordinator, {"nodes", "b"}).out,
+             Catch::Contains("kind of b") && !Catch::Contains("kind of a"));
+  const Outcome unknown = Ask(coordinator, {"nodes", "c"});
+  CHECK(unknown.code == 1);
+  CHECK(unknown.err == "medley: no node c; there are: a, b\n");
+}
+
+TEST_CASE(
+    "a watch goes on after the coordinator was away, with nothing twice and nothing of a discarded attempt "
+    "missing") {
+  FakeCoordinator coordinator;
+  coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 33, 20)};
+  // It dies after its first update; while it is away the job starts anew from its checkpoint, and ends.
+  std::atomic<int> lives = 0;
+  coordinator.watch_goes_on = [&](int) { return ++lives > 1; };
+  std::thread restart([&] {
+    while (lives == 0) std::this_thread::yield();
+    coordinator.Stop();
+    v1::JobUpdate after = Update(v1::JOB_STATE_DONE, 1, 1, 20, 20);
+    v1::JobUpdate end = Update(v1::JOB_STATE_DONE, 2, 21, 40, 40);
+    after.MergeFrom(end);
+    coordinator.updates = {after};
+    coordinator.Restart();
+  });
+  const Outcome outcome = Ask(coordinator, {"--output", "json", "watch", "bible-1"});
+  restart.join();
+  CHECK(outcome.code == 0);
+  std::vector<std::pair<uint32_t, uint32_t>> steps;
+  int lines = 0;
+  for (const absl::string_view line : absl::StrSplit(outcome.out, '\n', absl::SkipEmpty())) {
+    const json update = json::parse(line);
+    CHECK(update["job"].contains("spec") == (lines++ == 0));
+    for (const json& step : update["steps"]) steps.emplace_back(step["attempt"], step["step"]);
+  }
+  REQUIRE(steps.size() == 33 + 20);
+  CHECK(steps[32] == std::pair<uint32_t, uint32_t>(1, 33));
+  CHECK(steps[33] == std::pair<uint32_t, uint32_t>(2, 21));
+  CHECK(steps.back() == std::pair<uint32_t, uint32_t>(2, 40));
+  CHECK_THAT(outcome.err,
+             Catch::Contains("asking again\n") && Catch::Contains("medley: the coordinator is back after "));
+  CHECK(coordinator.Seen()["watch 2"] == "job_id: \"bible-1\" after_step: 20");
+}
+
+TEST_CASE("a watched job's end is the exit code, and Ctrl-C leaves it running") {
+  BlockInterrupts();
+  FakeCoordinator coordinator;
+  coordinator.updates = {Update(v1::JOB_STATE_FAILED, 1, 1, 2, 0)};
+  coordinator.updates[0].mutable_job()->set_state_reason("a/cpu0: out of memory");
+  const Outcome failed = Ask(coordinator, {"watch", "bible-1"});
+  CHECK(failed.code == 1);
+  CHECK(failed.err == "medley: job bible-1 failed: a/cpu0: out of memory\n");
+  coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 2, 0)};
+  coordinator.watch_goes_on = [](int) {
+    kill(getpid(), SIGINT);
+    return true;
+  };
+  const Outcome interrupted = Ask(coordinator, {"watch", "bible-1"});
+  CHECK(interrupted.code == 130);
+  CHECK_THAT(interrupted.err, Catch::Contains("job bible-1 goes on"));
+}
+
+TEST_CASE("steps are followed with those of a newer attempt, as a table or as JSON") {
+  FakeCoordinator coordinator;
+  coordinator.updates = {Update(v1::JOB_STATE_RUNNING, 1, 1, 3, 2), Update(v1::JOB_STATE_DONE, 2, 3, 4, 4)};
+  const Outcome outcome = Ask(coordinator, {"steps", "bible-1", "-f"});
+  CHECK(outcome.code == 0);
+  const std::vector<std::string> lines = absl::StrSplit(outcome.out, '\n', absl::SkipEmpty());
+  REQUIRE(lines.size() == 6);
+  CHECK_THAT(lines[0], Catch::StartsWith("STEP"));
+  CHECK_THAT(lines[4], Catch::StartsWith("   3  "));
+  CHECK_THAT(lines[5], Catch::StartsWith("   4  "));
+}
+
+TEST_CASE("a status is shown again until the job has ended") {
+  FakeCoordinator coordinator;
+  coordinator.job = JobIn(v1::JOB_STATE_RUNNING);
+  int looks = 0;
+  coordinator.change_on_look = [&](v1::Job& job) {
+    if (++looks == 2) job.set_state(v1::JOB_STATE_DONE);
+  };
+  const Outcome outcome = Ask(coordinator, {"status", "-w", "bible-1"});
+  CHECK(outcome.code == 0);
+  CHECK_THAT(outcome.out, Catch::Contains("running") && Catch::Contains("done"));
+}
+
+}  // namespace
+}  // namespace medley

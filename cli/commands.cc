@@ -1,0 +1,109 @@
+#include "cli/commands.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/chrome_trace.h"
+#include "cli/coordinator_client.h"
+#include "cli/kernel_view.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/engine/checkpoint/manifest.h"
+#include "runtime/wire/json_message.h"
+#include "runtime/wire/yaml_message.h"
+
+namespace medley {
+namespace {
+
+CoordinatorClient Connect(const Connection& connection) { return {connection.address, connection.timeout}; }
+
+// `all` with one node and the profiles of its devices' kinds.
+absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all, const std::string& name) {
+  v1::ListNodesResponse one;
+  std::set<std::string> kinds;
+  std::vector<std::string> names;
+  for (const v1::Node& node : all.nodes()) {
+    names.push_back(node.name());
+    if (node.name() != name) continue;
+    *one.add_nodes() = node;
+    for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
+  }
+  if (one.nodes().empty()) {
+    return absl::NotFoundError(absl::StrCat("no node ", name, "; there are: ", absl::StrJoin(names, ", ")));
+  }
+  for (const v1::DeviceProfile& profile : all.profiles()) {
+    if (kinds.count(profile.device_kind()) > 0) *one.add_profiles() = profile;
+  }
+  return one;
+}
+
+}  // namespace
+
+absl::Status RunNodes(const Connection& connection, const std::string& node) {
+  CoordinatorClient client = Connect(connection);
+  if (connection.output == Output::kCluster) {
+    if (!node.empty())
+      return absl::InvalidArgumentError("--output: cluster is of all nodes; leave the node out");
+    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, client.ExportCluster());
+    Print(WriteYaml(cluster));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<v1::ListNodesResponse> nodes = client.ListNodes();
+  if (nodes.ok() && !node.empty()) nodes = OnlyNode(*nodes, node);
+  return Show(connection, nodes,
+              [&](const v1::ListNodesResponse& reply) { return FormatNodes(reply, connection.columns); });
+}
+
+absl::Status RunKernels(const Connection& connection, const std::string& node) {
+  if (connection.output == Output::kCluster) {
+    return absl::InvalidArgumentError("--output: cluster does not go with --kernels");
+  }
+  return Show(connection, Connect(connection).ListKernels(node), FormatKernels);
+}
+
+absl::Status RunForget(const Connection& connection, const std::string& node) {
+  RETURN_IF_ERROR(Connect(connection).ForgetNode(node));
+  Print(connection.output == Output::kJson ? absl::StrCat("{\"forgotten\": ", JsonString(node), "}\n")
+                                           : absl::StrCat("node ", node, " is forgotten\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,
+                      const std::string& file) {
+  ASSIGN_OR_RETURN(const v1::Trace trace, Connect(connection).GetTrace(job_id, step));
+  const std::string text = ChromeTrace(trace);
+  if (file == "-") {
+    Print(text);
+    return absl::OkStatus();
+  }
+  std::ofstream out(file, std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", file));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"job_id\": ", JsonString(trace.job_id()), ", \"step\": ", trace.step(),
+                           ", \"file\": ", JsonString(file), "}\n")
+            : absl::StrCat("step ", trace.step(), " of ", trace.job_id(), " in ", file,
+                           "; open it in https://ui.perfetto.dev\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunExport(const Connection& connection, const std::string& job_id,
+                       const std::string& directory) {
+  ASSIGN_OR_RETURN(const v1::Job job, Connect(connection).GetJob(job_id));
+  if (job.checkpoint_path().empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no complete checkpoint yet"));
+  }
+  ASSIGN_OR_RETURN(const CheckpointManifest manifest, ReadManifest(job.checkpoint_path()));
+  RETURN_IF_ERROR(ExportHuggingFace(manifest, directory));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"job_id\": ", JsonString(job.id()), ", \"step\": ", job.checkpoint_step(),
+                           ", \"directory\": ", JsonString(directory), "}\n")
+            : absl::StrCat("step ", job.checkpoint_step(), " of ", job.id(), " in ", directory, "\n"));
+  return absl::OkStatus();
+}
+
+}  // namespace medley

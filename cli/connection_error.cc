@@ -1,0 +1,42 @@
+#include "cli/connection_error.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/text_table.h"
+
+namespace medley {
+namespace {
+
+constexpr char kWhatToDo[] = "Start one (medley up), or set --coordinator or MEDLEY_COORDINATOR";
+
+// As operating systems and gRPC say it; the first that is found.
+constexpr const char* kCauses[] = {"connection refused",       "connection timed out", "no route to host",
+                                   "network is unreachable",   "host is unreachable",  "permission denied",
+                                   "connection reset by peer", "broken pipe",          "socket closed"};
+
+}  // namespace
+
+std::string DescribeUnreachable(const std::string& address, const std::string& transport_message) {
+  if (absl::StrContains(transport_message, "DNS resolution failed")) {
+    const std::string host = address.substr(0, address.rfind(':'));
+    return absl::StrCat("no coordinator at ", address, ": host \"", host,
+                        "\" is unknown. Set --coordinator or ", "MEDLEY_COORDINATOR");
+  }
+  const std::string lower = absl::AsciiStrToLower(transport_message);
+  for (const char* cause : kCauses) {
+    if (!absl::StrContains(lower, cause)) continue;
+    return absl::StrCat("no coordinator at ", address, ": ", cause, ". ", kWhatToDo);
+  }
+  // Nothing known: what stands before the first detail, or of a chain of causes the last.
+  absl::string_view rest = transport_message;
+  rest = rest.substr(0, rest.find_first_of("{"));
+  if (absl::StartsWith(rest, "failed to connect")) {
+    const size_t last = rest.rfind(": ");
+    rest = last == absl::string_view::npos ? "the connection failed" : rest.substr(last + 2);
+  }
+  const std::string text = Printable(std::string(absl::StripAsciiWhitespace(rest)));
+  return absl::StrCat("no coordinator at ", address, text.empty() ? "" : ": ", text, ". ", kWhatToDo);
+}
+
+}  // namespace medley

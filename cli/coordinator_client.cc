@@ -1,0 +1,264 @@
+#include "cli/coordinator_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/connection_error.h"
+#include "proto/medley/v1/coordinator.grpc.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+namespace {
+
+// A coordinator that comes back is found within a second, however long it was away.
+constexpr int kKeepaliveMilliseconds = 5000;
+constexpr int kFirstReconnectMilliseconds = 100;
+constexpr int kLongestReconnectMilliseconds = 1000;
+constexpr int kMostReplyBytes = 256 << 20;  // the metrics of a long job
+
+// Whether a status was sent by the coordinator, and not made up on this side because it could not be asked.
+bool WasSent(const grpc::ClientContext& context) {
+  return absl::StrContains(context.debug_error_string(), "Error received from peer");
+}
+
+}  // namespace
+
+struct CallHandle::State {
+  mutable Mutex mutex;
+  grpc::ClientContext* context = nullptr;  // of the call under way
+  bool cancelled = false;
+};
+
+CallHandle::CallHandle() : state_(std::make_shared<State>()) {}
+CallHandle::~CallHandle() = default;
+
+void CallHandle::Cancel() {
+  MutexLock lock(state_->mutex);
+  state_->cancelled = true;
+  if (state_->context != nullptr) state_->context->TryCancel();
+}
+
+bool CallHandle::cancelled() const {
+  MutexLock lock(state_->mutex);
+  return state_->cancelled;
+}
+
+struct CoordinatorClient::Impl {
+  std::string address;
+  absl::Duration timeout;
+  std::unique_ptr<v1::Coordinator::Stub> stub;
+
+  absl::Duration long_timeout() const { return std::max(10 * timeout, absl::Minutes(5)); }
+
+  absl::Status FromGrpc(const grpc::ClientContext& context, const grpc::Status& status) const {
+    if (status.ok()) return absl::OkStatus();
+    const std::string message = status.error_message();
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !WasSent(context)) {
+      return absl::UnavailableError(DescribeUnreachable(address, message));
+    }
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !WasSent(context)) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "the coordinator at ", address, " did not answer in time; --timeout SECONDS gives it more"));
+    }
+    if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+      return absl::UnimplementedError(
+          absl::StrCat("what listens at ", address,
+                       " does not know this call: it is no coordinator, or one of another version"));
+    }
+    // The codes are the same numbers.
+    return absl::Status(
+        static_cast<absl::StatusCode>(status.error_code()),
+        message.empty() ? absl::StrCat("the coordinator at ", address, " gave no reason") : message);
+  }
+
+  // A call that `handle` may end.
+  class Cancellable {
+   public:
+    Cancellable(CallHandle& handle, grpc::ClientContext& context) : state_(*handle.state_) {
+      MutexLock lock(state_.mutex);
+      state_.context = &context;
+      if (state_.cancelled) context.TryCancel();
+    }
+    ~Cancellable() {
+      MutexLock lock(state_.mutex);
+      state_.context = nullptr;
+    }
+
+   private:
+    CallHandle::State& state_;
+  };
+
+  template <typename Response, typename Request>
+  using Method = grpc::Status (v1::Coordinator::Stub::*)(grpc::ClientContext*, const Request&, Response*);
+
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> Call(Method<Response, Request> method, const Request& request,
+                                absl::Duration limit, CallHandle* handle = nullptr) const {
+    grpc::ClientContext context;
+    context.set_deadline(ToSystemClock(Now() + limit));
+    std::optional<Cancellable> cancellable;
+    if (handle != nullptr) cancellable.emplace(*handle, context);
+    Response response;
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    if (!status.ok()) return FromGrpc(context, status);
+    return response;
+  }
+
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> OfJob(Method<Response, Request> method, const std::string& job_id) const {
+    Request request;
+    request.set_job_id(job_id);
+    return Call(method, request, timeout);
+  }
+};
+
+CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration timeout) : impl_(new Impl) {
+  impl_->address = address;
+  impl_->timeout = timeout;
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMostReplyBytes);
+  // Proxies of the environment are for the web; a coordinator is in the same network.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A coordinator whose host vanished resets no connection: a watch notices within twice this.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
+  impl_->stub = v1::Coordinator::NewStub(
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+}
+
+CoordinatorClient::~CoordinatorClient() = default;
+
+const std::string& CoordinatorClient::address() const { return impl_->address; }
+
+using Stub = v1::Coordinator::Stub;
+
+absl::StatusOr<v1::Job> CoordinatorClient::Submit(const v1::SubmitJobRequest& request) {
+  ASSIGN_OR_RETURN(v1::SubmitJobResponse response, impl_->Call(&Stub::SubmitJob, request, impl_->timeout));
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) {
+  return impl_->OfJob(&Stub::GetJob, job_id);
+}
+
+absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs(uint32_t limit) {
+  v1::ListJobsRequest request;
+  request.set_limit(limit);
+  return impl_->Call(&Stub::ListJobs, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const v1::CancelJobRequest& request) {
+  return impl_->Call(&Stub::CancelJob, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::Resume(const std::string& job_id) {
+  return impl_->OfJob(&Stub::ResumeJob, job_id);
+}
+
+absl::StatusOr<v1::ReplanJobResponse> CoordinatorClient::Replan(const v1::ReplanJobRequest& request,
+                                                                CallHandle& handle) {
+  return impl_->Call(&Stub::ReplanJob, request, impl_->long_timeout(), &handle);
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::Hold(const v1::HoldJobRequest& request) {
+  return impl_->Call(&Stub::HoldJob, request, impl_->timeout);
+}
+
+absl::Status CoordinatorClient::Delete(const std::string& job_id) {
+  return impl_->OfJob(&Stub::DeleteJob, job_id).status();
+}
+
+absl::Status CoordinatorClient::ForgetNode(const std::string& node) {
+  v1::ForgetNodeRequest request;
+  request.set_node(node);
+  return impl_->Call(&Stub::ForgetNode, request, impl_->timeout).status();
+}
+
+absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id, CallHandle& handle) {
+  v1::GetPlanRequest request;
+  request.set_job_id(job_id);
+  return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);
+}
+
+absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec, CallHandle& handle) {
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = spec;
+  return impl_->Call(&Stub::PlanJob, request, impl_->long_timeout(), &handle);
+}
+
+absl::StatusOr<v1::ListNodesResponse> CoordinatorClient::ListNodes() {
+  return impl_->Call(&Stub::ListNodes, v1::ListNodesRequest(), impl_->timeout);
+}
+
+absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std::string& node) {
+  v1::ListKernelsRequest request;
+  request.set_node(node);
+  return impl_->Call(&Stub::ListKernels, request, impl_->long_timeout());
+}
+
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
+  v1::ListLinksRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  return impl_->Call(&Stub::ListLinks, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(
+    const std::vector<std::string>& devices) {
+  v1::MeasureLinksRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  return impl_->Call(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
+}
+
+absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(
+    const std::vector<std::string>& devices, uint64_t bytes) {
+  v1::ExplainAllReduceRequest request;
+  request.mutable_devices()->Add(devices.begin(), devices.end());
+  request.set_bytes(bytes);
+  return impl_->Call(&Stub::ExplainAllReduce, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::Trace> CoordinatorClient::GetTrace(const std::string& job_id, uint32_t step) {
+  v1::GetTraceRequest request;
+  request.set_job_id(job_id);
+  request.set_step(step);
+  return impl_->Call(&Stub::GetTrace, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request) {
+  return impl_->Call(&Stub::ListSteps, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListLogsRequest& request) {
+  return impl_->Call(&Stub::ListLogs, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {
+  return impl_->Call(&Stub::ExportCluster, v1::ExportClusterRequest(), impl_->timeout);
+}
+
+absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,
+                                      const std::function<void(const v1::JobUpdate&)>& on_update) {
+  grpc::ClientContext context;
+  context.set_deadline(ToSystemClock(Now() + absl::Hours(1)));
+  const Impl::Cancellable cancellable(handle, context);
+  v1::WatchJobRequest request;
+  request.set_job_id(job_id);
+  request.set_after_step(after_step);
+  const auto reader = impl_->stub->WatchJob(&context, request);
+  v1::JobUpdate update;
+  while (reader->Read(&update)) on_update(update);
+  return impl_->FromGrpc(context, reader->Finish());
+}
+
+}  // namespace medley

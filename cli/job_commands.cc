@@ -1,0 +1,292 @@
+#include "cli/job_commands.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/coordinator_client.h"
+#include "cli/interrupts.h"
+#include "cli/patient_call.h"
+#include "cli/progress.h"
+#include "cli/terminal.h"
+#include "cli/text_table.h"
+#include "cli/waiting_line.h"
+#include "cli/watch.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/wire/json_message.h"
+
+namespace medley {
+namespace {
+
+// What the coordinator gives of lists unless it is asked for more, and the most that it can be asked for.
+constexpr int kUsualJobs = 100, kUsualLogLines = 1000;
+constexpr uint32_t kMostLogLines = 100000;
+constexpr absl::Duration kBetweenLooks = absl::Seconds(1);
+constexpr absl::Duration kBetweenLooksAtAnEnd = absl::Milliseconds(50);
+
+CoordinatorClient Connect(const Connection& connection) { return {connection.address, connection.timeout}; }
+
+absl::Status ShowJob(const Connection& connection, const absl::StatusOr<v1::Job>& job) {
+  return Show(connection, job, [&](const v1::Job& reply) { return FormatJob(reply, connection.columns); });
+}
+
+// Calls `look` every second until it says that there is no more to come. A coordinator that goes away after
+// the first look is asked again, an hour at most.
+absl::Status LookAgainAndAgain(const Connection& connection,
+                               const std::function<absl::StatusOr<bool>()>& look) {
+  const Interrupter interrupter({});
+  absl::Time away_since = absl::InfiniteFuture();
+  for (bool first = true;; first = false) {
+    const absl::StatusOr<bool> ended = look();
+    std::fflush(stdout);
+    if (ended.ok()) {
+      away_since = absl::InfiniteFuture();
+      if (*ended) return absl::OkStatus();
+    } else {
+      if (first || !absl::IsUnavailable(ended.status())) return ended.status();
+      if (away_since == absl::InfiniteFuture()) {
+        std::fprintf(stderr, "medley: %s; asking again\n", std::string(ended.status().message()).c_str());
+      }
+      away_since = std::min(away_since, Now());
+      if (Now() - away_since > kWatchPatience) return ended.status();
+    }
+    if (!interrupter.Sleep(kBetweenLooks)) return absl::CancelledError("");
+  }
+}
+
+// A text as a display if there is a terminal, otherwise again where it has changed.
+class Repeated {
+ public:
+  explicit Repeated(const Connection& connection) : connection_(connection) {}
+  void Show(const std::string& text) {
+    if (connection_.columns > 0 && connection_.output == Output::kText) {
+      std::vector<std::string> lines = absl::StrSplit(text, '\n');
+      lines.pop_back();
+      for (std::string& line : lines) line = CutToWidth(line, connection_.columns);
+      display_.Draw(lines);
+    } else if (text != last_) {
+      Print(text);
+    }
+    last_ = text;
+  }
+
+ private:
+  const Connection& connection_;
+  LiveDisplay display_;
+  std::string last_;
+};
+
+absl::StatusOr<std::string> StatusText(CoordinatorClient& client, const Connection& connection,
+                                       const StatusCommand& command, bool& ended) {
+  const bool json = connection.output == Output::kJson;
+  if (command.job_id.empty()) {
+    ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs, client.ListJobs(command.limit));
+    if (command.limit == 0 && jobs.jobs_size() == kUsualJobs && !command.watch) {
+      Note(connection, absl::StrCat("these are the newest ", kUsualJobs, " jobs; -n N shows more"));
+    }
+    return json ? JsonLine(jobs) : FormatJobs(jobs, connection.columns);
+  }
+  ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id));
+  ended = HasEnded(job.state());
+  return json ? JsonLine(job) : FormatJob(job, connection.columns);
+}
+
+// After the newest line of `logs`; 0 if there is none.
+uint64_t NewestLine(const v1::ListLogsResponse& logs) {
+  uint64_t newest = 0;
+  for (const v1::LogLine& line : logs.lines()) newest = std::max(newest, line.number());
+  return newest;
+}
+
+absl::Status FollowLogs(CoordinatorClient& client, const Connection& connection,
+                        v1::ListLogsRequest request) {
+  bool first = true;
+  return LookAgainAndAgain(connection, [&]() -> absl::StatusOr<bool> {
+    // Before the lines: those of the end are there, then.
+    ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(request.job_id()));
+    ASSIGN_OR_RETURN(const v1::ListLogsResponse logs, client.ListLogs(request));
+    if (first || !logs.lines().empty())
+      RETURN_IF_ERROR(Show<v1::ListLogsResponse>(connection, logs, FormatLogs));
+    first = false;
+    request.set_after_line(std::max(request.after_line(), NewestLine(logs)));
+    request.set_limit(kMostLogLines);
+    return HasEnded(job.state());
+  });
+}
+
+// Steps as they come, a batch a call.
+class StepPrinter {
+ public:
+  explicit StepPrinter(const Connection& connection) : connection_(connection) {}
+
+  void Show(const v1::JobUpdate& update) {
+    v1::ListStepsResponse rows;
+    *rows.mutable_steps() = update.steps();
+    *rows.mutable_validations() = update.validations();
+    DropDiscarded(rows);
+    if (connection_.output == Output::kJson) {
+      if (!rows.steps().empty() || !rows.validations().empty()) Print(JsonLine(rows));
+    } else if (first_) {
+      Print(FormatSteps(v1::ListStepsResponse(), connection_.columns));
+    }
+    first_ = false;
+    if (connection_.output == Output::kText) {
+      Print(FormatMoreSteps(rows));
+      // Their steps came before.
+      for (const v1::ValidationMetrics& validation : rows.validations()) {
+        if (rows.steps().empty() || validation.step() < rows.steps(0).step()) {
+          std::printf("validation after step %u: %.6f\n", validation.step(), validation.loss());
+        }
+      }
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const Connection& connection_;
+  bool first_ = true;
+};
+
+}  // namespace
+
+absl::Status RunStatus(const Connection& connection, const StatusCommand& command) {
+  if (command.watch) BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  bool ended = false;
+  Repeated repeated(connection);
+  const auto look = [&]() -> absl::StatusOr<bool> {
+    ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, ended));
+    repeated.Show(text);
+    return ended;
+  };
+  if (command.watch) return LookAgainAndAgain(connection, look);
+  ASSIGN_OR_RETURN(const std::string text, StatusText(client, connection, command, ended));
+  Print(text);
+  return absl::OkStatus();
+}
+
+absl::Status RunWatch(const Connection& connection, const std::string& job_id) {
+  BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  ASSIGN_OR_RETURN(const v1::Job job, WatchJob(client, job_id, connection.output));
+  if (job.state() == v1::JOB_STATE_DONE) return absl::OkStatus();
+  const char* what = job.state() == v1::JOB_STATE_CANCELLED ? " was cancelled" : " failed";
+  return absl::AbortedError(
+      absl::StrCat("job ", job.id(), what, job.state_reason().empty() ? "" : ": ", job.state_reason()));
+}
+
+absl::Status RunLogs(const Connection& connection, const ListingCommand& command) {
+  v1::ListLogsRequest request;
+  request.set_job_id(command.job_id);
+  request.set_limit(command.limit);
+  request.set_since_seconds(command.since_seconds);
+  if (command.follow) BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  if (command.follow) return FollowLogs(client, connection, request);
+  const absl::StatusOr<v1::ListLogsResponse> logs = client.ListLogs(request);
+  if (logs.ok() && command.limit == 0 && logs->lines_size() == kUsualLogLines) {
+    Note(connection, absl::StrCat("these are the newest ", kUsualLogLines, " lines; -n N shows more"));
+  }
+  return Show(connection, logs, FormatLogs);
+}
+
+absl::Status RunSteps(const Connection& connection, const ListingCommand& command) {
+  v1::ListStepsRequest request;
+  request.set_job_id(command.job_id);
+  request.set_limit(command.limit);
+  request.set_since_seconds(command.since_seconds);
+  if (command.follow) BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  if (command.follow && command.limit == 0 && command.since_seconds == 0) {
+    StepPrinter printer(connection);
+    return FollowJob(client, command.job_id, 0,
+                     {.on_update = [&](const auto& update) { printer.Show(update); }})
+        .status();
+  }
+  absl::StatusOr<v1::ListStepsResponse> steps = client.ListSteps(request);
+  if (steps.ok()) DropDiscarded(*steps);
+  if (!command.follow) {
+    return Show(connection, steps,
+                [&](const v1::ListStepsResponse& reply) { return FormatSteps(reply, connection.columns); });
+  }
+  RETURN_IF_ERROR(steps.status());
+  // From the first of those that were asked for; without any, from where the job is.
+  uint32_t after = 0;
+  if (!steps->steps().empty()) {
+    after = steps->steps(0).step() - 1;
+  } else {
+    ASSIGN_OR_RETURN(const v1::Job job, client.GetJob(command.job_id));
+    after = job.last_step().step();
+  }
+  StepPrinter printer(connection);
+  return FollowJob(client, command.job_id, after,
+                   {.on_update = [&](const auto& update) { printer.Show(update); }})
+      .status();
+}
+
+absl::Status RunCancel(const Connection& connection, const std::string& job_id, CancelWhen when) {
+  BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  v1::CancelJobRequest request;
+  request.set_job_id(job_id);
+  request.set_after_checkpoint(when == CancelWhen::kAfterCheckpoint);
+  absl::StatusOr<v1::Job> job = client.Cancel(request);
+  RETURN_IF_ERROR(job.status());
+  {
+    WaitingLine line(absl::StrCat("job ", job_id, " is being cancelled"));
+    const Interrupter interrupter({}, [&] { line.Tick(); });
+    const absl::Time deadline = Now() + connection.timeout;
+    while (!HasEnded(job->state()) && Now() < deadline && interrupter.Sleep(kBetweenLooksAtAnEnd)) {
+      const absl::StatusOr<v1::Job> now = client.GetJob(job_id);
+      if (!now.ok()) break;
+      job = now;
+    }
+  }
+  RETURN_IF_ERROR(ShowJob(connection, job));
+  if (!HasEnded(job->state())) {
+    Note(connection, absl::StrCat("job ", job_id, " is being cancelled",
+                                  when == CancelWhen::kAfterCheckpoint ? " after a checkpoint" : "",
+                                  "; medley watch ", job_id, " shows its end"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunResume(const Connection& connection, const std::string& job_id) {
+  return ShowJob(connection, Connect(connection).Resume(job_id));
+}
+
+absl::Status RunReplan(const Connection& connection, const std::string& job_id, ReplanWhen when) {
+  BlockInterrupts();
+  CoordinatorClient client = Connect(connection);
+  v1::ReplanJobRequest request;
+  request.set_job_id(job_id);
+  request.set_force(when == ReplanWhen::kAlways);
+  const absl::StatusOr<v1::ReplanJobResponse> reply = CallPatiently(
+      "planning anew", "interrupted", [&](CallHandle& handle) { return client.Replan(request, handle); });
+  return Show(connection, reply,
+              [&](const v1::ReplanJobResponse& r) { return FormatReplan(r, connection.columns); });
+}
+
+absl::Status RunHold(const Connection& connection, const std::string& job_id) {
+  v1::HoldJobRequest request;
+  request.set_job_id(job_id);
+  request.set_hold(true);
+  return ShowJob(connection, Connect(connection).Hold(request));
+}
+
+absl::Status RunRelease(const Connection& connection, const std::string& job_id) {
+  v1::HoldJobRequest request;
+  request.set_job_id(job_id);
+  return ShowJob(connection, Connect(connection).Hold(request));
+}
+
+absl::Status RunDelete(const Connection& connection, const std::string& job_id) {
+  RETURN_IF_ERROR(Connect(connection).Delete(job_id));
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"deleted\": ", JsonString(job_id), "}\n")
+            : absl::StrCat("job ", job_id, " is deleted; its checkpoints stay\n"));
+  return absl::OkStatus();
+}
+
+}  // namespace medley

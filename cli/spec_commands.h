@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/connection.h"
+
+// `medley submit` and `medley plan`. Each prints its answer on standard output.
+// Errors: InvalidArgument, the file or what the user gave beside it is wrong, with its line where that is
+// known; Cancelled, Ctrl-C; otherwise what went wrong, in one line.
+namespace medley {
+
+// A job spec and what is changed of it.
+struct SpecSource {
+  std::string file;               // "-": standard input
+  std::vector<std::string> sets;  // "PATH=VALUE", in their order
+};
+
+enum class AfterSubmit { kReturn, kWatch };
+struct SubmitCommand {
+  SpecSource spec;
+  std::string request_id;  // empty: none
+  AfterSubmit then = AfterSubmit::kReturn;
+};
+// Aborted: the watched job failed or was cancelled.
+absl::Status RunSubmit(const Connection& connection, const SubmitCommand& command);
+
+struct PlanCommand {
+  SpecSource spec;
+  std::string cluster_file;  // empty: ask the coordinator
+  PlanDetail detail = PlanDetail::kSummary;
+};
+absl::Status RunPlan(const Connection& connection, const PlanCommand& command);
+
+// The plan of a job, and why others would be slower.
+absl::Status RunExplain(const Connection& connection, const std::string& job_id);
+
+}  // namespace medley

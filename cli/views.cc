@@ -1,0 +1,334 @@
+#include "cli/views.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/number_format.h"
+#include "cli/progress.h"
+#include "cli/text_table.h"
+#include "runtime/base/bytes.h"
+#include "runtime/wire/enum_names.h"
+#include "runtime/wire/json_message.h"
+
+namespace medley {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr size_t kMostOfWhy = 80;
+// JobSpec.max_restarts where it is unset.
+constexpr uint32_t kDefaultRestarts = 3;
+
+std::string StateName(v1::JobState state) {
+  const auto* value = v1::JobState_descriptor()->FindValueByNumber(state);
+  return value == nullptr ? absl::StrCat("state ", static_cast<int>(state)) : NameOf(*value);
+}
+
+std::string FormatSize(uint64_t bytes) { return FormatBytes({static_cast<int64_t>(bytes)}); }
+
+std::string DevicesOf(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::Unit& unit : report.plan().units()) {
+    for (const std::string& device : unit.devices()) names.push_back(Printable(device));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+std::string LossOf(const v1::Job& job) {
+  if (job.last_step().step() == 0) return "";
+  if (job.last_step().skipped()) return "skipped";
+  return job.last_step().emulated() ? "emulated" : absl::StrFormat("%.4f", job.last_step().loss());
+}
+
+std::string WhyOf(const v1::Job& job) {
+  if (!job.held()) return Printable(job.state_reason());
+  return absl::StrCat("held, until `medley release ", Printable(job.id()), "`");
+}
+
+// Empty: there were none.
+std::string RestartsOf(const v1::Job& job) {
+  if (job.restarts() == 0) return "";
+  const uint32_t most = job.spec().has_max_restarts() ? job.spec().max_restarts() : kDefaultRestarts;
+  return absl::StrCat(job.restarts(), ", of them ", job.restarts_without_progress(), " of ", most,
+                      " allowed since the last checkpoint");
+}
+
+std::string EmulatedDevicesOf(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.emulated()) names.push_back(Printable(share.device()));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+// Those of the used devices that do not compute in what the job says.
+std::string InF32Instead(const v1::PlanReport& report) {
+  std::vector<std::string> names;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.computes_f32_instead()) names.push_back(Printable(share.device()));
+  }
+  if (names.empty()) return "";
+  return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute",
+                      " bf16 jobs in f32");
+}
+
+std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
+  Rows rows = {{"DEVICE", "BLOCKS", "MICRO-BATCHES", "BUSY", "MEMORY", "LIMIT", "KIND"}};
+  for (const v1::DeviceShare& share : report.devices()) {
+    rows.push_back({Printable(share.device()), share.used() ? absl::StrCat(share.blocks()) : "-",
+                    share.used() ? absl::StrCat(share.micro_batches()) : "-",
+                    share.used() ? absl::StrFormat("%.0f %%", share.busy_share() * 100) : "-",
+                    share.used() ? FormatSize(share.peak_memory_bytes()) : "-",
+                    FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
+  }
+  std::string text = FormatTable(rows, columns);
+  const std::string in_f32 = InF32Instead(report);
+  if (!in_f32.empty()) absl::StrAppend(&text, in_f32, "\n");
+  for (const v1::LeftOutDevice& device : report.left_out()) {
+    absl::StrAppend(&text, "left out: ", Printable(device.device()), ": ", Printable(device.why()), "\n");
+  }
+  return text;
+}
+
+// What the prediction was made from.
+std::string FormatProfiles(const v1::PlanReport& report, size_t columns) {
+  Rows rows = {{"KIND", "MEASURED", "SPREAD", "ON AND WITH", "CORRECTION"}};
+  std::string doubts;
+  for (const v1::ProfileUse& profile : report.profiles()) {
+    rows.push_back({Printable(profile.device_kind()), FormatTime(profile.measured_at_seconds()),
+                    profile.spread() > 0 ? absl::StrFormat("%.1f %%", profile.spread() * 100) : "-",
+                    Printable(profile.provenance()), Printable(profile.correction())});
+    for (const std::string& doubt : profile.doubts()) {
+      absl::StrAppend(&doubts, "DOUBTFUL: ", Printable(profile.device_kind()), ": ", Printable(doubt), "\n");
+    }
+  }
+  if (std::all_of(rows.begin() + 1, rows.end(), [](const auto& row) { return row.back().empty(); })) {
+    for (std::vector<std::string>& row : rows) row.pop_back();
+  }
+  return rows.size() == 1 ? "" : absl::StrCat("\n", FormatTable(rows, columns), doubts);
+}
+
+std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
+  Rows rows = {{"INSTEAD", "STEP", "WHY NOT", "PLAN"}};
+  for (const v1::RejectedPlan& rejected : report.rejected()) {
+    const bool fits = rejected.predicted_step_seconds() > 0;
+    rows.push_back({Printable(rejected.kind()),
+                    fits ? FormatStepSeconds(rejected.predicted_step_seconds()) : "none fits",
+                    Printable(rejected.why_slower()), Printable(rejected.description())});
+  }
+  return FormatTable(rows, columns);
+}
+
+// What the explanation says in sentences, before its first empty line; its tables are in the report's fields,
+// too, and are shown as all others.
+std::string ProseOf(const v1::PlanReport& report, size_t columns) {
+  const std::string all = report.explanation().substr(0, report.explanation().find("\n\n"));
+  if (all.empty()) return absl::StrCat(Printable(report.description()), "\n");
+  std::string text;
+  for (const absl::string_view line : absl::StrSplit(all, '\n', absl::SkipEmpty())) {
+    // What is indented goes on with the line before.
+    if (text.empty()) {
+      text = std::string(line);
+    } else if (absl::StartsWith(line, "  ")) {
+      absl::StrAppend(&text, " ", absl::StripLeadingAsciiWhitespace(line));
+    } else {
+      absl::StrAppend(&text, "\n", line);
+    }
+  }
+  std::string wrapped;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::StrAppend(&wrapped, absl::StrJoin(WrapText(Printable(std::string(line)), columns), "\n  "), "\n");
+  }
+  return wrapped;
+}
+
+const std::vector<std::string> kStepHeading = {"STEP",    "LOSS",     "GRADIENT NORM", "LEARNING RATE",
+                                               "SECONDS", "TOKENS/S", "ATTEMPT",       "VALIDATION"};
+
+Rows StepRows(const v1::ListStepsResponse& steps) {
+  Rows rows;
+  int next = 0;
+  for (const v1::StepMetrics& step : steps.steps()) {
+    while (next < steps.validations_size() && steps.validations(next).step() < step.step()) ++next;
+    const bool validated = next < steps.validations_size() && steps.validations(next).step() == step.step();
+    const bool finite = !step.emulated() && !step.skipped();
+    rows.push_back(
+        {absl::StrCat(step.step()),
+         finite            ? absl::StrFormat("%.6f", step.loss())
+         : step.emulated() ? "emulated"
+                           : "skipped",
+         finite ? absl::StrFormat("%.4f", step.gradient_norm()) : "-",
+         absl::StrFormat("%.3e", step.learning_rate()), absl::StrFormat("%.4f", step.step_seconds()),
+         step.step_seconds() > 0 ? absl::StrFormat("%.0f", step.tokens() / step.step_seconds()) : "-",
+         absl::StrCat(step.attempt()),
+         validated && !step.emulated() ? absl::StrFormat("%.6f", steps.validations(next).loss()) : "-"});
+  }
+  return rows;
+}
+
+// "optimal", or how far from the bound.
+std::string Quality(const v1::PlanReport& report) {
+  if (report.pinned()) return "named by the job";
+  if (report.proven_optimal()) return "proven optimal";
+  const double bound = report.lower_bound_seconds();
+  if (!(bound > 0)) return "best found";
+  return absl::StrFormat("at most %.1f %% slower than the best possible",
+                         (report.predicted_step_seconds() / bound - 1) * 100);
+}
+
+}  // namespace
+
+std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
+  Rows rows = {{"JOB", "STATE", "STEP", "LOSS", "ATTEMPT", "SUBMITTED", "DEVICES", "WHY"}};
+  for (const v1::Job& job : jobs.jobs()) {
+    rows.push_back({Printable(job.id()), StateName(job.state()),
+                    absl::StrCat(job.last_step().step(), "/", job.spec().steps()), LossOf(job),
+                    job.attempt() > 0 ? absl::StrCat(job.attempt()) : "-",
+                    FormatTime(job.submitted_at_seconds()), DevicesOf(job.plan()),
+                    CutToWidth(WhyOf(job), kMostOfWhy)});
+  }
+  return FormatTable(rows, columns);
+}
+
+std::string FormatJob(const v1::Job& job, size_t columns) {
+  Rows rows = {{"job", Printable(job.id())}, {"state", StateName(job.state())}};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty() && value != "-") rows.push_back({name, value});
+  };
+  add("why", WhyOf(job));
+  if (job.plan().emulated()) {
+    add("EMULATED",
+        absl::StrCat(EmulatedDevicesOf(job.plan()), " compute nothing: only the times mean anything"));
+  }
+  add("submitted", FormatTime(job.submitted_at_seconds()));
+  add("started", FormatTime(job.started_at_seconds()));
+  add("ended", FormatTime(job.ended_at_seconds()));
+  if (job.parameters() > 0) add("parameters", FormatParameters(job.parameters()));
+  add("step", absl::StrCat(job.last_step().step(), "/", job.spec().steps()));
+  add("loss", LossOf(job));
+  if (job.last_validation().step() > 0 && !job.last_step().emulated()) {
+    add("validation",
+        absl::StrFormat("%.4f at step %d", job.last_validation().loss(), job.last_validation().step()));
+  }
+  add("measured step", FormatStepSeconds(job.measured_step_seconds()));
+  add("predicted step", FormatStepSeconds(job.plan().predicted_step_seconds()));
+  add("difference", FormatDifference(job.measured_step_seconds(), job.plan().predicted_step_seconds()));
+  if (job.attempt() > 0) add("attempt", absl::StrCat(job.attempt()));
+  add("restarts", RestartsOf(job));
+  if (!job.checkpoint_path().empty()) {
+    add("checkpoint", absl::StrCat(Printable(job.checkpoint_path()), " (step ", job.checkpoint_step(), ")"));
+  }
+  add("NO CHECKPOINT", Printable(job.checkpoint_problem()));
+  add("precision", InF32Instead(job.plan()));
+  add("plan", Printable(job.plan().description()));
+  return FormatFacts(rows, columns);
+}
+
+std::string FormatReplan(const v1::ReplanJobResponse& reply, size_t columns) {
+  Rows rows = {{"job", Printable(reply.job().id())}, {"replans", reply.replans() ? "yes" : "no"}};
+  if (!reply.decision().empty()) rows.push_back({"why", Printable(reply.decision())});
+  if (reply.step_seconds_now() > 0) rows.push_back({"step now", FormatStepSeconds(reply.step_seconds_now())});
+  if (reply.step_seconds_then() > 0)
+    rows.push_back({"step then", FormatStepSeconds(reply.step_seconds_then())});
+  return FormatFacts(rows, columns);
+}
+
+// What the devices were measured with, a line a kind: its newest profile.
+std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
+  struct Kind {
+    int shapes = 0;
+    const v1::DeviceProfile* newest = nullptr;
+  };
+  std::map<std::string, Kind> kinds;
+  for (const v1::DeviceProfile& profile : nodes.profiles()) {
+    Kind& kind = kinds[profile.device_kind()];
+    ++kind.shapes;
+    if (kind.newest == nullptr || profile.measured_at_seconds() > kind.newest->measured_at_seconds()) {
+      kind.newest = &profile;
+    }
+  }
+  Rows rows = {{"PROFILED", "SHAPES", "LAST", "ON AND WITH"}};
+  for (const auto& [name, kind] : kinds) {
+    rows.push_back({Printable(name), absl::StrCat(kind.shapes),
+                    FormatTime(kind.newest->measured_at_seconds()), Printable(kind.newest->provenance())});
+  }
+  return kinds.empty() ? "" : absl::StrCat("\n", FormatTable(rows, columns));
+}
+
+std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns) {
+  Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
+  for (const v1::Node& node : nodes.nodes()) {
+    const std::string alive = node.alive() ? "alive" : absl::StrCat("lost ", Printable(node.status()));
+    if (node.devices().empty())
+      rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, ""});
+    for (const v1::Device& device : node.devices()) {
+      const auto job = node.jobs().find(device.name());
+      rows.push_back({Printable(absl::StrCat(node.name(), "/", device.name())), Printable(device.backend()),
+                      Printable(device.variant()), absl::StrJoin(device.cores(), " "),
+                      FormatSize(device.memory_bytes()), alive,
+                      job == node.jobs().end() ? "" : Printable(job->second)});
+    }
+  }
+  return absl::StrCat(FormatTable(rows, columns), FormatProfiled(nodes, columns));
+}
+
+std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns) {
+  Rows rows = {kStepHeading};
+  for (std::vector<std::string>& row : StepRows(steps)) rows.push_back(std::move(row));
+  return FormatTable(rows, columns);
+}
+
+std::string FormatMoreSteps(const v1::ListStepsResponse& steps) {
+  std::string text;
+  for (const std::vector<std::string>& row : StepRows(steps)) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const size_t width = kStepHeading[c].size();
+      const std::string padding(width > row[c].size() ? width - row[c].size() : 0, ' ');
+      absl::StrAppend(&line, c > 0 ? "  " : "", padding, row[c]);
+    }
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+std::string FormatLogs(const v1::ListLogsResponse& logs) {
+  std::string text;
+  for (const v1::LogLine& line : logs.lines()) {
+    absl::StrAppend(&text, FormatTime(line.at_seconds()), "  ", Printable(line.source()), "  ",
+                    Printable(line.text()), "\n");
+  }
+  return text;
+}
+
+std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns) {
+  std::string speed =
+      absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
+                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
+  if (report.simulated_plans() > 0)
+    absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
+  speed = absl::StrJoin(WrapText(speed, columns), "\n");
+  if (report.emulated()) {
+    absl::StrAppend(&speed, "\nEMULATED: ", EmulatedDevicesOf(report),
+                    " compute nothing: only the times mean anything");
+  }
+  const std::string devices = FormatDevices(report, columns);
+  if (detail == PlanDetail::kSummary) {
+    const std::vector<std::string> description = WrapText(Printable(report.description()), columns);
+    return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices);
+  }
+  std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);
+  if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report, columns));
+  return absl::StrCat(text, FormatProfiles(report, columns));
+}
+
+std::string JsonLine(const google::protobuf::Message& message) { return absl::StrCat(JsonOf(message), "\n"); }
+
+}  // namespace medley

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <string>
+
+#include "proto/medley/v1/coordinator.pb.h"
+
+// Replies of the coordinator as text for people; each ends with a line break, or is empty. `columns`: of the
+// terminal, so that nothing wraps; 0: lines may be as long as they are.
+namespace medley {
+
+std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns = 0);
+std::string FormatJob(const v1::Job& job, size_t columns = 0);
+std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns = 0);
+std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns = 0);
+// A line of FormatSteps' for each of `steps` that have come since, without the heading; the same columns if
+// no figure is unusually long.
+std::string FormatMoreSteps(const v1::ListStepsResponse& steps);
+std::string FormatLogs(const v1::ListLogsResponse& logs);
+// What was decided, and why.
+std::string FormatReplan(const v1::ReplanJobResponse& reply, size_t columns = 0);
+
+enum class PlanDetail {
+  kSummary,      // the plan, its predicted speed, and what each device does
+  kExplanation,  // also why no other plan was taken
+};
+std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns = 0);
+
+// `message` as JSON (runtime/wire/json_message.h) and a line break.
+std::string JsonLine(const google::protobuf::Message& message);
+
+}  // namespace medley

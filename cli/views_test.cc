@@ -1,0 +1,263 @@
+#include "cli/views.h"
+
+#include <catch2/catch.hpp>
+
+#include "cli/text_table.h"
+#include "nlohmann/json.hpp"
+
+namespace medley {
+namespace {
+
+v1::PlanReport Report() {
+  v1::PlanReport report;
+  report.set_description("1 route");
+  report.set_predicted_step_seconds(0.5);
+  report.set_predicted_tokens_per_second(8192);
+  report.set_lower_bound_seconds(0.4);
+  v1::DeviceShare& device = *report.add_devices();
+  device.set_device("a/cpu0");
+  device.set_kind("cpu avx2");
+  device.set_used(true);
+  device.set_busy_share(0.93);
+  device.set_peak_memory_bytes(100 << 20);
+  device.set_memory_limit_bytes(512 << 20);
+  device.set_blocks(8);
+  device.set_micro_batches(4);
+  return report;
+}
+
+TEST_CASE("a plan says how good it is") {
+  v1::PlanReport report = Report();
+  CHECK(FormatPlan(report, PlanDetail::kSummary) ==
+        "1 route\n"
+        "predicted step 500.0 ms, 8.2k tokens/s; at most 25.0 % slower than the best possible\n"
+        "\n"
+        "DEVICE  BLOCKS  MICRO-BATCHES  BUSY     MEMORY      LIMIT  KIND\n"
+        "a/cpu0       8              4  93 %  100.0 MiB  512.0 MiB  cpu avx2\n");
+  report.set_proven_optimal(true);
+  CHECK(FormatPlan(report, PlanDetail::kSummary).find("; proven optimal\n") != std::string::npos);
+  report.set_pinned(true);
+  CHECK(FormatPlan(report, PlanDetail::kSummary).find("; named by the job\n") != std::string::npos);
+  report.set_explanation("why\nBottleneck  a device\n  of many\n\nits own table\n");
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("\n\nwhy\nBottleneck  a device of many\n\nDEVICE  BLOCKS") &&
+                 !Catch::Contains("its own table"));
+}
+
+TEST_CASE("nodes are listed device by device with their jobs") {
+  v1::ListNodesResponse nodes;
+  v1::Node& node = *nodes.add_nodes();
+  node.set_name("a");
+  node.set_alive(true);
+  v1::Device& device = *node.add_devices();
+  device.set_name("cpu0");
+  device.set_backend("cpu");
+  device.add_cores(0);
+  device.add_cores(1);
+  device.set_memory_bytes(1 << 30);
+  (*node.mutable_jobs())["cpu0"] = "bible-1";
+  nodes.add_nodes()->set_name("gone");
+  const std::string text = FormatNodes(nodes);
+  CHECK(text.find("a/cpu0  cpu               0 1    1.0 GiB  alive  bible-1\n") != std::string::npos);
+  CHECK(text.find("gone/-") != std::string::npos);
+}
+
+TEST_CASE("validations stand beside the step that they followed") {
+  v1::ListStepsResponse steps;
+  for (uint32_t i = 1; i <= 3; ++i) steps.add_steps()->set_step(i);
+  v1::ValidationMetrics& validation = *steps.add_validations();
+  validation.set_step(2);
+  validation.set_loss(1.5);
+  const nlohmann::json json = nlohmann::json::parse(JsonLine(steps));
+  CHECK(json["steps"].size() == 3);
+  CHECK(json["steps"][0]["gradient_norm"] == 0);
+  const std::string text = FormatSteps(steps);
+  CHECK(text.find("1.500000") != std::string::npos);
+  CHECK(text.find("\n   2  ") < text.find("1.500000"));
+  CHECK(text.find("1.500000") < text.find("\n   3  "));
+}
+
+TEST_CASE("what emulated devices computed is nowhere shown as a loss") {
+  v1::Job job;
+  job.set_id("rehearsal-1");
+  job.mutable_spec()->set_steps(9);
+  *job.mutable_plan() = Report();
+  job.mutable_plan()->set_emulated(true);
+  job.mutable_plan()->mutable_devices(0)->set_emulated(true);
+  v1::StepMetrics& step = *job.mutable_last_step();
+  step.set_step(3);
+  step.set_emulated(true);
+  job.mutable_last_validation()->set_step(3);
+  const std::string text = FormatJob(job);
+  CHECK_THAT(text, Catch::Contains("EMULATED        a/cpu0 compute nothing") &&
+                       Catch::Contains("loss            emulated"));
+  CHECK_THAT(text, !Catch::Contains("0.0000") && !Catch::Contains("validation"));
+  v1::ListJobsResponse jobs;
+  *jobs.add_jobs() = job;
+  CHECK_THAT(FormatJobs(jobs), Catch::Contains("emulated") && !Catch::Contains("0.0000"));
+  v1::ListStepsResponse steps;
+  *steps.add_steps() = step;
+  *steps.add_validations() = job.last_validation();
+  CHECK_THAT(FormatSteps(steps), Catch::Contains("emulated") && !Catch::Contains("0.000000"));
+  CHECK_THAT(FormatPlan(job.plan(), PlanDetail::kSummary),
+             Catch::Contains("\nEMULATED: a/cpu0 compute nothing"));
+  CHECK_THAT(FormatPlan(Report(), PlanDetail::kSummary), !Catch::Contains("EMULATED"));
+}
+
+TEST_CASE("what was measured says with what, a line a device kind") {
+  v1::ListNodesResponse nodes;
+  for (const double at : {86400.0, 2 * 86400.0, 3600.0}) {
+    v1::DeviceProfile& profile = *nodes.add_profiles();
+    profile.set_device_kind("cpu-avx2 x1");
+    profile.set_measured_at_seconds(at);
+    profile.set_provenance(at > 1e5 ? "a/cpu0, oneDNN 2.6.3" : "older");
+  }
+  const std::string text = FormatNodes(nodes);
+  CHECK_THAT(
+      text, Catch::Contains("cpu-avx2 x1") && Catch::Contains("1970-01-03 00:00:00  a/cpu0, oneDNN 2.6.3\n"));
+  CHECK_THAT(text, Catch::Contains("  3  ") && !Catch::Contains("older"));
+  v1::PlanReport report = Report();
+  report.set_explanation("why\n");
+  v1::ProfileUse& use = *report.add_profiles();
+  use.set_device_kind("cpu avx2");
+  use.set_provenance("a/cpu0, oneDNN 2.6.3");
+  CHECK_THAT(
+      FormatPlan(report, PlanDetail::kExplanation),
+      Catch::Contains("why\n\nDEVICE") && Catch::Contains("\n\nKIND      MEASURED  SPREAD  ON AND WITH\n"));
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), !Catch::Contains("oneDNN"));
+}
+
+TEST_CASE(
+    "a plan says which devices it leaves out, which round otherwise than the job says, and what is "
+    "doubtful") {
+  v1::PlanReport report = Report();
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             !Catch::Contains("f32") && !Catch::Contains("left out"));
+  report.mutable_devices(0)->set_computes_f32_instead(true);
+  v1::LeftOutDevice& left_out = *report.add_left_out();
+  left_out.set_device("b/cpu0");
+  left_out.set_why("blocks 0-3 need 4 GiB");
+  v1::ProfileUse& use = *report.add_profiles();
+  use.set_device_kind("cpu avx2");
+  use.set_spread(0.034);
+  use.add_doubts("the time falls with the micro-batch");
+  use.set_correction("1.1 by 40 steps");
+  for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
+    CHECK_THAT(FormatPlan(report, detail),
+               Catch::Contains("\na/cpu0 computes bf16 jobs in f32\n") &&
+                   Catch::Contains("\nleft out: b/cpu0: blocks 0-3 need 4 GiB\n"));
+  }
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("3.4 %") && Catch::Contains("1.1 by 40 steps") &&
+                 Catch::Contains("\nDOUBTFUL: cpu avx2: the time falls with the micro-batch\n"));
+  v1::Job job;
+  *job.mutable_plan() = report;
+  CHECK_THAT(FormatJob(job), Catch::Contains("a/cpu0 computes bf16 jobs in f32\n"));
+}
+
+TEST_CASE("a job shows its attempt, its restart budget, that it is held and why it has no checkpoint") {
+  v1::Job job;
+  job.set_id("bible-1");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  CHECK_THAT(FormatJob(job), !Catch::Contains("attempt") && !Catch::Contains("restarts"));
+  job.set_attempt(4);
+  job.set_restarts(3);
+  job.set_restarts_without_progress(1);
+  job.set_checkpoint_problem("No space left on device");
+  const std::string text = FormatJob(job);
+  CHECK_THAT(text,
+             Catch::Contains("attempt        4\n") &&
+                 Catch::Contains("restarts       3, of them 1 of 3 allowed since the last checkpoint\n") &&
+                 Catch::Contains("NO CHECKPOINT  No space left on device\n"));
+  job.mutable_spec()->set_max_restarts(9);
+  CHECK_THAT(FormatJob(job), Catch::Contains("1 of 9 allowed"));
+  job.set_held(true);
+  CHECK_THAT(FormatJob(job), Catch::Contains("held, until `medley release bible-1`\n"));
+}
+
+TEST_CASE("a step that updated nothing has no loss") {
+  v1::ListStepsResponse steps;
+  v1::StepMetrics& step = *steps.add_steps();
+  step.set_step(7);
+  step.set_skipped(true);
+  step.set_loss(1e30);
+  CHECK_THAT(FormatSteps(steps), Catch::Contains("skipped") && !Catch::Contains("1000000"));
+}
+
+TEST_CASE("steps that come later stand under the same heading") {
+  v1::ListStepsResponse steps;
+  v1::StepMetrics& step = *steps.add_steps();
+  step.set_step(7);
+  step.set_loss(2.5);
+  step.set_attempt(1);
+  CHECK(FormatMoreSteps(steps) ==
+        "   7  2.500000         0.0000      0.000e+00   0.0000         -        1           -\n");
+}
+
+// The widest line's columns.
+size_t WidthOf(const std::string& text) {
+  size_t widest = 0;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    widest = std::max(widest, DisplayWidth(text.substr(begin, end - begin)));
+  }
+  return widest;
+}
+
+TEST_CASE("on a terminal of 80 columns nothing wraps and nothing is lost") {
+  v1::ListJobsResponse jobs;
+  v1::Job& job = *jobs.add_jobs();
+  job.set_id("llama-bible-12");
+  job.set_state(v1::JOB_STATE_RECOVERING);
+  job.set_submitted_at_seconds(1.8e9);
+  job.set_state_reason(
+      "waits for laptop-avx512/cpu0 (lost) and for more than that, all of which takes a while");
+  for (const char* device : {"laptop-avx512/cpu0", "laptop-avx2/cpu0", "laptop-sse41/cpu0"}) {
+    job.mutable_plan()->mutable_plan()->add_units()->add_devices(device);
+  }
+  CHECK(WidthOf(FormatJobs(jobs)) > 80);
+  const std::string text = FormatJobs(jobs, 80);
+  CHECK(WidthOf(text) <= 80);
+  CHECK_THAT(text,
+             Catch::Contains("\n    devices: laptop-avx512/cpu0, laptop-avx2/cpu0, laptop-sse41/cpu0\n") &&
+                 Catch::Contains("\n    why: waits for"));
+  CHECK(WidthOf(FormatJob(job, 80)) <= 80);
+
+  v1::PlanReport report = Report();
+  report.mutable_devices(0)->set_device("laptop-avx512/cpu0");
+  report.mutable_devices(0)->set_kind("cpu avx512 x1 Intel(R) Xeon(R) Processor @ 2.50GHz");
+  report.set_explanation(std::string(60, 'x') + " " + std::string(45, 'y') + "\n\ntable");
+  v1::RejectedPlan& rejected = *report.add_rejected();
+  rejected.set_kind("pure data parallel");
+  rejected.set_why_slower(
+      "laptop-sse41/cpu0 would be busy 98 % of 12.3 s while laptop-avx512/cpu0 idles 70 %");
+  rejected.set_description("[laptop-avx512/cpu0] x 3 | [laptop-avx2/cpu0] x 3 | [laptop-sse41/cpu0] x 2");
+  for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
+    CHECK(WidthOf(FormatPlan(report, detail)) > 80);
+    const std::string plan = FormatPlan(report, detail, 80);
+    CAPTURE(plan);
+    CHECK(WidthOf(plan) <= 80);
+    CHECK_THAT(plan, Catch::Contains("Intel(R) Xeon(R)"));
+  }
+}
+
+TEST_CASE("log lines cannot move the cursor") {
+  v1::ListLogsResponse logs;
+  v1::LogLine& line = *logs.add_lines();
+  line.set_at_seconds(86400);
+  line.set_source("a/cpu0");
+  line.set_text("\x1b[2Jgone\r");
+  CHECK(FormatLogs(logs) == "1970-01-02 00:00:00  a/cpu0  \\x1b[2Jgone\\x0d\n");
+}
+
+TEST_CASE("JSON is one line with the protos' names and empty values") {
+  v1::Job job;
+  job.set_id("a");
+  const std::string text = JsonLine(job);
+  CHECK(text.find('\n') == text.size() - 1);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  CHECK(json["measured_step_seconds"] == 0);
+  CHECK(json["state"] == "unspecified");
+}
+
+}  // namespace
+}  // namespace medley

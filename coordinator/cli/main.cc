@@ -1,4 +1,0 @@
-// medley: what users ask of a coordinator, and `up`, a cluster on one machine.
-#include "coordinator/cli/command_line.h"
-
-int main(int argc, char** argv) { return medley::RunCommandLine(argc, argv); }

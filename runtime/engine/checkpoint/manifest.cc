@@ -1,0 +1,203 @@
+#include "runtime/engine/checkpoint/manifest.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/files/checkpoint_pace.h"
+#include "runtime/base/files/file_reader.h"
+#include "runtime/base/files/strict_json.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/engine/checkpoint/checked_json.h"
+#include "runtime/engine/checkpoint/checkpoint_directory.h"
+#include "runtime/engine/checkpoint/model_json.h"
+#include "runtime/ir/model/model_check.h"
+#include "runtime/ir/model/parameters.h"
+
+namespace medley {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kFormat[] = "medley checkpoint";
+constexpr int kOldestVersion = 1;        // lacks what says whose the checkpoint is
+constexpr char kChecksum[] = "xxh3_64";  // of a file
+constexpr IntegerRange kSize = {1, std::numeric_limits<int32_t>::max()};
+constexpr IntegerRange kCount = {0, std::numeric_limits<int64_t>::max()};
+constexpr IntegerRange kIndex = {0, std::numeric_limits<int32_t>::max()};
+
+json ToJson(const DataPosition& data) {
+  return {{"steps", data.steps},
+          {"order", NameOf(data.order)},
+          {"seed", data.seed},
+          {"sequence", data.sequence},
+          {"global_batch_sequences", data.global_batch_sequences}};
+}
+
+absl::StatusOr<DataPosition> ParseData(const json& object) {
+  DataPosition data;
+  ASSIGN_OR_RETURN(data.steps, IntegerMember(object, "steps", kCount));
+  ASSIGN_OR_RETURN(const std::string order, StringMember(object, "order"));
+  const std::optional<DataOrder> known = ParseDataOrder(order);
+  if (!known.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"order\" is ", Excerpt(order), ", must be \"sequential\" or \"shuffled\""));
+  }
+  data.order = *known;
+  ASSIGN_OR_RETURN(data.seed, UnsignedMember(object, "seed"));
+  ASSIGN_OR_RETURN(data.sequence, IntegerMember(object, "sequence", kSize));
+  ASSIGN_OR_RETURN(data.global_batch_sequences, IntegerMember(object, "global_batch_sequences", kSize));
+  return data;
+}
+
+absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& array) {
+  if (!array.is_array()) return absl::InvalidArgumentError("\"files\" must be a list");
+  std::vector<FileRecord> files;
+  for (const json& object : array) {
+    FileRecord file;
+    ASSIGN_OR_RETURN(file.segment, IntegerMember(object, "segment", kIndex));
+    ASSIGN_OR_RETURN(file.name, StringMember(object, "name"));
+    ASSIGN_OR_RETURN(file.digest.bytes, IntegerMember(object, "bytes", kCount));
+    ASSIGN_OR_RETURN(file.digest.xxh3, HexMember(object, kChecksum));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
+  CheckpointManifest manifest;
+  ASSIGN_OR_RETURN(manifest.job, StringMember(object, "job"));
+  if (object.at("version") != kOldestVersion) {
+    ASSIGN_OR_RETURN(manifest.run, StringMember(object, "run"));
+    ASSIGN_OR_RETURN(manifest.spec, StringMember(object, "spec"));
+    ASSIGN_OR_RETURN(manifest.launch, UnsignedMember(object, "launch"));
+    ASSIGN_OR_RETURN(manifest.data_fingerprint, StringMember(object, "data_fingerprint"));
+  }
+  ASSIGN_OR_RETURN(manifest.step, IntegerMember(object, "step", kCount));
+  ASSIGN_OR_RETURN(const json* model, Member(object, "model"));
+  ASSIGN_OR_RETURN(manifest.model, ParseModelJson(*model));
+  ASSIGN_OR_RETURN(const json* data, Member(object, "data"));
+  ASSIGN_OR_RETURN(manifest.data, ParseData(*data));
+  ASSIGN_OR_RETURN(const json* files, Member(object, "files"));
+  ASSIGN_OR_RETURN(manifest.files, ParseFiles(*files));
+  RETURN_IF_ERROR(CheckManifest(manifest));
+  return manifest;
+}
+
+absl::StatusOr<FileReader> OpenOfSize(const CheckpointManifest& manifest, const FileRecord& file) {
+  ASSIGN_OR_RETURN(FileReader reader, FileReader::Open(absl::StrCat(manifest.directory, "/", file.name)));
+  if (reader.bytes() == file.digest.bytes) return reader;
+  return absl::DataLossError(
+      absl::StrCat(reader.path(), ": has ", reader.bytes(), " bytes, the manifest says ", file.digest.bytes));
+}
+
+absl::Status AsDataLoss(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+}
+
+}  // namespace
+
+std::string SegmentFileName(int segment) { return absl::StrFormat("segment-%05d.safetensors", segment); }
+
+std::string ManifestText(const CheckpointManifest& manifest) {
+  json files = json::array();
+  for (const FileRecord& file : manifest.files) {
+    files.push_back({{"segment", file.segment},
+                     {"name", file.name},
+                     {"bytes", file.digest.bytes},
+                     {kChecksum, HexText(file.digest.xxh3)}});
+  }
+  return CheckedJsonText(kFormat, kManifestVersion,
+                         {{"job", manifest.job},
+                          {"run", manifest.run},
+                          {"spec", manifest.spec},
+                          {"launch", manifest.launch},
+                          {"data_fingerprint", manifest.data_fingerprint},
+                          {"step", manifest.step},
+                          {"model", ModelJson(manifest.model)},
+                          {"data", ToJson(manifest.data)},
+                          {"files", std::move(files)}});
+}
+
+absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {
+  ASSIGN_OR_RETURN(const json object, ParseCheckedJson(text, kFormat, {kOldestVersion, kManifestVersion}));
+  absl::StatusOr<CheckpointManifest> manifest = FromJson(object);
+  if (!manifest.ok()) return AsDataLoss(manifest.status());
+  return manifest;
+}
+
+absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory) {
+  const std::string path = absl::StrCat(directory, "/", kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  absl::StatusOr<CheckpointManifest> manifest = ParseManifest(text);
+  if (!manifest.ok()) return Annotate(manifest.status(), path);
+  const std::optional<int64_t> step = StepOfDirectory(directory);
+  if (step.has_value() && *step != manifest->step) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": \"step\" is ", manifest->step, " in the directory of step ", *step));
+  }
+  manifest->directory = directory;
+  return manifest;
+}
+
+absl::Status VerifyFile(const CheckpointManifest& manifest, const FileRecord& file,
+                        Verification verification) {
+  if (verification == Verification::kSizes) return OpenOfSize(manifest, file).status();
+  return ReadVerified(manifest, file, [](int64_t, absl::Span<const std::byte>) {});
+}
+
+absl::Status ReadVerified(const CheckpointManifest& manifest, const FileRecord& file,
+                          absl::FunctionRef<void(int64_t, absl::Span<const std::byte>)> visit) {
+  ASSIGN_OR_RETURN(const FileReader reader, OpenOfSize(manifest, file));
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> hash(XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(hash.get());
+  CheckpointPace pace;
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(pace.piece_bytes(), reader.bytes())));
+  for (int64_t at = 0; at < reader.bytes(); at += static_cast<int64_t>(piece.size())) {
+    piece.resize(
+        static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(piece.size()), reader.bytes() - at)));
+    const absl::Status read = reader.Read(at, absl::MakeSpan(piece));
+    if (absl::IsOutOfRange(read)) return absl::DataLossError(read.message());  // cut since it was opened
+    RETURN_IF_ERROR(read);
+    XXH3_64bits_update(hash.get(), piece.data(), piece.size());
+    visit(at, piece);
+    pace.Passed(static_cast<int64_t>(piece.size()));
+  }
+  const uint64_t xxh3 = XXH3_64bits_digest(hash.get());
+  if (xxh3 == file.digest.xxh3) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(reader.path(), ": has checksum ", HexText(xxh3),
+                                          ", the manifest says ", HexText(file.digest.xxh3)));
+}
+
+absl::Status CheckManifest(const CheckpointManifest& manifest) {
+  const ModelConfig& model = manifest.model;
+  const absl::Status possible = CheckModel(model);
+  if (!possible.ok()) return Annotate(possible, absl::StrCat("\"model\" is ", ModelJson(model).dump()));
+  const DataPosition& data = manifest.data;
+  if (manifest.step < 0 || data.steps < 0 || data.sequence < 1 || data.global_batch_sequences < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("\"step\" is ", manifest.step, " and \"data\" ",
+                                                   ToJson(data).dump(), ": not a position"));
+  }
+  const int segments = SegmentCount(model);
+  if (static_cast<int>(manifest.files.size()) != segments) {
+    return absl::InvalidArgumentError(absl::StrCat("\"files\" has ", manifest.files.size(),
+                                                   " files, must have one for each of ", segments,
+                                                   " segments"));
+  }
+  for (int segment = 0; segment < segments; ++segment) {
+    const FileRecord& file = manifest.files[static_cast<size_t>(segment)];
+    if (file.segment != segment || file.name != SegmentFileName(segment)) {
+      return absl::InvalidArgumentError(absl::StrCat("\"files\"[", segment, "] is segment ", file.segment,
+                                                     ", file ", Excerpt(file.name), "; must be segment ",
+                                                     segment, ", file \"", SegmentFileName(segment), "\""));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace medley

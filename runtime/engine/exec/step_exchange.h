@@ -1,0 +1,68 @@
+#pragma once
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "comm/staging/device_stream.h"
+#include "comm/staging/pinned_mirror.h"
+#include "comm/transport/transport.h"
+#include "runtime/engine/shard/model_shard.h"
+#include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/wire_type.h"
+#include "runtime/ir/job/reduction_choice.h"
+#include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/program/program.h"
+
+namespace medley {
+
+// What a rank exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of
+// gradients. Device memory goes the way that comm/staging finds for it, beside the device's computing.
+//
+// Each stream of the program has its own line of messages: Transfer and Reduce may be called from as many
+// threads as the program has streams, one for each.
+class StepExchange {
+ public:
+  // `reductions` have been checked against the plan; slices without one: an even ring. All outlive the
+  // exchange.
+  StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
+               const CommunicationSettings& settings, ModelShard& shard, Transport& transport);
+
+  // Measures this rank's memory where that matters, and learns how the others handle theirs. All ranks call
+  // it before anything else; only the first call does something. Errors: of the transport; InvalidArgument:
+  // the job asks for a way that this rank's memory does not have.
+  absl::Status Open(absl::Time deadline);
+
+  // Waits for copies under way: the lane goes before the memory that it copies.
+  ~StepExchange() { gradient_lane_ = nullptr; }
+
+  // A send or a receive of a buffer that may be used once the device has reached `after` (empty: at once).
+  // Blocks until a buffer that was sent may be used again, or all of a message has come: it is there when the
+  // arrival says so. `when_ready` as in DeviceMessage.
+  absl::StatusOr<MessageArrival> Transfer(const Instruction& instruction, std::optional<Fence> after,
+                                          const std::function<void()>& when_ready, absl::Time deadline);
+
+  // The gradients that the device has when it reaches `after`, of the training program's slice, become their
+  // sums over its holders; they are on the device when the arrival says so. `when_ready`: they have left the
+  // device.
+  absl::StatusOr<MessageArrival> Reduce(int slice, Fence after, const std::function<void()>& when_ready,
+                                        absl::Time deadline);
+
+ private:
+  const StepProgram& program_;
+  const CommunicationSettings settings_;
+  ModelShard& shard_;
+  Transport& transport_;
+  bool open_ = false;
+  std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
+  // Null where the host reaches the device's memory.
+  std::unique_ptr<CopyLane> gradient_lane_;
+  std::vector<PinnedMirror> gradients_;        // parallel to the program's slices
+  std::vector<CollectiveSchedule> schedules_;  // likewise
+  std::vector<std::vector<int>> members_;      // likewise: the holders
+};
+
+}  // namespace medley

@@ -1,0 +1,350 @@
+#include "runtime/engine/exec/step_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "comm/collective/all_reduce_scalars.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/progress.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+std::vector<int> AllRanks(const Plan& plan) {
+  std::vector<int> ranks(RankCount(plan));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::string Where(const Instruction& instruction) {
+  std::string text = NameOf(instruction.kind);
+  if (instruction.micro_batch >= 0)
+    text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch.value());
+  if (instruction.peer >= 0) text += absl::StrFormat(" with rank %d", instruction.peer.value());
+  return text;
+}
+
+ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
+  return {.stash = pass.BufferOf(BufferKind::kStash),
+          .deferred = pass.BufferOf(BufferKind::kDeferred),
+          .input = pass.BufferOf(BufferKind::kInput),
+          .output = pass.BufferOf(BufferKind::kOutput),
+          .input_gradient = pass.BufferOf(BufferKind::kInputGradient),
+          .output_gradient = pass.BufferOf(BufferKind::kOutputGradient)};
+}
+
+}  // namespace
+
+StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows)
+    : options_(std::move(options)),
+      shard_(shard),
+      transport_(transport),
+      windows_(windows),
+      train_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain)),
+      evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
+      owned_segments_(OwnedSegments(options_.plan, options_.rank, options_.spec.shape.model)),
+      all_ranks_(AllRanks(options_.plan)),
+      exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
+      submitted_(train_program_.instructions.size()),
+      arrivals_(train_program_.instructions.size()),
+      scalars_(ScalarCount(options_.spec.shape.model)) {
+  if (options_.warn) {
+    watch_ = std::make_unique<StallWatch>(
+        *board_, transport_,
+        StallWatch::Options{
+            .patience = options_.stall_warning, .ask = options_.ask, .report = options_.warn});
+  }
+}
+
+double StepExecutor::Scalars::norm() const {
+  return std::sqrt(std::accumulate(values.begin(), values.end() - 2, 0.0));
+}
+
+absl::Time StepExecutor::Deadline() const { return Now() + options_.stall_timeout + 10 * longest_step_; }
+
+StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step) {
+  if (const absl::Status opened = Open(); !opened.ok()) return {.status = opened};
+  std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
+  std::fill(arrivals_.begin(), arrivals_.end(), MessageArrival{});
+  // The device has nothing left to do: the mark is reached as soon as it is submitted.
+  if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
+  (void)shard_.queue().Record();  // a driver may keep the mark until something is recorded
+  const Pass pass{program, purpose, data_step, Now()};
+  StepRun run = RunStreams(
+      program, pass.started_at,
+      [&](int index, MeasuredTime& time) {
+        return Annotate(RunWatched(pass, index, time), Where(program.instructions[index]));
+      },
+      [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
+  if (run.status.ok()) {
+    // A step whose times cannot be read has been done all the same.
+    const absl::Status read = ReadTimes(pass, run.times);
+    if (!read.ok() && options_.warn) options_.warn(absl::StrCat("no times of this step: ", read.message()));
+  } else {
+    (void)Finish();  // what was submitted uses memory that may now be given back
+  }
+  return run;
+}
+
+absl::Status StepExecutor::Open() {
+  if (timer_ != nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(
+      Annotate(exchange_.Open(Deadline()), "agreeing with the other ranks on how memory is sent"));
+  RETURN_IF_ERROR(Finish());  // what loading the model has submitted
+  ASSIGN_OR_RETURN(timer_, shard_.queue().OpenTimer(BeginMark() + 1));
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times) {
+  for (int i = 0; i < static_cast<int>(times.size()); ++i) {
+    if (pass.program.instructions[i].stream != Stream::kCompute) continue;
+    ASSIGN_OR_RETURN(times[i].start_seconds, timer_->Seconds(BeginMark(), 2 * i));
+    ASSIGN_OR_RETURN(times[i].end_seconds, timer_->Seconds(BeginMark(), 2 * i + 1));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
+  std::vector<int> peers;
+  if (instruction.peer >= 0) peers.push_back(instruction.peer);
+  if (instruction.kind == InstructionKind::kReduceGradients) {
+    const std::vector<Rank>& holders = train_program_.slices[instruction.slice].holders;
+    peers.assign(holders.begin(), holders.end());
+  }
+  if (instruction.kind == InstructionKind::kReduceScalars) peers = all_ranks_;
+  std::erase(peers, options_.rank.value());
+  return peers;
+}
+
+absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime& time) {
+  const Instruction& instruction = pass.program.instructions[index];
+  absl::Status status = Run(pass, index, time);
+  if (absl::IsDeadlineExceeded(status)) {
+    const Activity activity{instruction, PeersOf(instruction),
+                            pass.started_at + absl::Seconds(time.start_seconds)};
+    status = absl::DeadlineExceededError(
+        absl::StrCat(status.message(), ". ", StallReport(*board_, activity, transport_, options_.ask)));
+  }
+  board_->End(instruction.stream);
+  Progress::OfProcess().Add();
+  return status;
+}
+
+absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step) {
+  step_ = step;
+  board_->Enter(absl::StrCat("step ", step));
+  StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
+  if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
+  const TrainingShape& shape = options_.spec.shape;
+  const double tokens = static_cast<double>(shape.global_batch_sequences) * shape.sequence;
+  const absl::Duration length = Now() - run.started_at;
+  longest_step_ = std::max(longest_step_, length);
+  return StepOutcome{.loss = scalars_.loss() / tokens,
+                     .gradient_norm = scalars_.norm(),
+                     .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
+                     .finish_wished = scalars_.wishes() > 0,
+                     .skipped = skipped_in_a_row_ > 0,
+                     .seconds = absl::ToDoubleSeconds(length),
+                     .started_at = run.started_at,
+                     .times = std::move(run.times)};
+}
+
+absl::StatusOr<double> StepExecutor::Evaluate() {
+  const TrainingShape& shape = options_.spec.shape;
+  double sum = 0;
+  for (int batch = 0; batch < options_.spec.validation_batches; ++batch) {
+    board_->Enter(absl::StrCat("validation batch ", batch, " after step ", step_));
+    const StepRun run = RunProgram(evaluate_program_, Purpose::kEvaluate, batch);
+    if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("validation batch %d", batch));
+    sum += scalars_.loss();
+  }
+  return sum / (static_cast<double>(shape.global_batch_sequences) * shape.sequence *
+                options_.spec.validation_batches);
+}
+
+absl::Status StepExecutor::SumOverRanks(absl::Span<double> values) {
+  // On the board like the sum of a step: whoever asks, and the watch, are told who is waited for.
+  const Instruction sum{.kind = InstructionKind::kReduceScalars, .stream = Stream::kCollective};
+  board_->Begin(sum, PeersOf(sum));
+  const absl::Status status = Sum(values, absl::InfiniteFuture());
+  board_->End(sum.stream);
+  Progress::OfProcess().Add();
+  return status;
+}
+
+absl::StatusOr<std::string> StepExecutor::TextOf(int from, const std::string& text) {
+  constexpr size_t kMostBytes = 1024, kBytesPerNumber = 4;  // 32 bits are exact in a double
+  std::vector<double> numbers(kMostBytes / kBytesPerNumber + 1);
+  if (rank() == from) {
+    const std::string sent = text.substr(0, kMostBytes);
+    numbers.back() = static_cast<double>(sent.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      numbers[i / kBytesPerNumber] +=
+          static_cast<double>(uint32_t{static_cast<uint8_t>(sent[i])} << (8 * (i % kBytesPerNumber)));
+    }
+  }
+  RETURN_IF_ERROR(SumOverRanks(absl::MakeSpan(numbers)));
+  std::string received(static_cast<size_t>(numbers.back()), '\0');
+  for (size_t i = 0; i < received.size(); ++i) {
+    received[i] =
+        static_cast<char>(static_cast<uint32_t>(numbers[i / kBytesPerNumber]) >> (8 * (i % kBytesPerNumber)));
+  }
+  return received;
+}
+
+absl::Status StepExecutor::Sum(absl::Span<double> values, absl::Time deadline) {
+  return AllReduceScalars(transport_, all_ranks_, values, deadline);
+}
+
+absl::Status StepExecutor::Run(const Pass& pass, int index, MeasuredTime& time) {
+  const Instruction& instruction = pass.program.instructions[index];
+  if (instruction.stream == Stream::kCompute) {
+    board_->Begin(instruction, {});
+    return Compute(pass, index);
+  }
+  if (IsReceive(instruction.kind)) {
+    board_->Begin(instruction, PeersOf(instruction));
+    return Exchange(pass, index, nullptr);
+  }
+  // While it waits for this rank's own device it waits for no peer: whoever asks is told so, its time has not
+  // begun, and a device that hangs is not taken for a peer that does.
+  board_->Begin(instruction, {});
+  const auto when_ready = [&] {
+    time.start_seconds = absl::ToDoubleSeconds(Now() - pass.started_at);
+    board_->Begin(instruction, PeersOf(instruction));
+  };
+  if (instruction.kind == InstructionKind::kReduceScalars)
+    return ReduceScalars(pass, instruction, when_ready);
+  return Exchange(pass, index, when_ready);
+}
+
+std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instruction& instruction) const {
+  std::optional<Fence> last;
+  for (const int other : instruction.waits_for) {
+    if (other < 0 || pass.program.instructions[other].stream != Stream::kCompute) continue;
+    if (!last.has_value() || last->value < submitted_[other].value) last = submitted_[other];
+  }
+  return last;
+}
+
+absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::function<void()>& when_ready) {
+  const Instruction& instruction = pass.program.instructions[index];
+  const std::optional<Fence> after = DoneBefore(pass, instruction);
+  if (instruction.kind == InstructionKind::kReduceGradients) {
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, *after, when_ready, Deadline()));
+  } else {
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Transfer(instruction, after, when_ready, Deadline()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::Compute(const Pass& pass, int index) {
+  const Instruction& instruction = pass.program.instructions[index];
+  for (const int other : instruction.waits_for) {
+    if (other < 0 || arrivals_[other].lane == nullptr) continue;
+    RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[other].lane, arrivals_[other].fence));
+  }
+  RETURN_IF_ERROR(timer_->Set(2 * index));
+  RETURN_IF_ERROR(Submit(pass, instruction));
+  RETURN_IF_ERROR(timer_->Set(2 * index + 1));
+  submitted_[index] = shard_.queue().Record();
+  if (instruction.kind != InstructionKind::kUpdateParameters) return absl::OkStatus();
+  return Finish();  // the end of the step
+}
+
+absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instruction) {
+  switch (instruction.kind) {
+    case InstructionKind::kForward:
+      RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
+      return shard_.Forward(BuffersOf(instruction), pass.purpose);
+    case InstructionKind::kBackward:
+      return shard_.Backward(BuffersOf(instruction), instruction.blocks);
+    case InstructionKind::kInputGradient:
+      return shard_.InputGradient(BuffersOf(instruction));
+    case InstructionKind::kWeightGradient:
+      return shard_.WeightGradient(BuffersOf(instruction), instruction.blocks);
+    case InstructionKind::kNormGradients:
+      RETURN_IF_ERROR(shard_.ComputeNorms(owned_segments_));
+      return shard_.FetchScalars();
+    case InstructionKind::kUpdateParameters:
+      return Update();
+    default:
+      break;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat(NameOf(instruction.kind), ": units of several devices are not run"));
+}
+
+absl::Status StepExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }
+
+absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step) {
+  const ModelConfig& config = options_.spec.shape.model;
+  const bool inputs = instruction.blocks.contains(config.embedding_block());
+  const bool targets = instruction.blocks.contains(config.head_block());
+  if (!inputs && !targets) return absl::OkStatus();
+  const Visit& at = train_program_.visits[instruction.visit];
+  const int sequence = options_.spec.shape.sequence, count = at.micro_batch_sequences;
+  const int first = at.first_sequence + (instruction.micro_batch - at.first_micro_batch) * count;
+  std::vector<int32_t> window(sequence + 1), input_ids, target_ids;
+  for (int i = 0; i < count; ++i) {
+    RETURN_IF_ERROR(windows_.Read(purpose, data_step, first + i, absl::MakeSpan(window)));
+    input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
+    target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
+  }
+  const int stash = instruction.BufferOf(BufferKind::kStash);
+  if (inputs) RETURN_IF_ERROR(shard_.SetTokens(stash, input_ids));
+  if (targets) RETURN_IF_ERROR(shard_.SetTargets(stash, target_ids));
+  return absl::OkStatus();
+}
+
+absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& instruction,
+                                         const std::function<void()>& when_ready) {
+  if (pass.purpose == Purpose::kTrain) {
+    RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
+    for (const int segment : owned_segments_)
+      scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
+  } else {
+    RETURN_IF_ERROR(shard_.TakeLossSum().status());
+  }
+  if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block()))
+    scalars_.loss() = shard_.fetched_loss_sum();
+  scalars_.wishes() = wishes_to_finish() ? 1 : 0;
+  when_ready();
+  return Sum(absl::MakeSpan(scalars_.values), Deadline());
+}
+
+absl::Status StepExecutor::Update() {
+  const OptimizerSettings& optimizer = options_.spec.optimizer;
+  const double norm = scalars_.norm();
+  if (!std::isfinite(scalars_.loss()) || !std::isfinite(norm)) {
+    // Every rank decides by the same bits.
+    if (skipped_in_a_row_ < optimizer.skip_non_finite) {
+      ++skipped_in_a_row_;
+      return shard_.ZeroGradients();
+    }
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning "
+        "rate, a longer "
+        "warm-up, or gradient clipping",
+        std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
+        skipped_in_a_row_ > 0
+            ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_)
+            : ""));
+  }
+  skipped_in_a_row_ = 0;
+  const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
+  return shard_.UpdateParameters(
+      {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
+       .beta1 = static_cast<float>(optimizer.beta1),
+       .beta2 = static_cast<float>(optimizer.beta2),
+       .epsilon = static_cast<float>(optimizer.epsilon),
+       .weight_decay = static_cast<float>(optimizer.weight_decay),
+       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f,
+       .step = step_});
+}
+
+}  // namespace medley

@@ -1,0 +1,150 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "comm/transport/transport.h"
+#include "runtime/device/queue_timer.h"
+#include "runtime/engine/exec/activity_board.h"
+#include "runtime/engine/exec/stall_watch.h"
+#include "runtime/engine/exec/step_exchange.h"
+#include "runtime/engine/exec/step_streams.h"
+#include "runtime/engine/exec/window_source.h"
+#include "runtime/engine/shard/model_shard.h"
+#include "runtime/ir/job/reduction_choice.h"
+#include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/program.h"
+
+namespace medley {
+
+struct StepOutcome {
+  // Mean over the step's tokens, nats; the same on every rank, as all that follows to `skipped`.
+  double loss = 0;
+  double gradient_norm = 0;  // global, before clipping; 0 when evaluating
+  double learning_rate = 0;
+  bool finish_wished = false;  // by some rank; see Options
+  bool skipped = false;        // loss or gradient was not finite: nothing was updated
+  double seconds = 0;
+  absl::Time started_at;
+  std::vector<MeasuredTime> times;  // parallel to the training program's instructions
+};
+
+// Runs one rank's step programs: the worker's half of "one step program, two interpreters".
+//
+// It submits and does not wait: passes follow each other on the device's queue, copies beside it wait for
+// them and are waited for on the device. The host waits only where a network needs bytes that the device
+// makes, and at the end of the step. Times of passes are the device's own.
+//
+// All ranks of a plan call the same methods in the same order. Blocks; within a step every wait for a peer
+// ends after `stall_timeout` with DeadlineExceeded and a stall report (stall_watch.h), which `warn` gets long
+// before. One thread.
+class StepExecutor {
+ public:
+  struct Options {
+    TrainingSpec spec;
+    Plan plan;
+    Rank rank = 0;
+    // The same at all ranks; slices without one: an even ring.
+    std::vector<ReductionChoice> reductions;
+    // At least 20 predicted steps; grows with the length of the steps seen.
+    absl::Duration stall_timeout = absl::Minutes(2);
+    absl::Duration stall_warning = absl::Seconds(10);
+    AskRank ask;  // what another rank is at; null: nobody is asked
+    // It is told of a stall that lasts, from any thread; null: nobody is warned.
+    std::function<void(const std::string&)> warn;
+    // Asked once a step, so that all ranks learn it; null: never.
+    std::function<bool()> wishes_to_finish;
+  };
+  // `reductions` have been checked against the plan, which has no ExecutionObjection. `shard`, `transport`
+  // and `windows` outlive the executor. `transport` is of the rank and knows all of the plan's.
+  StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
+
+  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a
+  // row more than the job skips; then nothing was updated, on any rank.
+  absl::StatusOr<StepOutcome> TrainStep(int64_t step);
+
+  // Mean loss over the validation batches; nothing changes.
+  absl::StatusOr<double> Evaluate();
+
+  // Between steps: sums `values` over all ranks; the same bits everywhere. Also a barrier, and for as long as
+  // it takes: it ends when all have come, or one is gone.
+  absl::Status SumOverRanks(absl::Span<double> values);
+  // Between steps, called by all ranks: what `from` gives as `text`, at most 1024 bytes of it, on every rank.
+  absl::StatusOr<std::string> TextOf(int from, const std::string& text);
+
+  // What the rank is at, for ranks that ask; from any thread.
+  std::shared_ptr<ActivityBoard> activity() const { return board_; }
+
+  const StepProgram& program() const { return train_program_; }
+  Rank rank() const { return options_.rank; }
+  const Plan& plan() const { return options_.plan; }
+  bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
+
+ private:
+  // What is being run.
+  struct Pass {
+    const StepProgram& program;
+    Purpose purpose;
+    int64_t data_step;
+    absl::Time started_at;
+  };
+  absl::Status Run(const Pass& pass, int index, MeasuredTime& time);
+  // Submits work for the device, behind what it waits for, between two marks of the timer.
+  absl::Status Compute(const Pass& pass, int index);
+  absl::Status Submit(const Pass& pass, const Instruction& instruction);
+  // A message or a reduction. `when_ready`: what it needs of this rank is there.
+  absl::Status Exchange(const Pass& pass, int index, const std::function<void()>& when_ready);
+  // When the device has done what `instruction` waits for; empty: it waits for nothing that the device does.
+  std::optional<Fence> DoneBefore(const Pass& pass, const Instruction& instruction) const;
+  // Ranks that `instruction` cannot end without.
+  std::vector<int> PeersOf(const Instruction& instruction) const;
+  // The same, on the board while it runs; a wait that was too long says on whom.
+  absl::Status RunWatched(const Pass& pass, int index, MeasuredTime& time);
+  // Blocks until the device has done what was submitted.
+  absl::Status Finish();
+  // The times of what the device did, as it has them.
+  absl::Status ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times);
+  absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
+  absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction,
+                             const std::function<void()>& when_ready);
+  absl::Status Update();
+  // Before the first program.
+  absl::Status Open();
+  int BeginMark() const { return 2 * static_cast<int>(train_program_.instructions.size()); }
+  StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
+  absl::Time Deadline() const;
+  absl::Status Sum(absl::Span<double> values, absl::Time deadline);
+
+  const Options options_;
+  ModelShard& shard_;
+  Transport& transport_;
+  WindowSource& windows_;
+  const StepProgram train_program_, evaluate_program_;
+  const std::vector<int> owned_segments_;
+  const std::vector<int> all_ranks_;
+  StepExchange exchange_;
+  std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
+  std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
+  std::vector<MessageArrival> arrivals_;  // by instruction, of receives and reductions
+  int64_t step_ = 0;
+  absl::Duration longest_step_;
+  // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.
+  struct Scalars {
+    std::vector<double> values;  // squared norm by segment, sum of the losses, wishes to finish
+    explicit Scalars(int count) : values(count) {}
+    double& squared_norm(int segment) { return values[segment]; }
+    double& loss() { return values[values.size() - 2]; }
+    double& wishes() { return values.back(); }
+    double norm() const;
+  };
+  Scalars scalars_;
+  int skipped_in_a_row_ = 0;
+  const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
+  std::unique_ptr<StallWatch> watch_;  // null: nobody is warned
+};
+
+}  // namespace medley

@@ -1,0 +1,325 @@
+#include "runtime/engine/shard/branch.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/ir/model/block_sizes.h"
+
+namespace medley {
+
+Norm Norm::Kept(const PassShape& shape, Carver& carver) {
+  Norm norm;
+  if (FamilyOf(shape.config).norm == NormKind::kLayerNorm) norm.mean = carver.Take(shape.rows());
+  norm.rstd = carver.Take(shape.rows());
+  return norm;
+}
+
+absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x, const Slice& y) {
+  const int64_t rows = shape.rows(), columns = shape.config.hidden;
+  const float epsilon = shape.config.norm_epsilon;
+  switch (FamilyOf(shape.config).norm) {
+    case NormKind::kLayerNorm:
+      return ops.LayerNormForward({.x = x,
+                                   .gamma = norm.weight,
+                                   .beta = norm.bias,
+                                   .y = y,
+                                   .mean = norm.mean,
+                                   .rstd = norm.rstd,
+                                   .rows = rows,
+                                   .columns = columns,
+                                   .epsilon = epsilon});
+    case NormKind::kRmsNorm:
+      break;
+  }
+  return ops.RmsNormForward({.x = x,
+                             .gamma = norm.weight,
+                             .y = y,
+                             .rstd = norm.rstd,
+                             .rows = rows,
+                             .columns = columns,
+                             .epsilon = epsilon});
+}
+
+absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient,
+                          const Slice& x, const Slice& dy, const Slice& dx, Store store_dx) {
+  const int64_t rows = shape.rows(), columns = shape.config.hidden;
+  switch (FamilyOf(shape.config).norm) {
+    case NormKind::kLayerNorm:
+      return ops.LayerNormBackward({.dy = dy,
+                                    .x = x,
+                                    .gamma = norm.weight,
+                                    .mean = norm.mean,
+                                    .rstd = norm.rstd,
+                                    .dx = dx,
+                                    .dgamma = gradient.weight,
+                                    .dbeta = gradient.bias,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .store_dx = store_dx});
+    case NormKind::kRmsNorm:
+      break;
+  }
+  return ops.RmsNormBackward({.dy = dy,
+                              .x = x,
+                              .gamma = norm.weight,
+                              .rstd = norm.rstd,
+                              .dx = dx,
+                              .dgamma = gradient.weight,
+                              .rows = rows,
+                              .columns = columns,
+                              .store_dx = store_dx});
+}
+
+BranchTensors BranchTensors::Of(const ParameterArena& arena, ParameterArena::Part part, int layer,
+                                int branch) {
+  const Family& family = FamilyOf(arena.config());
+  const BranchKind& kind = family.branches[branch];
+  const auto tensor = [&](const char* name, const char* what) {
+    return arena.Tensor(part, absl::StrCat(family.layers, ".", layer, ".", name, ".", what));
+  };
+  BranchTensors tensors;
+  tensors.norm.weight = tensor(kind.norm, "weight");
+  if (HasBias(family.norm)) tensors.norm.bias = tensor(kind.norm, "bias");
+  // From the first tensor to the end of the last one, which the arena puts behind it.
+  tensors.in_weight = tensor(kind.in.front().name, "weight");
+  const Slice last = tensor(kind.in.back().name, "weight");
+  tensors.in_weight.elements = (last.offset_bytes - tensors.in_weight.offset_bytes) / 4 + last.elements;
+  tensors.out_weight = tensor(kind.out.name, "weight");
+  if (family.has_biases) {
+    tensors.in_bias = tensor(kind.in.front().name, "bias");
+    tensors.out_bias = tensor(kind.out.name, "bias");
+  }
+  return tensors;
+}
+
+BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, Carver& carver) {
+  const int64_t rows = shape.rows();
+  BranchStash stash;
+  stash.norm = Norm::Kept(shape, carver);
+  stash.inner = carver.Take(rows * InnerWidth(shape.config, kind));
+  if (kind.core == CoreKind::kAttention) {
+    stash.attended = carver.Take(rows * CoreWidth(shape.config, kind));
+    stash.log_sum_exp = carver.Take(rows * shape.config.heads);
+  }
+  stash.stream = carver.Take(rows * shape.config.hidden);
+  return stash;
+}
+
+Workspace Workspace::Of(const PassShape& shape, bool has_layer, Carver& carver) {
+  const ModelConfig& config = shape.config;
+  const int64_t rows = shape.rows(), C = config.hidden;
+  Workspace workspace;
+  workspace.normed = carver.Take(rows * C);
+  workspace.core_gradient = carver.Take(rows * (has_layer ? WidestCoreGradient(config) : C));
+  workspace.stream_gradient = carver.Take(rows * C);
+  if (!has_layer) return workspace;
+  workspace.activated = carver.Take(rows * WidestActivated(config));
+  workspace.inner_gradient = carver.Take(rows * WidestInner(config));
+  if (FamilyOf(config).positions == PositionKind::kRotary) {
+    workspace.cosine = carver.Take(shape.sequence * config.size_of_head() / 2);
+    workspace.sine = carver.Take(shape.sequence * config.size_of_head() / 2);
+  }
+  return workspace;
+}
+
+Branch::Branch(const ParameterArena& arena, const PassShape& shape, int layer, int branch)
+    : family_(FamilyOf(shape.config)),
+      kind_(family_.branches[branch]),
+      shape_(shape),
+      inner_(InnerWidth(shape.config, kind_)),
+      core_(CoreWidth(shape.config, kind_)),
+      parameters_(BranchTensors::Of(arena, ParameterArena::Part::kParameter, layer, branch)),
+      gradients_(BranchTensors::Of(arena, ParameterArena::Part::kGradient, layer, branch)) {}
+
+Branch::Linear Branch::In(const BranchTensors& t) const {
+  return {t.in_weight, t.in_bias, shape_.config.hidden, inner_};
+}
+
+Branch::Linear Branch::Out(const BranchTensors& t) const {
+  return {t.out_weight, t.out_bias, core_, shape_.config.hidden};
+}
+
+absl::Status Branch::Apply(Ops& ops, const Linear& map, const Slice& in, const Slice& out,
+                           const FusedEpilogue& fused) const {
+  return ops.Matmul({.a = in,
+                     .b = map.weight,
+                     .c = out,
+                     .m = shape_.rows(),
+                     .n = map.outputs,
+                     .k = map.inputs,
+                     .transpose_b = family_.weights == WeightOrder::kOutIn ? Transpose::kYes : Transpose::kNo,
+                     .bias = map.bias,
+                     .precision = shape_.precision,
+                     .b_constness = Constness::kParameter,
+                     .epilogue = fused.epilogue,
+                     .pre_activation = fused.pre_activation});
+}
+
+absl::Status Branch::ApplyBack(Ops& ops, const Linear& map, const Slice& out_gradient,
+                               const Slice& in_gradient, const FusedEpilogue& fused) const {
+  return ops.Matmul({.a = out_gradient,
+                     .b = map.weight,
+                     .c = in_gradient,
+                     .m = shape_.rows(),
+                     .n = map.inputs,
+                     .k = map.outputs,
+                     .transpose_b = family_.weights == WeightOrder::kOutIn ? Transpose::kNo : Transpose::kYes,
+                     .precision = shape_.precision,
+                     .b_constness = Constness::kParameter,
+                     .epilogue = fused.epilogue,
+                     .pre_activation = fused.pre_activation});
+}
+
+absl::Status Branch::AddWeightGradient(Ops& ops, const Linear& gradient, const Slice& in,
+                                       const Slice& out_gradient) const {
+  const bool out_in = family_.weights == WeightOrder::kOutIn;
+  RETURN_IF_ERROR(ops.Matmul({.a = out_in ? out_gradient : in,
+                              .b = out_in ? in : out_gradient,
+                              .c = gradient.weight,
+                              .m = out_in ? gradient.outputs : gradient.inputs,
+                              .n = out_in ? gradient.inputs : gradient.outputs,
+                              .k = shape_.rows(),
+                              .transpose_a = Transpose::kYes,
+                              .store = Store::kAdd,
+                              .precision = shape_.precision}));
+  if (gradient.bias.empty()) return absl::OkStatus();
+  return ops.SumRows(
+      {.x = out_gradient, .out = gradient.bias, .rows = shape_.rows(), .columns = gradient.outputs});
+}
+
+absl::Status Branch::SumOverRanks(const Slice& x) const {
+  return shape_.group == nullptr ? absl::OkStatus() : shape_.group->Sum(x);
+}
+
+absl::Status Branch::Turn(Ops& ops, const Slice& qkv, const Workspace& work, Rotation rotation) const {
+  if (family_.positions != PositionKind::kRotary) return absl::OkStatus();
+  const ModelConfig& config = shape_.config;
+  return ops.Rotary({.x = qkv,
+                     .cosine = work.cosine,
+                     .sine = work.sine,
+                     .batch = shape_.batch,
+                     .sequence = shape_.sequence,
+                     .rotated_heads = config.heads + config.key_value_head_count(),
+                     .row_heads = config.joined_heads(),
+                     .head_size = config.size_of_head(),
+                     .rotation = rotation});
+}
+
+absl::Status Branch::Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const {
+  const int64_t rows = shape_.rows();
+  if (kind_.core == CoreKind::kSwiGlu)
+    return ops.SwiGluForward({.x = stash.inner, .y = activated, .rows = rows, .columns = core_});
+  return ops.GeluForward({.x = stash.inner, .y = activated, .elements = rows * core_});
+}
+
+absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
+                             const Workspace& work) const {
+  const ModelConfig& config = shape_.config;
+  RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
+  Slice core = work.activated;
+  switch (kind_.core) {
+    case CoreKind::kAttention:
+      core = stash.attended;
+      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, stash.inner));
+      RETURN_IF_ERROR(Turn(ops, stash.inner, work, Rotation::kForward));
+      RETURN_IF_ERROR(ops.AttentionForward({.qkv = stash.inner,
+                                            .out = core,
+                                            .log_sum_exp = stash.log_sum_exp,
+                                            .batch = shape_.batch,
+                                            .sequence = shape_.sequence,
+                                            .heads = config.heads,
+                                            .key_value_heads = config.key_value_head_count(),
+                                            .head_size = config.size_of_head(),
+                                            .precision = shape_.precision}));
+      break;
+    case CoreKind::kGelu:
+      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, core,
+                            {.epilogue = Epilogue::kGelu, .pre_activation = stash.inner}));
+      break;
+    case CoreKind::kSwiGlu:
+      RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, stash.inner));
+      RETURN_IF_ERROR(Activate(ops, stash, core));
+      break;
+  }
+  Linear out = Out(parameters_);
+  if (shape_.group != nullptr && shape_.group->member() > 0) out.bias = {};  // one of the ranks adds it
+  RETURN_IF_ERROR(Apply(ops, out, core, y));
+  RETURN_IF_ERROR(SumOverRanks(y));
+  return ops.Add({.a = y, .b = x, .c = y, .elements = shape_.rows() * config.hidden});
+}
+
+absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient,
+                                  const BranchStash& stash, const Workspace& work) const {
+  const ModelConfig& config = shape_.config;
+  const Linear out = Out(parameters_);
+  switch (kind_.core) {
+    case CoreKind::kAttention:
+      RETURN_IF_ERROR(ApplyBack(ops, out, dy, work.core_gradient));
+      RETURN_IF_ERROR(ops.AttentionBackward({.qkv = stash.inner,
+                                             .out = stash.attended,
+                                             .log_sum_exp = stash.log_sum_exp,
+                                             .dout = work.core_gradient,
+                                             .dqkv = inner_gradient,
+                                             .batch = shape_.batch,
+                                             .sequence = shape_.sequence,
+                                             .heads = config.heads,
+                                             .key_value_heads = config.key_value_head_count(),
+                                             .head_size = config.size_of_head(),
+                                             .precision = shape_.precision}));
+      return Turn(ops, inner_gradient, work, Rotation::kBackward);
+    case CoreKind::kGelu:
+      return ApplyBack(ops, out, dy, inner_gradient,
+                       {.epilogue = Epilogue::kGeluGradient, .pre_activation = stash.inner});
+    case CoreKind::kSwiGlu:
+      break;
+  }
+  RETURN_IF_ERROR(ApplyBack(ops, out, dy, work.core_gradient));
+  return ops.SwiGluBackward({.x = stash.inner,
+                             .dy = work.core_gradient,
+                             .dx = inner_gradient,
+                             .rows = shape_.rows(),
+                             .columns = core_});
+}
+
+absl::Status Branch::NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                                  const Slice& inner_gradient, const BranchStash& stash,
+                                  const Workspace& work) const {
+  const int64_t elements = shape_.rows() * shape_.config.hidden;
+  const Slice normed_gradient = work.core_gradient.Sub(0, elements);
+  RETURN_IF_ERROR(ApplyBack(ops, In(parameters_), inner_gradient, normed_gradient));
+  RETURN_IF_ERROR(SumOverRanks(normed_gradient));
+  const auto& [dx, dy] = gradients;
+  // Added to what came, in one place: the same bits wherever the stream's gradient lies.
+  if (!(dx == dy)) RETURN_IF_ERROR(ops.Cast({.x = dy, .y = dx, .elements = elements}));
+  return NormBackward(ops, shape_, stash.norm.With(parameters_.norm), gradients_.norm, x, normed_gradient, dx,
+                      Store::kAdd);
+}
+
+absl::Status Branch::WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
+                                    const BranchStash& stash, const Workspace& work) const {
+  // The activation's output and the normed input are made again: cheap beside keeping them.
+  Slice core = stash.attended;
+  if (kind_.core != CoreKind::kAttention) {
+    core = work.activated;
+    RETURN_IF_ERROR(Activate(ops, stash, core));
+  }
+  RETURN_IF_ERROR(AddWeightGradient(ops, Out(gradients_), core, dy));
+  RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
+  return AddWeightGradient(ops, In(gradients_), work.normed, inner_gradient);
+}
+
+absl::Status Branch::InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                                   const Slice& inner_gradient, const BranchStash& stash,
+                                   const Workspace& work) const {
+  RETURN_IF_ERROR(CoreGradient(ops, gradients.dy, inner_gradient, stash, work));
+  return NormGradient(ops, x, gradients, inner_gradient, stash, work);
+}
+
+absl::Status Branch::Backward(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                              const BranchStash& stash, const Workspace& work) const {
+  // The weights' before dx, which may take the place of dy.
+  RETURN_IF_ERROR(CoreGradient(ops, gradients.dy, work.inner_gradient, stash, work));
+  RETURN_IF_ERROR(WeightGradient(ops, x, gradients.dy, work.inner_gradient, stash, work));
+  return NormGradient(ops, x, gradients, work.inner_gradient, stash, work);
+}
+
+}  // namespace medley

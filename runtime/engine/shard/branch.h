@@ -1,0 +1,159 @@
+#pragma once
+#include "absl/status/status.h"
+#include "runtime/device/device.h"
+#include "runtime/device/rank_group.h"
+#include "runtime/engine/shard/parameter_arena.h"
+#include "runtime/ir/model/family.h"
+
+// The passes of a layer's branches (family.h) over the ops of a device, whatever the family. The ranks of a
+// unit share a branch by heads or feed-forward columns (Shoeybi et al. 2019): each passes its own part of it
+// and sums, with the others, what it adds to the residual stream and what it takes from the gradient behind
+// the norm. Legend: rows = micro-batch windows * sequence, C hidden, I what `in` makes (InnerWidth), W what
+// `out` takes (CoreWidth), H query heads, D size of a head.
+namespace medley {
+
+// Sizes of one micro-batch, on one rank.
+struct PassShape {
+  ModelConfig config;  // LocalModel: the rank's own heads and columns
+  int64_t batch = 0;   // windows
+  int64_t sequence = 0;
+  Precision precision = Precision::kF32;
+  RankGroup* group = nullptr;  // the ranks that share the layer; null: this one has all of it
+  int64_t rows() const { return batch * sequence; }
+};
+
+// Cuts pieces off the front of an arena, one after another.
+class Carver {
+ public:
+  explicit Carver(Slice arena) : arena_(arena) {}
+  Slice Take(int64_t elements) {
+    const Slice piece = arena_.Sub(used_, elements);
+    used_ += elements;
+    return piece;
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  Slice arena_;
+  int64_t used_ = 0;
+};
+
+// One norm: its parameters, or their gradients, and what it keeps of each row. LayerNorm has a bias and a
+// mean, RMSNorm has neither.
+struct Norm {
+  Slice weight, bias;  // [C]
+  Slice mean, rstd;    // [rows]
+  // Takes what it keeps.
+  static Norm Kept(const PassShape& shape, Carver& carver);
+  Norm With(const Norm& parameters) const { return {parameters.weight, parameters.bias, mean, rstd}; }
+};
+
+// y = norm(x), both [rows, C]; writes the norm's mean and rstd.
+absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x, const Slice& y);
+
+// dx, stored as said, is the gradient through the norm of dy; adds to the parameters' gradients.
+absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient,
+                          const Slice& x, const Slice& dy, const Slice& dx, Store store_dx);
+
+// Parameters, or their gradients, of one branch. Without biases: empty.
+struct BranchTensors {
+  Norm norm;
+  Slice in_weight, in_bias, out_weight, out_bias;  // weights as the family's WeightOrder says
+
+  static BranchTensors Of(const ParameterArena& arena, ParameterArena::Part part, int layer, int branch);
+};
+
+// What a branch keeps from forward to backward: StashElements in all.
+struct BranchStash {
+  Norm norm;
+  Slice inner;        // [rows, I]: what `in` made, queries and keys turned
+  Slice attended;     // [rows, W]: the output of attention; other cores' is made again
+  Slice log_sum_exp;  // [batch, H, sequence], of attention
+  Slice stream;       // [rows, C]: the residual stream behind the branch
+
+  static BranchStash Of(const PassShape& shape, const BranchKind& kind, Carver& carver);
+};
+
+// Scratch that the passes of all blocks share.
+struct Workspace {
+  Slice normed;           // [rows, C]
+  Slice core_gradient;    // [rows, WidestCoreGradient]; also the gradient of `normed`
+  Slice stream_gradient;  // [rows, C]
+  Slice activated;        // [rows, WidestActivated]
+  Slice inner_gradient;   // [rows, WidestInner]
+  Slice cosine, sine;     // [sequence, D / 2], rotary positions only; RotaryAngles (rotary.h), written once
+
+  static Workspace Of(const PassShape& shape, bool has_layer, Carver& carver);
+};
+
+// What a product does beside multiplying.
+struct FusedEpilogue {
+  Epilogue epilogue = Epilogue::kNone;
+  Slice pre_activation;
+};
+
+// One branch of one layer on one rank. Its passes, for each micro-batch:
+//   Forward, then InputGradient, then at any time later WeightGradient; or Forward, then Backward, which is
+//   both, to the same bits.
+class Branch {
+ public:
+  Branch(const ParameterArena& arena, const PassShape& shape, int layer, int branch);
+  const BranchKind& kind() const { return kind_; }
+
+  // y = x + branch(x), keeping in `stash` what backward needs.
+  absl::Status Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
+                       const Workspace& work) const;
+
+  // Of the residual stream, before and behind the branch; [rows, C]. They may be the same slice if the
+  // gradient of the weights is not to come later.
+  struct StreamGradients {
+    Slice dx, dy;
+  };
+  // Writes dx; adds to the gradients of the norm's parameters, and leaves in `inner_gradient` what
+  // WeightGradient needs beside dy.
+  absl::Status InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                             const Slice& inner_gradient, const BranchStash& stash,
+                             const Workspace& work) const;
+  // Adds to the gradients of the two linear maps.
+  absl::Status WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
+                              const BranchStash& stash, const Workspace& work) const;
+  absl::Status Backward(Ops& ops, const Slice& x, const StreamGradients& gradients, const BranchStash& stash,
+                        const Workspace& work) const;
+
+ private:
+  // A linear map of rows: y = x weight (+ bias).
+  struct Linear {
+    Slice weight, bias;
+    int64_t inputs = 0, outputs = 0;
+  };
+  absl::Status Apply(Ops& ops, const Linear& map, const Slice& in, const Slice& out,
+                     const FusedEpilogue& fused = {}) const;
+  // in_gradient = gradient through `map` of out_gradient.
+  absl::Status ApplyBack(Ops& ops, const Linear& map, const Slice& out_gradient, const Slice& in_gradient,
+                         const FusedEpilogue& fused = {}) const;
+  // Adds to `gradient`, of a map's weight and bias.
+  absl::Status AddWeightGradient(Ops& ops, const Linear& gradient, const Slice& in,
+                                 const Slice& out_gradient) const;
+  Linear In(const BranchTensors& tensors) const;
+  Linear Out(const BranchTensors& tensors) const;
+  absl::Status Turn(Ops& ops, const Slice& qkv, const Workspace& work, Rotation rotation) const;
+  // The output of a core other than attention.
+  absl::Status Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const;
+  // From dy to the gradient of what `in` made.
+  absl::Status CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient, const BranchStash& stash,
+                            const Workspace& work) const;
+  // From there to dx.
+  absl::Status NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
+                            const Slice& inner_gradient, const BranchStash& stash,
+                            const Workspace& work) const;
+  // Sums `x` over the ranks that share the branch.
+  absl::Status SumOverRanks(const Slice& x) const;
+
+  const Family& family_;
+  const BranchKind& kind_;
+  const PassShape shape_;
+  const int64_t inner_, core_;  // widths
+  const BranchTensors parameters_, gradients_;
+};
+
+}  // namespace medley

@@ -1,0 +1,353 @@
+#include "runtime/engine/shard/model_shard.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+#include "kernels/reference/reference_backend.h"
+
+namespace medley {
+namespace {
+
+using Part = ParameterArena::Part;
+
+constexpr ModelConfig kGpt2 = {
+    .layers = 2, .hidden = 8, .heads = 2, .feed_forward = 16, .vocabulary = 13, .context = 6};
+
+// Grouped queries, heads wider than the residual stream, a head of its own.
+constexpr ModelConfig kLlama = {.layers = 2,
+                                .hidden = 8,
+                                .heads = 4,
+                                .feed_forward = 12,
+                                .vocabulary = 13,
+                                .context = 6,
+                                .family = ModelFamily::kLlama,
+                                .tied_head = false,
+                                .key_value_heads = 2,
+                                .head_size = 4};
+
+constexpr ModelConfig Tied(ModelConfig config) {
+  config.tied_head = true;
+  return config;
+}
+
+TrainingShape ShapeOf(const ModelConfig& model) {
+  return {.model = model, .sequence = 6, .global_batch_sequences = 2};
+}
+
+constexpr ModelConfig kModels[] = {kGpt2, kLlama, Tied(kLlama)};
+
+TrainingShape AnyShape() { return ShapeOf(kModels[GENERATE(0, 1, 2)]); }
+
+constexpr int kMicroBatch = 2;
+
+Device OpenReference(Bytes limit = MiB(16)) {
+  absl::StatusOr<Device> device =
+      ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = limit});
+  REQUIRE(device.ok());
+  return *std::move(device);
+}
+
+std::vector<int32_t> Tokens(const TrainingShape& shape, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> tokens(kMicroBatch * shape.sequence);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % shape.model.vocabulary);
+  return tokens;
+}
+
+std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks,
+                                  const BufferCounts& buffers) {
+  absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
+      device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = buffers});
+  INFO(shard.status().ToString());
+  REQUIRE(shard.ok());
+  // Ten times GPT-2's deviation: gradients well above rounding.
+  for (const PlacedParameter& placed : (*shard)->arena().layout().parameters) {
+    std::vector<float> values(placed.spec.elements);
+    InitialiseParameter(placed.spec, 5, values.data());
+    if (placed.spec.initialisation == Initialisation::kNormal) {
+      for (float& value : values) value *= 10;
+    }
+    REQUIRE((*shard)->arena().Write(Part::kParameter, placed.spec.name, values).ok());
+  }
+  return *std::move(shard);
+}
+
+std::vector<float> Read(const ModelShard& shard, Part part, const std::string& name) {
+  ParameterArena& arena = const_cast<ModelShard&>(shard).arena();
+  std::vector<float> values(arena.layout().Find(name)->spec.elements);
+  REQUIRE(arena.Read(part, name, absl::MakeSpan(values)).ok());
+  return values;
+}
+
+// Mean loss of the micro-batch on the whole model; training, its gradients are added.
+double LossOf(ModelShard& whole, Purpose purpose) {
+  const TrainingShape& shape = whole.options().shape;
+  REQUIRE(whole.SetTokens(0, Tokens(shape, 1)).ok());
+  REQUIRE(whole.SetTargets(0, Tokens(shape, 2)).ok());
+  REQUIRE(whole.Forward({}, purpose).ok());
+  if (purpose == Purpose::kTrain) REQUIRE(whole.Backward({}).ok());
+  return *whole.TakeLossSum() / (shape.global_batch_sequences * shape.sequence);
+}
+
+TEST_CASE("a shard allocates what the memory model says, to the byte, whatever it holds") {
+  const TrainingShape shape = AnyShape();
+  const int blocks = shape.model.blocks();
+  const int first = GENERATE_COPY(range(0, blocks));
+  const int end = GENERATE_COPY(range(first + 1, blocks + 1));
+  const int stash = GENERATE(1, 3);
+  CAPTURE(first, end, stash, FamilyOf(shape.model).name);
+  const BufferCounts buffers = {.stash = {stash},
+                                .deferred = {stash / 2},
+                                .input = first > 0 ? stash : 0,
+                                .output = end < blocks ? 2 : 0,
+                                .input_gradient = first > 0 ? 1 : 0,
+                                .output_gradient = end < blocks ? 1 : 0};
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> shard = Shard(device, shape, {first, end}, buffers);
+  CHECK(device.queue->allocated() ==
+        MemoryOf(shape.model, shape.sequence, {{first, end}}, kMicroBatch, buffers).total());
+}
+
+TEST_CASE("a shard that does not fit says what it needs, part by part, and gives everything back") {
+  const TrainingShape shape = ShapeOf(kGpt2);
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const Bytes need = MemoryOf(shape.model, shape.sequence, {blocks}, kMicroBatch, {.stash = {1}}).total();
+  Device device = OpenReference({need.value - 1});
+  const absl::Status status =
+      ModelShard::Create(
+          device,
+          {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = {.stash = {1}}})
+          .status();
+  CHECK(absl::IsResourceExhausted(status));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&
+                 Catch::Contains("activations") && Catch::Contains("workspace"));
+  CHECK(device.queue->allocated() == Bytes{0});
+}
+
+TEST_CASE("parameters start the same whoever holds them") {
+  const TrainingShape shape = ShapeOf(kGpt2);
+  Device device = OpenReference();
+  const auto arena = [&](BlockRange blocks) {
+    return ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model));
+  };
+  const auto whole = arena({0, 4}), last = arena({2, 4});
+  REQUIRE((*whole)->Initialise(9).ok());
+  REQUIRE((*last)->Initialise(9).ok());
+  for (const PlacedParameter& placed : (*last)->layout().parameters) {
+    CAPTURE(placed.spec.name);
+    std::vector<float> a(placed.spec.elements), b(placed.spec.elements);
+    REQUIRE((*whole)->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(a)).ok());
+    REQUIRE((*last)->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(b)).ok());
+    CHECK(a == b);
+  }
+  std::vector<float> values(3);
+  CHECK(absl::IsNotFound((*last)->Write(Part::kParameter, "wpe.weight", values)));
+  CHECK(absl::IsInvalidArgument((*last)->Write(Part::kParameter, "ln_f.bias", values)));
+}
+
+TEST_CASE(
+    "the ranks of a unit together start with the values that one device has, and read back what was "
+    "written") {
+  const TrainingShape shape = AnyShape();
+  Device device = OpenReference();
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const auto whole = *ParameterArena::Create(device, shape.model, {blocks}, WholeModel(shape.model));
+  REQUIRE(whole->Initialise(9).ok());
+  std::vector<std::unique_ptr<ParameterArena>> ranks;
+  for (const ModelShare& share : EvenShares(shape.model, 2)) {
+    ranks.push_back(*ParameterArena::Create(device, shape.model, {blocks}, share));
+    REQUIRE(ranks.back()->Initialise(9).ok());
+    CHECK(ranks.back()->layout().elements < whole->layout().elements);
+  }
+  for (const PlacedParameter& placed : whole->layout().parameters) {
+    CAPTURE(placed.spec.name);
+    std::vector<float> values(placed.spec.elements), together(placed.spec.elements, std::nanf(""));
+    REQUIRE(whole->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)).ok());
+    for (const auto& rank : ranks)
+      REQUIRE(rank->Read(Part::kParameter, placed.spec.name, absl::MakeSpan(together)).ok());
+    CHECK(together == values);
+    for (float& value : values) value += 1;
+    for (const auto& rank : ranks) {
+      REQUIRE(rank->Write(Part::kGradient, placed.spec.name, values).ok());
+      REQUIRE(rank->Read(Part::kGradient, placed.spec.name, absl::MakeSpan(together)).ok());
+    }
+    CHECK(together == values);
+  }
+}
+
+TEST_CASE("gradients are the slopes of the loss, for every tensor") {
+  const TrainingShape shape = AnyShape();
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
+  (void)LossOf(*whole, Purpose::kTrain);
+  std::mt19937_64 random(11);
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    const std::string& name = placed.spec.name;
+    CAPTURE(name);
+    const std::vector<float> gradient = Read(*whole, Part::kGradient, name),
+                             values = Read(*whole, Part::kParameter, name);
+    // Along a random direction of signs: one number for the whole tensor, well above the loss's rounding.
+    std::vector<float> direction(values.size());
+    double slope = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      direction[i] = random() % 2 == 0 ? 1.0f : -1.0f;
+      slope += static_cast<double>(gradient[i]) * direction[i];
+    }
+    constexpr float kStep = 1e-3f;
+    double losses[2];
+    for (const int side : {0, 1}) {
+      std::vector<float> moved = values;
+      for (size_t i = 0; i < values.size(); ++i) moved[i] += (side == 0 ? -kStep : kStep) * direction[i];
+      REQUIRE(whole->arena().Write(Part::kParameter, name, moved).ok());
+      losses[side] = LossOf(*whole, Purpose::kEvaluate);
+    }
+    REQUIRE(whole->arena().Write(Part::kParameter, name, values).ok());
+    CHECK((losses[1] - losses[0]) / (2 * kStep) == Approx(slope).epsilon(1e-2).margin(2e-4));
+  }
+}
+
+void CopyBoundary(Slice from, Slice to) {
+  std::memcpy(to.buffer->host_address() + to.offset_bytes, from.buffer->host_address() + from.offset_bytes,
+              static_cast<size_t>(from.elements) * sizeof(float));
+}
+
+TEST_CASE("a model cut in two anywhere gives the loss and the gradients of the whole one, bit for bit") {
+  const TrainingShape shape = AnyShape();
+  const int cut = GENERATE(1, 2, 3);
+  CAPTURE(cut);
+  const int blocks = shape.model.blocks();
+  Device a = OpenReference(), b = OpenReference(), c = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(a, shape, {0, blocks}, {.stash = {1}});
+  const std::unique_ptr<ModelShard> front =
+      Shard(b, shape, {0, cut}, {.stash = {1}, .output = 1, .output_gradient = 1});
+  const std::unique_ptr<ModelShard> back =
+      Shard(c, shape, {cut, blocks}, {.stash = {1}, .input = 1, .input_gradient = 1});
+  const double loss = LossOf(*whole, Purpose::kTrain);
+
+  REQUIRE(front->SetTokens(0, Tokens(shape, 1)).ok());
+  REQUIRE(back->SetTargets(0, Tokens(shape, 2)).ok());
+  REQUIRE(front->Forward({.output = 0}, Purpose::kTrain).ok());
+  CopyBoundary(front->BoundaryOf({BufferKind::kOutput, 0}), back->BoundaryOf({BufferKind::kInput, 0}));
+  REQUIRE(back->Forward({.input = 0}, Purpose::kTrain).ok());
+  REQUIRE(back->Backward({.input = 0, .input_gradient = 0}).ok());
+  CHECK(*back->TakeLossSum() / (shape.global_batch_sequences * shape.sequence) == loss);
+  CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, 0}),
+               front->BoundaryOf({BufferKind::kOutputGradient, 0}));
+  REQUIRE(front->Backward({.output_gradient = 0}).ok());
+
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    const std::string& name = placed.spec.name;
+    CAPTURE(name);
+    const std::vector<float> want = Read(*whole, Part::kGradient, name);
+    const bool in_front = front->arena().layout().Find(name) != nullptr,
+               in_back = back->arena().layout().Find(name) != nullptr;
+    if (in_front && in_back) {  // tied: each has its own part
+      const std::vector<float> x = Read(*front, Part::kGradient, name),
+                               y = Read(*back, Part::kGradient, name);
+      for (size_t i = 0; i < want.size(); ++i) CHECK(x[i] + y[i] == Approx(want[i]).margin(1e-6));
+    } else {
+      CHECK(Read(in_front ? *front : *back, Part::kGradient, name) == want);
+    }
+  }
+}
+
+TEST_CASE(
+    "the gradients of the input and of the weights, one long after the other, are backward's to the bit") {
+  const TrainingShape shape = AnyShape();
+  const int cut = GENERATE(1, 2, 3);
+  CAPTURE(cut);
+  const int blocks = shape.model.blocks();
+  Device device = OpenReference();
+  // Two micro-batches of other tokens through both parts.
+  const auto gradients = [&](bool splits) {
+    const int deferred = splits ? 2 : 0;
+    const auto front = Shard(device, shape, {0, cut},
+                             {.stash = {2}, .deferred = {deferred}, .output = 2, .output_gradient = 2});
+    const auto back = Shard(device, shape, {cut, blocks},
+                            {.stash = {2}, .deferred = {deferred}, .input = 2, .input_gradient = 2});
+    const auto of_front = [&](int m) {
+      return ModelShard::PassBuffers{
+          .stash = m, .deferred = splits ? m : -1, .output = m, .output_gradient = m};
+    };
+    const auto of_back = [&](int m) {
+      return ModelShard::PassBuffers{
+          .stash = m, .deferred = splits ? m : -1, .input = m, .input_gradient = m};
+    };
+    for (const int m : {0, 1}) {
+      REQUIRE(front->SetTokens(m, Tokens(shape, 1 + m)).ok());
+      REQUIRE(back->SetTargets(m, Tokens(shape, 3 + m)).ok());
+      REQUIRE(front->Forward(of_front(m), Purpose::kTrain).ok());
+      CopyBoundary(front->BoundaryOf({BufferKind::kOutput, m}), back->BoundaryOf({BufferKind::kInput, m}));
+      REQUIRE(back->Forward(of_back(m), Purpose::kTrain).ok());
+    }
+    for (const int m : {0, 1}) {
+      REQUIRE((splits ? back->InputGradient(of_back(m)) : back->Backward(of_back(m))).ok());
+      CopyBoundary(back->BoundaryOf({BufferKind::kInputGradient, m}),
+                   front->BoundaryOf({BufferKind::kOutputGradient, m}));
+      REQUIRE((splits ? front->InputGradient(of_front(m)) : front->Backward(of_front(m))).ok());
+    }
+    if (splits) {
+      for (const int m : {0, 1}) {
+        REQUIRE(back->WeightGradient(of_back(m)).ok());
+        // In pieces, as before a reduction.
+        for (int block = cut - 1; block >= 0; --block)
+          REQUIRE(front->WeightGradient(of_front(m), {block, block + 1}).ok());
+      }
+    }
+    std::map<std::string, std::vector<float>> values;
+    for (const auto& [where, shard] : {std::pair("front ", front.get()), std::pair("back ", back.get())}) {
+      for (const PlacedParameter& placed : shard->arena().layout().parameters)
+        values[where + placed.spec.name] = Read(*shard, Part::kGradient, placed.spec.name);
+    }
+    return values;
+  };
+  const auto apart = gradients(true), together = gradients(false);
+  for (const auto& [name, values] : together) {
+    CAPTURE(name);
+    CHECK(apart.at(name) == values);
+    CHECK(std::any_of(values.begin(), values.end(), [](float value) { return value != 0; }));
+  }
+}
+
+TEST_CASE("gradients and losses add up over micro-batches, and an update starts them anew") {
+  const TrainingShape shape = ShapeOf(kGpt2);
+  Device device = OpenReference();
+  const std::unique_ptr<ModelShard> whole = Shard(device, shape, {0, shape.model.blocks()}, {.stash = {1}});
+  const double loss = LossOf(*whole, Purpose::kTrain);
+  CHECK(LossOf(*whole, Purpose::kEvaluate) == loss);
+  const std::vector<float> once = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
+  CHECK(LossOf(*whole, Purpose::kTrain) == loss);  // TakeLossSum began anew
+  const std::vector<float> twice = Read(*whole, Part::kGradient, "h.0.mlp.c_fc.weight");
+  for (size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).margin(1e-6));
+
+  const auto squared_norm = [&] {
+    REQUIRE(whole->ComputeNorms(whole->arena().layout().segments).ok());
+    REQUIRE(whole->TakeLossSum().ok());  // fetches and waits
+    double sum = 0;
+    for (const int segment : whole->arena().layout().segments) sum += whole->fetched_squared_norm(segment);
+    return sum;
+  };
+  const double squared = squared_norm();
+  double want = 0;
+  for (const PlacedParameter& placed : whole->arena().layout().parameters) {
+    for (const float value : Read(*whole, Part::kGradient, placed.spec.name))
+      want += static_cast<double>(value) * value;
+  }
+  CHECK(squared == Approx(want).epsilon(1e-6));
+
+  const std::vector<float> bias = Read(*whole, Part::kParameter, "ln_f.weight"),
+                           weight = Read(*whole, Part::kParameter, "wpe.weight");
+  REQUIRE(whole->ZeroGradients().ok());
+  REQUIRE(whole->UpdateParameters({.learning_rate = 0.1f, .weight_decay = 0.5f, .step = 1}).ok());
+  CHECK(Read(*whole, Part::kParameter, "ln_f.weight") == bias);  // no gradient, no decay on norms
+  const std::vector<float> decayed = Read(*whole, Part::kParameter, "wpe.weight");
+  for (size_t i = 0; i < weight.size(); ++i) CHECK(decayed[i] == Approx(weight[i] * 0.95f).epsilon(1e-6));
+  CHECK(squared_norm() == 0);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,124 @@
+#include "runtime/ir/collective/choose_all_reduce.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "runtime/ir/collective/chunk_size.h"
+#include "runtime/ir/collective/collective_time.h"
+#include "runtime/ir/collective/ring_order.h"
+
+namespace medley {
+namespace {
+
+constexpr size_t kMostLevels = 8;
+// Uneven slices must be worth it: predictions are not that exact.
+constexpr double kWorthwhile = 0.95;
+// An edge so much slower than the fastest makes uneven slices worth a try.
+constexpr double kUneven = 1.25;
+
+// The places of one boundary's parts, and how many parts of the one before (or members) each has.
+GroupShape ShapeAlong(absl::Span<const Boundary> boundaries, const std::vector<int>& ring) {
+  GroupShape shape;
+  shape.order = ring;
+  std::stable_sort(shape.order.begin(), shape.order.end(), [&](int a, int b) {
+    for (size_t i = boundaries.size(); i-- > 0;) {
+      if (boundaries[i][a] != boundaries[i][b]) return boundaries[i][a] < boundaries[i][b];
+    }
+    return false;
+  });
+  for (size_t level = 0; level < boundaries.size(); ++level) {
+    std::vector<int>& sizes = shape.levels.emplace_back();
+    for (size_t place = 0; place < shape.order.size(); ++place) {
+      const int member = shape.order[place], before = place > 0 ? shape.order[place - 1] : -1;
+      if (before < 0 || boundaries[level][member] != boundaries[level][before]) sizes.push_back(0);
+      const bool counts =
+          level == 0 || before < 0 || boundaries[level - 1][member] != boundaries[level - 1][before];
+      if (counts) ++sizes.back();
+    }
+  }
+  return shape;
+}
+
+class Choosing {
+ public:
+  Choosing(const CollectiveProblem& problem, std::optional<CollectiveAlgorithm> forced)
+      : problem_(problem), forced_(forced), ring_(RingOrder(problem)) {
+    best_.predicted_seconds = std::numeric_limits<double>::infinity();
+  }
+
+  CollectiveChoice Run() {
+    if (Wanted(CollectiveAlgorithm::kRing)) TryRings();
+    for (const CollectiveAlgorithm flat :
+         {CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree}) {
+      if (Wanted(flat)) Try({flat, {ring_, {}, {}}}, /*factor=*/1);
+    }
+    if (Wanted(CollectiveAlgorithm::kHierarchical)) TryHierarchies();
+    if (std::is_sorted(best_.shape.order.begin(), best_.shape.order.end())) best_.shape.order.clear();
+    return best_;
+  }
+
+ private:
+  bool Wanted(CollectiveAlgorithm algorithm) const { return !forced_.has_value() || *forced_ == algorithm; }
+
+  void Try(CollectiveChoice choice, double factor) {
+    choice.predicted_seconds = AllReduceSeconds(problem_, choice);
+    const bool first = best_.predicted_seconds == std::numeric_limits<double>::infinity();
+    if (first || choice.predicted_seconds < factor * best_.predicted_seconds) best_ = std::move(choice);
+  }
+
+  void TryRings() {
+    Try({CollectiveAlgorithm::kRing, {ring_, {}, {}}}, /*factor=*/1);
+    const int n = problem_.members;
+    const int64_t slice = problem_.elements / n;
+    if (n < 3 || slice < kLargestChunkElements) return;
+    // The edge before a member does not carry that member's slice to be copied, the one behind it not to be
+    // summed. So who sums much sends little.
+    double fastest = std::numeric_limits<double>::infinity(), slowest = 0;
+    int place = 0;
+    for (int i = 0; i < n; ++i) {
+      const double seconds = problem_.ExchangeSeconds(
+          ring_[i], ring_[(i + 1) % n], problem_.wire_bytes_per_element * static_cast<double>(slice));
+      fastest = std::min(fastest, seconds);
+      if (seconds > slowest) slowest = seconds, place = i;
+    }
+    if (slowest < kUneven * fastest) return;
+    for (const int member : {ring_[place], ring_[(place + 1) % n]}) {
+      for (const double share : {2.0, 4.0, 16.0}) {
+        std::vector<double> shares(n, 1.0);
+        shares[member] = share;
+        Try({CollectiveAlgorithm::kRing, {ring_, {}, std::move(shares)}}, kWorthwhile);
+      }
+    }
+  }
+
+  void TryHierarchies() {
+    std::vector<Boundary> boundaries = BoundariesOf(problem_);
+    if (boundaries.size() > kMostLevels) boundaries.erase(boundaries.begin(), boundaries.end() - kMostLevels);
+    if (boundaries.empty()) {
+      if (forced_.has_value()) Try({CollectiveAlgorithm::kHierarchical, {ring_, {}, {}}}, /*factor=*/1);
+      return;
+    }
+    const absl::Span<const Boundary> all = boundaries;
+    Try({CollectiveAlgorithm::kHierarchical, ShapeAlong(all, ring_)}, /*factor=*/1);
+    for (size_t i = 0; all.size() > 1 && i < all.size(); ++i) {
+      Try({CollectiveAlgorithm::kHierarchical, ShapeAlong(all.subspan(i, 1), ring_)}, /*factor=*/1);
+    }
+  }
+
+  const CollectiveProblem& problem_;
+  const std::optional<CollectiveAlgorithm> forced_;
+  const std::vector<int> ring_;
+  CollectiveChoice best_;
+};
+
+}  // namespace
+
+CollectiveChoice ChooseAllReduce(const CollectiveProblem& problem,
+                                 std::optional<CollectiveAlgorithm> forced) {
+  if (problem.members < 2) return {forced.value_or(CollectiveAlgorithm::kRing), {}, 0};
+  return Choosing(problem, forced).Run();
+}
+
+}  // namespace medley

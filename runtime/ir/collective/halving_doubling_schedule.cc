@@ -1,0 +1,87 @@
+#include "runtime/ir/collective/halving_doubling_schedule.h"
+
+#include <bit>
+#include <utility>
+
+#include "runtime/ir/collective/schedule_builder.h"
+
+namespace medley {
+namespace {
+
+using Receiver = ScheduleBuilder::Receiver;
+
+int ReverseBits(int value, int bits) {
+  int reversed = 0;
+  for (int i = 0; i < bits; ++i) reversed |= ((value >> i) & 1) << (bits - 1 - i);
+  return reversed;
+}
+
+// Who takes part in the exchanges, and who is folded into whom.
+struct Folding {
+  std::vector<int> participants;  // a power of two
+  std::vector<int> extras;        // extras[i] is folded into participants[i]
+};
+
+Folding Fold(const std::vector<int>& order) {
+  const int n = static_cast<int>(order.size());
+  const int extras = n - static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
+  Folding folding;
+  for (int i = 0; i < n; ++i) {
+    const bool extra = i < 2 * extras && i % 2 == 1;
+    (extra ? folding.extras : folding.participants).push_back(order[i]);
+  }
+  return folding;
+}
+
+}  // namespace
+
+CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape) {
+  ScheduleBuilder builder(members, elements);
+  const Folding folding = Fold(OrderOf(shape, members));
+  const int count = static_cast<int>(folding.participants.size());
+  const int bits = std::countr_zero(static_cast<unsigned>(count));
+
+  // What a participant ends with is a leaf; leaves that agree in their upper bits lie side by side, and so do
+  // their slices.
+  std::vector<int> member_of_leaf(count);
+  std::vector<double> share_of_leaf;
+  for (int leaf = 0; leaf < count; ++leaf) {
+    const int participant = ReverseBits(leaf, bits);
+    member_of_leaf[leaf] = folding.participants[participant];
+    if (shape.shares.empty()) continue;
+    share_of_leaf.push_back(shape.shares[member_of_leaf[leaf]]);
+    if (participant < static_cast<int>(folding.extras.size())) {
+      share_of_leaf.back() += shape.shares[folding.extras[participant]];
+    }
+  }
+  const std::vector<ElementRange> slices = SlicesOf(elements, count, share_of_leaf);
+  const auto block = [&](int leaf, int size) {  // of the leaves around `leaf`
+    const int first = leaf / size * size;
+    return ElementRange{slices[first].begin, slices[first + size - 1].end};
+  };
+
+  const ElementRange all{0, elements};
+  for (size_t i = 0; i < folding.extras.size(); ++i) {
+    builder.Message(folding.extras[i], folding.participants[i], all, /*round=*/0, Receiver::kAdds);
+  }
+  int round = 1;
+  for (int half = count / 2; half >= 1; half /= 2, ++round) {
+    for (int leaf = 0; leaf < count; ++leaf) {
+      const int other = leaf ^ half;
+      builder.Message(member_of_leaf[leaf], member_of_leaf[other], block(other, half), round,
+                      Receiver::kAdds);
+    }
+  }
+  for (int half = 1; half < count; half *= 2, ++round) {
+    for (int leaf = 0; leaf < count; ++leaf) {
+      builder.Message(member_of_leaf[leaf], member_of_leaf[leaf ^ half], block(leaf, half), round,
+                      Receiver::kCopies);
+    }
+  }
+  for (size_t i = 0; i < folding.extras.size(); ++i) {
+    builder.Message(folding.participants[i], folding.extras[i], all, round, Receiver::kCopies);
+  }
+  return std::move(builder).Finish();
+}
+
+}  // namespace medley

@@ -1,0 +1,46 @@
+#include "runtime/ir/collective/ring_schedule.h"
+
+#include <utility>
+
+#include "runtime/ir/collective/ring_messages.h"
+
+namespace medley {
+namespace {
+
+struct Ring {
+  std::vector<int> order;
+  std::vector<ElementRange> slices;  // by place in the ring
+};
+
+Ring RingOf(int members, int64_t elements, const GroupShape& shape) {
+  Ring ring{OrderOf(shape, members), {}};
+  const std::vector<ElementRange> by_member = SlicesOf(elements, members, shape.shares);
+  for (const int member : ring.order) ring.slices.push_back(by_member[member]);
+  return ring;
+}
+
+}  // namespace
+
+CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape) {
+  const Ring ring = RingOf(members, elements, shape);
+  ScheduleBuilder builder(members, elements);
+  AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
+  return std::move(builder).Finish();
+}
+
+CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape) {
+  const Ring ring = RingOf(members, elements, shape);
+  ScheduleBuilder builder(members, elements);
+  AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/0);
+  return std::move(builder).Finish();
+}
+
+CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape) {
+  const Ring ring = RingOf(members, elements, shape);
+  ScheduleBuilder builder(members, elements);
+  AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
+  AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/members - 1);
+  return std::move(builder).Finish();
+}
+
+}  // namespace medley

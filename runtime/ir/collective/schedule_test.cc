@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <map>
+
+#include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/check_schedule.h"
+#include "runtime/ir/collective/random_collective.h"
+#include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/collective/run_serially.h"
+#include "runtime/ir/collective/tree_schedule.h"
+
+namespace medley {
+namespace {
+
+using Vectors = std::vector<std::vector<float>>;
+
+// Member i gives 2^i, so that each sum says who is in it, and how often.
+Vectors OneBitEach(int members, int64_t elements) {
+  Vectors values;
+  for (int i = 0; i < members; ++i) values.emplace_back(elements, static_cast<float>(1 << i));
+  return values;
+}
+
+int64_t RandomElements(Random& random) {
+  switch (RandomBelow(random, 4)) {
+    case 0:
+      return RandomBelow(random, 4);
+    case 1:
+      return RandomBelow(random, 40);
+    case 2:
+      return 1000 + RandomBelow(random, 1000);
+    default:
+      return 300000 + RandomBelow(random, 300000);  // several pieces of a hierarchy
+  }
+}
+
+void RequireValid(const CollectiveSchedule& schedule) {
+  const absl::Status valid = CheckSchedule(schedule);
+  INFO(valid.ToString());
+  REQUIRE(valid.ok());
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("every all-reduce is valid, and ends with each contribution once at every member", "[property]") {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16);
+    const int64_t elements = RandomElements(random);
+    const CollectiveChoice choice = RandomChoice(random, members);
+    CAPTURE(seed, members, elements, NameOf(choice.algorithm));
+    const auto schedule = AllReduceSchedule(members, elements, choice);
+    REQUIRE(schedule.ok());
+    RequireValid(*schedule);
+    Vectors values = OneBitEach(members, elements);
+    REQUIRE(RunSerially(*schedule, WireType::kF32, values).ok());
+    const std::vector<float> want(elements, static_cast<float>((1 << members) - 1));
+    for (const std::vector<float>& sum : values) REQUIRE(sum == want);
+  }
+}
+
+TEST_CASE("members end with the same bits, rounded on the wire or not", "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const int members = 2 + RandomBelow(random, 15);
+    const int64_t elements = 1 + RandomBelow(random, 3000);
+    const CollectiveChoice choice = RandomChoice(random, members);
+    const WireType wire = seed % 2 == 0 ? WireType::kBf16 : WireType::kF32;
+    CAPTURE(seed, members, elements, NameOf(choice.algorithm));
+    Vectors values;
+    std::vector<double> exact(elements), magnitude(elements);
+    for (int i = 0; i < members; ++i) {
+      values.push_back(RandomFloats(random, elements));
+      for (int64_t k = 0; k < elements; ++k) {
+        exact[k] += values[i][k];
+        magnitude[k] += std::abs(values[i][k]);
+      }
+    }
+    REQUIRE(RunSerially(*AllReduceSchedule(members, elements, choice), wire, values).ok());
+    for (const std::vector<float>& sum : values) REQUIRE(SameBits(sum, values[0]));
+    // Each of the additions rounds by half a unit in the last place of 8 or 24 bits.
+    const double rounding = (members + 1) * (wire == WireType::kBf16 ? 0x1p-8 : 0x1p-23);
+    for (int64_t k = 0; k < elements; ++k)
+      REQUIRE(std::abs(values[0][k] - exact[k]) <= rounding * magnitude[k]);
+  }
+}
+
+TEST_CASE("a reduce-scatter leaves each member its slice, and an all-gather spreads them", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16);
+    const int64_t elements = RandomBelow(random, 100);
+    const GroupShape shape = RandomShape(random, members);
+    CAPTURE(seed, members, elements);
+    const std::vector<ElementRange> slices = SlicesOf(elements, members, shape.shares);
+
+    const CollectiveSchedule scatter = RingReduceScatter(members, elements, shape);
+    RequireValid(scatter);
+    Vectors values = OneBitEach(members, elements);
+    REQUIRE(RunSerially(scatter, WireType::kF32, values).ok());
+    for (int i = 0; i < members; ++i) {
+      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) REQUIRE(values[i][k] == (1 << members) - 1);
+    }
+
+    const CollectiveSchedule gather = RingAllGather(members, elements, shape);
+    RequireValid(gather);
+    values = OneBitEach(members, elements);
+    REQUIRE(RunSerially(gather, WireType::kF32, values).ok());
+    for (int i = 0; i < members; ++i) {
+      for (int64_t k = slices[i].begin; k < slices[i].end; ++k) {
+        for (const std::vector<float>& all : values) REQUIRE(all[k] == 1 << i);
+      }
+    }
+  }
+}
+
+TEST_CASE("a broadcast gives all the root's values", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16), root = RandomBelow(random, members);
+    const int64_t elements = RandomBelow(random, 10);
+    const GroupShape shape = RandomShape(random, members);
+    CAPTURE(seed, members, root, elements);
+    for (const CollectiveSchedule& schedule :
+         {TreeBroadcast(members, elements, root, shape), ChainBroadcast(members, elements, root, shape)}) {
+      RequireValid(schedule);
+      Vectors values = OneBitEach(members, elements);
+      REQUIRE(RunSerially(schedule, WireType::kF32, values).ok());
+      for (const std::vector<float>& all : values) REQUIRE(all == std::vector<float>(elements, 1 << root));
+    }
+  }
+}
+
+TEST_CASE("a ring sums a slice from its owner's successor on") {
+  const int members = 5;
+  const int64_t elements = 23;
+  const std::vector<int> order = {3, 0, 4, 1, 2};
+  Random random(1);
+  Vectors values;
+  for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
+  std::vector<float> want(elements);
+  for (int place = 0; place < members; ++place) {
+    const int owner = order[place];
+    for (int64_t k = elements * owner / members; k < elements * (owner + 1) / members; ++k) {
+      want[k] = values[order[(place + 1) % members]][k];
+      for (int i = 2; i <= members; ++i) want[k] += values[order[(place + i) % members]][k];
+    }
+  }
+  REQUIRE(
+      RunSerially(RingAllReduceSchedule(members, elements, {order, {}, {}}), WireType::kF32, values).ok());
+  for (const std::vector<float>& sum : values) CHECK(SameBits(sum, want));
+}
+
+TEST_CASE("groups exchange 2 (g - 1) / g vectors with the others, whatever their members", "[property]") {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Random random(seed);
+    const int groups = 2 + RandomBelow(random, 3);
+    std::vector<int> sizes(groups), group_of;
+    for (int g = 0; g < groups; ++g) {
+      sizes[g] = 1 + RandomBelow(random, 5);
+      group_of.insert(group_of.end(), sizes[g], g);
+    }
+    const int members = static_cast<int>(group_of.size());
+    const int64_t elements = 60 * 1000 * groups;
+    CAPTURE(seed, groups, members);
+    const auto schedule =
+        AllReduceSchedule(members, elements, {CollectiveAlgorithm::kHierarchical, {{}, {sizes}, {}}, 0});
+    REQUIRE(schedule.ok());
+    std::vector<int64_t> out(groups), in(groups);
+    for (int i = 0; i < members; ++i) {
+      for (const CollectiveStep& step : schedule->steps[i]) {
+        if (group_of[i] == group_of[step.peer]) continue;
+        (step.Sends() ? out : in)[group_of[i]] += step.range.size();
+      }
+    }
+    // The parts of groups count by their members: what a group does not sum itself it sends, and sends the
+    // rest on.
+    for (int g = 0; g < groups; ++g) {
+      if (groups == 2) {
+        CHECK(out[g] == elements);
+        CHECK(in[g] == elements);
+      }
+      CHECK(out[g] <= 2 * elements);
+    }
+    int64_t total = 0;
+    for (const int64_t sent : out) total += sent;
+    CHECK(total == 2 * (groups - 1) * elements);
+  }
+}
+
+// A valid schedule of two that exchange halves.
+CollectiveSchedule TwoExchange() { return RingAllReduceSchedule(2, 8, {}); }
+
+TEST_CASE("schedules that cannot be run are convicted") {
+  using Kind = CollectiveStep::Kind;
+  struct Case {
+    const char* name;
+    void (*change)(CollectiveSchedule&);
+    const char* words;
+  };
+  static const Case cases[] = {
+      {"no such peer", [](CollectiveSchedule& s) { s.steps[0][0].peer = 2; }, "no such peer"},
+      {"itself", [](CollectiveSchedule& s) { s.steps[0][0].peer = 0; }, "no such peer"},
+      {"beyond the vector", [](CollectiveSchedule& s) { s.steps[0][0].range.end = 9; }, "not inside the 8"},
+      {"empty",
+       [](CollectiveSchedule& s) {
+         s.steps[0][0].range = {3, 3};
+       },
+       "empty"},
+      {"rounds fall", [](CollectiveSchedule& s) { s.steps[0][0].round = 5; }, "must not fall"},
+      {"nobody receives",
+       [](CollectiveSchedule& s) {
+         std::erase_if(s.steps[1], [](auto& step) { return step.kind == Kind::kReceive; });
+       },
+       "nobody receives this"},
+      {"nobody sends",
+       [](CollectiveSchedule& s) {
+         s.steps[1].push_back({Kind::kReceive, 0, {0, 1}, 9});
+       },
+       "nobody sends this"},
+      {"other ranges", [](CollectiveSchedule& s) { s.steps[0][0].range.end -= 1; }, "but member 0 step 0"},
+      {"other kind", [](CollectiveSchedule& s) { s.steps[0][0].kind = Kind::kSendFinal; },
+       "to be taken otherwise"},
+      {"touched in the same round",
+       [](CollectiveSchedule& s) {
+         s.steps[0] = {{Kind::kSend, 1, {0, 8}, 0}, {Kind::kReceiveAndAdd, 1, {0, 8}, 0}};
+         s.steps[1] = {{Kind::kSend, 0, {0, 8}, 0}, {Kind::kReceiveAndAdd, 0, {0, 8}, 0}};
+       },
+       "touches the same elements in the same round"},
+      {"waits for what it makes possible",
+       [](CollectiveSchedule& s) {
+         for (int i = 0; i < 2; ++i) {
+           s.steps[i] = {{Kind::kReceive, 1 - i, {0, 8}, 1}, {Kind::kSendFinal, 1 - i, {0, 8}, 1}};
+         }
+       },
+       "in the same round"},
+      {"members", [](CollectiveSchedule& s) { s.members = 3; }, "members is 3"},
+  };
+  RequireValid(TwoExchange());
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    CollectiveSchedule schedule = TwoExchange();
+    c.change(schedule);
+    const absl::Status status = CheckSchedule(schedule);
+    CHECK(absl::IsInvalidArgument(status));
+    CHECK_THAT(std::string(status.message()), Catch::Contains(c.words));
+  }
+}
+
+TEST_CASE("the oracle says who waits for ever") {
+  using Kind = CollectiveStep::Kind;
+  CollectiveSchedule schedule{2, 4, {}};
+  for (int i = 0; i < 2; ++i) {
+    schedule.steps.push_back({{Kind::kReceive, 1 - i, {0, 4}, 0}, {Kind::kSendFinal, 1 - i, {0, 4}, 0}});
+  }
+  Vectors values(2, std::vector<float>(4));
+  const absl::Status stuck = RunSerially(schedule, WireType::kF32, values);
+  CHECK(absl::IsInvalidArgument(stuck));
+  CHECK_THAT(std::string(stuck.message()), Catch::Contains("member 0 waits for ever in step 0"));
+}
+
+TEST_CASE("a valid schedule that loses one step is convicted", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    const int members = 2 + RandomBelow(random, 8);
+    CollectiveSchedule schedule = *AllReduceSchedule(members, 100, RandomChoice(random, members));
+    std::vector<CollectiveStep>& steps = schedule.steps[RandomBelow(random, members)];
+    if (steps.empty()) continue;
+    steps.erase(steps.begin() + RandomBelow(random, static_cast<int>(steps.size())));
+    CAPTURE(seed, members);
+    CHECK_FALSE(CheckSchedule(schedule).ok());
+  }
+}
+
+TEST_CASE("shapes that do not fit are refused by field") {
+  struct Case {
+    GroupShape shape;
+    const char* words;
+  };
+  const Case cases[] = {
+      {{{0, 1}, {}, {}}, "order has 2 places"},
+      {{{0, 1, 3}, {}, {}}, "order[2] is 3, not in [0, 3)"},
+      {{{0, 1, 1}, {}, {}}, "order[2] is 1, which is there before"},
+      {{{}, {{2, 2}}, {}}, "levels[0] cuts 4; must cut the 3"},
+      {{{}, {{2, 1}, {1}}, {}}, "levels[1] cuts 1; must cut the 2"},
+      {{{}, {{3, 0}}, {}}, "levels[0][1] is 0"},
+      {{{}, {}, {1}}, "shares has 1 weights"},
+      {{{}, {}, {1, 1, -1}}, "shares[2] is -1"},
+      {{{}, {}, {1, 1, 1e10}}, "shares[2] is 1e+10"},
+  };
+  for (const Case& c : cases) {
+    const auto schedule = AllReduceSchedule(3, 10, {CollectiveAlgorithm::kRing, c.shape, 0});
+    CHECK(absl::IsInvalidArgument(schedule.status()));
+    CHECK_THAT(std::string(schedule.status().message()), Catch::Contains(c.words));
+  }
+  CHECK(absl::IsInvalidArgument(AllReduceSchedule(0, 10, {}).status()));
+  CHECK(absl::IsInvalidArgument(AllReduceSchedule(2, -1, {}).status()));
+}
+
+TEST_CASE("slices cover the vector in proportion to the shares", "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16);
+    const int64_t elements = RandomElements(random);
+    std::vector<double> shares;
+    double total = 0;
+    for (int i = 0; i < members; ++i) shares.push_back(RandomBelow(random, 5)), total += shares.back();
+    const std::vector<ElementRange> slices = SlicesOf(elements, members, shares);
+    int64_t end = 0;
+    for (int i = 0; i < members; ++i) {
+      CAPTURE(seed, i);
+      CHECK(slices[i].begin == end);
+      end = slices[i].end;
+      if (total > 0) CHECK(std::abs(slices[i].size() - elements * shares[i] / total) <= 1);
+    }
+    CHECK(end == elements);
+  }
+}
+
+}  // namespace
+}  // namespace medley

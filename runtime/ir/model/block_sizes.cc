@@ -1,0 +1,130 @@
+#include "runtime/ir/model/block_sizes.h"
+
+#include <algorithm>
+
+namespace medley {
+namespace {
+
+bool IsAttention(const BranchKind& branch) { return branch.core == CoreKind::kAttention; }
+
+// What a norm keeps of a row.
+int64_t Statistics(const Family& family) { return family.norm == NormKind::kLayerNorm ? 2 : 1; }
+
+template <typename Width>
+int64_t Widest(const ModelConfig& config, const Width& width) {
+  int64_t widest = 0;
+  for (const BranchKind& branch : FamilyOf(config).branches) widest = std::max(widest, width(branch));
+  return widest;
+}
+
+bool HasLayer(const ModelConfig& config, const BlockRange& blocks) {
+  return blocks.first <= config.layers && blocks.end > 1;
+}
+
+PassWork operator+(PassWork a, PassWork b) { return {a.flops + b.flops, a.bytes + b.bytes}; }
+
+// y[rows, n] = x[rows, k] w, and its two gradients, each of as much work.
+PassWork Product(double rows, double k, double n) {
+  return {2 * rows * k * n, 4 * (rows * k + k * n + rows * n)};
+}
+
+PassWork Elements(double elements) { return {0, 4 * elements}; }
+
+// A layer's forward and backward go through its branches alike.
+BlockWork WorkOfBranch(const ModelConfig& c, const BranchKind& branch, double rows, double sequence) {
+  const double C = c.hidden, inner = static_cast<double>(InnerWidth(c, branch)),
+               core = static_cast<double>(CoreWidth(c, branch));
+  const PassWork products = Product(rows, C, inner) + Product(rows, core, C);
+  const PassWork norm = Elements(2 * rows * C), add = Elements(3 * rows * C);
+  // Scores and their product with the values; backward makes the scores again, and three more gradients.
+  const double scores = IsAttention(branch) ? rows * sequence * core : 0;
+  const PassWork core_forward = {2 * scores, 4 * rows * (inner + core)};
+  const PassWork core_backward = {5 * scores, 4 * rows * 2 * (inner + core)};
+  const PassWork again = norm + (IsAttention(branch) ? PassWork{} : Elements(rows * (inner + core)));
+  return {.forward = products + norm + core_forward + add,
+          .input_gradient = products + core_backward + Elements(3 * rows * C) + add,
+          .weight_gradient = products + again};
+}
+
+}  // namespace
+
+PassWork BlockWork::backward() const { return input_gradient + weight_gradient; }
+
+StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks) {
+  const int layers = std::min(blocks.end, config.head_block()) - std::max(blocks.first, 1);
+  return {.branches = kBranches * std::max(layers, 0),
+          .has_embedding = blocks.contains(config.embedding_block()),
+          .has_head = blocks.contains(config.head_block())};
+}
+
+int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
+  const Family& family = FamilyOf(c);
+  const int64_t C = c.hidden, statistics = Statistics(family);
+  if (block == c.embedding_block()) return rows * (1 + C);  // tokens, output
+  // Targets, norm; its pass is all in backward.
+  if (block == c.head_block()) return rows * (1 + statistics);
+  int64_t columns = 0;
+  for (const BranchKind& branch : family.branches) {
+    columns += statistics + InnerWidth(c, branch) + C;
+    if (IsAttention(branch)) columns += CoreWidth(c, branch) + c.heads;  // and its log-sum-exp
+  }
+  return rows * columns;
+}
+
+int64_t DeferredElements(const ModelConfig& c, BlockRange blocks, int64_t rows) {
+  const StreamPoints points = StreamPointsOf(c, blocks);
+  int64_t columns = 0;
+  for (const BranchKind& branch : FamilyOf(c).branches)
+    columns += points.branches / kBranches * InnerWidth(c, branch);
+  for (int point = 0; point <= points.branches; ++point) {
+    if (!points.enters(point) && !points.leaves(point)) columns += c.hidden;
+  }
+  return rows * columns;
+}
+
+int64_t WidestInner(const ModelConfig& c) {
+  return Widest(c, [&](const BranchKind& branch) { return InnerWidth(c, branch); });
+}
+
+int64_t WidestActivated(const ModelConfig& c) {
+  return Widest(
+      c, [&](const BranchKind& branch) { return IsAttention(branch) ? int64_t{0} : CoreWidth(c, branch); });
+}
+
+int64_t WidestCoreGradient(const ModelConfig& c) {
+  // The GELU's gradient is a part of the product, so that there is none of its output.
+  return std::max(int64_t{c.hidden}, Widest(c, [&](const BranchKind& branch) {
+                    return branch.core == CoreKind::kGelu ? int64_t{0} : CoreWidth(c, branch);
+                  }));
+}
+
+int64_t WorkspaceElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence,
+                          int64_t rows) {
+  const int64_t C = c.hidden;
+  // Normed input, its gradient, gradient of the residual stream.
+  if (std::none_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return HasLayer(c, b); }))
+    return rows * 3 * C;
+  const bool rotary = FamilyOf(c).positions == PositionKind::kRotary;
+  return rows * (2 * C + WidestCoreGradient(c) + WidestActivated(c) + WidestInner(c)) +
+         (rotary ? int64_t{sequence} * c.size_of_head() : 0);  // cosines and sines
+}
+
+BlockWork WorkOf(const ModelConfig& c, int block, int64_t batch, int64_t sequence) {
+  const double rows = static_cast<double>(batch * sequence), C = c.hidden, V = c.vocabulary;
+  if (block == c.embedding_block())
+    return {.forward = Elements(2 * rows * C), .weight_gradient = Elements(3 * rows * C)};
+  if (block == c.head_block()) {
+    // All of it in one backward pass: the logits once, then both gradients.
+    const PassWork product = Product(rows, C, V);
+    return {.input_gradient = product + product + product + Elements(7 * rows * C)};
+  }
+  BlockWork work;
+  for (const BranchKind& branch : FamilyOf(c).branches) {
+    const BlockWork one = WorkOfBranch(c, branch, rows, static_cast<double>(sequence));
+    work = {work.forward + one.forward, work.input_gradient + one.input_gradient,
+            work.weight_gradient + one.weight_gradient};
+  }
+  return work;
+}
+
+}  // namespace medley

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "runtime/ir/model/family.h"
+#include "runtime/ir/model/model_config.h"
+
+// What the passes of a block keep, need and compute, of one micro-batch on one rank: functions of the
+// rank's own sizes (LocalModel) and the family's table. The planner predicts by them and the worker allocates
+// by them. Elements are of 4 bytes.
+namespace medley {
+
+// Kept from forward to backward by `block`, of `rows` = windows * sequence tokens, the block's output
+// included.
+int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
+
+// Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
+int64_t DeferredElements(const ModelConfig& config, BlockRange blocks, int64_t rows);
+
+// Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
+int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
+                          int64_t rows);
+// The parts of it that have the widest branch's width.
+int64_t WidestInner(const ModelConfig& config);         // gradient of what `in` makes
+int64_t WidestActivated(const ModelConfig& config);     // what is made again of the core's output
+int64_t WidestCoreGradient(const ModelConfig& config);  // gradient of the core's output, hidden at least
+
+// Points between the branches of `blocks`: 0 is before the first one, the last is behind the last one. At
+// each the residual stream, and its gradient, has a value.
+struct StreamPoints {
+  int branches = 0;
+  bool has_embedding = false, has_head = false;
+  // Whether the value at `point` comes from another stage, or goes there.
+  bool enters(int point) const { return point == 0 && !has_embedding; }
+  bool leaves(int point) const { return point == branches && !has_head; }
+};
+StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks);
+
+struct PassWork {
+  double flops = 0;  // of matrix products, a multiplication and an addition being two
+  double bytes = 0;  // each tensor that an op reads or writes counted once
+};
+struct BlockWork {
+  PassWork forward, input_gradient, weight_gradient;
+  PassWork backward() const;  // both gradients
+};
+// Of `batch` windows of `sequence` tokens. Attention counts the half of the scores that causality leaves.
+BlockWork WorkOf(const ModelConfig& config, int block, int64_t batch, int64_t sequence);
+
+}  // namespace medley

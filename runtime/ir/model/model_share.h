@@ -1,0 +1,53 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/model/parameters.h"
+
+// How the ranks of a unit share a model's width (tensor parallelism, Shoeybi et al. 2019), as uneven as their
+// speeds ask. Every rank holds all of the unit's blocks: of each tensor the part that its heads, its
+// feed-forward columns and its vocabulary rows need, and all of the tensors that have none of these. A unit
+// of one device is a share like any other: of everything.
+namespace medley {
+
+// [first, end).
+struct IndexRange {
+  int first = 0;
+  int end = 0;
+  int size() const { return end - first; }
+  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+};
+
+// What one rank computes with. Query heads go with the key-value head that they attend to.
+struct ModelShare {
+  IndexRange key_value_heads, feed_forward, vocabulary;
+  friend bool operator==(const ModelShare&, const ModelShare&) = default;
+};
+
+// Whether `degree` ranks can share the model; empty: yes; otherwise why not.
+std::string SharingObjection(const ModelConfig& config, int degree);
+
+// As even as the numbers allow; earlier ranks have the larger shares. `degree` ranks without an objection.
+std::vector<ModelShare> EvenShares(const ModelConfig& config, int degree);
+
+ModelShare WholeModel(const ModelConfig& config);
+
+// The model as one rank sees it: `config` with the rank's own numbers of heads, feed-forward columns and
+// vocabulary rows. Sizes of tensors, of what passes keep and of scratch follow from it as they do for a whole
+// model.
+ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share);
+
+// Consecutive elements of a tensor that a rank holds: `count` from `whole` in the tensor are those from
+// `held` in its part.
+struct HeldRun {
+  int64_t whole = 0, held = 0, count = 0;
+};
+
+// What a rank with `share` of the model `config` holds of `tensor` (one of SegmentParameters of the whole
+// model), ascending.
+std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor,
+                              const ModelShare& share);
+
+}  // namespace medley

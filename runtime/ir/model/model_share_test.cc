@@ -1,0 +1,114 @@
+#include "runtime/ir/model/model_share.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+
+namespace medley {
+namespace {
+
+// Shares that a planner could give to unlike devices: as many of each thing as fall to a rank by chance, at
+// least one.
+std::vector<ModelShare> RandomShares(const ModelConfig& config, int degree, std::mt19937_64& random) {
+  const auto cut = [&](int size) {
+    std::vector<int> ends(size - 1);
+    std::iota(ends.begin(), ends.end(), 1);
+    std::shuffle(ends.begin(), ends.end(), random);
+    ends.resize(degree - 1);
+    ends.push_back(size);
+    std::sort(ends.begin(), ends.end());
+    std::vector<IndexRange> ranges;
+    for (const int end : ends) ranges.push_back({ranges.empty() ? 0 : ranges.back().end, end});
+    return ranges;
+  };
+  const auto heads = cut(config.key_value_head_count()), columns = cut(config.feed_forward),
+             rows = cut(config.vocabulary);
+  std::vector<ModelShare> shares;
+  for (int member = 0; member < degree; ++member)
+    shares.push_back({heads[member], columns[member], rows[member]});
+  return shares;
+}
+
+const ModelConfig kModels[] = {
+    {.layers = 2, .hidden = 12, .heads = 6, .feed_forward = 40, .vocabulary = 29, .context = 10},
+    {.layers = 2,
+     .hidden = 12,
+     .heads = 10,
+     .feed_forward = 40,
+     .vocabulary = 29,
+     .context = 10,
+     .family = ModelFamily::kLlama,
+     .tied_head = false,
+     .key_value_heads = 5,
+     .head_size = 4},
+};
+
+TEST_CASE("shares of any size together hold every element of a cut tensor once, and all of the others",
+          "[property]") {
+  const ModelConfig& config = kModels[GENERATE(0, 1)];
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{20}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const int degree = static_cast<int>(1 + random() % 5);
+  const std::vector<ModelShare> shares =
+      seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
+  for (int segment = 0; segment < SegmentCount(config); ++segment) {
+    const std::vector<ParameterSpec> tensors = SegmentParameters(config, segment);
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      CAPTURE(tensors[t].name, degree);
+      std::vector<int> holders(tensors[t].elements, 0);
+      for (const ModelShare& share : shares) {
+        const ModelConfig local = LocalModel(config, share);
+        int64_t next = 0;
+        for (const HeldRun& run : HeldRuns(config, tensors[t], share)) {
+          CHECK(run.held == next);
+          next += run.count;
+          for (int64_t i = 0; i < run.count; ++i) ++holders[run.whole + i];
+        }
+        // The rank's own model has the tensor in just that size.
+        CHECK(SegmentParameters(local, segment)[t].name == tensors[t].name);
+        CHECK(SegmentParameters(local, segment)[t].elements == next);
+      }
+      CHECK(holders ==
+            std::vector<int>(tensors[t].elements, tensors[t].cut == TensorCut::kNone ? degree : 1));
+    }
+  }
+  for (const ModelShare& share : shares) {
+    const ModelConfig local = LocalModel(config, share);
+    for (int segment = 0; segment < SegmentCount(config); ++segment) {
+      int64_t elements = 0;
+      for (const ParameterSpec& tensor : SegmentParameters(local, segment)) elements += tensor.elements;
+      CHECK(SegmentElements(local, segment) == elements);
+    }
+    CHECK(local.size_of_head() == config.size_of_head());
+    CHECK(local.heads % local.key_value_head_count() == 0);
+  }
+}
+
+TEST_CASE("a head's queries lie beside its keys and values, as the whole tensor has them") {
+  const ModelConfig config = kModels[0];  // six heads of two
+  const ParameterSpec joined = SegmentParameters(config, SegmentOfBlock(1))[3];
+  REQUIRE(joined.name == "h.0.attn.c_attn.bias");
+  const std::vector<HeldRun> runs = HeldRuns(config, joined, EvenShares(config, 3)[1]);  // heads 2 and 3
+  REQUIRE(runs.size() == 3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(runs[i].whole == 12 * i + 4);
+    CHECK(runs[i].held == 4 * i);
+    CHECK(runs[i].count == 4);
+  }
+}
+
+TEST_CASE("one rank has the model as it is, and more ranks than heads are refused with the number") {
+  for (const ModelConfig& config : kModels) {
+    CHECK(EvenShares(config, 1) == std::vector<ModelShare>{WholeModel(config)});
+    CHECK(LocalModel(config, WholeModel(config)) == config);
+    CHECK(SharingObjection(config, 5).empty());
+    const std::string heads = std::to_string(config.key_value_head_count());
+    CHECK(SharingObjection(config, 7) ==
+          "the model has " + heads + " key-value heads, which 7 devices cannot share");
+  }
+}
+
+}  // namespace
+}  // namespace medley

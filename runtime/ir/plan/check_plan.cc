@@ -1,0 +1,249 @@
+#include "runtime/ir/plan/check_plan.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+using Kind = PlanViolation::Kind;
+
+class Checker {
+ public:
+  // Without a site, what depends on one is not looked at.
+  Checker(const Plan& plan, const TrainingShape& shape, const PlanSite* site)
+      : plan_(plan), shape_(shape), site_(site) {}
+
+  std::vector<PlanViolation> Run() {
+    if (plan_.units.empty()) Convict(Kind::kEmpty, "units: there are none; a plan needs at least one");
+    if (plan_.routes.empty()) Convict(Kind::kEmpty, "routes: there are none; a plan needs at least one");
+    CheckDevices();
+    CheckShares();
+    CheckChunks();
+    CheckRoutes();
+    CheckBatch();
+    if (violations_.empty()) CheckEqualShares();
+    // A program can be compiled only for a plan that is otherwise in order.
+    if (violations_.empty() && site_ != nullptr) CheckMemory();
+    return std::move(violations_);
+  }
+
+ private:
+  void Convict(Kind kind, std::string detail) { violations_.push_back({kind, std::move(detail)}); }
+
+  bool IsUnit(UnitId unit) const { return unit >= 0 && unit < static_cast<int>(plan_.units.size()); }
+
+  void CheckDevices() {
+    std::map<std::string, size_t> unit_of_device;
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const auto& devices = plan_.units[u].devices;
+      if (devices.empty())
+        Convict(Kind::kEmpty,
+                absl::StrCat("units[", u, "].devices: there are none; a unit needs at least one"));
+      for (const std::string& device : devices) {
+        if (site_ != nullptr && !site_->memory_by_device.count(device)) {
+          Convict(Kind::kUnknownDevice,
+                  absl::StrCat("units[", u, "].devices: \"", device, "\" is not in the cluster"));
+        }
+        const auto [first, inserted] = unit_of_device.emplace(device, u);
+        if (inserted) continue;
+        Convict(Kind::kDeviceTwice,
+                absl::StrCat("units[", u, "].devices: \"", device, "\" is already in units[", first->second,
+                             "]; a device belongs to one unit at most, and once"));
+      }
+    }
+  }
+
+  void CheckChunks() {
+    const int blocks = shape_.model.blocks();
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const auto& chunks = plan_.units[u].chunks;
+      if (chunks.empty())
+        Convict(Kind::kBlocks,
+                absl::StrCat("units[", u, "].blocks: there are none; a unit needs at least one range"));
+      int least = 0;
+      for (const BlockRange& range : chunks) {
+        if (range.first < least || range.end <= range.first || range.end > blocks) {
+          Convict(Kind::kBlocks,
+                  absl::StrCat(
+                      "units[", u, "].blocks: [", range.first, ", ", range.end, "); a range must begin at ",
+                      least, " or later and end after it, at most at ", blocks,
+                      least > 0 ? "; ranges ascend and have blocks of other units between them" : ""));
+          break;
+        }
+        least = range.end + 1;
+      }
+    }
+  }
+
+  void CheckShares() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      const std::string objection = SharingObjection(shape_.model, static_cast<int>(unit.devices.size()));
+      if (!objection.empty()) Convict(Kind::kShares, absl::StrCat("units[", u, "].devices: ", objection));
+      if (unit.shares.empty()) continue;
+      if (unit.shares.size() != unit.devices.size()) {
+        Convict(Kind::kShares, absl::StrCat("units[", u, "].shares: there are ", unit.shares.size(), " for ",
+                                            unit.devices.size(), " devices"));
+        continue;
+      }
+      const auto check = [&](const char* field, IndexRange ModelShare::*part, int whole) {
+        int covered = 0;
+        for (size_t m = 0; m < unit.shares.size(); ++m) {
+          const IndexRange& range = unit.shares[m].*part;
+          if (range.first == covered && range.size() > 0) {
+            covered = range.end;
+            continue;
+          }
+          return Convict(Kind::kShares,
+                         absl::StrCat("units[", u, "].shares[", m, "].", field, ": [", range.first, ", ",
+                                      range.end, "); must begin at ", covered, " and not be empty"));
+        }
+        if (covered == whole) return;
+        Convict(Kind::kShares,
+                absl::StrCat("units[", u, "].shares: take ", covered, " ", field, "; the model has ", whole));
+      };
+      check("key_value_heads", &ModelShare::key_value_heads, shape_.model.key_value_head_count());
+      check("feed_forward", &ModelShare::feed_forward, shape_.model.feed_forward);
+      check("vocabulary", &ModelShare::vocabulary, shape_.model.vocabulary);
+    }
+  }
+
+  // Every route covers the model with one chunk after another, and every chunk is on some route.
+  void CheckRoutes() {
+    std::vector<std::vector<bool>> visited;
+    for (const Unit& unit : plan_.units) visited.emplace_back(unit.chunks.size(), false);
+    for (size_t r = 0; r < plan_.routes.size(); ++r) CheckRoute(r, visited);
+    if (!violations_.empty()) return;  // what no route visits may follow from that
+    for (size_t u = 0; u < visited.size(); ++u) {
+      for (size_t c = 0; c < visited[u].size(); ++c) {
+        if (visited[u][c]) continue;
+        const BlockRange& range = plan_.units[u].chunks[c];
+        Convict(Kind::kUnitUse, absl::StrCat("units[", u, "]: no route visits it for blocks [", range.first,
+                                             ", ", range.end, ")"));
+      }
+    }
+  }
+
+  void CheckRoute(size_t r, std::vector<std::vector<bool>>& visited) {
+    const int blocks = shape_.model.blocks();
+    int covered = 0;
+    for (const UnitId u : plan_.routes[r].units) {
+      if (!IsUnit(u)) {
+        return Convict(Kind::kUnitUse,
+                       absl::StrCat("routes[", r, "].units: ", u.value(), " is not a unit; allowed are 0 to ",
+                                    static_cast<int>(plan_.units.size()) - 1));
+      }
+      const auto& chunks = plan_.units[u].chunks;
+      size_t c = 0;
+      while (c < chunks.size() && chunks[c].first != covered) ++c;
+      if (c == chunks.size()) {
+        std::vector<std::string> held;
+        for (const BlockRange& range : chunks)
+          held.push_back(absl::StrCat("[", range.first, ", ", range.end, ")"));
+        return Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: unit ", u.value(), " holds blocks ",
+                                                   absl::StrJoin(held, ", "),
+                                                   "; one of its ranges must begin at ", covered));
+      }
+      visited[u][c] = true;
+      covered = chunks[c].end;
+    }
+    if (covered == blocks) return;
+    Convict(Kind::kBlocks,
+            absl::StrCat("routes[", r, "]: covers blocks [0, ", covered, "); must cover [0, ", blocks, ")"));
+  }
+
+  // Gradients are summed between ranks that hold the same part.
+  void CheckEqualShares() {
+    for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
+      for (int v = 0; v < u; ++v) {
+        const int block = SharedBlock(plan_.units[u], plan_.units[v]);
+        if (block < 0 || SharesOf(plan_.units[u], shape_.model) == SharesOf(plan_.units[v], shape_.model))
+          continue;
+        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block,
+                                            " among its devices otherwise than units[", v,
+                                            "]; units that hold the same blocks must share them alike"));
+      }
+    }
+  }
+
+  // A block that both hold, the two ends of a tied model being one; -1: none.
+  int SharedBlock(const Unit& a, const Unit& b) const {
+    const int blocks = shape_.model.blocks();
+    const auto ends = [&](const Unit& unit) { return Holds(unit, 0) || Holds(unit, blocks - 1); };
+    for (int block = 0; block < blocks; ++block) {
+      if (Holds(a, block) && Holds(b, block)) return block;
+    }
+    return shape_.model.tied_head && ends(a) && ends(b) ? 0 : -1;
+  }
+
+  void CheckBatch() {
+    const int64_t batch = shape_.global_batch_sequences;
+    int64_t sequences = 0;
+    std::vector<std::string> sums;
+    for (size_t r = 0; r < plan_.routes.size(); ++r) {
+      const int64_t count = plan_.routes[r].micro_batches, size = plan_.routes[r].micro_batch_sequences;
+      sequences += count * size;
+      sums.push_back(absl::StrCat(count, " x ", size));
+      if (size < 1) {
+        Convict(Kind::kMicroBatch,
+                absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; must be at least 1"));
+      }
+      for (const UnitId u : plan_.routes[r].units) {
+        if (!IsUnit(u)) continue;
+        const int64_t rows = size * shape_.sequence,
+                      devices = static_cast<int64_t>(plan_.units[u].devices.size());
+        if (size < 1 || rows >= devices) continue;
+        Convict(Kind::kMicroBatch,
+                absl::StrCat("routes[", r, "].micro_batch_sequences: ", size, "; a micro-batch of ", rows,
+                             " tokens cannot be shared by the ", devices, " devices of unit ", u.value()));
+      }
+      if (count < 1) {
+        Convict(Kind::kBatchSum,
+                absl::StrCat("routes[", r, "].micro_batches: ", count, "; must be at least 1"));
+      }
+    }
+    if (sequences == batch) return;
+    Convict(Kind::kBatchSum,
+            absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
+                         " sequences (micro_batches x micro_batch_sequences); must be the global batch of ",
+                         batch));
+  }
+
+  void CheckMemory() {
+    for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
+      const std::string& device = DeviceOf(plan_, rank);
+      const RankMemory memory = MemoryOfRank(plan_, rank, shape_);
+      const auto copies = site_->copy_bytes_per_parameter_by_device.find(device);
+      const double copy_bytes =
+          copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
+      const double parameters = static_cast<double>(memory.parameters.value) / 4;
+      const Bytes needed = memory.total() + Bytes{static_cast<int64_t>(std::ceil(copy_bytes * parameters))};
+      const Bytes allowed = site_->memory_by_device.at(device);
+      if (needed <= allowed) continue;
+      Convict(Kind::kMemory,
+              absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", FormatBytes(needed),
+                           " on ", device, ", which allows ", FormatBytes(allowed)));
+    }
+  }
+
+  const Plan& plan_;
+  const TrainingShape& shape_;
+  const PlanSite* const site_;
+  std::vector<PlanViolation> violations_;
+};
+
+}  // namespace
+
+std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site) {
+  return Checker(plan, shape, &site).Run();
+}
+
+std::vector<PlanViolation> CheckPlanForm(const Plan& plan, const TrainingShape& shape) {
+  return Checker(plan, shape, nullptr).Run();
+}
+
+}  // namespace medley

@@ -1,0 +1,47 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.h"
+#include "runtime/ir/model/model_config.h"
+#include "runtime/ir/plan/plan.h"
+
+namespace medley {
+
+struct PlanViolation {
+  enum class Kind {
+    kEmpty,
+    kUnknownDevice,
+    kDeviceTwice,
+    kShares,
+    kUnitUse,
+    kBlocks,
+    kMicroBatch,
+    kBatchSum,
+    kMemory
+  };
+  Kind kind;
+  std::string detail;  // names the unit or route, the value and what is allowed
+};
+
+// What a plan is held against, beside the job's shape.
+struct PlanSite {
+  // Memory that plans may use on each device that they may name, what the ops take for themselves already
+  // taken off.
+  std::map<std::string, Bytes> memory_by_device;
+  // Bytes that the ops keep beside each parameter held, such as packed or converted copies; 0 where not
+  // given.
+  std::map<std::string, double> copy_bytes_per_parameter_by_device;
+};
+
+// Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the
+// memory model. Plans that are valid and that this version does not run are told by ExecutionObjection
+// (plan.h).
+std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
+
+// The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles
+// nothing.
+std::vector<PlanViolation> CheckPlanForm(const Plan& plan, const TrainingShape& shape);
+
+}  // namespace medley

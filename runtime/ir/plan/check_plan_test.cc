@@ -1,0 +1,175 @@
+#include "runtime/ir/plan/check_plan.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+using Kind = PlanViolation::Kind;
+
+const TrainingShape kShape = {
+    .model = {.layers = 4, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8},
+    .sequence = 8,
+    .global_batch_sequences = 16};
+
+PlanSite Site() { return {{{"a/0", MiB(64)}, {"b/0", MiB(64)}, {"c/0", MiB(64)}, {"d/0", MiB(64)}}, {}}; }
+
+Plan Good() {
+  Plan plan;
+  plan.units = {{{"a/0"}, {{0, 2}}}, {{"b/0"}, {{2, 6}}}, {{"c/0"}, {{0, 6}}}};
+  plan.routes = {{{0, 1}, 5, 2}, {{2}, 3, 2}};
+  return plan;
+}
+
+TEST_CASE("a plan in order is not convicted, whatever its units' order") {
+  CHECK(CheckPlan(Good(), kShape, Site()).empty());
+  Plan other = Good();
+  std::swap(other.units[0], other.units[2]);
+  other.routes = {{{2, 1}, 5, 2}, {{0}, 3, 2}};
+  CHECK(CheckPlan(other, kShape, Site()).empty());
+}
+
+TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
+  struct Case {
+    std::string name;
+    std::function<void(Plan&)> change;
+    Kind kind;
+    std::string text;
+  };
+  const auto c = GENERATE(values<Case>({
+      {"no units", [](Plan& p) { p.units.clear(); }, Kind::kEmpty, "units"},
+      {"no routes", [](Plan& p) { p.routes.clear(); }, Kind::kEmpty, "routes"},
+      {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
+      {"device twice", [](Plan& p) { p.units[2].devices[0] = "a/0"; }, Kind::kDeviceTwice, "units[2]"},
+      {"past the last block",
+       [](Plan& p) {
+         p.routes[1].units = {2, 0};
+       },
+       Kind::kBlocks, "routes[1]: unit 0 holds blocks [0, 2); one of its ranges must begin at 6"},
+      {"no device", [](Plan& p) { p.units[1].devices.clear(); }, Kind::kEmpty, "units[1].devices"},
+      {"no range", [](Plan& p) { p.units[1].chunks.clear(); }, Kind::kBlocks, "units[1].blocks"},
+      {"ranges that touch",
+       [](Plan& p) {
+         p.units[2].chunks = {{0, 3}, {3, 6}};
+       },
+       Kind::kBlocks, "units[2].blocks: [3, 6); a range must begin at 4"},
+      {"a range on no route",
+       [](Plan& p) {
+         p.units[0].chunks.push_back({4, 5});
+       },
+       Kind::kUnitUse, "units[0]: no route visits it for blocks [4, 5)"},
+      {"device twice in a unit", [](Plan& p) { p.units[0].devices.push_back("a/0"); }, Kind::kDeviceTwice,
+       "units[0].devices: \"a/0\" is already in units[0]"},
+      {"more devices than heads",
+       [](Plan& p) {
+         p.units[0].devices = {"a/0", "d/0", "e/0"};
+       },
+       Kind::kShares, "the model has 2 key-value heads, which 3 devices cannot share"},
+      {"unlike shares of one block", [](Plan& p) { p.units[2].devices.push_back("d/0"); }, Kind::kShares,
+       "units[2]: shares block 0 among its devices otherwise than units[0]"},
+      {"a share too few",
+       [](Plan& p) {
+         p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}};
+       },
+       Kind::kShares, "units[2].shares: take 1 key_value_heads; the model has 2"},
+      {"shares with a hole",
+       [](Plan& p) {
+         p.units[2].devices.push_back("d/0"),
+             p.units[2].shares = {{{0, 1}, {0, 8}, {0, 10}}, {{1, 2}, {9, 32}, {10, 20}}};
+       },
+       Kind::kShares, "units[2].shares[1].feed_forward: [9, 32); must begin at 8"},
+      {"unit in no route",
+       [](Plan& p) {
+         p.units.push_back({{"d/0"}, {{0, 6}}});
+       },
+       Kind::kUnitUse, "units[3]"},
+      {"no such unit", [](Plan& p) { p.routes[1].units = {7}; }, Kind::kUnitUse, "7"},
+      {"negative unit", [](Plan& p) { p.routes[1].units = {-1}; }, Kind::kUnitUse, "-1"},
+      {"gap", [](Plan& p) { p.units[1].chunks[0].first = 3; }, Kind::kBlocks, "[3, 6)"},
+      {"overlap", [](Plan& p) { p.units[1].chunks[0].first = 1; }, Kind::kBlocks, "[1, 6)"},
+      {"late start", [](Plan& p) { p.units[0].chunks[0].first = 1; }, Kind::kBlocks, "begin at 0"},
+      {"early end", [](Plan& p) { p.units[2].chunks[0].end = 5; }, Kind::kBlocks, "[0, 5)"},
+      {"past the end", [](Plan& p) { p.units[2].chunks[0].end = 7; }, Kind::kBlocks, "[0, 7)"},
+      {"empty range",
+       [](Plan& p) {
+         p.units[0].chunks[0] = {0, 0};
+       },
+       Kind::kBlocks, "[0, 0)"},
+      {"wrong order",
+       [](Plan& p) {
+         p.routes[0].units = {1, 0};
+       },
+       Kind::kBlocks, "routes[0]"},
+      {"route without units",
+       [](Plan& p) {
+         p.routes.push_back({{}, 1});
+       },
+       Kind::kBlocks, "routes[2]"},
+      {"size 0", [](Plan& p) { p.routes[1].micro_batch_sequences = 0; }, Kind::kMicroBatch,
+       "routes[1].micro_batch_sequences: 0"},
+      {"size 3", [](Plan& p) { p.routes[1].micro_batch_sequences = 3; }, Kind::kBatchSum,
+       "5 x 2 + 3 x 3 = 19"},
+      {"too few", [](Plan& p) { p.routes[0].micro_batches = 4; }, Kind::kBatchSum, "14"},
+      {"too many", [](Plan& p) { p.routes[0].micro_batches = 6; }, Kind::kBatchSum, "18"},
+      {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },
+       Kind::kBatchSum, "routes[1]"},
+  }));
+  CAPTURE(c.name);
+  Plan plan = Good();
+  c.change(plan);
+  const std::vector<PlanViolation> violations = CheckPlan(plan, kShape, Site());
+  CHECK(std::any_of(violations.begin(), violations.end(), [&](const PlanViolation& violation) {
+    return violation.kind == c.kind && violation.detail.find(c.text) != std::string::npos;
+  }));
+}
+
+TEST_CASE("units of several devices and ranges, and units on several routes, are in order") {
+  Plan plan;
+  plan.units = {
+      {{"a/0", "b/0"}, {{0, 2}, {4, 6}}, {{{0, 1}, {0, 20}, {0, 15}}, {{1, 2}, {20, 32}, {15, 20}}}},
+      {{"c/0"}, {{2, 4}}}};
+  plan.routes = {{{0, 1, 0}, 5, 2}, {{0, 1, 0}, 6, 1}};
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  PlanSite small = Site();
+  small.memory_by_device["b/0"] = {1000};
+  const std::vector<PlanViolation> violations = CheckPlan(plan, kShape, small);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].kind == Kind::kMemory);
+  CHECK_THAT(violations[0].detail, Catch::StartsWith("units[0]: needs ") && Catch::Contains("on b/0"));
+  // The rank with fewer heads, columns and rows needs less.
+  CHECK(MemoryOfRank(plan, 1, kShape).parameters < MemoryOfRank(plan, 0, kShape).parameters);
+}
+
+TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
+  // Found by bisection, so that the test does not restate the memory model.
+  const auto fits = [](int64_t memory, double copy_bytes) {
+    PlanSite site = Site();
+    site.memory_by_device["c/0"] = {memory};
+    site.copy_bytes_per_parameter_by_device["c/0"] = copy_bytes;
+    const auto violations = CheckPlan(Good(), kShape, site);
+    for (const PlanViolation& violation : violations) {
+      CHECK(violation.kind == Kind::kMemory);
+      CHECK_THAT(violation.detail, Catch::Contains("c/0"));
+    }
+    return violations.empty();
+  };
+  const auto least = [&](double copy_bytes) {
+    int64_t too_little = 0, enough = MiB(64).value;
+    while (enough - too_little > 1) {
+      const int64_t middle = (too_little + enough) / 2;
+      (fits(middle, copy_bytes) ? enough : too_little) = middle;
+    }
+    return enough;
+  };
+  const int64_t layer = 4 * 8 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 32 + 32 + 32 * 8 + 8;
+  const int64_t parameters = 20 * 8 + 8 * 8 + 4 * layer + 2 * 8;
+  CHECK(least(0) > 16 * parameters);
+  CHECK(least(2) - least(0) == 2 * parameters);
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,165 @@
+#include "runtime/ir/plan/plan.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/ir/model/parameters.h"
+
+namespace medley {
+namespace {
+
+int ChunkFrom(const Unit& unit, int first_block) {
+  const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
+                                  [&](const BlockRange& range) { return range.first == first_block; });
+  return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
+}
+
+}  // namespace
+
+Visits VisitsOf(const Plan& plan, UnitId unit) {
+  Visits visits;
+  int first_micro_batch = 0, first_sequence = 0;
+  for (int r = 0; r < static_cast<int>(plan.routes.size()); ++r) {
+    const Route& route = plan.routes[r];
+    const int stages = static_cast<int>(route.units.size());
+    int first_block = 0;
+    for (int s = 0; s < stages; ++s) {
+      const Unit& passed = plan.units[route.units[s]];
+      const int chunk = ChunkFrom(passed, first_block);
+      if (chunk < 0) break;
+      first_block = passed.chunks[chunk].end;
+      if (route.units[s] != unit) continue;
+      visits.push_back({.route = r,
+                        .stage = s,
+                        .stages = stages,
+                        .chunk = chunk,
+                        .previous = s > 0 ? route.units[s - 1] : UnitId(),
+                        .next = s + 1 < stages ? route.units[s + 1] : UnitId(),
+                        .first_micro_batch = first_micro_batch,
+                        .micro_batches = route.micro_batches,
+                        .micro_batch_sequences = route.micro_batch_sequences,
+                        .first_sequence = first_sequence});
+    }
+    first_micro_batch += route.micro_batches;
+    first_sequence += route.micro_batches * route.micro_batch_sequences;
+  }
+  return visits;
+}
+
+int RankCount(const Plan& plan) { return FirstRankOf(plan, static_cast<int>(plan.units.size())); }
+
+Rank FirstRankOf(const Plan& plan, UnitId unit) {
+  int rank = 0;
+  for (int u = 0; u < unit; ++u) rank += static_cast<int>(plan.units[u].devices.size());
+  return rank;
+}
+
+RankPlace PlaceOf(const Plan& plan, Rank rank) {
+  int member = rank;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const int degree = static_cast<int>(plan.units[u].devices.size());
+    if (member < degree) return {u, member};
+    member -= degree;
+  }
+  return {};
+}
+
+const std::string& DeviceOf(const Plan& plan, Rank rank) {
+  const RankPlace place = PlaceOf(plan, rank);
+  return plan.units[place.unit].devices[place.member];
+}
+
+std::vector<std::string> DevicesOf(const Plan& plan) {
+  std::vector<std::string> devices;
+  for (const Unit& unit : plan.units) devices.insert(devices.end(), unit.devices.begin(), unit.devices.end());
+  return devices;
+}
+
+std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config) {
+  return unit.shares.empty() ? EvenShares(config, static_cast<int>(unit.devices.size())) : unit.shares;
+}
+
+ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const RankPlace place = PlaceOf(plan, rank);
+  const Unit& unit = plan.units[place.unit];
+  if (unit.devices.size() == 1) return WholeModel(config);
+  return SharesOf(unit, config)[place.member];
+}
+
+bool Holds(const Unit& unit, int block) { return Holds(unit.chunks, block); }
+
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
+  std::vector<UnitId> holders;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const Unit& unit = plan.units[u];
+    const bool holds = segment == kTiedSegment
+                           ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
+                           : Holds(unit, segment - 1);
+    if (holds) holders.push_back(u);
+  }
+  return holders;
+}
+
+std::string NameOf(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return "1f1b";
+    case Schedule::kGPipe:
+      return "gpipe";
+    case Schedule::kZeroBubbleH1:
+      return "zb-h1";
+  }
+  return "?";
+}
+
+std::vector<int> MicroBatchSizesOf(const Plan& plan) {
+  std::set<int> sizes;
+  for (const Route& route : plan.routes) sizes.insert(route.micro_batch_sequences);
+  return {sizes.begin(), sizes.end()};
+}
+
+std::string ExecutionObjection(const Plan& plan) {
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const Unit& unit = plan.units[u];
+    const auto objection = [&](const char* field, size_t has, const char* runs) {
+      return absl::StrCat("units[", u, "]", field, has, "; this version runs ", runs);
+    };
+    if (unit.devices.size() > 1) return objection(".devices: ", unit.devices.size(), "units of one device");
+    if (unit.chunks.size() > 1)
+      return objection(".blocks: ", unit.chunks.size(), "units of one range of blocks");
+    const size_t visits = VisitsOf(plan, u).size();
+    if (visits > 1) return objection(": routes that visit it: ", visits, "units on one route");
+  }
+  return "";
+}
+
+std::string Describe(const Plan& plan) {
+  const std::vector<int> sizes = MicroBatchSizesOf(plan);
+  std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
+                                  sizes.size() == 1 ? ", micro-batch " : ", micro-batches ",
+                                  absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule), ": ");
+  const char* route_separator = "";
+  for (const Route& route : plan.routes) {
+    absl::StrAppend(&text, route_separator, "[");
+    const char* separator = "";
+    int first_block = 0;
+    for (const UnitId u : route.units) {
+      const Unit& unit = plan.units[u];
+      const int chunk = ChunkFrom(unit, first_block);
+      if (chunk < 0) break;
+      const BlockRange& blocks = unit.chunks[chunk];
+      absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-",
+                      blocks.end - 1);
+      separator = " -> ";
+      first_block = blocks.end;
+    }
+    absl::StrAppend(&text, "] x ", route.micro_batches);
+    if (sizes.size() > 1) absl::StrAppend(&text, " of ", route.micro_batch_sequences);
+    route_separator = " | ";
+  }
+  return text;
+}
+
+}  // namespace medley

@@ -1,0 +1,107 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/id.h"
+#include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/model_share.h"
+
+// A plan is units and routes; everything else about an execution is derived from them.
+namespace medley {
+
+using UnitId = Id<struct UnitTag>;              // index into Plan::units
+using Rank = Id<struct RankTag>;                // a device of a unit; ranks are numbered through the units
+using MicroBatchId = Id<struct MicroBatchTag>;  // of a step, numbered through the routes
+
+// The order in which a unit runs the forwards and backwards of a step.
+enum class Schedule : uint8_t {
+  kOneForwardOneBackward,  // Narayanan et al. 2021: few activations alive
+  kGPipe,                  // Huang et al. 2019: all forwards, then all backwards
+  kZeroBubbleH1,           // Qi et al. 2023: 1F1B, gradients of weights later than those of inputs
+};
+constexpr int kSchedules = 3;
+
+// Devices that together hold one or more contiguous ranges of the model's blocks.
+struct Unit {
+  absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
+  // Ascending; two of them have blocks between them that it does not hold.
+  absl::InlinedVector<BlockRange, 1> chunks;
+  std::vector<ModelShare> shares;  // of the ranks; empty: EvenShares
+  friend bool operator==(const Unit&, const Unit&) = default;
+};
+
+// Micro-batches that visit the same chunks in the same order: one replica of the model. A route passes the
+// chunk of the next unit that begins where the last one ended.
+// Micro-batches, and the sequences in them, are numbered through the routes: route 0 takes the first ones of
+// the global batch.
+struct Route {
+  // In the order of visiting; a unit comes as often as the route passes chunks of it.
+  std::vector<UnitId> units;
+  int micro_batches = 0;          // of each step
+  int micro_batch_sequences = 0;  // in each of them
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
+struct Plan {
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  std::vector<Unit> units;
+  std::vector<Route> routes;  // any of them may visit a unit
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+// A chunk as one route passes it: a pipeline stage.
+struct Visit {
+  int route = -1;
+  int stage = -1;         // index into Route::units
+  int stages = 0;         // of the route
+  int chunk = -1;         // index into Unit::chunks
+  UnitId previous, next;  // units of the stages beside it; -1: it is the first, the last
+  MicroBatchId first_micro_batch = 0;
+  int micro_batches = 0;
+  int micro_batch_sequences = 0;
+  int first_sequence = 0;  // of the global batch, in the first micro-batch
+
+  bool first() const { return stage == 0; }
+  bool last() const { return stage == stages - 1; }
+};
+using Visits = absl::InlinedVector<Visit, 1>;
+
+// How the routes of a valid plan pass `unit`, by route and then by stage.
+Visits VisitsOf(const Plan& plan, UnitId unit);
+
+// A device of a plan: the `member`-th of `unit`.
+struct RankPlace {
+  UnitId unit;
+  int member = 0;
+};
+int RankCount(const Plan& plan);
+Rank FirstRankOf(const Plan& plan, UnitId unit);
+RankPlace PlaceOf(const Plan& plan, Rank rank);
+const std::string& DeviceOf(const Plan& plan, Rank rank);
+// The devices of all ranks, in their order.
+std::vector<std::string> DevicesOf(const Plan& plan);
+
+// What each rank of a unit has of the width of its blocks.
+std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config);
+// What `rank` of a valid plan has of the width of the unit's blocks.
+ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
+
+bool Holds(const Unit& unit, int block);
+
+// Units that hold `segment` (runtime/ir/model/parameters.h), ascending.
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
+
+// The sequences in a micro-batch of each size that the routes have, ascending.
+std::vector<int> MicroBatchSizesOf(const Plan& plan);
+
+// Why this version's workers do not run a plan that is otherwise valid: naming the unit; empty: they do.
+std::string ExecutionObjection(const Plan& plan);
+
+// "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
+// 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
+std::string Describe(const Plan& plan);
+std::string NameOf(Schedule schedule);  // "1f1b", "gpipe", "zb-h1"
+
+}  // namespace medley

@@ -1,0 +1,485 @@
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/assign_buffers.h"
+#include "runtime/ir/program/program.h"
+#include "runtime/ir/program/schedule.h"
+
+namespace medley {
+namespace {
+
+// A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the
+// last of a run of segments.
+constexpr int64_t kLargeBucketElements = int64_t{4} << 20;
+constexpr int64_t kFewestBuckets = 8;
+
+// Part `index` of `parts` of `size` rows, as even as may be.
+std::pair<int64_t, int64_t> PartOf(int64_t size, int index, int parts) {
+  return {size * index / parts, size * (index + 1) / parts};
+}
+
+class Compiler {
+ public:
+  Compiler(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose)
+      : plan_(plan),
+        shape_(shape),
+        purpose_(purpose),
+        place_(PlaceOf(plan, rank)),
+        unit_(plan.units[place_.unit]) {
+    program_.rank = rank;
+    program_.unit = place_.unit;
+    program_.visits = VisitsOf(plan, place_.unit);
+  }
+
+  StepProgram Run() {
+    order_ = OrderOfUnit(plan_, place_.unit, program_.visits);
+    if (purpose_ == Purpose::kEvaluate) {
+      std::erase_if(order_, [](const UnitOp& op) {
+        return op.kind != OpKind::kForward && op.kind != OpKind::kReceiveActivation;
+      });
+    }
+    if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
+    for (const Visit& visit : program_.visits) {
+      first_content_.push_back(contents_);
+      contents_ += visit.micro_batches;
+    }
+    FindLastGradients();
+    EmitPasses();
+    program_.buffers = AssignBuffers(program_.instructions);
+    program_.buffers.stash.resize(unit_.chunks.size());
+    program_.buffers.deferred.resize(unit_.chunks.size());
+    if (purpose_ == Purpose::kTrain) EmitReductions();
+    EmitEnd();
+    return std::move(program_);
+  }
+
+ private:
+  using OpKind = UnitOp::Kind;
+
+  // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come
+  // later.
+  void EmitPasses() {
+    // A pass, and a message on each side.
+    program_.instructions.reserve(3 * order_.size() + 2 * program_.slices.size() + 3);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      visit_ = order_[i].visit;
+      const int micro_batch = order_[i].micro_batch;
+      switch (order_[i].kind) {
+        case OpKind::kReceiveActivation:
+          EmitMessages(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, micro_batch);
+          break;
+        case OpKind::kForward:
+          EmitForward(micro_batch);
+          break;
+        case OpKind::kReceiveGradient:
+          EmitMessages(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, micro_batch);
+          break;
+        case OpKind::kBackward:
+          EmitBackward(InstructionKind::kBackward, micro_batch,
+                       last_gradient_[at().chunk] == static_cast<int>(i));
+          break;
+        case OpKind::kInputGradient:
+          EmitBackward(InstructionKind::kInputGradient, micro_batch, false);
+          break;
+        case OpKind::kWeightGradient:
+          EmitWeightGradient(micro_batch, last_gradient_[at().chunk] == static_cast<int>(i));
+          break;
+      }
+    }
+  }
+
+  const Visit& at() const { return program_.visits[visit_]; }
+  const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
+  BufferId Content(BufferKind kind, int i) const {
+    return {kind, first_content_[visit_] + i, IsOfChunk(kind) ? at().chunk : 0};
+  }
+
+  void EmitForward(int i) {
+    const bool trains = purpose_ == Purpose::kTrain;
+    Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
+    forward.blocks = chunk();
+    forward.operands[0] = {.buffer = Content(BufferKind::kStash, i), .fills = true, .releases = !trains};
+    if (!at().first()) {
+      Gather(InstructionKind::kGatherActivation, BufferKind::kInput, i);
+      forward.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = !trains};
+    }
+    if (!at().last()) forward.operands[2] = {.buffer = Content(BufferKind::kOutput, i), .fills = true};
+    last_forward_ = Add(forward);
+    if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
+  }
+
+  // Both gradients, or that of the input alone: what it leaves for the other one is not released then.
+  void EmitBackward(InstructionKind kind, int i, bool last_of_chunk) {
+    if (!at().last()) {
+      Gather(InstructionKind::kGatherGradient, BufferKind::kOutputGradient, i);
+    }
+    const bool both = kind == InstructionKind::kBackward;
+    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+      Instruction piece = Make(kind, Stream::kCompute, i);
+      piece.blocks = blocks;
+      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = both && ends};
+      if (!at().first()) {
+        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = both && ends};
+        piece.operands[2] = {
+            .buffer = Content(BufferKind::kInputGradient, i), .fills = begins, .writes = true};
+      }
+      if (!at().last() && begins)
+        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = both};
+      if (!both) piece.operands[4] = {.buffer = Content(BufferKind::kDeferred, i), .fills = true};
+      return Add(piece);
+    });
+    if (!at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
+  }
+
+  void EmitWeightGradient(int i, bool last_of_chunk) {
+    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+      Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
+      piece.blocks = blocks;
+      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
+      if (!at().first()) piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = ends};
+      if (!at().last() && begins)
+        piece.operands[2] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
+      piece.operands[3] = {.buffer = Content(BufferKind::kDeferred, i), .releases = ends};
+      return Add(piece);
+    });
+  }
+
+  // The op of each chunk that is the last to add to its weights' gradients.
+  void FindLastGradients() {
+    last_gradient_.assign(unit_.chunks.size(), -1);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      if (order_[i].kind == OpKind::kBackward || order_[i].kind == OpKind::kWeightGradient)
+        last_gradient_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
+    }
+  }
+
+  // Calls emit(blocks, whether they are the chunk's last ones, whether its first), which returns the
+  // instruction's index, in the order in which backward goes through the pieces.
+  template <typename Emit>
+  void ForEachPiece(bool last_of_chunk, const Emit& emit) {
+    int end = chunk().end;
+    FindPieces(last_of_chunk);
+    for (const int first : first_blocks_) {
+      const BlockRange blocks{first, end};
+      const int added = emit(blocks, end == chunk().end, first == chunk().first);
+      if (last_of_chunk) pieces_.push_back({blocks, added});
+      end = first;
+    }
+  }
+
+  // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
+  // need not wait for the rest. In the order in which backward goes through them.
+  void FindPieces(bool last_of_chunk) {
+    std::vector<int>& firsts = first_blocks_;
+    firsts.clear();
+    if (last_of_chunk) {
+      for (const GradientSlice& slice : program_.slices) {
+        const int block = slice.completed_by, end = firsts.empty() ? chunk().end : firsts.back();
+        if (block > chunk().first && block < end) firsts.push_back(block);
+      }
+    }
+    firsts.push_back(chunk().first);
+  }
+
+  // The piece of a chunk's last backward that goes through `block`; -1: no chunk has it.
+  int PieceThrough(int block) const {
+    const auto piece = std::find_if(pieces_.begin(), pieces_.end(),
+                                    [&](const Piece& p) { return p.blocks.contains(block); });
+    return piece == pieces_.end() ? -1 : piece->instruction;
+  }
+
+  void EmitReductions() {
+    for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
+      const GradientSlice& slice = program_.slices[s];
+      Instruction reduce = Make(InstructionKind::kReduceGradients, Stream::kCollective, -1);
+      reduce.slice = s;
+      reduce.bytes = {slice.elements * 4};
+      reduce.waits_for[0] = PieceThrough(slice.completed_by);
+      // A unit with both ends of a model may go through them for different routes.
+      if (slice.first_segment == kTiedSegment) {
+        reduce.waits_for[0] = std::max(reduce.waits_for[0], PieceThrough(shape_.model.head_block()));
+      }
+      last_reduce_ = Add(reduce);
+    }
+    Instruction norm = Make(InstructionKind::kNormGradients, Stream::kCompute, -1);
+    norm.waits_for[0] = last_reduce_;  // the compute stream keeps it behind the backwards
+    last_compute_ = Add(norm);
+  }
+
+  void EmitEnd() {
+    Instruction scalars = Make(InstructionKind::kReduceScalars, Stream::kCollective, -1);
+    scalars.bytes = {int64_t{8} * ScalarCount(shape_.model)};
+    scalars.waits_for[0] = purpose_ == Purpose::kTrain ? last_compute_ : last_forward_;
+    const int reduced = Add(scalars);
+    if (purpose_ != Purpose::kTrain) return;
+    Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
+    update.waits_for[0] = reduced;
+    Add(update);
+  }
+
+  Instruction Make(InstructionKind kind, Stream stream, int i) const {
+    Instruction instruction{.kind = kind, .stream = stream};
+    if (i < 0) return instruction;
+    instruction.visit = visit_;
+    instruction.chunk = at().chunk;
+    instruction.micro_batch = at().first_micro_batch + i;
+    return instruction;
+  }
+
+  // The ranks of a unit give each other what they have received.
+  void Gather(InstructionKind kind, BufferKind buffer, int i) {
+    if (unit_.devices.size() < 2) return;
+    Instruction gather = Make(kind, Stream::kCompute, i);
+    gather.operands[0] = {.buffer = Content(buffer, i), .writes = true};
+    gather.bytes = {BytesOfRow() * Rows()};
+    Add(gather);
+  }
+
+  static BufferKind CarriedBy(InstructionKind message) {
+    switch (message) {
+      case InstructionKind::kReceiveActivation:
+        return BufferKind::kInput;
+      case InstructionKind::kSendActivation:
+        return BufferKind::kOutput;
+      case InstructionKind::kReceiveGradient:
+        return BufferKind::kOutputGradient;
+      default:
+        return BufferKind::kInputGradient;
+    }
+  }
+
+  // What crosses a boundary is cut by rows, into as many parts as the receiving unit has ranks and into as
+  // many as the sending one has: each rank receives its own part, whatever lies in one of the sending ranks'
+  // parts from that one, so that each byte crosses once. The ranks of a unit hold all rows of what they send.
+  void EmitMessages(InstructionKind kind, Stream stream, int i) {
+    const bool receives = IsReceive(kind);
+    const bool forward =
+        kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kSendActivation;
+    const UnitId other = forward == receives ? at().previous : at().next;
+    const int own_parts = static_cast<int>(unit_.devices.size()),
+              other_parts = static_cast<int>(plan_.units[other].devices.size());
+    const auto [own_first, own_end] = PartOf(Rows(), place_.member, own_parts);
+    const Rank first_peer = FirstRankOf(plan_, other);
+    const size_t first_message = program_.instructions.size();
+    for (int part = 0; part < other_parts; ++part) {
+      const auto [other_first, other_end] = PartOf(Rows(), part, other_parts);
+      const int64_t first = std::max(own_first, other_first), end = std::min(own_end, other_end);
+      if (first >= end) continue;
+      Instruction message = Make(kind, stream, i);
+      message.peer = first_peer + part;
+      message.boundary = forward == receives ? at().stage - 1 : at().stage;
+      message.offset = {BytesOfRow() * first};
+      message.bytes = {BytesOfRow() * (end - first)};
+      message.operands[0] = {.buffer = Content(CarriedBy(kind), i), .writes = receives};
+      Add(message);
+    }
+    (receives ? program_.instructions[first_message].operands[0].fills
+              : program_.instructions.back().operands[0].releases) = true;
+  }
+
+  int64_t Rows() const { return int64_t{at().micro_batch_sequences} * shape_.sequence; }
+  int64_t BytesOfRow() const { return int64_t{4} * shape_.model.hidden; }
+
+  int Add(const Instruction& instruction) {
+    program_.instructions.push_back(instruction);
+    return static_cast<int>(program_.instructions.size()) - 1;
+  }
+
+  const Plan& plan_;
+  const TrainingShape& shape_;
+  const Purpose purpose_;
+  const RankPlace place_;
+  const Unit& unit_;
+  StepProgram program_;
+  std::vector<UnitOp> order_;
+  int visit_ = 0;                              // of the op at hand, index into program_.visits
+  absl::InlinedVector<int, 1> first_content_;  // of each visit
+  int contents_ = 0;
+  absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
+  std::vector<int> first_blocks_;              // of the pieces of the backward at hand
+  // A piece of a chunk's last backward.
+  struct Piece {
+    BlockRange blocks;
+    int instruction;
+  };
+  std::vector<Piece> pieces_;
+  int last_forward_ = -1, last_reduce_ = -1, last_compute_ = -1;
+};
+
+}  // namespace
+
+StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose) {
+  return Compiler(plan, rank, shape, purpose).Run();
+}
+
+// Whether segments [first, end) have no parameters.
+static bool AreEmpty(const ModelConfig& config, int first, int end) {
+  for (int segment = first; segment < end; ++segment) {
+    if (SegmentElements(config, segment) > 0) return false;
+  }
+  return true;
+}
+
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
+                                                int end_segment) {
+  const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
+  std::vector<std::pair<int, int>> buckets;
+  int64_t elements = 0;
+  for (int segment = end_segment - 1, end = end_segment; segment >= first_segment; --segment) {
+    elements += SegmentElements(config, segment);
+    if (elements < enough && segment > first_segment) continue;
+    if (elements > 0) buckets.push_back({segment, end});
+    end = segment;
+    elements = 0;
+  }
+  return buckets;
+}
+
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment) {
+  if (first_segment != kTiedSegment) return first_segment - 1;
+  return Holds(chunks, config.embedding_block()) ? config.embedding_block() : config.head_block();
+}
+
+// Ranks that hold the same part of a segment as the `member`-th of a unit of `degree` equal ones.
+static std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, int member) {
+  std::vector<Rank> ranks;
+  for (const UnitId unit : units) ranks.push_back(FirstRankOf(plan, unit) + member);
+  return ranks;
+}
+
+std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const RankPlace place = PlaceOf(plan, rank);
+  const Unit& unit = plan.units[place.unit];
+  const ModelConfig local = LocalModel(config, ShareOf(plan, rank, config));
+  // Runs of segments with the same holders; empty ones are passed over.
+  struct Run {
+    int first_segment, end_segment;
+    std::vector<UnitId> units;
+  };
+  std::vector<Run> runs;
+  for (const int segment : SegmentsOf(config, unit.chunks)) {
+    if (SegmentElements(config, segment) == 0) continue;
+    std::vector<UnitId> units = HoldersOf(plan, config, segment);
+    if (!runs.empty() && runs.back().units == units && AreEmpty(config, runs.back().end_segment, segment)) {
+      runs.back().end_segment = segment + 1;
+    } else {
+      runs.push_back({segment, segment + 1, std::move(units)});
+    }
+  }
+  std::vector<GradientSlice> slices;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    if (run->units.size() < 2) continue;
+    for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
+      GradientSlice& slice =
+          slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
+      for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(local, segment);
+      slice.completed_by = CompletedBy(config, unit.chunks, first);
+    }
+  }
+  return slices;
+}
+
+int ScalarCount(const ModelConfig& config) { return SegmentCount(config) + 2; }
+
+std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const UnitId unit = PlaceOf(plan, rank).unit;
+  std::vector<int> owned = SegmentsOf(config, plan.units[unit].chunks);
+  std::erase_if(owned, [&](int segment) { return HoldersOf(plan, config, segment).front() != unit; });
+  return owned;
+}
+
+std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const UnitId unit = PlaceOf(plan, rank).unit;
+  std::vector<int> segments(SegmentCount(config));
+  std::iota(segments.begin(), segments.end(), 0);
+  std::stable_sort(segments.begin(), segments.end(),
+                   [&](int a, int b) { return SegmentElements(config, a) > SegmentElements(config, b); });
+  std::vector<int64_t> elements(plan.units.size());  // to write, by unit
+  std::vector<int> saved;
+  for (const int segment : segments) {
+    const std::vector<UnitId> holders = HoldersOf(plan, config, segment);
+    const UnitId writer = *std::min_element(holders.begin(), holders.end(),
+                                            [&](UnitId a, UnitId b) { return elements[a] < elements[b]; });
+    elements[writer] += SegmentElements(config, segment);
+    if (writer == unit) saved.push_back(segment);
+  }
+  std::sort(saved.begin(), saved.end());
+  return saved;
+}
+
+bool IsReceive(InstructionKind kind) {
+  return kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kReceiveGradient;
+}
+
+bool IsGradient(InstructionKind kind) {
+  return kind == InstructionKind::kBackward || kind == InstructionKind::kInputGradient ||
+         kind == InstructionKind::kWeightGradient;
+}
+
+bool IsPass(InstructionKind kind) { return kind == InstructionKind::kForward || IsGradient(kind); }
+
+int Instruction::BufferOf(BufferKind buffer_kind) const {
+  for (const Operand& operand : operands) {
+    if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand.buffer.index;
+  }
+  return -1;
+}
+
+int BufferCounts::of(BufferKind kind, int chunk) const {
+  return const_cast<BufferCounts&>(*this).of(kind, chunk);
+}
+
+int& BufferCounts::of(BufferKind kind, int chunk) {
+  switch (kind) {
+    case BufferKind::kStash:
+      return stash[chunk];
+    case BufferKind::kDeferred:
+      return deferred[chunk];
+    case BufferKind::kInput:
+      return input;
+    case BufferKind::kOutput:
+      return output;
+    case BufferKind::kInputGradient:
+      return input_gradient;
+    case BufferKind::kOutputGradient:
+      return output_gradient;
+  }
+  return stash[chunk];
+}
+
+std::string NameOf(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kReceiveActivation:
+      return "receive activation";
+    case InstructionKind::kGatherActivation:
+      return "gather activation";
+    case InstructionKind::kForward:
+      return "forward";
+    case InstructionKind::kSendActivation:
+      return "send activation";
+    case InstructionKind::kReceiveGradient:
+      return "receive gradient";
+    case InstructionKind::kGatherGradient:
+      return "gather gradient";
+    case InstructionKind::kBackward:
+      return "backward";
+    case InstructionKind::kInputGradient:
+      return "input gradient";
+    case InstructionKind::kWeightGradient:
+      return "weight gradient";
+    case InstructionKind::kSendGradient:
+      return "send gradient";
+    case InstructionKind::kReduceGradients:
+      return "reduce gradients";
+    case InstructionKind::kNormGradients:
+      return "norm";
+    case InstructionKind::kReduceScalars:
+      return "reduce scalars";
+    case InstructionKind::kUpdateParameters:
+      return "update";
+  }
+  return "?";
+}
+
+}  // namespace medley

@@ -1,0 +1,38 @@
+#pragma once
+#include "runtime/base/bytes.h"
+#include "runtime/ir/model/model_config.h"
+#include "runtime/ir/program/program.h"
+
+// How much device memory a rank needs: the one model that the planner predicts with and the worker allocates
+// by.
+namespace medley {
+
+struct RankMemory {
+  Bytes parameters;   // f32
+  Bytes gradients;    // f32
+  Bytes optimizer;    // AdamW's m and v, f32
+  Bytes activations;  // kept from forward to backward, all micro-batches in flight
+  Bytes boundaries;   // inputs, outputs and their gradients on their way
+  Bytes workspace;    // scratch of one block's pass, and ScalarBytes
+
+  Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
+};
+
+// The memory of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with
+// `micro_batch_sequences` windows in a micro-batch; `buffers` are as its step program says.
+RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
+                    int micro_batch_sequences, const BufferCounts& buffers);
+
+// The largest micro-batch that routes bring to a unit, in sequences.
+int LargestMicroBatch(const Visits& visits);
+
+// What `rank` of a valid plan needs to train; compiles its program.
+RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape);
+// The same of a program that has been compiled.
+RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
+
+// Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks`
+// holds.
+Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
+
+}  // namespace medley

@@ -1,0 +1,166 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "runtime/base/bytes.h"
+#include "runtime/ir/plan/plan.h"
+
+// What one device does in one step, as data. The worker's executor runs it; the coordinator's predictor
+// simulates the very same program.
+namespace medley {
+
+enum class InstructionKind : uint8_t {
+  kReceiveActivation,  // input of a forward, from the previous stage of the route
+  kGatherActivation,   // the ranks of the unit give each other the rows that each has received
+  kForward,            // of a chunk, for one micro-batch
+  kSendActivation,
+  kReceiveGradient,  // gradient of a chunk's output, from the next stage
+  kGatherGradient,   // as kGatherActivation
+  // The gradients of some of a chunk's blocks, from the last to the first: of their input and of their
+  // weights, or one of them, where the schedule puts off the weights'. The last that adds to the weights' of
+  // a chunk comes in pieces.
+  kBackward,
+  kInputGradient,
+  kWeightGradient,
+  kSendGradient,
+  kReduceGradients,   // sums a slice over its holders (all-reduce)
+  kNormGradients,     // squared norm of each segment that the rank answers for
+  kReduceScalars,     // norms and losses, over all ranks
+  kUpdateParameters,  // clips and steps the optimizer; zeroes the gradients
+};
+
+// Instructions of one stream run one after another; streams run side by side.
+enum class Stream : uint8_t {
+  kCompute,
+  kReceiveActivation,
+  kSendActivation,
+  kReceiveGradient,
+  kSendGradient,
+  kCollective
+};
+constexpr int kStreams = 6;
+
+// What the passes and messages of a step work on. A buffer holds one content after another: what belongs to
+// one micro-batch.
+enum class BufferKind : uint8_t {
+  kStash,           // activations kept from forward to backward; each chunk has its own
+  kDeferred,        // what the weights' gradient needs of the input's, where it comes later; likewise
+  kInput,           // of a chunk, from the stage before
+  kOutput,          // for the next stage
+  kInputGradient,   // for the stage before
+  kOutputGradient,  // from the next stage
+};
+constexpr int kBufferKinds = 6;
+// Whether every chunk has buffers of its own of this kind: they stay on the rank.
+inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
+
+struct BufferId {
+  BufferKind kind = BufferKind::kStash;
+  int index = -1;  // below the program's count of the kind (and chunk, if IsOfChunk); -1: none
+  int chunk = 0;   // if IsOfChunk
+  friend bool operator==(const BufferId&, const BufferId&) = default;
+};
+
+// How an instruction uses a buffer.
+struct Operand {
+  BufferId buffer;
+  bool fills = false;     // the first use of a content: what was there before is gone
+  bool writes = false;    // changes it; so does who fills it
+  bool releases = false;  // the last use of a content
+};
+
+struct Instruction {
+  InstructionKind kind;
+  Stream stream;
+  int visit = 0;      // index into StepProgram::visits, of passes and of what they exchange
+  int chunk = 0;      // of the unit: the visit's
+  BlockRange blocks;  // of passes
+  MicroBatchId micro_batch;
+  // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
+  // both ends.
+  int boundary = -1;
+  Rank peer;       // at the other end, of sends and receives
+  int slice = -1;  // index into StepProgram::slices, of kReduceGradients
+  // Those with an index; a send or receive has the one that it carries, and has it first.
+  std::array<Operand, 5> operands;
+  // On the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of
+  // kReduceScalars.
+  Bytes bytes;
+  Bytes offset;  // in its operand, of sends and receives
+  // Instructions, beside the previous one of the stream; -1: none.
+  std::array<int, 3> waits_for = {-1, -1, -1};
+
+  // Index of the buffer that it uses of `buffer_kind`; -1: none.
+  int BufferOf(BufferKind buffer_kind) const;
+};
+
+// Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
+struct GradientSlice {
+  int first_segment = 0;
+  int end_segment = 0;
+  int64_t elements = 0;
+  std::vector<Rank> holders;  // ascending; at least two
+  int completed_by = 0;       // the unit's block whose weights' gradient is the last to add to it
+};
+
+// How many buffers of each kind a rank has.
+struct BufferCounts {
+  absl::InlinedVector<int, 1> stash = {0};     // of each chunk
+  absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
+  int input = 0;                               // 0 if it has first stages only
+  int output = 0;                              // 0 if it has last stages only
+  int input_gradient = 0;
+  int output_gradient = 0;
+
+  int of(BufferKind kind, int chunk = 0) const;
+  int& of(BufferKind kind, int chunk = 0);
+};
+
+enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
+
+struct StepProgram {
+  Rank rank;
+  UnitId unit;
+  Visits visits;                          // how routes pass the unit
+  std::vector<Instruction> instructions;  // those of one stream stand in its order
+  std::vector<GradientSlice> slices;
+  BufferCounts buffers;
+};
+
+// Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h).
+StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
+
+// The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
+// `chunks`.
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment);
+
+// Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon
+// as the last backward has gone through it, while that goes on; it is large enough to make little of the
+// latency.
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
+                                                int end_segment);
+
+// Slices that `rank` reduces, from the last segment to the first: the order in which backward ends.
+std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
+
+// Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to
+// finish early.
+int ScalarCount(const ModelConfig& config);
+
+// Segments whose squared norm `rank` answers for: those its unit is the first holder of.
+std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
+
+// Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the
+// largest being given out first, each to the holder that has fewest elements to write so far.
+std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
+
+bool IsReceive(InstructionKind kind);
+bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
+bool IsPass(InstructionKind kind);         // a forward, or a gradient
+std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
+
+}  // namespace medley

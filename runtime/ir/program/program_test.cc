@@ -1,0 +1,546 @@
+#include "runtime/ir/program/program.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/random_plan.h"
+
+namespace medley {
+namespace {
+
+using Kind = InstructionKind;
+
+bool IsSend(Kind kind) { return kind == Kind::kSendActivation || kind == Kind::kSendGradient; }
+
+// Runs the programs of all ranks together, one instruction after another in a random order that the programs
+// allow. A message takes both ends at once, a reduction all holders, a pass and a gathering all ranks of a
+// unit. Watches the buffers: a buffer must be free when it is filled and hold the right micro-batch when it
+// is read, all rows of it.
+class Machine {
+ public:
+  Machine(const PlannedShape& planned, Purpose purpose, uint64_t seed)
+      : planned_(planned), purpose_(purpose), state_(seed) {
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      programs_.push_back(CompileStep(planned.plan, rank, planned.shape, purpose));
+      done_.emplace_back(programs_.back().instructions.size(), false);
+    }
+  }
+
+  // Whether every instruction was executed.
+  bool Run() {
+    while (true) {
+      std::vector<std::vector<std::pair<int, int>>> choices;
+      for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
+        for (const int i : Heads(r)) {
+          auto together = WithItsOtherEnds(r, i);
+          if (!together.empty() && together.front() == std::pair(r, i))
+            choices.push_back(std::move(together));
+        }
+      }
+      if (choices.empty()) break;
+      state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+      const auto& chosen = choices[(state_ >> 33) % choices.size()];
+      for (const auto& [r, i] : chosen) Execute(r, programs_[r].instructions[i]);
+      for (const auto& [r, i] : chosen) done_[r][i] = true;
+    }
+    for (const auto& done : done_) {
+      if (std::find(done.begin(), done.end(), false) != done.end()) return false;
+    }
+    CHECK(held_.empty());
+    return true;
+  }
+
+  int peak_stash(int rank, int chunk) const {
+    const auto peak = peak_stash_.find({rank, chunk});
+    return peak == peak_stash_.end() ? 0 : peak->second;
+  }
+  const std::vector<StepProgram>& programs() const { return programs_; }
+
+ private:
+  struct Content {
+    int micro_batch, visit;
+    std::vector<std::pair<int64_t, int64_t>> received;  // of what travels, bytes
+  };
+
+  const BlockRange& ChunkOf(int rank, const Instruction& i) const {
+    return planned_.plan.units[programs_[rank].unit].chunks[i.chunk];
+  }
+  const Visit& VisitOf(int rank, const Instruction& i) const { return programs_[rank].visits[i.visit]; }
+
+  // The next instruction of each stream whose waits are over.
+  std::vector<int> Heads(int rank) const {
+    std::vector<int> heads;
+    std::set<Stream> seen;
+    const auto& instructions = programs_[rank].instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (done_[rank][i] || !seen.insert(instructions[i].stream).second) continue;
+      const auto& waits = instructions[i].waits_for;
+      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done_[rank][w]; }))
+        heads.push_back(i);
+    }
+    return heads;
+  }
+
+  int HeadLike(int rank, const auto& matches) const {
+    for (const int i : Heads(rank)) {
+      if (matches(programs_[rank].instructions[i])) return i;
+    }
+    return -1;
+  }
+
+  // All (rank, instruction) that happen at once with this one, itself included, ascending; empty if not all
+  // are ready.
+  std::vector<std::pair<int, int>> WithItsOtherEnds(int rank, int index) const {
+    const Instruction& one = programs_[rank].instructions[index];
+    std::vector<std::pair<int, int>> together;
+    const auto add = [&](int r, int i) {
+      if (i >= 0) together.push_back({r, i});
+      return i >= 0;
+    };
+    if (IsSend(one.kind) || IsReceive(one.kind)) {
+      const Kind other = one.kind == Kind::kSendActivation      ? Kind::kReceiveActivation
+                         : one.kind == Kind::kReceiveActivation ? Kind::kSendActivation
+                         : one.kind == Kind::kSendGradient      ? Kind::kReceiveGradient
+                                                                : Kind::kSendGradient;
+      add(rank, index);
+      const int peer = HeadLike(one.peer, [&](const Instruction& i) {
+        return i.kind == other && i.peer == rank && i.micro_batch == one.micro_batch &&
+               i.boundary == one.boundary && i.offset == one.offset && i.bytes == one.bytes;
+      });
+      if (!add(one.peer, peer)) return {};
+    } else if (one.kind == Kind::kReduceGradients) {
+      const GradientSlice& slice = programs_[rank].slices[one.slice];
+      for (const Rank holder : slice.holders) {
+        const int i = HeadLike(holder, [&](const Instruction& other) {
+          if (other.kind != Kind::kReduceGradients) return false;
+          const GradientSlice& same = programs_[holder].slices[other.slice];
+          return same.first_segment == slice.first_segment && same.end_segment == slice.end_segment &&
+                 same.elements == slice.elements && same.holders == slice.holders;
+        });
+        if (!add(holder, i)) return {};
+      }
+    } else if (one.kind == Kind::kReduceScalars) {
+      for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
+        if (!add(r, HeadLike(r, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; })))
+          return {};
+      }
+    } else {
+      // The ranks of a unit exchange within a pass.
+      const UnitId unit = programs_[rank].unit;
+      const Rank first = FirstRankOf(planned_.plan, unit);
+      for (size_t member = 0; member < planned_.plan.units[unit].devices.size(); ++member) {
+        const int r = first + static_cast<int>(member);
+        if (!add(r, HeadLike(r, [&](const Instruction& i) {
+                   return i.kind == one.kind && i.micro_batch == one.micro_batch && i.visit == one.visit &&
+                          i.blocks == one.blocks;
+                 })))
+          return {};
+      }
+    }
+    std::sort(together.begin(), together.end());
+    return together;
+  }
+
+  // What an instruction needs by its kind and place, told apart from what the compiler gave it.
+  std::set<BufferKind> Needs(int rank, const Instruction& i) const {
+    switch (i.kind) {
+      case Kind::kReceiveActivation:
+      case Kind::kGatherActivation:
+        return {BufferKind::kInput};
+      case Kind::kSendActivation:
+        return {BufferKind::kOutput};
+      case Kind::kReceiveGradient:
+      case Kind::kGatherGradient:
+        return {BufferKind::kOutputGradient};
+      case Kind::kSendGradient:
+        return {BufferKind::kInputGradient};
+      default:
+        if (!IsPass(i.kind)) return {};
+    }
+    const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
+    std::set<BufferKind> needs = {BufferKind::kStash};
+    if (!first) needs.insert(BufferKind::kInput);
+    if (i.kind == Kind::kForward && !last) needs.insert(BufferKind::kOutput);
+    const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
+    if (of_input && !first) needs.insert(BufferKind::kInputGradient);
+    if (IsGradient(i.kind) && !last && Begins(rank, i)) needs.insert(BufferKind::kOutputGradient);
+    if (IsGradient(i.kind) && i.kind != Kind::kBackward) needs.insert(BufferKind::kDeferred);
+    return needs;
+  }
+
+  // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it
+  // empty.
+  void Execute(int rank, const Instruction& i) {
+    CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first, i.blocks.end);
+    if (i.micro_batch >= 0) REQUIRE(i.chunk == VisitOf(rank, i).chunk);
+    std::set<BufferKind> given;
+    for (const Operand& operand : i.operands) {
+      const auto& [kind, index, chunk] = operand.buffer;
+      if (index < 0) continue;
+      CAPTURE(static_cast<int>(kind), index, chunk);
+      REQUIRE(given.insert(kind).second);
+      REQUIRE(chunk == (IsOfChunk(kind) ? i.chunk : 0));
+      REQUIRE(index < programs_[rank].buffers.of(kind, chunk));
+      const std::tuple<int, BufferKind, int, int> key(rank, kind, chunk, index);
+      if (operand.fills) {
+        REQUIRE(Fills(rank, i, kind));
+        REQUIRE(held_.emplace(key, Content{i.micro_batch, i.visit, {}}).second);
+      }
+      const auto held = held_.find(key);
+      REQUIRE(held != held_.end());
+      REQUIRE(held->second.micro_batch == i.micro_batch);
+      REQUIRE(held->second.visit == i.visit);
+      if (IsReceive(i.kind))
+        held->second.received.push_back({i.offset.value, i.offset.value + i.bytes.value});
+      if (i.kind == Kind::kGatherActivation || i.kind == Kind::kGatherGradient) CheckGathered(rank, i, kind);
+      const bool reads_received = Travels(kind) && !IsReceive(i.kind) && DegreeOf(rank) == 1;
+      if (reads_received) CheckGathered(rank, i, kind);
+      if (operand.releases) {
+        REQUIRE(Releases(rank, i, kind));
+        held_.erase(held);
+      }
+    }
+    REQUIRE(given == Needs(rank, i));
+    const std::pair<int, int> place(rank, i.chunk);
+    if (i.kind == Kind::kForward) peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
+    if (purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward : OfWeights(i) && Ends(rank, i))
+      --stashed_[place];
+    if (!IsGradient(i.kind)) return;
+    CHECK(i.blocks.size() > 0);
+    CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[place]));
+    reached_[place] = i.blocks.first;
+  }
+
+  int DegreeOf(int rank) const {
+    return static_cast<int>(planned_.plan.units[programs_[rank].unit].devices.size());
+  }
+  static bool Travels(BufferKind kind) {
+    return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient;
+  }
+  std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i) const {
+    return {{0, int64_t{4} * VisitOf(rank, i).micro_batch_sequences * planned_.shape.sequence *
+                    planned_.shape.model.hidden}};
+  }
+
+  // What the ranks of the unit have received is every byte of the micro-batch, once.
+  void CheckGathered(int rank, const Instruction& i, BufferKind kind) const {
+    std::vector<std::pair<int64_t, int64_t>> received;
+    const Rank first = FirstRankOf(planned_.plan, programs_[rank].unit);
+    for (const auto& [key, content] : held_) {
+      const int r = std::get<0>(key);
+      const bool of_unit = r >= first && r < first + DegreeOf(rank);
+      if (!of_unit || std::get<1>(key) != kind || content.micro_batch != i.micro_batch ||
+          content.visit != i.visit)
+        continue;
+      received.insert(received.end(), content.received.begin(), content.received.end());
+    }
+    std::sort(received.begin(), received.end());
+    int64_t next = 0;
+    for (const auto& [begin, end] : received) {
+      CHECK(begin == next);
+      next = end;
+    }
+    CHECK(next == Whole(rank, i)[0].second);
+    if (DegreeOf(rank) > 1) CHECK(i.bytes.value == next);
+  }
+
+  bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }
+  bool Ends(int rank, const Instruction& i) const { return i.blocks.first == ChunkOf(rank, i).first; }
+
+  static bool OfWeights(const Instruction& i) {
+    return i.kind == Kind::kBackward || i.kind == Kind::kWeightGradient;
+  }
+
+  // Where a micro-batch's content begins and ends to be needed.
+  bool Fills(int rank, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kOutput:
+        return i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kInputGradient;
+      case BufferKind::kInput:
+        return i.kind == Kind::kReceiveActivation;
+      case BufferKind::kOutputGradient:
+        return i.kind == Kind::kReceiveGradient;
+      case BufferKind::kInputGradient:
+        return (i.kind == Kind::kBackward || i.kind == Kind::kInputGradient) && Begins(rank, i);
+    }
+    return false;
+  }
+  bool Releases(int rank, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kInput:
+        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i) : i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kWeightGradient && Ends(rank, i);
+      case BufferKind::kOutput:
+        return i.kind == Kind::kSendActivation;
+      case BufferKind::kInputGradient:
+        return i.kind == Kind::kSendGradient;
+      case BufferKind::kOutputGradient:
+        return OfWeights(i) && Begins(rank, i);
+    }
+    return false;
+  }
+
+  const PlannedShape& planned_;
+  const Purpose purpose_;
+  uint64_t state_;
+  std::map<std::pair<int, int>, int> reached_;  // by rank and chunk: first block of the latest backward
+  std::vector<StepProgram> programs_;
+  std::vector<std::vector<bool>> done_;
+  std::map<std::tuple<int, BufferKind, int, int>, Content> held_;  // by rank, kind, chunk, index
+  std::map<std::pair<int, int>, int> stashed_, peak_stash_;
+};
+
+TEST_CASE("the programs of all ranks end, in any order, and no buffer is overwritten in use", "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      CAPTURE(static_cast<int>(purpose), Describe(planned.plan));
+      Machine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      if (purpose != Purpose::kTrain) continue;
+      for (const StepProgram& program : machine.programs()) {
+        REQUIRE(program.visits.size() == 1);
+        const Visit& at = program.visits[0];
+        const bool splits = planned.plan.schedule == Schedule::kZeroBubbleH1;
+        const int most = planned.plan.schedule == Schedule::kGPipe ? at.micro_batches
+                         : splits                                  ? at.stages
+                                                                   : at.stages - at.stage;
+        const int alive = std::min(most, at.micro_batches);
+        CHECK(program.buffers.stash[0] == alive);
+        // One more than are in use, so that the next can arrive; no more than there are micro-batches.
+        const int two = std::min(2, at.micro_batches), more = std::min(alive + 1, at.micro_batches);
+        CHECK(program.buffers.input == (at.first() ? 0 : more));
+        CHECK(program.buffers.output == (at.last() ? 0 : two));
+        CHECK(program.buffers.input_gradient == (at.first() ? 0 : two));
+        // Those whose weights' gradients are put off stay.
+        const int deferred = splits ? std::min(at.stage + 1, at.micro_batches) : 0;
+        CHECK(program.buffers.deferred[0] == deferred);
+        CHECK(program.buffers.output_gradient ==
+              (at.last() ? 0 : std::min(two + std::max(deferred - 1, 0), at.micro_batches)));
+        CHECK(machine.peak_stash(program.rank, 0) == alive);
+      }
+    }
+  }
+}
+
+TEST_CASE("so do those of units of several devices and ranges that several routes pass", "[property]") {
+  int several_devices = 0, several_chunks = 0, several_routes = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomWidePlan(seed);
+    CAPTURE(Describe(planned.plan));
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      CAPTURE(static_cast<int>(purpose));
+      Machine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      for (const StepProgram& program : machine.programs()) {
+        const Unit& unit = planned.plan.units[program.unit];
+        REQUIRE(program.buffers.stash.size() == unit.chunks.size());
+        for (int chunk = 0; chunk < static_cast<int>(unit.chunks.size()); ++chunk) {
+          CHECK(program.buffers.stash[chunk] == machine.peak_stash(program.rank, chunk));
+          int most = 0;
+          for (const Visit& at : program.visits) {
+            if (at.chunk == chunk)
+              most += planned.plan.schedule == Schedule::kGPipe          ? at.micro_batches
+                      : planned.plan.schedule == Schedule::kZeroBubbleH1 ? at.stages
+                                                                         : at.stages - at.stage;
+          }
+          if (purpose == Purpose::kTrain) CHECK(program.buffers.stash[chunk] <= most);
+        }
+        several_devices += unit.devices.size() > 1;
+        several_chunks += unit.chunks.size() > 1;
+        std::set<int> routes;
+        for (const Visit& visit : program.visits) routes.insert(visit.route);
+        several_routes += routes.size() > 1;
+      }
+    }
+  }
+  CHECK(several_devices > 100);
+  CHECK(several_chunks > 100);
+  CHECK(several_routes > 100);
+}
+
+TEST_CASE("every micro-batch of a route passes each of its units once", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    std::set<int> micro_batches;
+    std::vector<bool> sequences(planned.shape.global_batch_sequences, false);
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      CAPTURE(rank.value());
+      const StepProgram program = CompileStep(planned.plan, rank, planned.shape, Purpose::kTrain);
+      std::map<std::pair<Kind, int>, int> count;
+      for (const Instruction& i : program.instructions) {
+        const bool more_follow =
+            IsGradient(i.kind) && i.blocks.first > planned.plan.units[program.unit].chunks[0].first;
+        if (i.micro_batch >= 0 && !more_follow) ++count[{i.kind, i.micro_batch}];
+      }
+      const Visit& at = program.visits[0];
+      const size_t passes = planned.plan.schedule == Schedule::kZeroBubbleH1 ? 3 : 2;
+      const size_t kinds = passes + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
+      CHECK(count.size() == kinds * at.micro_batches);
+      for (const auto& [key, times] : count) {
+        CHECK(times == 1);
+        CHECK(key.second >= at.first_micro_batch);
+        CHECK(key.second < at.first_micro_batch + at.micro_batches);
+        micro_batches.insert(key.second);
+      }
+      for (int i = 0; i < at.micro_batches * at.micro_batch_sequences; ++i)
+        sequences.at(at.first_sequence + i) = true;
+    }
+    int taken = 0;
+    for (const Route& route : planned.plan.routes) taken += route.micro_batches;
+    CHECK(static_cast<int>(micro_batches.size()) == taken);
+    CHECK(std::find(sequences.begin(), sequences.end(), false) == sequences.end());
+  }
+}
+
+TEST_CASE("a bucket is summed behind the piece of the last backward that completes it, others go on",
+          "[property]") {
+  int overlapped = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kTrain);
+      int last_backward = -1;
+      for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+        if (IsGradient(program.instructions[i].kind)) last_backward = i;
+      }
+      for (const Instruction& reduce : program.instructions) {
+        if (reduce.kind != Kind::kReduceGradients) continue;
+        const Instruction& piece = program.instructions[reduce.waits_for[0]];
+        const GradientSlice& slice = program.slices[reduce.slice];
+        REQUIRE(piece.kind ==
+                (planned.plan.schedule == Schedule::kZeroBubbleH1 ? Kind::kWeightGradient : Kind::kBackward));
+        CHECK(piece.micro_batch == program.visits[0].first_micro_batch + program.visits[0].micro_batches - 1);
+        CHECK(piece.blocks.first <= slice.completed_by);
+        for (int segment = std::max(1, slice.first_segment); segment < slice.end_segment; ++segment) {
+          CHECK(piece.blocks.first <= segment - 1);
+        }
+        overlapped += reduce.waits_for[0] != last_backward;
+      }
+    }
+  }
+  CHECK(overlapped > 100);
+}
+
+TEST_CASE("buckets cover their segments once, from the last to the first, and are large enough",
+          "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const ModelConfig model = RandomPlan(seed).shape.model;
+    const int64_t enough = std::min<int64_t>(4 << 20, ModelElements(model) / 8);
+    int end = SegmentCount(model);
+    for (const auto& [first_segment, end_segment] : CutIntoBuckets(model, 0, SegmentCount(model))) {
+      CHECK(end_segment <= end);
+      for (int empty = end_segment; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
+      int64_t elements = 0;
+      for (int segment = first_segment; segment < end_segment; ++segment)
+        elements += SegmentElements(model, segment);
+      CHECK((elements >= enough || first_segment == 0));
+      end = first_segment;
+    }
+    for (int empty = 0; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
+  }
+}
+
+TEST_CASE("evaluation has forwards and the scalars, and nothing that trains") {
+  const PlannedShape planned = RandomPlan(17);
+  for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+    const StepProgram program = CompileStep(planned.plan, u, planned.shape, Purpose::kEvaluate);
+    const int forwards =
+        static_cast<int>(std::count_if(program.instructions.begin(), program.instructions.end(),
+                                       [](const Instruction& i) { return i.kind == Kind::kForward; }));
+    CHECK(forwards == program.visits[0].micro_batches);
+    for (const Instruction& i : program.instructions) {
+      CHECK((i.kind == Kind::kForward || i.kind == Kind::kSendActivation ||
+             i.kind == Kind::kReceiveActivation || i.kind == Kind::kReduceScalars));
+    }
+    CHECK(program.instructions.back().kind == Kind::kReduceScalars);
+  }
+}
+
+TEST_CASE("every segment is saved by one of its holders", "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomPlan(seed);
+    const ModelConfig& model = planned.shape.model;
+    std::vector<int> writers(SegmentCount(model), 0);
+    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
+      for (const int segment : SavedSegments(planned.plan, u, model)) {
+        ++writers[segment];
+        const std::vector<UnitId> holders = HoldersOf(planned.plan, model, segment);
+        CHECK(std::find(holders.begin(), holders.end(), UnitId(u)) != holders.end());
+      }
+    }
+    CHECK(writers == std::vector<int>(SegmentCount(model), 1));
+  }
+}
+
+TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
+  const ModelConfig model = {
+      .layers = 12, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 16};
+  Plan plan;
+  for (int u = 0; u < 4; ++u) {
+    plan.units.push_back({.devices = {"test/" + std::to_string(u)}, .chunks = {{0, model.blocks()}}});
+    plan.routes.push_back({.units = {u}, .micro_batches = 1, .micro_batch_sequences = 1});
+  }
+  for (int u = 0; u < 4; ++u) {
+    CAPTURE(u);
+    int64_t elements = 0;
+    for (const int segment : SavedSegments(plan, u, model)) elements += SegmentElements(model, segment);
+    CHECK(elements <= ModelElements(model) / 4 + SegmentElements(model, SegmentOfBlock(1)));
+    CHECK(elements >= ModelElements(model) / 4 - SegmentElements(model, SegmentOfBlock(1)));
+  }
+}
+
+TEST_CASE("every parameter held by several units is summed once, and one unit answers for its norm",
+          "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    const ModelConfig& model = planned.shape.model;
+    CAPTURE(seed, Describe(planned.plan));
+    std::vector<std::set<int>> owners(SegmentCount(model));
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      const RankPlace place = PlaceOf(planned.plan, rank);
+      const ModelConfig local = LocalModel(model, ShareOf(planned.plan, rank, model));
+      std::map<int, int> reduced;
+      for (const GradientSlice& slice : SlicesOf(planned.plan, rank, model)) {
+        CHECK(std::find(slice.holders.begin(), slice.holders.end(), rank) != slice.holders.end());
+        int64_t elements = 0;
+        for (int segment = slice.first_segment; segment < slice.end_segment; ++segment) {
+          if (SegmentElements(model, segment) == 0) continue;
+          ++reduced[segment];
+          elements += SegmentElements(local, segment);
+          std::vector<Rank> holders;  // of the same part
+          for (const UnitId unit : HoldersOf(planned.plan, model, segment)) {
+            holders.push_back(FirstRankOf(planned.plan, unit) + place.member);
+            CHECK(ShareOf(planned.plan, holders.back(), model) == ShareOf(planned.plan, rank, model));
+          }
+          CHECK(slice.holders == holders);
+        }
+        CHECK(slice.elements == elements);
+      }
+      for (const int segment : SegmentsOf(model, planned.plan.units[place.unit].chunks)) {
+        const bool shared =
+            SegmentElements(model, segment) > 0 && HoldersOf(planned.plan, model, segment).size() > 1;
+        CHECK(reduced[segment] == (shared ? 1 : 0));
+      }
+      for (const int segment : OwnedSegments(planned.plan, rank, model)) owners[segment].insert(place.unit);
+    }
+    for (const std::set<int>& units : owners) CHECK(units.size() == 1);
+  }
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,128 @@
+#include "runtime/ir/program/random_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace medley {
+
+PlannedShape RandomPlan(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  PlannedShape result;
+  ModelConfig& model = result.shape.model;
+  model = {
+      .layers = integer(1, 6), .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8};
+  if (integer(0, 1) == 1) {  // a Llama of every kind
+    model.family = ModelFamily::kLlama;
+    model.tied_head = integer(0, 1) == 1;
+    model.heads = 4;
+    model.key_value_heads = integer(0, 1) == 1 ? 2 : 4;
+    model.head_size = integer(0, 1) == 1 ? 2 : 6;  // also heads that are wider than the residual stream
+    model.feed_forward = 24;
+  }
+  result.shape.sequence = integer(1, 8);
+  Plan& plan = result.plan;
+  plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
+  for (int routes = integer(1, 4); routes > 0; --routes) {
+    Route& route = plan.routes.emplace_back();
+    route.micro_batches = integer(1, 12);
+    route.micro_batch_sequences = integer(1, 3);
+    result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
+    std::vector<int> cuts(model.blocks() - 1);
+    std::iota(cuts.begin(), cuts.end(), 1);
+    std::shuffle(cuts.begin(), cuts.end(), random);
+    cuts.resize(std::min<int>(integer(0, 4), static_cast<int>(cuts.size())));
+    cuts.push_back(model.blocks());
+    std::sort(cuts.begin(), cuts.end());
+    int first = 0;
+    for (const int end : cuts) {
+      route.units.push_back(static_cast<int>(plan.units.size()));
+      plan.units.push_back({.devices = {"n/" + std::to_string(plan.units.size())}, .chunks = {{first, end}}});
+      first = end;
+    }
+  }
+  // A unit's number says nothing about its place.
+  std::vector<int> number(plan.units.size());
+  std::iota(number.begin(), number.end(), 0);
+  std::shuffle(number.begin(), number.end(), random);
+  std::vector<Unit> units(plan.units.size());
+  for (size_t u = 0; u < units.size(); ++u) units[number[u]] = plan.units[u];
+  plan.units = units;
+  for (Route& route : plan.routes) {
+    for (UnitId& u : route.units) u = number[u];
+  }
+  return result;
+}
+
+PlannedShape RandomWidePlan(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  PlannedShape result;
+  ModelConfig& model = result.shape.model;
+  model = {
+      .layers = integer(2, 8), .hidden = 8, .heads = 4, .feed_forward = 32, .vocabulary = 20, .context = 8};
+  result.shape.sequence = integer(3, 8);
+  Plan& plan = result.plan;
+  plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
+  const int degree = integer(1, 3);
+  std::vector<ModelShare> shares;
+  if (degree == 2 && integer(0, 1) == 0) shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
+  // Who may hold each range of the model: one or two units, none of which holds the range before.
+  std::vector<int> ends(model.blocks() - 1);
+  std::iota(ends.begin(), ends.end(), 1);
+  std::shuffle(ends.begin(), ends.end(), random);
+  ends.resize(std::min<int>(integer(0, 6), static_cast<int>(ends.size())));
+  ends.push_back(model.blocks());
+  std::sort(ends.begin(), ends.end());
+  const int units = integer(2, 4);
+  std::vector<std::vector<int>> holders;
+  for (size_t range = 0; range < ends.size(); ++range) {
+    std::vector<int> free;
+    for (int u = 0; u < units; ++u) {
+      const bool before = !holders.empty() && std::count(holders.back().begin(), holders.back().end(), u) > 0;
+      if (!before) free.push_back(u);
+    }
+    std::shuffle(free.begin(), free.end(), random);
+    free.resize(units == 2 ? 1 : std::min<int>(integer(1, 2), static_cast<int>(free.size())));
+    holders.push_back(free);
+  }
+  std::vector<std::vector<BlockRange>> chunks(units);
+  std::vector<std::vector<int>> chosen;  // of each route, the unit of each range
+  for (int routes = integer(1, 3); routes > 0; --routes) {
+    std::vector<int>& route = chosen.emplace_back();
+    for (size_t range = 0; range < ends.size(); ++range) {
+      route.push_back(holders[range][integer(0, static_cast<int>(holders[range].size()) - 1)]);
+      const BlockRange blocks = {range == 0 ? 0 : ends[range - 1], ends[range]};
+      std::vector<BlockRange>& held = chunks[route.back()];
+      if (std::find(held.begin(), held.end(), blocks) == held.end()) held.push_back(blocks);
+    }
+  }
+  std::vector<int> number(units, -1);
+  for (int u = 0; u < units; ++u) {
+    if (chunks[u].empty()) continue;
+    number[u] = static_cast<int>(plan.units.size());
+    std::sort(chunks[u].begin(), chunks[u].end(),
+              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
+    Unit& unit = plan.units.emplace_back();
+    for (int d = 0; d < degree; ++d)
+      unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
+    unit.chunks.assign(chunks[u].begin(), chunks[u].end());
+    unit.shares = shares;
+  }
+  for (const std::vector<int>& route : chosen) {
+    Route& added = plan.routes.emplace_back();
+    for (const int u : route) added.units.push_back(number[u]);
+    added.micro_batches = integer(1, 8);
+    added.micro_batch_sequences = integer(1, 3);
+    result.shape.global_batch_sequences += added.micro_batches * added.micro_batch_sequences;
+  }
+  return result;
+}
+
+}  // namespace medley

@@ -1,0 +1,136 @@
+#include "runtime/wire/plan_codec.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
+  Unit result;
+  result.devices.assign(unit.devices().begin(), unit.devices().end());
+  for (int i = 0; i < unit.blocks_size(); ++i) {
+    const v1::BlockRange& blocks = unit.blocks(i);
+    if (blocks.first() >= blocks.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".blocks[", i, "].end: ", blocks.end(),
+                                                     " is not beyond first, ", blocks.first()));
+    }
+    result.chunks.push_back({static_cast<int>(blocks.first()), static_cast<int>(blocks.end())});
+  }
+  ModelShare before;
+  for (const v1::ModelShare& share : unit.shares()) {
+    const auto next = [](IndexRange last, uint32_t count) {
+      return IndexRange{last.end, last.end + static_cast<int>(count)};
+    };
+    before = {next(before.key_value_heads, share.key_value_heads()),
+              next(before.feed_forward, share.feed_forward()), next(before.vocabulary, share.vocabulary())};
+    result.shares.push_back(before);
+  }
+  return result;
+}
+
+absl::StatusOr<Route> DecodeRoute(const v1::Plan& plan, const v1::Route& route, const std::string& path) {
+  const int units = plan.units_size();
+  Route result;
+  result.micro_batch_sequences = static_cast<int>(MicroBatchSequencesOf(plan, route));
+  if (result.micro_batch_sequences == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ".micro_batch_sequences: is missing, and the plan has none for all routes"));
+  }
+  result.micro_batches = static_cast<int>(route.micro_batches());
+  for (int i = 0; i < route.units_size(); ++i) {
+    if (route.units(i) >= static_cast<uint32_t>(units)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ".units[", i, "]: ", route.units(i),
+                                                     " is not in [0, ", units - 1, "], the plan's units"));
+    }
+    result.units.push_back(static_cast<int>(route.units(i)));
+  }
+  return result;
+}
+
+}  // namespace
+
+int DeviceCountOf(const v1::Plan& plan) {
+  int devices = 0;
+  for (const v1::Unit& unit : plan.units()) devices += unit.devices_size();
+  return devices;
+}
+
+uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route) {
+  return route.micro_batch_sequences() > 0 ? route.micro_batch_sequences() : plan.micro_batch_sequences();
+}
+
+v1::Schedule EncodeSchedule(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      break;
+    case Schedule::kGPipe:
+      return v1::SCHEDULE_GPIPE;
+    case Schedule::kZeroBubbleH1:
+      return v1::SCHEDULE_ZERO_BUBBLE_H1;
+  }
+  return v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
+}
+
+absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
+  switch (schedule) {
+    case v1::SCHEDULE_UNSPECIFIED:
+    case v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD:
+      return Schedule::kOneForwardOneBackward;
+    case v1::SCHEDULE_GPIPE:
+      return Schedule::kGPipe;
+    case v1::SCHEDULE_ZERO_BUBBLE_H1:
+      return Schedule::kZeroBubbleH1;
+    default:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("schedule: ", static_cast<int>(schedule), " is none of its values"));
+}
+
+v1::Plan EncodePlan(const Plan& plan) {
+  v1::Plan result;
+  const std::vector<int> sizes = MicroBatchSizesOf(plan);
+  if (sizes.size() == 1) result.set_micro_batch_sequences(sizes[0]);
+  result.set_schedule(EncodeSchedule(plan.schedule));
+  for (const Unit& unit : plan.units) {
+    v1::Unit& encoded = *result.add_units();
+    for (const std::string& device : unit.devices) encoded.add_devices(device);
+    for (const BlockRange& range : unit.chunks) {
+      v1::BlockRange& blocks = *encoded.add_blocks();
+      blocks.set_first(range.first);
+      blocks.set_end(range.end);
+    }
+    for (const ModelShare& share : unit.shares) {
+      v1::ModelShare& part = *encoded.add_shares();
+      part.set_key_value_heads(share.key_value_heads.size());
+      part.set_feed_forward(share.feed_forward.size());
+      part.set_vocabulary(share.vocabulary.size());
+    }
+  }
+  for (const Route& route : plan.routes) {
+    v1::Route& encoded = *result.add_routes();
+    for (const UnitId unit : route.units) encoded.add_units(unit.value());
+    encoded.set_micro_batches(route.micro_batches);
+    encoded.set_micro_batch_sequences(route.micro_batch_sequences);
+  }
+  return result;
+}
+
+absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
+  Plan result;
+  ASSIGN_OR_RETURN(result.schedule, DecodeSchedule(plan.schedule()));
+  for (int i = 0; i < plan.units_size(); ++i) {
+    ASSIGN_OR_RETURN(Unit unit, DecodeUnit(plan.units(i), absl::StrCat("units[", i, "]")));
+    result.units.push_back(std::move(unit));
+  }
+  for (int i = 0; i < plan.routes_size(); ++i) {
+    ASSIGN_OR_RETURN(Route route, DecodeRoute(plan, plan.routes(i), absl::StrCat("routes[", i, "]")));
+    result.routes.push_back(std::move(route));
+  }
+  return result;
+}
+
+}  // namespace medley

@@ -1,0 +1,87 @@
+#include "runtime/wire/plan_codec.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+
+#include "runtime/wire/device_codec.h"
+
+namespace medley {
+namespace {
+
+Plan RandomPlan(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Plan plan;
+  plan.schedule = random() % 2 == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
+  const int units = static_cast<int>(1 + random() % 6);
+  for (int i = 0; i < units; ++i) {
+    const int first = static_cast<int>(random() % 10);
+    plan.units.push_back({.devices = {"n" + std::to_string(i) + "/cpu0"},
+                          .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
+    if (random() % 3 > 0) continue;
+    Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
+    unit.devices.push_back("n" + std::to_string(i) + "/cpu1");
+    unit.chunks.push_back({unit.chunks[0].end + 1, unit.chunks[0].end + 3});
+    unit.shares = {{{0, 3}, {0, 20}, {0, 30}}, {{3, 4}, {20, 32}, {30, 41}}};
+  }
+  for (size_t r = 1 + random() % 3; r > 0; --r) {
+    Route route;
+    route.micro_batches = static_cast<int>(1 + random() % 8);
+    route.micro_batch_sequences = static_cast<int>(1 + random() % 2);
+    for (size_t k = 1 + random() % 3; k > 0; --k) route.units.push_back(static_cast<int>(random() % units));
+    plan.routes.push_back(route);
+  }
+  return plan;
+}
+
+TEST_CASE("a plan survives the wire") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  CAPTURE(seed);
+  const Plan plan = RandomPlan(seed);
+  const absl::StatusOr<Plan> back = DecodePlan(EncodePlan(plan));
+  REQUIRE(back.ok());
+  CHECK(*back == plan);
+}
+
+TEST_CASE("a plan that makes no sense is refused by field") {
+  const v1::Plan good = EncodePlan(RandomPlan(1));
+  const auto error = [&](auto spoil) {
+    v1::Plan plan = good;
+    spoil(plan);
+    const absl::Status status = DecodePlan(plan).status();
+    CHECK(absl::IsInvalidArgument(status));
+    return std::string(status.message());
+  };
+  CHECK(error([](v1::Plan& p) {
+          p.mutable_units(0)->mutable_blocks(0)->set_first(3);
+          p.mutable_units(0)->mutable_blocks(0)->set_end(3);
+        }) == "units[0].blocks[0].end: 3 is not beyond first, 3");
+  CHECK(error([](v1::Plan& p) {
+          p.mutable_routes(0)->set_units(0, p.units_size());
+        }).find("routes[0].units[0]: ") == 0);
+}
+
+TEST_CASE("a schedule that is left out is 1F1B") {
+  v1::Plan plan = EncodePlan(RandomPlan(2));
+  plan.set_schedule(v1::SCHEDULE_UNSPECIFIED);
+  CHECK(DecodePlan(plan)->schedule == Schedule::kOneForwardOneBackward);
+  plan.set_schedule(static_cast<v1::Schedule>(9));
+  CHECK(DecodePlan(plan).status().message() == "schedule: 9 is none of its values");
+}
+
+TEST_CASE("a device's description survives the wire, and a memory beyond all is clamped") {
+  const DeviceDescription device{"cpu0", "cpu", "avx2", {0, 3}, MiB(512), "/etc/a100.yaml"};
+  v1::Device encoded = EncodeDevice(device);
+  const DeviceDescription back = DecodeDevice(encoded);
+  CHECK(back.name == "cpu0");
+  CHECK(back.backend == "cpu");
+  CHECK(back.variant == "avx2");
+  CHECK(back.cores == std::vector<int>{0, 3});
+  CHECK(back.memory_limit == MiB(512));
+  CHECK(back.profile == "/etc/a100.yaml");
+  encoded.set_memory_bytes(std::numeric_limits<uint64_t>::max());
+  CHECK(DecodeDevice(encoded).memory_limit.value == std::numeric_limits<int64_t>::max());
+}
+
+}  // namespace
+}  // namespace medley
