@@ -6,18 +6,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/base/files/file_reader.h"
+#include "runtime/ir/job/data_choice.h"
 
 namespace medley {
-
-enum class TokenFormat : uint8_t {
-  kAutomatic,  // a path that ends in ".txt": kText; a magic number of llm.c: kLlmC; anything else: kUint16,
-               // or kUint32 where the vocabulary has more than 65536 ids
-  kText,       // every byte is a token, 0 .. 255
-  kUint16,     // little-endian 16-bit ids and nothing else, as nanoGPT's prepare.py writes them
-  kUint32,     // little-endian 32-bit ids and nothing else
-  kLlmC,  // llm.c: 256 little-endian int32 (magic, version, token count, zeros), then ids: of 16 bits with
-          // magic 20240520, version 1 (GPT-2), of 32 bits with 20240801, version 7 (Llama 3)
-};
 
 // A row of token ids in a file, read by read(2). Movable. Reading is safe from any number of threads.
 class TokenFile {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/ir/job/data_choice.h"
 
 // Which part of a token file each sequence of each step is. A function of the job alone: no plan, device or
 // process enters it. Pure: no file, clock or thread. README.md repeats the definitions as a Python program.
@@ -13,10 +14,6 @@
 // inputs, the last S the targets. Steps count from 0.
 namespace medley {
 
-enum class DataOrder : uint8_t {
-  kSequential,  // file order, and from the start again in the next epoch
-  kShuffled,    // another permutation of all windows in each epoch
-};
 std::string NameOf(DataOrder order);  // "sequential", "shuffled"
 // Nothing if `name` is neither.
 std::optional<DataOrder> ParseDataOrder(const std::string& name);

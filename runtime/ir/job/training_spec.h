@@ -4,9 +4,8 @@
 #include <string>
 
 #include "runtime/base/dtype.h"
-#include "runtime/engine/data/token_file.h"
-#include "runtime/engine/data/window_order.h"
 #include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/job/data_choice.h"
 #include "runtime/ir/link/device_memory_strategy.h"
 #include "runtime/ir/model/model_config.h"
 
