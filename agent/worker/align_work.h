@@ -9,8 +9,8 @@
 
 namespace medley {
 
-// One party's part of an alignment, in the files of `directory` (runtime/engine/align/align_directory.h), which
-// exists:
+// One party's part of an alignment, in the files of `directory` (runtime/engine/align/align_directory.h),
+// which exists:
 //   A       trains and captures, then replays what it captured
 //   B       trains, then replays
 //   oracle  replays, in f32

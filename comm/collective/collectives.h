@@ -8,9 +8,9 @@
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/wire_type.h"
 
-// RunCollective with the schedules of runtime/ir/collective. What it says of arguments, threads and errors holds
-// here; a shape that does not fit is an InvalidArgument before anything is sent. Who runs one often keeps its
-// schedule.
+// RunCollective with the schedules of runtime/ir/collective. What it says of arguments, threads and errors
+// holds here; a shape that does not fit is an InvalidArgument before anything is sent. Who runs one often
+// keeps its schedule.
 namespace medley {
 
 // How, where, and until when.

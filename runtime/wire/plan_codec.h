@@ -19,8 +19,8 @@ uint32_t MicroBatchSequencesOf(const v1::Plan& plan, const v1::Route& route);
 v1::Plan EncodePlan(const Plan& plan);
 
 // `plan` must hold to its rules (runtime/wire/validate.h). Whether it suits a job is
-// runtime/ir/plan/check_plan.h's to say. InvalidArgument, naming the field: a range that ends before it begins;
-// a route's unit that does not exist; a route without a micro-batch size.
+// runtime/ir/plan/check_plan.h's to say. InvalidArgument, naming the field: a range that ends before it
+// begins; a route's unit that does not exist; a route without a micro-batch size.
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan);
 
 }  // namespace medley

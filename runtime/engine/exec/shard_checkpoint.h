@@ -10,7 +10,8 @@
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/job/training_spec.h"
 
-// Between a shard in device memory and checkpoints on disk (runtime/engine/checkpoint), which know nothing of plans.
+// Between a shard in device memory and checkpoints on disk (runtime/engine/checkpoint), which know nothing of
+// plans.
 namespace medley {
 
 // Which run a checkpoint is of, beyond what the job's spec says. The same on all ranks.
