@@ -222,7 +222,7 @@ def testonly_sources(path, text):
         if not kind.endswith("_test") and not getattr(given.get("testonly"), "value", False):
             continue
         names = [node.value for key in ("name", "srcs", "hdrs") if key in given
-                 for node in ast.walk(given[key]) if isinstance(node, ast.Constant)]
+                 for node in ast.walk(given[key]) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
         for name in names:
             found |= {os.path.join(os.path.dirname(path), name + ending) for ending in ("", ".h", ".cc")}
     return found
