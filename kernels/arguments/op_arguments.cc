@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/op_slices.h"
@@ -10,58 +9,6 @@
 
 namespace medley {
 namespace {
-
-struct Size {
-  const char* name;
-  int64_t value;
-};
-
-using Sizes = absl::InlinedVector<Size, 5>;
-
-// The sizes of each op, none of which may be negative.
-Sizes SizesOf(const MatmulArgs& args) { return {{"m", args.m}, {"n", args.n}, {"k", args.k}}; }
-template <typename Args>
-Sizes RowSizes(const Args& args) {
-  return {{"rows", args.rows}, {"columns", args.columns}};
-}
-Sizes SizesOf(const LayerNormForwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const LayerNormBackwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const RmsNormForwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const RmsNormBackwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const SwiGluForwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const SwiGluBackwardArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const SumRowsArgs& args) { return RowSizes(args); }
-Sizes SizesOf(const RotaryArgs& args) {
-  return {{"batch", args.batch},
-          {"sequence", args.sequence},
-          {"rotated_heads", args.rotated_heads},
-          {"row_heads", args.row_heads},
-          {"head_size", args.head_size}};
-}
-template <typename Args>
-Sizes AttentionSizes(const Args& args) {
-  return {{"batch", args.batch},
-          {"sequence", args.sequence},
-          {"heads", args.heads},
-          {"key_value_heads", args.key_value_heads},
-          {"head_size", args.head_size}};
-}
-Sizes SizesOf(const AttentionForwardArgs& args) { return AttentionSizes(args); }
-Sizes SizesOf(const AttentionBackwardArgs& args) { return AttentionSizes(args); }
-template <typename Args>
-Sizes EmbeddingSizes(const Args& args) {
-  return {{"batch", args.batch}, {"sequence", args.sequence}, {"columns", args.columns}};
-}
-Sizes SizesOf(const EmbeddingForwardArgs& args) { return EmbeddingSizes(args); }
-Sizes SizesOf(const EmbeddingBackwardArgs& args) { return EmbeddingSizes(args); }
-Sizes SizesOf(const HeadLossArgs& args) {
-  return {{"rows", args.rows}, {"columns", args.columns}, {"vocabulary", args.vocabulary}};
-}
-Sizes SizesOf(const AdamWArgs& args) { return {}; }
-template <typename Args>
-Sizes SizesOf(const Args& args) {
-  return {{"elements", args.elements}};
-}
 
 absl::Status Invalid(OpKind op, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(NameOf(op), ": ", what));
@@ -161,12 +108,23 @@ absl::Status CheckMore(const AdamWArgs& args) {
   return absl::OkStatus();
 }
 
+// The first size that is negative.
+struct SizeCheck : IgnoringVisitor {
+  const char* name = nullptr;
+  int64_t value = 0;
+  void Size(const char* size, int64_t& of_size) {
+    if (name != nullptr || of_size >= 0) return;
+    name = size;
+    value = of_size;
+  }
+};
+
 template <typename Args>
 absl::Status Check(Args args) {
-  for (const Size& size : SizesOf(args)) {
-    if (size.value < 0)
-      return Invalid(KindOf(args), absl::StrCat(size.name, " is ", size.value, ", must be 0 or more"));
-  }
+  SizeCheck sizes;
+  VisitFields(args, sizes);
+  if (sizes.name != nullptr)
+    return Invalid(KindOf(args), absl::StrCat(sizes.name, " is ", sizes.value, ", must be 0 or more"));
   RETURN_IF_ERROR(CheckMore(args));
   for (const OpSlice& slice : SlicesOf(args)) RETURN_IF_ERROR(CheckSlice(KindOf(args), slice));
   return absl::OkStatus();

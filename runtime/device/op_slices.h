@@ -2,12 +2,11 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
+#include "runtime/device/op_table.h"
 #include "runtime/device/ops.h"
 
-// What each op reads and writes: the one place that knows, for whoever treats all ops alike.
+// What each op reads and writes, for whoever treats all ops alike. From op_table.h.
 namespace medley {
-
-enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads, then writes (+=, in place)
 
 struct OpSlice {
   const char* name;      // the field, as in MatmulArgs
@@ -15,11 +14,13 @@ struct OpSlice {
   int64_t elements = 0;  // that the shape needs of it; an empty slice of optional use is left out
   Access access = Access::kRead;
   Dtype dtype = Dtype::kF32;
+  Arithmetic arithmetic = Arithmetic::kExact;  // of what is written
 };
 
 using OpSlices = absl::InlinedVector<OpSlice, 8>;
 
-// For each op of op_list.h: the slices of `args`, with pointers into it. Sizes must not be negative.
+// For each op of op_list.h: the slices of `args`, with pointers into it, in the order of ops.h. Sizes must
+// not be negative.
 #define MEDLEY_DECLARE_SLICES(name) OpSlices SlicesOf(name##Args& args);
 MEDLEY_EACH_OP(MEDLEY_DECLARE_SLICES)
 #undef MEDLEY_DECLARE_SLICES

@@ -8,7 +8,7 @@
 #include "runtime/device/op_list.h"
 
 // The ops that a backend provides for GPT-2 and Llama: what each computes, over which shapes, and what it may
-// assume. op_list.h names them all; op_slices.h says of each which slices it reads and writes.
+// assume. op_list.h names them all; op_table.h has the fields of each, and what it does with them.
 //
 // All tensors are row-major, contiguous and f32 unless said otherwise. Legend: B sequences, S positions, C
 // hidden size, H query heads, K key-value heads (K divides H), D size of a head, F inner size of the MLP, V

@@ -95,8 +95,12 @@ CallComparison CompareCall(const CapturedCall& call, const std::array<CallResult
   }
   if (!all_ran) return comparison;
   // An op that knows one precision has the same arithmetic in every job.
+  CapturedCall copy{.args = call.args, .ranges = call.ranges};
+  const OpSlices operands = Operands(copy);
   const auto tolerance = [&](const std::string& output, Precision precision) {
-    return ToleranceOf(ArithmeticOf(call.kind(), output), HasPrecision(call) ? precision : Precision::kF32);
+    const auto operand =
+        std::find_if(operands.begin(), operands.end(), [&](const OpSlice& o) { return o.name == output; });
+    return ToleranceOf(operand->arithmetic, HasPrecision(call) ? precision : Precision::kF32);
   };
   for (size_t i = 0; i < results[0].outputs.size(); ++i) {
     const std::string& name = results[0].outputs[i].name;

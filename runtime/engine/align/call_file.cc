@@ -15,11 +15,9 @@ using nlohmann::json;
 constexpr IntegerRange kCount{0, std::numeric_limits<int64_t>::max()};
 
 // The scalar fields as members of a JSON object, under their names.
-struct FieldWriter {
+struct FieldWriter : IgnoringVisitor {
   json object = json::object();
 
-  void Operand(const char*, Slice&) {}
-  void OptionalOperand(const char*, Slice&) {}
   void Size(const char* name, int64_t& value) { object[name] = value; }
   void Step(const char* name, int64_t& value) { object[name] = value; }
   void Number(const char* name, float& value) { object[name] = static_cast<double>(value); }
@@ -56,12 +54,12 @@ struct FieldReader {
     status.Update(value.status());
     return false;
   }
-  void Operand(const char* name, Slice& slice) {
+  template <typename Elements>
+  void Operand(const char* name, Slice& slice, const Elements&, const OperandUse&) {
     for (const CapturedTensor& tensor : tensors) {
       if (tensor.name == name) slice = PlacelessSlice(tensor.elements);
     }
   }
-  void OptionalOperand(const char* name, Slice& slice) { Operand(name, slice); }
   void Size(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }
   void Step(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }
   void Number(const char* name, float& value) {
@@ -156,7 +154,7 @@ FileParts EncodeCall(const CapturedCall& call) {
   AnyArgs args = call.args;
   if (auto* adamw = std::get_if<AdamWArgs>(&args)) adamw->ranges = call.ranges;
   FieldWriter fields;
-  std::visit([&](auto& some) { VisitFields(some, fields); }, args);
+  VisitAny(args, fields);
   json tensors = json::array();
   std::vector<absl::Span<const std::byte>> bodies;
   for (const CapturedTensor& tensor : call.tensors) {
@@ -187,7 +185,7 @@ absl::StatusOr<CapturedCall> DecodeCall(absl::Span<const std::byte> file) {
   ASSIGN_OR_RETURN(call.tensors, DecodeTensors(parts));
   ASSIGN_OR_RETURN(const json* arguments, Member(parts.header, "arguments"));
   FieldReader fields{*arguments, call.tensors, call.ranges};
-  std::visit([&](auto& some) { VisitFields(some, fields); }, call.args);
+  VisitAny(call.args, fields);
   RETURN_IF_ERROR(Annotate(fields.status, "arguments"));
   if (arguments->size() != fields.members) {
     return absl::InvalidArgumentError(

@@ -34,8 +34,10 @@ constexpr int FieldCount() {
 
 struct CountFields {
   std::set<std::string> names;
-  void Operand(const char* name, Slice&) { names.insert(name); }
-  void OptionalOperand(const char* name, Slice&) { names.insert(name); }
+  template <typename Elements>
+  void Operand(const char* name, Slice&, const Elements&, const OperandUse&) {
+    names.insert(name);
+  }
   void Size(const char* name, int64_t&) { names.insert(name); }
   void Step(const char* name, int64_t&) { names.insert(name); }
   void Number(const char* name, float&) { names.insert(name); }
@@ -51,9 +53,9 @@ struct RandomFields {
   std::mt19937_64& random;
   std::vector<AdamWRange>& ranges;
 
-  void Operand(const char*, Slice& slice) { slice = PlacelessSlice(0); }
-  void OptionalOperand(const char*, Slice& slice) {
-    if (random() % 2 == 0) slice = PlacelessSlice(0);
+  template <typename Elements>
+  void Operand(const char*, Slice& slice, const Elements&, const OperandUse& use) {
+    if (!use.optional || random() % 2 == 0) slice = PlacelessSlice(0);
   }
   void Size(const char*, int64_t& value) { value = static_cast<int64_t>(random() % 4); }
   void Step(const char*, int64_t& value) { value = 1 + static_cast<int64_t>(random() % 100); }

@@ -19,23 +19,13 @@ class NoMemory final : public Buffer {
   std::byte* host_address() override { return nullptr; }
 };
 
-struct IgnoreAll {
-  void Operand(const char*, Slice&) {}
-  void OptionalOperand(const char*, Slice&) {}
-  void Size(const char*, int64_t&) {}
-  void Step(const char*, int64_t&) {}
-  void Number(const char*, float&) {}
-  template <typename Enum, size_t N>
-  void Choice(const char*, Enum&, const char* const (&)[N]) {}
-  void Ranges(const char*, absl::Span<const AdamWRange>&) {}
-};
-
-struct ShapeWriter : IgnoreAll {
+struct ShapeWriter : IgnoringVisitor {
   std::string text;
 
   void Add(const std::string& word) { absl::StrAppend(&text, text.empty() ? "" : " ", word); }
-  void OptionalOperand(const char* name, Slice& slice) {
-    if (!slice.empty()) Add(absl::StrCat("+", name));
+  template <typename Elements>
+  void Operand(const char* name, Slice& slice, const Elements&, const OperandUse& use) {
+    if (use.optional && !slice.empty()) Add(absl::StrCat("+", name));
   }
   void Size(const char* name, int64_t& value) { Add(absl::StrCat(name, "=", value)); }
   template <typename Enum, size_t N>
@@ -52,7 +42,7 @@ struct ShapeWriter : IgnoreAll {
   }
 };
 
-struct FieldCheck : IgnoreAll {
+struct FieldCheck : IgnoringVisitor {
   absl::Status status;
   int64_t product = 1;
 
@@ -90,11 +80,6 @@ struct FieldCheck : IgnoreAll {
     }
   }
 };
-
-template <typename Visitor>
-void VisitAny(AnyArgs& args, Visitor& visitor) {
-  std::visit([&](auto& some) { VisitFields(some, visitor); }, args);
-}
 
 absl::Status CheckTensor(const CapturedTensor& tensor, const OpSlice& operand) {
   const auto refuse = [&](const std::string& what) {

@@ -2,15 +2,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "runtime/base/bytes.h"
 #include "runtime/device/op_slices.h"
 #include "runtime/device/uniform_ops.h"
-#include "runtime/engine/align/op_fields.h"
 
 namespace medley {
+
+// The arguments of one op, whichever it is.
+#define MEDLEY_ARGS_OF(name) , name##Args
+using AnyArgs = std::variant<std::monostate MEDLEY_EACH_OP(MEDLEY_ARGS_OF)>;
+#undef MEDLEY_ARGS_OF
+
+// VisitFields (op_table.h) of them; nothing of none.
+template <typename Visitor>
+void VisitAny(AnyArgs& args, Visitor& visitor) {
+  std::visit(
+      [&](auto& some) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(some)>, std::monostate>)
+          VisitFields(some, visitor);
+      },
+      args);
+}
 
 // Where in a training run an op was called.
 struct CallPlace {

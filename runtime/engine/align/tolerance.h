@@ -1,21 +1,10 @@
 #pragma once
-#include <cstdint>
-#include <string_view>
-
 #include "runtime/base/dtype.h"
-#include "runtime/device/uniform_ops.h"
+#include "runtime/device/op_table.h"
 
 // How far a device may be from the exact result: the one table, for the conformance suite and for `medley
 // align`.
 namespace medley {
-
-// What an output element goes through between its inputs and itself.
-enum class Arithmetic : uint8_t {
-  kExact,      // one rounding, or a fixed sequence of them
-  kPointwise,  // a few roundings and at most one exponential
-  kSum,        // a sum of up to some thousand products
-  kChain,      // sums of exponentials of sums: softmax, attention, normalisation, and gradients through them
-};
 
 // An element is right if |got - want| <= tolerance * (|want| + the largest |want| of its tensor), or if the
 // difference is below kNothing: where f64 has e^-1000, f32 may have e^-87.
@@ -42,8 +31,5 @@ inline constexpr double kNothing = 1e-30;
 // The relative tolerance for the mean loss of one training step: two devices start from the same parameters,
 // and each step's roundings enter the next.
 inline double LossToleranceOf(Precision precision) { return precision == Precision::kF32 ? 1e-5 : 1e-2; }
-
-// What the op does to what it writes as `output` (op_slices.h) over inputs of any size and sign.
-Arithmetic ArithmeticOf(OpKind op, std::string_view output);
 
 }  // namespace medley

@@ -1,0 +1,392 @@
+#pragma once
+#include <cstdint>
+
+#include "runtime/device/ops.h"
+
+// The arguments of every op, field by field: the one table from which follow the slices of an op and their
+// use (op_slices.h), what is checked of its arguments (kernels/arguments), how its arguments are written and
+// read (runtime/engine/align), and how far its outputs may be from the exact result.
+//
+// VisitFields(args, visitor) calls, once for each field of `args` and in the order of ops.h:
+//   visitor.Operand(name, slice, elements, use)   a tensor; elements() is how many the shape needs, and may
+//                                                 only be asked when no size is negative or absurd
+//   visitor.Size(name, int64)                     a count; visitor.Step(name, int64) a count from 1
+//   visitor.Number(name, float)
+//   visitor.Choice(name, enum, names)             names[i] is what the i-th enumerator is called
+//   visitor.Ranges(name, span)                    of AdamW
+namespace medley {
+
+// Passes over every field; who wants some of them derives from it.
+struct IgnoringVisitor {
+  template <typename Elements, typename Use>
+  void Operand(const char*, Slice&, const Elements&, const Use&) {}
+  void Size(const char*, int64_t&) {}
+  void Step(const char*, int64_t&) {}
+  void Number(const char*, float&) {}
+  template <typename Enum, size_t N>
+  void Choice(const char*, Enum&, const char* const (&)[N]) {}
+  void Ranges(const char*, absl::Span<const AdamWRange>&) {}
+};
+
+enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads, then writes (+=, in place)
+
+// What an output element goes through between the inputs, of any size and sign, and itself.
+enum class Arithmetic : uint8_t {
+  kExact,      // one rounding, or a fixed sequence of them
+  kPointwise,  // a few roundings and at most one exponential
+  kSum,        // a sum of up to some thousand products
+  kChain,      // sums of exponentials of sums: softmax, attention, normalisation, and gradients through them
+};
+
+// How an op uses an operand.
+struct OperandUse {
+  Access access = Access::kRead;
+  Arithmetic arithmetic = Arithmetic::kExact;  // of what it writes
+  Dtype dtype = Dtype::kF32;
+  bool optional = false;  // may be empty
+};
+
+inline constexpr OperandUse kInput{};
+inline constexpr OperandUse kOptionalInput{.optional = true};
+inline constexpr OperandUse kIds{.dtype = Dtype::kI32};
+constexpr OperandUse Output(Arithmetic arithmetic) { return {Access::kWrite, arithmetic}; }
+// Adds to what is there.
+constexpr OperandUse Sum(Arithmetic arithmetic) { return {Access::kUpdate, arithmetic}; }
+constexpr OperandUse Stored(Store store, Arithmetic arithmetic) {
+  return store == Store::kAdd ? Sum(arithmetic) : Output(arithmetic);
+}
+constexpr OperandUse Optional(OperandUse use) {
+  use.optional = true;
+  return use;
+}
+constexpr OperandUse As(Dtype dtype, OperandUse use) {
+  use.dtype = dtype;
+  return use;
+}
+
+inline constexpr const char* kNoYes[] = {"no", "yes"};
+inline constexpr const char* kStoreNames[] = {"overwrite", "add"};
+inline constexpr const char* kPrecisionNames[] = {"f32", "bf16"};
+inline constexpr const char* kConstnessNames[] = {"varies", "parameter"};
+inline constexpr const char* kEpilogueNames[] = {"none", "gelu", "gelu_gradient"};
+inline constexpr const char* kRotationNames[] = {"forward", "backward"};
+inline constexpr const char* kDtypeNames[] = {"f32", "f64", "bf16", "i32"};
+
+template <typename Visitor>
+void VisitFields(MatmulArgs& args, Visitor& visitor) {
+  const auto product = [&] { return args.m * args.n; };
+  visitor.Operand(
+      "a", args.a, [&] { return args.m * args.k; }, kInput);
+  visitor.Operand(
+      "b", args.b, [&] { return args.k * args.n; }, kInput);
+  visitor.Operand("c", args.c, product, Stored(args.store, Arithmetic::kSum));
+  visitor.Size("m", args.m);
+  visitor.Size("n", args.n);
+  visitor.Size("k", args.k);
+  visitor.Choice("transpose_a", args.transpose_a, kNoYes);
+  visitor.Choice("transpose_b", args.transpose_b, kNoYes);
+  visitor.Operand(
+      "bias", args.bias, [&] { return args.n; }, kOptionalInput);
+  visitor.Choice("store", args.store, kStoreNames);
+  visitor.Choice("precision", args.precision, kPrecisionNames);
+  visitor.Choice("b_constness", args.b_constness, kConstnessNames);
+  visitor.Choice("epilogue", args.epilogue, kEpilogueNames);
+  const OperandUse use = args.epilogue == Epilogue::kGelu ? Output(Arithmetic::kSum) : kInput;
+  visitor.Operand("pre_activation", args.pre_activation, product,
+                  args.epilogue == Epilogue::kNone ? Optional(use) : use);
+}
+
+template <typename Visitor>
+void VisitFields(LayerNormForwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.rows * args.columns; };
+  const auto rows = [&] { return args.rows; };
+  const auto columns = [&] { return args.columns; };
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("gamma", args.gamma, columns, kInput);
+  visitor.Operand("beta", args.beta, columns, kInput);
+  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Operand("mean", args.mean, rows, Output(Arithmetic::kSum));
+  visitor.Operand("rstd", args.rstd, rows, Output(Arithmetic::kSum));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Number("epsilon", args.epsilon);
+}
+
+template <typename Visitor>
+void VisitFields(LayerNormBackwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.rows * args.columns; };
+  const auto rows = [&] { return args.rows; };
+  const auto columns = [&] { return args.columns; };
+  visitor.Operand("dy", args.dy, elements, kInput);
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("gamma", args.gamma, columns, kInput);
+  visitor.Operand("mean", args.mean, rows, kInput);
+  visitor.Operand("rstd", args.rstd, rows, kInput);
+  visitor.Operand("dx", args.dx, elements, Stored(args.store_dx, Arithmetic::kChain));
+  visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
+  visitor.Operand("dbeta", args.dbeta, columns, Sum(Arithmetic::kSum));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Choice("store_dx", args.store_dx, kStoreNames);
+}
+
+template <typename Visitor>
+void VisitFields(RmsNormForwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.rows * args.columns; };
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand(
+      "gamma", args.gamma, [&] { return args.columns; }, kInput);
+  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Operand(
+      "rstd", args.rstd, [&] { return args.rows; }, Output(Arithmetic::kSum));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Number("epsilon", args.epsilon);
+}
+
+template <typename Visitor>
+void VisitFields(RmsNormBackwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.rows * args.columns; };
+  const auto columns = [&] { return args.columns; };
+  visitor.Operand("dy", args.dy, elements, kInput);
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("gamma", args.gamma, columns, kInput);
+  visitor.Operand(
+      "rstd", args.rstd, [&] { return args.rows; }, kInput);
+  visitor.Operand("dx", args.dx, elements, Stored(args.store_dx, Arithmetic::kChain));
+  visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Choice("store_dx", args.store_dx, kStoreNames);
+}
+
+template <typename Visitor>
+void VisitFields(RotaryArgs& args, Visitor& visitor) {
+  const auto angles = [&] { return args.batch == 0 ? 0 : args.sequence * (args.head_size / 2); };
+  visitor.Operand(
+      "x", args.x, [&] { return args.batch * args.sequence * args.row_heads * args.head_size; },
+      Sum(Arithmetic::kPointwise));
+  visitor.Operand("cosine", args.cosine, angles, kInput);
+  visitor.Operand("sine", args.sine, angles, kInput);
+  visitor.Size("batch", args.batch);
+  visitor.Size("sequence", args.sequence);
+  visitor.Size("rotated_heads", args.rotated_heads);
+  visitor.Size("row_heads", args.row_heads);
+  visitor.Size("head_size", args.head_size);
+  visitor.Choice("rotation", args.rotation, kRotationNames);
+}
+
+// 1 + tanh cancels for inputs far below zero, 1 - sigmoid for those far above: a chain.
+template <typename Visitor>
+void VisitFields(GeluForwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.elements; };
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Size("elements", args.elements);
+}
+
+template <typename Visitor>
+void VisitFields(GeluBackwardArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.elements; };
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("dy", args.dy, elements, kInput);
+  visitor.Operand("dx", args.dx, elements, Output(Arithmetic::kChain));
+  visitor.Size("elements", args.elements);
+}
+
+template <typename Visitor>
+void VisitFields(SwiGluForwardArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return 2 * args.rows * args.columns; }, kInput);
+  visitor.Operand(
+      "y", args.y, [&] { return args.rows * args.columns; }, Output(Arithmetic::kChain));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+}
+
+template <typename Visitor>
+void VisitFields(SwiGluBackwardArgs& args, Visitor& visitor) {
+  const auto both = [&] { return 2 * args.rows * args.columns; };
+  visitor.Operand("x", args.x, both, kInput);
+  visitor.Operand(
+      "dy", args.dy, [&] { return args.rows * args.columns; }, kInput);
+  visitor.Operand("dx", args.dx, both, Output(Arithmetic::kChain));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+}
+
+template <typename Args, typename Visitor>
+void VisitAttentionShape(Args& args, Visitor& visitor) {
+  visitor.Size("batch", args.batch);
+  visitor.Size("sequence", args.sequence);
+  visitor.Size("heads", args.heads);
+  visitor.Size("key_value_heads", args.key_value_heads);
+  visitor.Size("head_size", args.head_size);
+  visitor.Choice("precision", args.precision, kPrecisionNames);
+}
+
+// Elements of attention's tensors.
+template <typename Args>
+struct AttentionElements {
+  const Args& args;
+  int64_t rows() const { return args.batch * args.sequence * args.heads; }
+  int64_t output() const { return rows() * args.head_size; }
+  int64_t joined() const {
+    return args.batch * args.sequence * (args.heads + 2 * args.key_value_heads) * args.head_size;
+  }
+};
+
+template <typename Visitor>
+void VisitFields(AttentionForwardArgs& args, Visitor& visitor) {
+  const AttentionElements<AttentionForwardArgs> elements{args};
+  visitor.Operand(
+      "qkv", args.qkv, [&] { return elements.joined(); }, kInput);
+  visitor.Operand(
+      "out", args.out, [&] { return elements.output(); }, Output(Arithmetic::kChain));
+  visitor.Operand(
+      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, Output(Arithmetic::kChain));
+  VisitAttentionShape(args, visitor);
+}
+
+template <typename Visitor>
+void VisitFields(AttentionBackwardArgs& args, Visitor& visitor) {
+  const AttentionElements<AttentionBackwardArgs> elements{args};
+  const auto joined = [&] { return elements.joined(); };
+  const auto output = [&] { return elements.output(); };
+  visitor.Operand("qkv", args.qkv, joined, kInput);
+  visitor.Operand("out", args.out, output, kInput);
+  visitor.Operand(
+      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, kInput);
+  visitor.Operand("dout", args.dout, output, kInput);
+  visitor.Operand("dqkv", args.dqkv, joined, Output(Arithmetic::kChain));
+  VisitAttentionShape(args, visitor);
+}
+
+// The ids choose which rows of an embedding are used: the whole given slice counts as read or updated, one
+// row is the least.
+template <typename Visitor>
+void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
+  const auto tokens = [&] { return args.batch * args.sequence; };
+  visitor.Operand("tokens", args.tokens, tokens, kIds);
+  visitor.Operand(
+      "token_embedding", args.token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; }, kInput);
+  visitor.Operand(
+      "position_embedding", args.position_embedding,
+      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, kOptionalInput);
+  visitor.Operand(
+      "y", args.y, [&] { return tokens() * args.columns; }, Output(Arithmetic::kExact));
+  visitor.Size("batch", args.batch);
+  visitor.Size("sequence", args.sequence);
+  visitor.Size("columns", args.columns);
+}
+
+template <typename Visitor>
+void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
+  const auto tokens = [&] { return args.batch * args.sequence; };
+  visitor.Operand("tokens", args.tokens, tokens, kIds);
+  visitor.Operand(
+      "dy", args.dy, [&] { return tokens() * args.columns; }, kInput);
+  visitor.Operand(
+      "d_token_embedding", args.d_token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
+      Sum(Arithmetic::kExact));
+  visitor.Operand(
+      "d_position_embedding", args.d_position_embedding,
+      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, Optional(Sum(Arithmetic::kExact)));
+  visitor.Size("batch", args.batch);
+  visitor.Size("sequence", args.sequence);
+  visitor.Size("columns", args.columns);
+}
+
+template <typename Visitor>
+void VisitFields(HeadLossArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.rows * args.columns; };
+  const auto weights = [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; };
+  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("weight", args.weight, weights, kInput);
+  visitor.Operand(
+      "targets", args.targets, [&] { return args.rows; }, kIds);
+  visitor.Operand(
+      "loss_sum", args.loss_sum, [] { return int64_t{1}; }, As(Dtype::kF64, Sum(Arithmetic::kChain)));
+  visitor.Operand("dx", args.dx, elements, Optional(Output(Arithmetic::kChain)));
+  visitor.Operand("dweight", args.dweight, weights, Optional(Sum(Arithmetic::kChain)));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Size("vocabulary", args.vocabulary);
+  visitor.Number("gradient_scale", args.gradient_scale);
+  visitor.Choice("precision", args.precision, kPrecisionNames);
+}
+
+template <typename Visitor>
+void VisitFields(AddArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.elements; };
+  visitor.Operand("a", args.a, elements, kInput);
+  visitor.Operand("b", args.b, elements, kInput);
+  visitor.Operand("c", args.c, elements, Output(Arithmetic::kExact));
+  visitor.Size("elements", args.elements);
+}
+
+template <typename Visitor>
+void VisitFields(ScaleArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return args.elements; }, Sum(Arithmetic::kExact));
+  visitor.Size("elements", args.elements);
+  visitor.Number("factor", args.factor);
+}
+
+template <typename Visitor>
+void VisitFields(CastArgs& args, Visitor& visitor) {
+  const auto elements = [&] { return args.elements; };
+  visitor.Operand("x", args.x, elements, As(args.from, kInput));
+  visitor.Operand("y", args.y, elements, As(args.to, Output(Arithmetic::kExact)));
+  visitor.Size("elements", args.elements);
+  visitor.Choice("from", args.from, kDtypeNames);
+  visitor.Choice("to", args.to, kDtypeNames);
+}
+
+template <typename Visitor>
+void VisitFields(SumRowsArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return args.rows * args.columns; }, kInput);
+  visitor.Operand(
+      "out", args.out, [&] { return args.columns; }, Sum(Arithmetic::kSum));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+}
+
+template <typename Visitor>
+void VisitFields(AdamWArgs& args, Visitor& visitor) {
+  const auto end = [&] {
+    return args.ranges.empty() ? 0 : args.ranges.back().first + args.ranges.back().elements;
+  };
+  visitor.Operand("parameter", args.parameter, end, Sum(Arithmetic::kExact));
+  visitor.Operand("gradient", args.gradient, end, kInput);
+  visitor.Operand("m", args.m, end, Sum(Arithmetic::kExact));
+  visitor.Operand("v", args.v, end, Sum(Arithmetic::kExact));
+  visitor.Ranges("ranges", args.ranges);
+  visitor.Number("learning_rate", args.learning_rate);
+  visitor.Number("beta1", args.beta1);
+  visitor.Number("beta2", args.beta2);
+  visitor.Number("epsilon", args.epsilon);
+  visitor.Number("gradient_scale", args.gradient_scale);
+  visitor.Step("step", args.step);
+}
+
+template <typename Visitor>
+void VisitFields(SquaredNormArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return args.elements; }, kInput);
+  // Summed in f64, in an order of the device's own.
+  visitor.Operand(
+      "out", args.out, [] { return int64_t{1}; }, As(Dtype::kF64, Output(Arithmetic::kPointwise)));
+  visitor.Size("elements", args.elements);
+}
+
+template <typename Visitor>
+void VisitFields(FillArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return args.elements; }, Output(Arithmetic::kExact));
+  visitor.Size("elements", args.elements);
+  visitor.Number("value", args.value);
+}
+
+}  // namespace medley
