@@ -17,6 +17,12 @@ absl::Status Invalid(OpKind op, const std::string& what) {
 absl::Status CheckSlice(OpKind op, const OpSlice& operand) {
   const Slice& slice = *operand.slice;
   const int64_t element_bytes = SizeOf(operand.dtype).value;
+  const bool is_f32 = operand.dtype == Dtype::kF32 && slice.dtype == Dtype::kF32;
+  const bool stands_for_itself = operand.dtype == Dtype::kI32 || operand.dtype == Dtype::kF64;
+  if (!is_f32 && (operand.typed ? !IsActivationType(slice.dtype) : !stands_for_itself)) {
+    return Invalid(op, absl::StrCat(operand.name, " is ", std::string(NameOf(slice.dtype)), ", must be f32",
+                                    operand.typed ? " or bf16" : ""));
+  }
   if (slice.buffer == nullptr) {
     if (operand.elements == 0) return absl::OkStatus();
     return Invalid(op, absl::StrCat(operand.name, " has no buffer"));
@@ -84,16 +90,6 @@ absl::Status CheckMore(const HeadLossArgs& args) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMore(const CastArgs& args) {
-  for (const Dtype dtype : {args.from, args.to}) {
-    if (dtype != Dtype::kF32 && dtype != Dtype::kBf16) {
-      return Invalid(KindOf(args),
-                     absl::StrCat("cannot cast ", std::string(NameOf(dtype)), ", only f32 and bf16"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckMore(const AdamWArgs& args) {
   if (args.step < 1) return Invalid(KindOf(args), absl::StrCat("step is ", args.step, ", must be 1 or more"));
   int64_t end = 0;
@@ -119,21 +115,26 @@ struct SizeCheck : IgnoringVisitor {
   }
 };
 
+enum class Types { kAny, kF32Alone };
+
 template <typename Args>
-absl::Status Check(Args args) {
+absl::Status Check(Args args, Types types) {
   SizeCheck sizes;
   VisitFields(args, sizes);
   if (sizes.name != nullptr)
     return Invalid(KindOf(args), absl::StrCat(sizes.name, " is ", sizes.value, ", must be 0 or more"));
   RETURN_IF_ERROR(CheckMore(args));
-  for (const OpSlice& slice : SlicesOf(args)) RETURN_IF_ERROR(CheckSlice(KindOf(args), slice));
-  return absl::OkStatus();
+  const OpSlices slices = SlicesOf(args);
+  for (const OpSlice& slice : slices) RETURN_IF_ERROR(CheckSlice(KindOf(args), slice));
+  if (types == Types::kAny || KindOf(args) == OpKind::kCast || !HasNarrow(slices)) return absl::OkStatus();
+  return absl::UnimplementedError("takes f32 tensors alone");
 }
 
 }  // namespace
 
-#define MEDLEY_DEFINE_CHECK(name) \
-  absl::Status CheckArguments(const name##Args& args) { return Check(args); }
+#define MEDLEY_DEFINE_CHECK(name)                                                               \
+  absl::Status CheckTypedArguments(const name##Args& args) { return Check(args, Types::kAny); } \
+  absl::Status CheckArguments(const name##Args& args) { return Check(args, Types::kF32Alone); }
 MEDLEY_EACH_OP(MEDLEY_DEFINE_CHECK)
 #undef MEDLEY_DEFINE_CHECK
 

@@ -14,6 +14,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/candidate_ops.h"
+#include "runtime/device/converting_ops.h"
 
 namespace medley {
 namespace {
@@ -110,7 +111,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
                                        device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
   ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
   device.candidates = ops.get();
-  device.ops = std::move(ops);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);
   return device;
 }

@@ -44,13 +44,13 @@ absl::Status CpuOps::Cast(const CastArgs& args) {
   RETURN_IF_ERROR(Accept(args));
   const std::byte* x = HostPointer<std::byte>(args.x);
   std::byte* y = HostPointer<std::byte>(args.y);
-  const int64_t from_bytes = SizeOf(args.from).value, to_bytes = SizeOf(args.to).value;
+  const int64_t from_bytes = SizeOf(args.x.dtype).value, to_bytes = SizeOf(args.y.dtype).value;
   ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
     const std::byte* from = x + first * from_bytes;
     std::byte* to = y + first * to_bytes;
-    if (args.from == args.to) {
+    if (args.x.dtype == args.y.dtype) {
       std::memcpy(to, from, count * from_bytes);
-    } else if (args.to == Dtype::kBf16) {
+    } else if (args.y.dtype == Dtype::kBf16) {
       kernels_.to_bf16(reinterpret_cast<const float*>(from), reinterpret_cast<uint16_t*>(to), count);
     } else {
       kernels_.from_bf16(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<float*>(to), count);

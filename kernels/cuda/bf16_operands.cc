@@ -5,12 +5,12 @@
 namespace medley {
 namespace {
 
-constexpr int64_t kElementBytes = 2;
+constexpr int64_t kElementBytes = SizeOf(Dtype::kBf16).value;
 
 }  // namespace
 
 absl::Status Bf16Operands::Round(const Slice& x, int64_t elements, const Slice& y) {
-  return whole_.Cast({.x = x, .y = y, .elements = elements, .from = Dtype::kF32, .to = Dtype::kBf16});
+  return whole_.Cast({.x = x, .y = y, .elements = elements});
 }
 
 absl::StatusOr<Slice> Bf16Operands::Scratch(int64_t elements, size_t index) {
@@ -20,7 +20,7 @@ absl::StatusOr<Slice> Bf16Operands::Scratch(int64_t elements, size_t index) {
     buffer = nullptr;  // before the larger one: both may not fit
     ASSIGN_OR_RETURN(buffer, queue_.AllocateWorkspace(size));
   }
-  return Slice{buffer.get(), 0, elements};
+  return Slice{buffer.get(), 0, elements, Dtype::kBf16};
 }
 
 absl::StatusOr<Slice> Bf16Operands::Copy(const Slice& x, int64_t elements, size_t index) {
@@ -34,7 +34,7 @@ absl::StatusOr<Slice> Bf16Operands::CopyOfParameter(const Slice& x, int64_t elem
   if (kept.buffer == nullptr) {
     ASSIGN_OR_RETURN(kept.buffer, queue_.AllocateWorkspace({elements * kElementBytes}));
   }
-  const Slice copy{kept.buffer.get(), 0, elements};
+  const Slice copy{kept.buffer.get(), 0, elements, Dtype::kBf16};
   if (kept.generation != generation_) {
     RETURN_IF_ERROR(Round(x, elements, copy));
     kept.generation = generation_;

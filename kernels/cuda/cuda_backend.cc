@@ -10,6 +10,7 @@
 #include "kernels/cuda/cuda_launcher.h"
 #include "kernels/cuda/cuda_queue.h"
 #include "kernels/cuda/cuda_variant.h"
+#include "runtime/device/converting_ops.h"
 #ifdef MEDLEY_HAS_CUDNN
 #include "kernels/cuda/cudnn_attention_ops.h"
 #endif
@@ -77,7 +78,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   Device device;
   auto ops = std::make_unique<CudaOps>(*queue, std::move(launcher), variant);
   device.candidates = ops.get();
-  device.ops = std::move(ops);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);
   device.computes_bf16 = true;
   device.provenance = {.hardware = hardware, .driver = DriverVersion(), .libraries = LibraryVersions()};

@@ -135,8 +135,7 @@ absl::Status CudnnAttentionOps::AttentionForward(const AttentionForwardArgs& arg
                                               {kMasked, &scalars.masked}};
   BindQkv(kQuery, qkv_address, shape, bindings);
   RETURN_IF_ERROR(Run(*plan, bindings));
-  return whole_.Cast(
-      {.x = out, .y = args.out, .elements = OutElements(shape), .from = Dtype::kBf16, .to = Dtype::kF32});
+  return whole_.Cast({.x = out, .y = args.out, .elements = OutElements(shape)});
 }
 
 absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& args) {
@@ -159,7 +158,7 @@ absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& a
   const int64_t heads_first = padded(QkvElements(shape)),
                 sums_first = heads_first + 2 * padded(heads_elements / 2);
   ASSIGN_OR_RETURN(const Slice scratch, bf16_.Scratch(sums_first + 2 * Rows(shape), kScratchOfDQkv));
-  const Slice dqkv = scratch.Sub(0, QkvElements(shape), kBf16Bytes);
+  const Slice dqkv = scratch.Sub(0, QkvElements(shape));
   const auto address = [&](const Slice& slice) { return queue_.Address(slice); };
   ASSIGN_OR_RETURN(const CUdeviceptr qkv_address, address(qkv));
   ASSIGN_OR_RETURN(const CUdeviceptr out_address, address(out));
@@ -184,8 +183,7 @@ absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& a
     bindings.push_back({kDValueHeads, in_scratch(heads_first + padded(heads_elements / 2))});
   }
   RETURN_IF_ERROR(Run(*plan, bindings));
-  return whole_.Cast(
-      {.x = dqkv, .y = args.dqkv, .elements = QkvElements(shape), .from = Dtype::kBf16, .to = Dtype::kF32});
+  return whole_.Cast({.x = dqkv, .y = args.dqkv, .elements = QkvElements(shape)});
 }
 
 }  // namespace medley

@@ -43,12 +43,14 @@ def cuda_libraries():
         deps = _BASE + [
             ":cublaslt_ops", ":cuda_backend_header", ":cuda_launcher", ":cuda_variant",
             "//kernels/fallback:reference_fallback_ops", "//kernels/portable:portable_ops", "//runtime/device:candidate_ops",
+            "//runtime/device:converting_ops",
         ] + ([":cudnn_attention_ops"] if HAS_CUDNN else []),
     )
     medley_library(name = "simulated_driver", testonly = True, visibility = ["//:comm", "//:tests"], deps = [":cuda_driver"])
     medley_library(name = "simulated_device", testonly = True, visibility = ["//:tests"], deps = _BASE + [
         ":cuda_queue", ":simulated_driver", "//kernels/arguments:op_arguments", "//kernels/host:host_queue",
-        "//kernels/reference:reference_ops", "//runtime/device", "//runtime/device:op_slices", "//runtime/device:uniform_ops",
+        "//kernels/reference:reference_ops", "//runtime/device", "//runtime/device:converting_ops",
+        "//runtime/device:op_slices", "//runtime/device:uniform_ops",
     ])
     medley_test(name = "cuda_queue_test", deps = [":cuda_queue", ":simulated_driver"])
     medley_test(name = "cuda_copy_lane_test", deps = _BASE + [

@@ -10,6 +10,7 @@
 #include "kernels/host/host_queue.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/converting_ops.h"
 #include "runtime/device/op_slices.h"
 #include "runtime/device/uniform_ops.h"
 
@@ -70,7 +71,7 @@ absl::StatusOr<Device> OpenSimulatedDevice(const CudaDriver& driver, Bytes memor
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> gpu, CudaDevice::Open(driver, 0));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(std::move(gpu), memory_limit));
   Device device;
-  device.ops = std::make_unique<SimulatedOps>(*queue);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::make_unique<SimulatedOps>(*queue));
   device.queue = std::move(queue);
   device.computes_bf16 = true;
   return device;

@@ -21,7 +21,7 @@ class EmulatedOps final : public UniformOps<EmulatedOps> {
 
   template <typename Args>
   absl::Status Submit(const Args& args) {
-    RETURN_IF_ERROR(CheckArguments(args));
+    RETURN_IF_ERROR(CheckTypedArguments(args));
     queue_.Take(SecondsOf(CostOf(args)));
     return absl::OkStatus();
   }
@@ -51,7 +51,7 @@ class CostRecorder final : public UniformOps<CostRecorder> {
  public:
   template <typename Args>
   absl::Status Submit(const Args& args) {
-    RETURN_IF_ERROR(CheckArguments(args));
+    RETURN_IF_ERROR(CheckTypedArguments(args));
     costs_.push_back(CostOf(args));
     return absl::OkStatus();
   }

@@ -13,6 +13,7 @@
 #include "kernels/portable/portable_ops.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/candidate_ops.h"
+#include "runtime/device/converting_ops.h"
 
 namespace medley {
 namespace {
@@ -74,7 +75,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   auto ops = std::make_unique<OpenClOps>(*queue, std::move(launcher));
   Device device;
   device.candidates = ops.get();
-  device.ops = std::move(ops);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);
   device.provenance = {.hardware = found.name,
                        .driver = absl::StrCat(found.platform_name, " ", found.driver_version),

@@ -22,9 +22,10 @@ absl::Status PortableOps::Fill(const FillArgs& args) {
 
 absl::Status PortableOps::Cast(const CastArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  const char* kernel = args.from == Dtype::kF32 ? args.to == Dtype::kF32 ? "copy_words" : "f32_to_bf16"
-                       : args.to == Dtype::kF32 ? "bf16_to_f32"
-                                                : "copy_half_words";
+  const char* kernel = args.x.dtype == Dtype::kF32
+                           ? args.y.dtype == Dtype::kF32 ? "copy_words" : "f32_to_bf16"
+                       : args.y.dtype == Dtype::kF32 ? "bf16_to_f32"
+                                                     : "copy_half_words";
   return launcher_.Launch(kernel, OverElements(args.elements), {args.x, args.y, args.elements});
 }
 

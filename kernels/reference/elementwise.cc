@@ -24,12 +24,12 @@ absl::Status ReferenceOps::Scale(const ScaleArgs& args) {
 
 absl::Status ReferenceOps::Cast(const CastArgs& args) {
   RETURN_IF_ERROR(Accept(args));
-  if (args.from == args.to) {
+  if (args.x.dtype == args.y.dtype) {
     if (args.elements > 0) {
       std::memcpy(HostPointer<std::byte>(args.y), HostPointer<std::byte>(args.x),
-                  args.elements * SizeOf(args.from).value);
+                  args.elements * SizeOf(args.x.dtype).value);
     }
-  } else if (args.to == Dtype::kBf16) {
+  } else if (args.y.dtype == Dtype::kBf16) {
     for (int64_t i = 0; i < args.elements; ++i)
       HostPointer<uint16_t>(args.y)[i] = ToBf16(HostPointer<float>(args.x)[i]);
   } else {

@@ -5,6 +5,7 @@
 #include "kernels/host/processor_name.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/converting_ops.h"
 
 namespace medley {
 namespace {
@@ -24,7 +25,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   RETURN_IF_ERROR(BindThread(description.cores));
   Device device;
   auto queue = std::make_unique<HostQueue>("reference", description.memory_limit);
-  device.ops = std::make_unique<ReferenceOps>(*queue);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::make_unique<ReferenceOps>(*queue));
   device.queue = std::move(queue);
   device.computes_bf16 = true;
   device.provenance.hardware = ProcessorName();

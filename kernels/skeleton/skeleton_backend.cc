@@ -6,6 +6,7 @@
 #include "kernels/skeleton/skeleton_ops.h"
 #include "kernels/skeleton/skeleton_queue.h"
 #include "runtime/device/candidate_ops.h"
+#include "runtime/device/converting_ops.h"
 
 namespace medley {
 namespace {
@@ -26,7 +27,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   Device device;
   device.computes_bf16 = true;  // the reference does
   device.candidates = ops.get();
-  device.ops = std::move(ops);
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);
   return device;
 }

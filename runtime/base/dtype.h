@@ -36,6 +36,9 @@ constexpr std::string_view NameOf(Dtype dtype) {
   return "?";
 }
 
+// What activations may be stored as.
+constexpr bool IsActivationType(Dtype dtype) { return dtype == Dtype::kF32 || dtype == Dtype::kBf16; }
+
 // What a job's matmuls compute in. Everything else, and every stored tensor, is f32.
 // kBf16: operands rounded to bf16 (nearest even), products accumulated in f32.
 enum class Precision : uint8_t { kF32, kBf16 };

@@ -84,7 +84,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> Place(const OpSlices& operands, DeviceQu
   for (const OpSlice& operand : operands) {
     // A table says its height in the slice.
     const int64_t elements = std::max(operand.elements, operand.slice->elements);
-    *operand.slice = {nullptr, end_bytes, elements};
+    *operand.slice = {nullptr, end_bytes, elements, operand.slice->dtype};
     const int64_t size_bytes = elements * SizeOf(operand.dtype).value;
     end_bytes += (size_bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
   }
@@ -164,8 +164,8 @@ std::vector<CanonicalOp<ScaleArgs>> CanonicalScale() {
 }
 std::vector<CanonicalOp<FillArgs>> CanonicalFill() { return {{"", {.elements = kElements, .value = 0.75f}}}; }
 std::vector<CanonicalOp<CastArgs>> CanonicalCast() {
-  return {{"", {.elements = kElements, .from = Dtype::kF32, .to = Dtype::kBf16}},
-          {"bf16 to f32", {.elements = kElements, .from = Dtype::kBf16, .to = Dtype::kF32}}};
+  const Slice bf16{.dtype = Dtype::kBf16};
+  return {{"", {.y = bf16, .elements = kElements}}, {"bf16 to f32", {.x = bf16, .elements = kElements}}};
 }
 
 std::vector<CanonicalOp<AttentionForwardArgs>> CanonicalAttentionForward() {

@@ -9,7 +9,7 @@ struct SliceCollector : IgnoringVisitor {
   template <typename Elements>
   void Operand(const char* name, Slice& slice, const Elements& elements, const OperandUse& use) {
     if (use.optional && slice.empty()) return;
-    slices.push_back({name, &slice, elements(), use.access, use.dtype, use.arithmetic});
+    slices.push_back({name, &slice, elements(), use.access, use.dtype, use.arithmetic, use.typed});
   }
 };
 

@@ -15,6 +15,7 @@ struct OpSlice {
   Access access = Access::kRead;
   Dtype dtype = Dtype::kF32;
   Arithmetic arithmetic = Arithmetic::kExact;  // of what is written
+  bool typed = false;
 };
 
 using OpSlices = absl::InlinedVector<OpSlice, 8>;
@@ -24,5 +25,13 @@ using OpSlices = absl::InlinedVector<OpSlice, 8>;
 #define MEDLEY_DECLARE_SLICES(name) OpSlices SlicesOf(name##Args& args);
 MEDLEY_EACH_OP(MEDLEY_DECLARE_SLICES)
 #undef MEDLEY_DECLARE_SLICES
+
+// Whether an operand is stored in a type narrower than f32.
+inline bool HasNarrow(const OpSlices& slices) {
+  for (const OpSlice& slice : slices) {
+    if (slice.typed && slice.dtype != Dtype::kF32) return true;
+  }
+  return false;
+}
 
 }  // namespace medley

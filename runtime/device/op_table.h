@@ -44,6 +44,7 @@ struct OperandUse {
   Arithmetic arithmetic = Arithmetic::kExact;  // of what it writes
   Dtype dtype = Dtype::kF32;
   bool optional = false;  // may be empty
+  bool typed = false;     // stored as the slice says: IsActivationType
 };
 
 inline constexpr OperandUse kInput{};
@@ -64,6 +65,13 @@ constexpr OperandUse As(Dtype dtype, OperandUse use) {
   return use;
 }
 
+// An activation, the gradient of one, or what a product is made of.
+inline OperandUse Typed(const Slice& slice, OperandUse use) {
+  use.dtype = slice.dtype;
+  use.typed = true;
+  return use;
+}
+
 inline constexpr const char* kNoYes[] = {"no", "yes"};
 inline constexpr const char* kStoreNames[] = {"overwrite", "add"};
 inline constexpr const char* kPrecisionNames[] = {"f32", "bf16"};
@@ -76,10 +84,10 @@ template <typename Visitor>
 void VisitFields(MatmulArgs& args, Visitor& visitor) {
   const auto product = [&] { return args.m * args.n; };
   visitor.Operand(
-      "a", args.a, [&] { return args.m * args.k; }, kInput);
+      "a", args.a, [&] { return args.m * args.k; }, Typed(args.a, kInput));
   visitor.Operand(
-      "b", args.b, [&] { return args.k * args.n; }, kInput);
-  visitor.Operand("c", args.c, product, Stored(args.store, Arithmetic::kSum));
+      "b", args.b, [&] { return args.k * args.n; }, Typed(args.b, kInput));
+  visitor.Operand("c", args.c, product, Typed(args.c, Stored(args.store, Arithmetic::kSum)));
   visitor.Size("m", args.m);
   visitor.Size("n", args.n);
   visitor.Size("k", args.k);
@@ -93,7 +101,7 @@ void VisitFields(MatmulArgs& args, Visitor& visitor) {
   visitor.Choice("epilogue", args.epilogue, kEpilogueNames);
   const OperandUse use = args.epilogue == Epilogue::kGelu ? Output(Arithmetic::kSum) : kInput;
   visitor.Operand("pre_activation", args.pre_activation, product,
-                  args.epilogue == Epilogue::kNone ? Optional(use) : use);
+                  Typed(args.pre_activation, args.epilogue == Epilogue::kNone ? Optional(use) : use));
 }
 
 template <typename Visitor>
@@ -101,10 +109,10 @@ void VisitFields(LayerNormForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto rows = [&] { return args.rows; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand("gamma", args.gamma, columns, kInput);
   visitor.Operand("beta", args.beta, columns, kInput);
-  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
   visitor.Operand("mean", args.mean, rows, Output(Arithmetic::kSum));
   visitor.Operand("rstd", args.rstd, rows, Output(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
@@ -117,12 +125,12 @@ void VisitFields(LayerNormBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto rows = [&] { return args.rows; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("dy", args.dy, elements, kInput);
-  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand("gamma", args.gamma, columns, kInput);
   visitor.Operand("mean", args.mean, rows, kInput);
   visitor.Operand("rstd", args.rstd, rows, kInput);
-  visitor.Operand("dx", args.dx, elements, Stored(args.store_dx, Arithmetic::kChain));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Stored(args.store_dx, Arithmetic::kChain)));
   visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
   visitor.Operand("dbeta", args.dbeta, columns, Sum(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
@@ -133,10 +141,10 @@ void VisitFields(LayerNormBackwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(RmsNormForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
-  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand(
       "gamma", args.gamma, [&] { return args.columns; }, kInput);
-  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
   visitor.Operand(
       "rstd", args.rstd, [&] { return args.rows; }, Output(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
@@ -148,12 +156,12 @@ template <typename Visitor>
 void VisitFields(RmsNormBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("dy", args.dy, elements, kInput);
-  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand("gamma", args.gamma, columns, kInput);
   visitor.Operand(
       "rstd", args.rstd, [&] { return args.rows; }, kInput);
-  visitor.Operand("dx", args.dx, elements, Stored(args.store_dx, Arithmetic::kChain));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Stored(args.store_dx, Arithmetic::kChain)));
   visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
@@ -165,7 +173,7 @@ void VisitFields(RotaryArgs& args, Visitor& visitor) {
   const auto angles = [&] { return args.batch == 0 ? 0 : args.sequence * (args.head_size / 2); };
   visitor.Operand(
       "x", args.x, [&] { return args.batch * args.sequence * args.row_heads * args.head_size; },
-      Sum(Arithmetic::kPointwise));
+      Typed(args.x, Sum(Arithmetic::kPointwise)));
   visitor.Operand("cosine", args.cosine, angles, kInput);
   visitor.Operand("sine", args.sine, angles, kInput);
   visitor.Size("batch", args.batch);
@@ -180,26 +188,26 @@ void VisitFields(RotaryArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(GeluForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, kInput);
-  visitor.Operand("y", args.y, elements, Output(Arithmetic::kChain));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(GeluBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, kInput);
-  visitor.Operand("dy", args.dy, elements, kInput);
-  visitor.Operand("dx", args.dx, elements, Output(Arithmetic::kChain));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Output(Arithmetic::kChain)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(SwiGluForwardArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return 2 * args.rows * args.columns; }, kInput);
+      "x", args.x, [&] { return 2 * args.rows * args.columns; }, Typed(args.x, kInput));
   visitor.Operand(
-      "y", args.y, [&] { return args.rows * args.columns; }, Output(Arithmetic::kChain));
+      "y", args.y, [&] { return args.rows * args.columns; }, Typed(args.y, Output(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
 }
@@ -207,10 +215,10 @@ void VisitFields(SwiGluForwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(SwiGluBackwardArgs& args, Visitor& visitor) {
   const auto both = [&] { return 2 * args.rows * args.columns; };
-  visitor.Operand("x", args.x, both, kInput);
+  visitor.Operand("x", args.x, both, Typed(args.x, kInput));
   visitor.Operand(
-      "dy", args.dy, [&] { return args.rows * args.columns; }, kInput);
-  visitor.Operand("dx", args.dx, both, Output(Arithmetic::kChain));
+      "dy", args.dy, [&] { return args.rows * args.columns; }, Typed(args.dy, kInput));
+  visitor.Operand("dx", args.dx, both, Typed(args.dx, Output(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
 }
@@ -240,9 +248,9 @@ template <typename Visitor>
 void VisitFields(AttentionForwardArgs& args, Visitor& visitor) {
   const AttentionElements<AttentionForwardArgs> elements{args};
   visitor.Operand(
-      "qkv", args.qkv, [&] { return elements.joined(); }, kInput);
+      "qkv", args.qkv, [&] { return elements.joined(); }, Typed(args.qkv, kInput));
   visitor.Operand(
-      "out", args.out, [&] { return elements.output(); }, Output(Arithmetic::kChain));
+      "out", args.out, [&] { return elements.output(); }, Typed(args.out, Output(Arithmetic::kChain)));
   visitor.Operand(
       "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, Output(Arithmetic::kChain));
   VisitAttentionShape(args, visitor);
@@ -253,12 +261,12 @@ void VisitFields(AttentionBackwardArgs& args, Visitor& visitor) {
   const AttentionElements<AttentionBackwardArgs> elements{args};
   const auto joined = [&] { return elements.joined(); };
   const auto output = [&] { return elements.output(); };
-  visitor.Operand("qkv", args.qkv, joined, kInput);
-  visitor.Operand("out", args.out, output, kInput);
+  visitor.Operand("qkv", args.qkv, joined, Typed(args.qkv, kInput));
+  visitor.Operand("out", args.out, output, Typed(args.out, kInput));
   visitor.Operand(
       "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, kInput);
-  visitor.Operand("dout", args.dout, output, kInput);
-  visitor.Operand("dqkv", args.dqkv, joined, Output(Arithmetic::kChain));
+  visitor.Operand("dout", args.dout, output, Typed(args.dout, kInput));
+  visitor.Operand("dqkv", args.dqkv, joined, Typed(args.dqkv, Output(Arithmetic::kChain)));
   VisitAttentionShape(args, visitor);
 }
 
@@ -274,7 +282,7 @@ void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
       "position_embedding", args.position_embedding,
       [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, kOptionalInput);
   visitor.Operand(
-      "y", args.y, [&] { return tokens() * args.columns; }, Output(Arithmetic::kExact));
+      "y", args.y, [&] { return tokens() * args.columns; }, Typed(args.y, Output(Arithmetic::kExact)));
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("columns", args.columns);
@@ -285,7 +293,7 @@ void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
   const auto tokens = [&] { return args.batch * args.sequence; };
   visitor.Operand("tokens", args.tokens, tokens, kIds);
   visitor.Operand(
-      "dy", args.dy, [&] { return tokens() * args.columns; }, kInput);
+      "dy", args.dy, [&] { return tokens() * args.columns; }, Typed(args.dy, kInput));
   visitor.Operand(
       "d_token_embedding", args.d_token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
       Sum(Arithmetic::kExact));
@@ -301,13 +309,13 @@ template <typename Visitor>
 void VisitFields(HeadLossArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto weights = [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; };
-  visitor.Operand("x", args.x, elements, kInput);
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand("weight", args.weight, weights, kInput);
   visitor.Operand(
       "targets", args.targets, [&] { return args.rows; }, kIds);
   visitor.Operand(
       "loss_sum", args.loss_sum, [] { return int64_t{1}; }, As(Dtype::kF64, Sum(Arithmetic::kChain)));
-  visitor.Operand("dx", args.dx, elements, Optional(Output(Arithmetic::kChain)));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Optional(Output(Arithmetic::kChain))));
   visitor.Operand("dweight", args.dweight, weights, Optional(Sum(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
@@ -319,16 +327,16 @@ void VisitFields(HeadLossArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(AddArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("a", args.a, elements, kInput);
-  visitor.Operand("b", args.b, elements, kInput);
-  visitor.Operand("c", args.c, elements, Output(Arithmetic::kExact));
+  visitor.Operand("a", args.a, elements, Typed(args.a, kInput));
+  visitor.Operand("b", args.b, elements, Typed(args.b, kInput));
+  visitor.Operand("c", args.c, elements, Typed(args.c, Output(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(ScaleArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.elements; }, Sum(Arithmetic::kExact));
+      "x", args.x, [&] { return args.elements; }, Typed(args.x, Sum(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
   visitor.Number("factor", args.factor);
 }
@@ -336,17 +344,16 @@ void VisitFields(ScaleArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(CastArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, As(args.from, kInput));
-  visitor.Operand("y", args.y, elements, As(args.to, Output(Arithmetic::kExact)));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
-  visitor.Choice("from", args.from, kDtypeNames);
   visitor.Choice("to", args.to, kDtypeNames);
 }
 
 template <typename Visitor>
 void VisitFields(SumRowsArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.rows * args.columns; }, kInput);
+      "x", args.x, [&] { return args.rows * args.columns; }, Typed(args.x, kInput));
   visitor.Operand(
       "out", args.out, [&] { return args.columns; }, Sum(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
@@ -384,7 +391,7 @@ void VisitFields(SquaredNormArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(FillArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.elements; }, Output(Arithmetic::kExact));
+      "x", args.x, [&] { return args.elements; }, Typed(args.x, Output(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
   visitor.Number("value", args.value);
 }

@@ -10,7 +10,9 @@
 // The ops that a backend provides for GPT-2 and Llama: what each computes, over which shapes, and what it may
 // assume. op_list.h names them all; op_table.h has the fields of each, and what it does with them.
 //
-// All tensors are row-major, contiguous and f32 unless said otherwise. Legend: B sequences, S positions, C
+// All tensors are row-major, contiguous and f32 unless said otherwise; those that op_table.h calls typed
+// (activations, their gradients, operands of products) are of the type that their slice says, f32 or bf16:
+// computed with in f32, rounded where they are stored. Legend: B sequences, S positions, C
 // hidden size, H query heads, K key-value heads (K divides H), D size of a head, F inner size of the MLP, V
 // vocabulary. Sizes may be zero where a loop over them makes sense; then nothing is written. Unless an op
 // says otherwise, outputs must not overlap inputs and are overwritten; "+=" marks those that are added to.
@@ -25,10 +27,11 @@ struct Slice {
   Buffer* buffer = nullptr;
   int64_t offset_bytes = 0;
   int64_t elements = 0;
+  Dtype dtype = Dtype::kF32;  // of typed operands; ids are i32 and sums f64 whatever it says
 
-  // `count` elements of `element_bytes` each, from element `first` of this slice.
-  Slice Sub(int64_t first, int64_t count, int64_t element_bytes = 4) const {
-    return {buffer, offset_bytes + first * element_bytes, count};
+  // `count` elements from element `first` of this slice.
+  Slice Sub(int64_t first, int64_t count) const {
+    return {buffer, offset_bytes + first * SizeOf(dtype).value, count, dtype};
   }
   bool empty() const { return buffer == nullptr; }
   friend bool operator==(const Slice&, const Slice&) = default;
@@ -190,12 +193,10 @@ struct ScaleArgs {
   float factor = 1;
 };
 
-// y = x rounded (nearest even) or widened from one dtype to another; f32 and bf16 only. Equal dtypes copy the
-// bits.
+// y = x, rounded (nearest even) or widened from the type of x to that of y. Equal types copy the bits.
 struct CastArgs {
   Slice x, y;
   int64_t elements = 0;
-  Dtype from = Dtype::kF32, to = Dtype::kF32;
 };
 
 // out[c] += sum over r of x[r,c].

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bf16.h"
 #include "tests/conformance/device_under_test.h"
 
 namespace medley {
@@ -56,25 +57,34 @@ void Arena::Judge(OpKind op, const void* args, const absl::Status& status,
   if (const Exemption* expected = find(ExemptionKind::kExpectedFailure)) expected_failure_ = expected;
 }
 
-Slice Arena::Place(const void* data, int64_t count, int64_t element_bytes) {
-  const int64_t bytes = count * element_bytes;
+Slice Arena::Place(const void* data, int64_t count, Dtype dtype) {
+  const int64_t bytes = count * SizeOf(dtype).value;
   std::vector<std::byte> image(bytes + 2 * kGuardBytes, kGuard);
   if (bytes > 0) std::memcpy(image.data() + kGuardBytes, data, bytes);
   auto buffer = device_.queue->Allocate({static_cast<int64_t>(image.size())});
   REQUIRE(buffer.ok());
   REQUIRE(device_.queue->Upload(image, **buffer, {0}).ok());
   buffers_.push_back(*std::move(buffer));
-  return {buffers_.back().get(), kGuardBytes, count};
+  return {buffers_.back().get(), kGuardBytes, count, dtype};
 }
 
-Slice Arena::Input(const Values& values) { return Place(values.data(), values.size(), 4); }
-Slice Arena::Input(const std::vector<int32_t>& values) { return Place(values.data(), values.size(), 4); }
-Slice Arena::Input(const std::vector<uint16_t>& bf16) { return Place(bf16.data(), bf16.size(), 2); }
+Slice Arena::Input(const Values& values, Dtype dtype) {
+  if (dtype == Dtype::kF32) return Place(values.data(), values.size(), dtype);
+  std::vector<uint16_t> bf16(values.size());
+  std::transform(values.begin(), values.end(), bf16.begin(), ToBf16);
+  return Input(bf16);
+}
+Slice Arena::Input(const std::vector<int32_t>& values) {
+  return Place(values.data(), values.size(), Dtype::kI32);
+}
+Slice Arena::Input(const std::vector<uint16_t>& bf16) {
+  return Place(bf16.data(), bf16.size(), Dtype::kBf16);
+}
 Slice Arena::Output(int64_t count, Dtype dtype) {
   const std::vector<std::byte> nan(count * SizeOf(dtype).value, std::byte{0xff});
-  return Place(nan.data(), count, SizeOf(dtype).value);
+  return Place(nan.data(), count, dtype);
 }
-Slice Arena::Scalar(double value) { return Place(&value, 1, 8); }
+Slice Arena::Scalar(double value) { return Place(&value, 1, Dtype::kF64); }
 
 void Arena::Download(const Slice& from, void* to, int64_t bytes) {
   const absl::Span<std::byte> host(static_cast<std::byte*>(to), bytes);
@@ -85,6 +95,12 @@ void Arena::Download(const Slice& from, void* to, int64_t bytes) {
 
 Values Arena::Read(const Slice& slice) {
   Values values(slice.elements);
+  if (slice.dtype == Dtype::kBf16) {
+    std::vector<uint16_t> bf16(slice.elements);
+    Download(slice, bf16.data(), slice.elements * SizeOf(slice.dtype).value);
+    std::transform(bf16.begin(), bf16.end(), values.begin(), FromBf16);
+    return values;
+  }
   Download(slice, values.data(), slice.elements * 4);
   return values;
 }
@@ -174,7 +190,8 @@ void CompareWithReference(const std::function<std::vector<Result>(Arena&)>& work
       REQUIRE(got.size() == want.size());
       std::vector<std::string> mismatches;
       for (size_t i = 0; i < want.size(); ++i) {
-        const double tolerance = ToleranceOf(want[i].arithmetic, precision);
+        const double tolerance =
+            ToleranceOf(want[i].arithmetic, precision) + RoundingOf(want[i].arithmetic, want[i].dtype);
         std::string mismatch = Mismatch(want[i].name, got[i].values, want[i].values, tolerance);
         if (!mismatch.empty()) mismatches.push_back(std::move(mismatch));
         if (run == 2 && !got[i].values.empty() &&

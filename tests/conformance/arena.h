@@ -8,6 +8,7 @@
 
 #include "runtime/device/candidate_ops.h"
 #include "runtime/device/device.h"
+#include "runtime/device/op_slices.h"
 #include "runtime/device/uniform_ops.h"
 #include "runtime/engine/align/tolerance.h"
 #include "tests/conformance/exemptions.h"
@@ -36,15 +37,18 @@ class Arena {
   // Declined.
   template <typename Args>
   void Run(const Args& args) {
-    if (device_.candidates == nullptr) return Judge(KindOf(args), &args, RunOp(*device_.ops, args), {});
+    if (device_.candidates == nullptr || IsNarrow(args))
+      return Judge(KindOf(args), &args, RunOp(*device_.ops, args), {});
     CandidateOps::Choice choice;
     const absl::Status status = device_.candidates->SubmitAndTell(args, choice);
     Judge(KindOf(args), &args, status, choice);
   }
 
   Ops& ops() { return *device_.ops; }
+  DeviceQueue& queue() { return *device_.queue; }
 
-  Slice Input(const Values& values);
+  // Rounded to `dtype`, which is an activation's.
+  Slice Input(const Values& values, Dtype dtype = Dtype::kF32);
   Slice Input(const std::vector<int32_t>& values);
   Slice Input(const std::vector<uint16_t>& bf16);
   // Filled with NaN: who reads it, or leaves part of it unwritten, shows.
@@ -64,8 +68,13 @@ class Arena {
   const Exemption* expected_failure() const { return expected_failure_; }
 
  private:
-  Slice Place(const void* data, int64_t count, int64_t element_bytes);
+  Slice Place(const void* data, int64_t count, Dtype dtype);
   void Download(const Slice& from, void* to, int64_t bytes);
+  // Such calls are for the device's ops alone, which turn them into calls of its candidates.
+  template <typename Args>
+  static bool IsNarrow(Args args) {
+    return KindOf(args) != OpKind::kCast && HasNarrow(SlicesOf(args));
+  }
   void Judge(OpKind op, const void* args, const absl::Status& status, const CandidateOps::Choice& choice);
 
   Device& device_;
@@ -78,6 +87,7 @@ struct Result {
   std::string name;
   Values values;
   Arithmetic arithmetic;
+  Dtype dtype = Dtype::kF32;  // as what they were stored
 };
 
 // Runs `work` on the reference and, if this machine has it, twice on the device under test: the device's

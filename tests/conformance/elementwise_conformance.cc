@@ -61,10 +61,10 @@ TEST_CASE("Scale and Cast give the reference's bits", "[conformance]") {
     const Slice narrow = arena.Output(count, Dtype::kBf16), same_bf16 = arena.Output(count, Dtype::kBf16);
     const Slice wide = arena.Output(count), same = arena.Output(count);
     arena.Run(ScaleArgs{scaled, count, 0.37f});
-    arena.Run(CastArgs{at_x, narrow, count, Dtype::kF32, Dtype::kBf16});
-    arena.Run(CastArgs{at_bf16, wide, count, Dtype::kBf16, Dtype::kF32});
-    arena.Run(CastArgs{at_x, same, count, Dtype::kF32, Dtype::kF32});
-    arena.Run(CastArgs{at_bf16, same_bf16, count, Dtype::kBf16, Dtype::kBf16});
+    arena.Run(CastArgs{at_x, narrow, count});
+    arena.Run(CastArgs{at_bf16, wide, count});
+    arena.Run(CastArgs{at_x, same, count});
+    arena.Run(CastArgs{at_bf16, same_bf16, count});
     CHECK(arena.Read(same) == x);
     return std::vector<Result>{
         {"scaled", arena.Read(scaled), Arithmetic::kExact},
@@ -86,15 +86,15 @@ TEST_CASE("Cast rounds ties to even, overflows to infinity and keeps NaN", "[con
   const int64_t count = static_cast<int64_t>(x.size());
   CompareWithReference([&](Arena& arena) {
     const Slice narrow = arena.Output(count, Dtype::kBf16), wide = arena.Output(count);
-    arena.Run(CastArgs{arena.Input(x), narrow, count, Dtype::kF32, Dtype::kBf16});
-    arena.Run(CastArgs{narrow, wide, count, Dtype::kBf16, Dtype::kF32});
+    arena.Run(CastArgs{arena.Input(x), narrow, count});
+    arena.Run(CastArgs{narrow, wide, count});
     const Values got = arena.Read(wide);
     CHECK(got == want);
     CHECK(std::signbit(got[7]));
     const Slice nan = arena.Input(Values(3, std::numeric_limits<float>::quiet_NaN()));
     const Slice narrow_nan = arena.Output(3, Dtype::kBf16), back = arena.Input(Values(3));
-    arena.Run(CastArgs{nan, narrow_nan, 3, Dtype::kF32, Dtype::kBf16});
-    arena.Run(CastArgs{narrow_nan, back, 3, Dtype::kBf16, Dtype::kF32});
+    arena.Run(CastArgs{nan, narrow_nan, 3});
+    arena.Run(CastArgs{narrow_nan, back, 3});
     for (float value : arena.Read(back)) CHECK(std::isnan(value));
     return std::vector<Result>{};
   });

@@ -100,7 +100,7 @@ TEST_CASE("Llama's ops give what can be worked out by hand") {
   const Slice scaled = arena.Input(Values{3, -1}), narrow = arena.Output(2, Dtype::kBf16);
   arena.Run(ScaleArgs{scaled, 2, 0.5f});
   CHECK(arena.Read(scaled) == Values{1.5f, -0.5f});
-  arena.Run(CastArgs{scaled, narrow, 2, Dtype::kF32, Dtype::kBf16});
+  arena.Run(CastArgs{scaled, narrow, 2});
   CHECK(arena.ReadBytes(narrow, Dtype::kBf16) == Values{0xc0, 0x3f, 0x00, 0xbf});
   arena.Check();
 }

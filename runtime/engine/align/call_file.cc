@@ -57,7 +57,7 @@ struct FieldReader {
   template <typename Elements>
   void Operand(const char* name, Slice& slice, const Elements&, const OperandUse&) {
     for (const CapturedTensor& tensor : tensors) {
-      if (tensor.name == name) slice = PlacelessSlice(tensor.elements);
+      if (tensor.name == name) slice = PlacelessSlice(tensor.elements, tensor.dtype);
     }
   }
   void Size(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }

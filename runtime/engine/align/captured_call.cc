@@ -26,6 +26,8 @@ struct ShapeWriter : IgnoringVisitor {
   template <typename Elements>
   void Operand(const char* name, Slice& slice, const Elements&, const OperandUse& use) {
     if (use.optional && !slice.empty()) Add(absl::StrCat("+", name));
+    if (use.typed && slice.dtype != Dtype::kF32)
+      Add(absl::StrCat(name, "=", std::string(NameOf(slice.dtype))));
   }
   void Size(const char* name, int64_t& value) { Add(absl::StrCat(name, "=", value)); }
   template <typename Enum, size_t N>
@@ -33,7 +35,6 @@ struct ShapeWriter : IgnoringVisitor {
     if constexpr (std::is_same_v<Enum, Precision>) return;  // the device's, not the call's
     const std::string word = names[static_cast<size_t>(value) % N];
     if (word == "yes") return Add(name);
-    if constexpr (std::is_same_v<Enum, Dtype>) return Add(absl::StrCat(name, "=", word));
     if (static_cast<size_t>(value) > 0) Add(word);
   }
   void Ranges(const char* name, absl::Span<const AdamWRange>& ranges) {
@@ -173,9 +174,9 @@ bool WithPrecision(AnyArgs& args, Change change) {
 
 }  // namespace
 
-Slice PlacelessSlice(int64_t elements) {
+Slice PlacelessSlice(int64_t elements, Dtype dtype) {
   static NoMemory& nowhere = *new NoMemory;
-  return {.buffer = &nowhere, .elements = elements};
+  return {.buffer = &nowhere, .elements = elements, .dtype = dtype};
 }
 
 OpSlices Operands(CapturedCall& call) {

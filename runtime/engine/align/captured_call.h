@@ -63,7 +63,7 @@ struct CapturedCall {
 OpSlices Operands(CapturedCall& call);
 
 // A slice of `elements` elements in no memory, for CapturedCall::args.
-Slice PlacelessSlice(int64_t elements);
+Slice PlacelessSlice(int64_t elements, Dtype dtype = Dtype::kF32);
 
 // "m=64 n=192 k=64 transpose_b +bias add": sizes, choices other than the first, optional operands that are
 // there; not the precision, which each device has its own of. Calls of an op with equal shapes do the same

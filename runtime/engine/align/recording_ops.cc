@@ -110,7 +110,8 @@ absl::Status RecordingOps::Fill(CapturedCall& call, const OpSlices& operands) {
   RETURN_IF_ERROR(queue_.Wait(queue_.Record()));
   // From here on the arguments refer to no memory of the device.
   for (size_t i = 0; i < operands.size(); ++i) {
-    if (!operands[i].slice->empty()) *operands[i].slice = PlacelessSlice(call.tensors[i].elements);
+    if (!operands[i].slice->empty())
+      *operands[i].slice = PlacelessSlice(call.tensors[i].elements, call.tensors[i].dtype);
   }
   return absl::OkStatus();
 }

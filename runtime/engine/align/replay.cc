@@ -29,7 +29,10 @@ absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> Place(Device& device,
         RETURN_IF_ERROR(device.queue->Upload(tensor.before, *buffers[i], {0}));
       }
     }
-    *operands[i].slice = {.buffer = buffers[place].get(), .offset_bytes = 0, .elements = tensor.elements};
+    *operands[i].slice = {.buffer = buffers[place].get(),
+                          .offset_bytes = 0,
+                          .elements = tensor.elements,
+                          .dtype = tensor.dtype};
   }
   return buffers;
 }

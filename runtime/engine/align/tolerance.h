@@ -26,6 +26,11 @@ inline double ToleranceOf(Arithmetic arithmetic, Precision precision) {
   return 0;
 }
 
+// What storing it as `dtype` adds: results that differ a little may round to neighbours.
+inline double RoundingOf(Arithmetic arithmetic, Dtype dtype) {
+  return arithmetic != Arithmetic::kExact && dtype == Dtype::kBf16 ? 0x1p-8 : 0;
+}
+
 inline constexpr double kNothing = 1e-30;
 
 // The relative tolerance for the mean loss of one training step: two devices start from the same parameters,

@@ -1,0 +1,94 @@
+#include "runtime/device/converting_ops.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "kernels/host/host_queue.h"
+#include "kernels/host/host_slice.h"
+#include "kernels/reference/reference_ops.h"
+#include "runtime/base/bf16.h"
+#include "runtime/device/canonical_ops.h"
+
+namespace medley {
+namespace {
+
+// An op over bf16 tensors is the op over the same values in f32, whose results are rounded.
+template <typename Args>
+void CheckConverted(const CanonicalOp<Args>& canonical) {
+  HostQueue queue("host", {std::numeric_limits<int64_t>::max()});
+  ConvertingOps ops(queue, std::make_unique<ReferenceOps>(queue));
+  ReferenceOps reference(queue);
+  Args narrow = canonical.args, wide = canonical.args;
+  for (const OpSlice& operand : SlicesOf(narrow)) {
+    if (operand.typed) operand.slice->dtype = Dtype::kBf16;
+  }
+  const auto narrow_memory = *PlaceOperands(narrow, queue), wide_memory = *PlaceOperands(wide, queue);
+  const OpSlices narrow_operands = SlicesOf(narrow), wide_operands = SlicesOf(wide);
+  int typed = 0;
+  for (size_t i = 0; i < narrow_operands.size(); ++i) {
+    if (!narrow_operands[i].typed) continue;
+    ++typed;
+    const uint16_t* from = HostPointer<uint16_t>(*narrow_operands[i].slice);
+    float* to = HostPointer<float>(*wide_operands[i].slice);
+    for (int64_t e = 0; e < narrow_operands[i].elements; ++e) to[e] = FromBf16(from[e]);
+  }
+  REQUIRE(RunOp(ops, narrow).ok());
+  REQUIRE(RunOp(reference, wide).ok());
+  for (size_t i = 0; i < narrow_operands.size(); ++i) {
+    CAPTURE(narrow_operands[i].name);
+    if (narrow_operands[i].access == Access::kRead) continue;
+    int64_t wrong = 0;
+    for (int64_t e = 0; e < narrow_operands[i].elements; ++e) {
+      const float got = narrow_operands[i].typed
+                            ? FromBf16(HostPointer<uint16_t>(*narrow_operands[i].slice)[e])
+                            : HostPointer<float>(*narrow_operands[i].slice)[e];
+      const float want = HostPointer<float>(*wide_operands[i].slice)[e];
+      wrong += got != (narrow_operands[i].typed ? RoundToBf16(want) : want);
+    }
+    CHECK(wrong == 0);
+  }
+  CHECK((ops.workspace().value > 0) == (typed > 0));
+}
+
+TEST_CASE("every op over bf16 tensors is the op in f32, rounded where it stores") {
+#define MEDLEY_CHECK_OP(name)                                            \
+  if (OpKind::k##name != OpKind::kCast) {                                \
+    for (const CanonicalOp<name##Args>& canonical : Canonical##name()) { \
+      CAPTURE(#name, canonical.form);                                    \
+      CheckConverted(canonical);                                         \
+    }                                                                    \
+  }
+  MEDLEY_EACH_OP(MEDLEY_CHECK_OP)
+#undef MEDLEY_CHECK_OP
+}
+
+TEST_CASE("one tensor may be bf16 and another f32, and an op may be in place") {
+  HostQueue queue("host", {std::numeric_limits<int64_t>::max()});
+  ConvertingOps ops(queue, std::make_unique<ReferenceOps>(queue));
+  const auto memory = *queue.Allocate({64});
+  const Slice a{memory.get(), 0, 2, Dtype::kBf16}, b{memory.get(), 8, 2};
+  HostPointer<uint16_t>(a)[0] = ToBf16(1);
+  HostPointer<uint16_t>(a)[1] = ToBf16(2);
+  HostPointer<float>(b)[0] = 0x1p-9f;
+  HostPointer<float>(b)[1] = 3;
+  REQUIRE(ops.Add({.a = a, .b = b, .c = a, .elements = 2}).ok());
+  CHECK(FromBf16(HostPointer<uint16_t>(a)[0]) == 1);  // what is too small for bf16 is lost
+  CHECK(FromBf16(HostPointer<uint16_t>(a)[1]) == 5);
+}
+
+TEST_CASE("a type that an operand cannot be is refused by name") {
+  HostQueue queue("host", {std::numeric_limits<int64_t>::max()});
+  ConvertingOps ops(queue, std::make_unique<ReferenceOps>(queue));
+  const auto memory = *queue.Allocate({256});
+  const Slice x{memory.get(), 0, 4}, narrow{memory.get(), 64, 4, Dtype::kBf16},
+      ids{memory.get(), 128, 4, Dtype::kI32};
+  CHECK(std::string(ops.SumRows({.x = x, .out = narrow, .rows = 1, .columns = 4}).message()) ==
+        "SumRows: out is bf16, must be f32");
+  CHECK(std::string(ops.Add({.a = x, .b = ids, .c = x, .elements = 4}).message()) ==
+        "Add: b is i32, must be f32 or bf16");
+}
+
+}  // namespace
+}  // namespace medley
