@@ -28,8 +28,9 @@ class Generator {
     ASSIGN_OR_RETURN(generator->trunk_, generator->MakeShard({0, config.head_block()}, directory));
     ASSIGN_OR_RETURN(generator->head_,
                      generator->MakeShard({config.head_block(), config.blocks()}, directory));
-    const int64_t row = config.hidden;
-    ASSIGN_OR_RETURN(generator->scratch_, device.queue->Allocate({4 * (row + 2 + config.vocabulary)}));
+    const auto tensor = [](int64_t elements) { return TensorBytes(elements, Dtype::kF32); };
+    ASSIGN_OR_RETURN(generator->scratch_, device.queue->Allocate(tensor(config.hidden) + 2 * tensor(1) +
+                                                                 tensor(config.vocabulary)));
     return generator;
   }
 
@@ -42,9 +43,9 @@ class Generator {
     const int64_t C = config_.hidden;
     const Slice x =
         trunk_->BoundaryOf({BufferKind::kOutput, 0}).Sub((static_cast<int64_t>(tokens.size()) - 1) * C, C);
-    Carver scratch({scratch_.get(), 0, C + 2 + config_.vocabulary});
-    const Slice normed = scratch.Take(C), mean = scratch.Take(1), rstd = scratch.Take(1);
-    const Slice logits = scratch.Take(config_.vocabulary);
+    Carver scratch(*scratch_);
+    const auto take = [&](int64_t elements) { return scratch.Take(elements, Dtype::kF32); };
+    const Slice normed = take(C), mean = take(1), rstd = take(1), logits = take(config_.vocabulary);
     const ParameterArena& arena = head_->arena();
     const OuterNames names = OuterNamesOf(config_);
     const auto tensor = [&](const std::string& name) {

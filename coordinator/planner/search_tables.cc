@@ -166,7 +166,8 @@ void SearchTables::TabulateMessages() {
       if (from == to && classes_[to].size() < 2) continue;
       const LinkCost& link = problem_.links[classes_[from][0]][classes_[to][from == to ? 1 : 0]];
       for (const int size : problem_.micro_batch_sizes) {
-        const double bytes = 4.0 * size * problem_.shape.sequence * problem_.shape.model.hidden;
+        const double bytes = static_cast<double>(SizeOf(Dtype::kF32).value) * size * problem_.shape.sequence *
+                             problem_.shape.model.hidden;
         message_seconds_[from][to].push_back(TransferSeconds(link, bytes));
       }
     }

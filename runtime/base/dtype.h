@@ -36,8 +36,15 @@ constexpr std::string_view NameOf(Dtype dtype) {
   return "?";
 }
 
+// What a tensor takes in an arena, where each begins at a multiple of 64 bytes.
+constexpr Bytes TensorBytes(int64_t elements, Dtype dtype) {
+  return {(elements * SizeOf(dtype).value + 63) / 64 * 64};
+}
+
 // What activations may be stored as.
 constexpr bool IsActivationType(Dtype dtype) { return dtype == Dtype::kF32 || dtype == Dtype::kBf16; }
+// The one of two activation types that takes less.
+constexpr Dtype NarrowerOf(Dtype a, Dtype b) { return SizeOf(b) < SizeOf(a) ? b : a; }
 
 // What a job's matmuls compute in. Everything else, and every stored tensor, is f32.
 // kBf16: operands rounded to bf16 (nearest even), products accumulated in f32.

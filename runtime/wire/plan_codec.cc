@@ -8,6 +8,20 @@
 namespace medley {
 namespace {
 
+absl::StatusOr<Dtype> DecodeType(v1::TensorType type, const std::string& path) {
+  switch (type) {
+    case v1::TENSOR_TYPE_UNSPECIFIED:
+    case v1::TENSOR_TYPE_F32:
+      return Dtype::kF32;
+    case v1::TENSOR_TYPE_BF16:
+      return Dtype::kBf16;
+    default:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ".activations: ", static_cast<int>(type), " is none of its values"));
+}
+
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   Unit result;
   result.devices.assign(unit.devices().begin(), unit.devices().end());
@@ -28,6 +42,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
               next(before.feed_forward, share.feed_forward()), next(before.vocabulary, share.vocabulary())};
     result.shares.push_back(before);
   }
+  ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
   return result;
 }
 
@@ -109,6 +124,7 @@ v1::Plan EncodePlan(const Plan& plan) {
       part.set_feed_forward(share.feed_forward.size());
       part.set_vocabulary(share.vocabulary.size());
     }
+    if (unit.activations == Dtype::kBf16) encoded.set_activations(v1::TENSOR_TYPE_BF16);
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

@@ -172,6 +172,30 @@ TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan
     CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
 }
 
+TEST_CASE("units that store activations as bf16 follow the f32 run within bf16's rounding, among others",
+          "[property]") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  const uint64_t seed = GENERATE(range(uint64_t{301}, uint64_t{317}));
+  Plan plan = RandomPlan(seed, spec.shape, 4);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    if (u % 2 == seed % 2 || seed % 3 == 0) plan.units[u].activations = Dtype::kBf16;
+  }
+  CAPTURE(seed, Describe(plan));
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  double difference = 0;
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(2e-3));
+    difference = std::max(difference, std::abs(run->losses[i] - single.losses[i]));
+  }
+  CHECK(run->validation_loss == Approx(single.validation_loss).epsilon(2e-3));
+  const bool rounds = Describe(plan).find("in bf16") != std::string::npos;
+  CHECK((difference > 1e-6) == rounds);
+}
+
 TEST_CASE("a loss that is not finite stops the job on every unit and updates nothing") {
   TrainingSpec spec = TinyJob();
   const StartFunction poisoned = [&](ParameterArena& arena) -> absl::Status {

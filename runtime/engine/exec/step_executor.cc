@@ -29,12 +29,17 @@ std::string Where(const Instruction& instruction) {
 }
 
 ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
-  return {.stash = pass.BufferOf(BufferKind::kStash),
-          .deferred = pass.BufferOf(BufferKind::kDeferred),
-          .input = pass.BufferOf(BufferKind::kInput),
-          .output = pass.BufferOf(BufferKind::kOutput),
-          .input_gradient = pass.BufferOf(BufferKind::kInputGradient),
-          .output_gradient = pass.BufferOf(BufferKind::kOutputGradient)};
+  const auto index = [&](BufferKind kind) { return pass.OperandOf(kind).buffer.index; };
+  const auto boundary = [&](BufferKind kind) {
+    const Operand operand = pass.OperandOf(kind);
+    return ModelShard::Boundary(operand.buffer.index, operand.dtype);
+  };
+  return {.stash = index(BufferKind::kStash),
+          .deferred = index(BufferKind::kDeferred),
+          .input = boundary(BufferKind::kInput),
+          .output = boundary(BufferKind::kOutput),
+          .input_gradient = boundary(BufferKind::kInputGradient),
+          .output_gradient = boundary(BufferKind::kOutputGradient)};
 }
 
 }  // namespace
@@ -295,7 +300,7 @@ absl::Status StepExecutor::LoadTokens(const Instruction& instruction, Purpose pu
     input_ids.insert(input_ids.end(), window.begin(), window.end() - 1);
     target_ids.insert(target_ids.end(), window.begin() + 1, window.end());
   }
-  const int stash = instruction.BufferOf(BufferKind::kStash);
+  const int stash = instruction.OperandOf(BufferKind::kStash).buffer.index;
   if (inputs) RETURN_IF_ERROR(shard_.SetTokens(stash, input_ids));
   if (targets) RETURN_IF_ERROR(shard_.SetTargets(stash, target_ids));
   return absl::OkStatus();

@@ -8,8 +8,8 @@ namespace medley {
 
 Norm Norm::Kept(const PassShape& shape, Carver& carver) {
   Norm norm;
-  if (FamilyOf(shape.config).norm == NormKind::kLayerNorm) norm.mean = carver.Take(shape.rows());
-  norm.rstd = carver.Take(shape.rows());
+  if (FamilyOf(shape.config).norm == NormKind::kLayerNorm) norm.mean = carver.Take(shape.rows(), Dtype::kF32);
+  norm.rstd = carver.Take(shape.rows(), Dtype::kF32);
   return norm;
 }
 
@@ -95,28 +95,29 @@ BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, Carv
   const int64_t rows = shape.rows();
   BranchStash stash;
   stash.norm = Norm::Kept(shape, carver);
-  stash.inner = carver.Take(rows * InnerWidth(shape.config, kind));
+  stash.inner = carver.Take(rows * InnerWidth(shape.config, kind), shape.activations);
   if (kind.core == CoreKind::kAttention) {
-    stash.attended = carver.Take(rows * CoreWidth(shape.config, kind));
-    stash.log_sum_exp = carver.Take(rows * shape.config.heads);
+    stash.attended = carver.Take(rows * CoreWidth(shape.config, kind), shape.activations);
+    stash.log_sum_exp = carver.Take(rows * shape.config.heads, Dtype::kF32);
   }
-  stash.stream = carver.Take(rows * shape.config.hidden);
+  stash.stream = carver.Take(rows * shape.config.hidden, shape.activations);
   return stash;
 }
 
 Workspace Workspace::Of(const PassShape& shape, bool has_layer, Carver& carver) {
   const ModelConfig& config = shape.config;
-  const int64_t rows = shape.rows(), C = config.hidden;
+  const int64_t C = config.hidden;
+  const auto tensor = [&](int64_t columns) { return carver.Take(shape.rows() * columns, shape.activations); };
   Workspace workspace;
-  workspace.normed = carver.Take(rows * C);
-  workspace.core_gradient = carver.Take(rows * (has_layer ? WidestCoreGradient(config) : C));
-  workspace.stream_gradient = carver.Take(rows * C);
+  workspace.normed = tensor(C);
+  workspace.core_gradient = tensor(has_layer ? WidestCoreGradient(config) : C);
+  workspace.stream_gradient = tensor(C);
   if (!has_layer) return workspace;
-  workspace.activated = carver.Take(rows * WidestActivated(config));
-  workspace.inner_gradient = carver.Take(rows * WidestInner(config));
+  workspace.activated = tensor(WidestActivated(config));
+  workspace.inner_gradient = tensor(WidestInner(config));
   if (FamilyOf(config).positions == PositionKind::kRotary) {
-    workspace.cosine = carver.Take(shape.sequence * config.size_of_head() / 2);
-    workspace.sine = carver.Take(shape.sequence * config.size_of_head() / 2);
+    workspace.cosine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
+    workspace.sine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
   }
   return workspace;
 }

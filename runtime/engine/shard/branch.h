@@ -18,24 +18,24 @@ struct PassShape {
   int64_t batch = 0;   // windows
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
-  RankGroup* group = nullptr;  // the ranks that share the layer; null: this one has all of it
+  Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
+  RankGroup* group = nullptr;       // the ranks that share the layer; null: this one has all of it
   int64_t rows() const { return batch * sequence; }
 };
 
-// Cuts pieces off the front of an arena, one after another.
+// Cuts tensors off the front of a buffer, one after another, each of TensorBytes.
 class Carver {
  public:
-  explicit Carver(Slice arena) : arena_(arena) {}
-  Slice Take(int64_t elements) {
-    const Slice piece = arena_.Sub(used_, elements);
-    used_ += elements;
+  explicit Carver(Buffer& buffer) : buffer_(buffer) {}
+  Slice Take(int64_t elements, Dtype dtype) {
+    const Slice piece = {&buffer_, used_.value, elements, dtype};
+    used_ += TensorBytes(elements, dtype);
     return piece;
   }
-  int64_t used() const { return used_; }
 
  private:
-  Slice arena_;
-  int64_t used_ = 0;
+  Buffer& buffer_;
+  Bytes used_;
 };
 
 // One norm: its parameters, or their gradients, and what it keeps of each row. LayerNorm has a bias and a

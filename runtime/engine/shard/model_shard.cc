@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
                   .batch = options.micro_batch_sequences,
                   .sequence = options.shape.sequence,
                   .precision = device.computes_bf16 ? options.precision : Precision::kF32,
+                  .activations = options.buffers.activations,
                   .group = options.group};
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
@@ -78,36 +79,37 @@ void ModelShard::Carve() {
   points_ = StreamPointsOf(config, blocks);
   for (int i = 0; i < points_.branches; ++i)
     branches_.emplace_back(*arena_, pass_, std::max(blocks.first, 1) - 1 + i / kBranches, i % kBranches);
-  Carver stash({stash_buffer_.get(), 0, stash_buffer_->size().value / 4});
+  const Dtype type = options_.buffers.activations;
+  Carver stash(*stash_buffer_);
   for (int slot = 0; slot < options_.buffers.stash[0]; ++slot) {
     Stash& kept = stash_.emplace_back();
     if (points_.has_embedding) {
-      kept.tokens = stash.Take(rows);
-      kept.embedded = stash.Take(rows * C);
+      kept.tokens = stash.Take(rows, Dtype::kI32);
+      kept.embedded = stash.Take(rows * C, type);
     }
     for (const Branch& branch : branches_)
       kept.branches.push_back(BranchStash::Of(pass_, branch.kind(), stash));
     if (points_.has_head) {
-      kept.targets = stash.Take(rows);
+      kept.targets = stash.Take(rows, Dtype::kI32);
       kept.head = Norm::Kept(pass_, stash);
     }
   }
   for (int slot = 0; slot < options_.buffers.deferred[0]; ++slot) {
     Deferred& deferred = deferred_.emplace_back();
     for (const Branch& branch : branches_)
-      deferred.inner_gradients.push_back(stash.Take(rows * InnerWidth(config, branch.kind())));
+      deferred.inner_gradients.push_back(stash.Take(rows * InnerWidth(config, branch.kind()), type));
     for (int point = 0; point <= points_.branches; ++point) {
       const bool travels = points_.enters(point) || points_.leaves(point);
-      deferred.stream_gradients.push_back(travels ? Slice{} : stash.Take(rows * C));
+      deferred.stream_gradients.push_back(travels ? Slice{} : stash.Take(rows * C, type));
     }
   }
-  Carver boundary({boundary_buffer_.get(), 0, boundary_buffer_->size().value / 4});
+  Carver boundary(*boundary_buffer_);
   for (int kind = 0; kind < kBufferKinds; ++kind) {
     if (IsOfChunk(static_cast<BufferKind>(kind))) continue;
     const int count = options_.buffers.of(static_cast<BufferKind>(kind));
-    for (int i = 0; i < count; ++i) boundaries_[kind].push_back(boundary.Take(rows * C));
+    for (int i = 0; i < count; ++i) boundaries_[kind].push_back(boundary.Take(rows * C, type));
   }
-  Carver workspace({workspace_buffer_.get(), 0, workspace_buffer_->size().value / 4});
+  Carver workspace(*workspace_buffer_);
   workspace_ = Workspace::Of(pass_, points_.branches > 0, workspace);
 }
 
@@ -123,8 +125,10 @@ absl::Status ModelShard::WriteRotaryAngles() {
   return absl::OkStatus();
 }
 
-Slice ModelShard::BoundaryOf(BufferId buffer) const {
-  return boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+Slice ModelShard::BoundaryOf(BufferId buffer, Dtype dtype) const {
+  Slice slice = boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+  slice.dtype = dtype;
+  return slice;
 }
 
 absl::Status ModelShard::SetTokens(int stash, absl::Span<const int32_t> tokens) {
@@ -138,8 +142,10 @@ absl::Status ModelShard::SetTargets(int stash, absl::Span<const int32_t> targets
 }
 
 Slice ModelShard::StreamAt(int point, const PassBuffers& buffers) const {
-  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutput, buffers.output});
-  if (points_.enters(point)) return BoundaryOf({BufferKind::kInput, buffers.input});
+  if (points_.leaves(point))
+    return BoundaryOf({BufferKind::kOutput, buffers.output.index}, buffers.output.dtype);
+  if (points_.enters(point))
+    return BoundaryOf({BufferKind::kInput, buffers.input.index}, buffers.input.dtype);
   const Stash& kept = stash_[buffers.stash];
   return point == 0 ? kept.embedded : kept.branches[point - 1].stream;
 }
@@ -147,10 +153,14 @@ Slice ModelShard::StreamAt(int point, const PassBuffers& buffers) const {
 // Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
 // it leaves, if it does.
 Slice ModelShard::GradientAt(int point, const PassBuffers& buffers) const {
-  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient});
+  if (points_.leaves(point))
+    return BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient.index},
+                      buffers.output_gradient.dtype);
   if (!points_.enters(point) && buffers.deferred >= 0)
     return deferred_[buffers.deferred].stream_gradients[point];
-  if (!points_.has_embedding) return BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient});
+  if (!points_.has_embedding)
+    return BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient.index},
+                      buffers.input_gradient.dtype);
   return workspace_.stream_gradient;
 }
 

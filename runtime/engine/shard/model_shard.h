@@ -49,21 +49,28 @@ class ModelShard {
   DeviceQueue& queue() { return *device_.queue; }
   const ShardOptions& options() const { return options_; }
 
-  // [micro-batch, sequence, hidden]; not of a stash, and one that options.buffers counts.
-  Slice BoundaryOf(BufferId buffer) const;
+  // [micro-batch, sequence, hidden], stored as `dtype`, which takes no more than options.buffers says; not of
+  // a chunk, and one that options.buffers counts.
+  Slice BoundaryOf(BufferId buffer, Dtype dtype = Dtype::kF32) const;
 
   // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
   absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding
   absl::Status SetTargets(int stash, absl::Span<const int32_t> targets);  // holder of the head
 
+  // A buffer at the boundary, and what its content is stored as.
+  struct Boundary {
+    Boundary(int index = -1, Dtype dtype = Dtype::kF32) : index(index), dtype(dtype) {}
+    int index;
+    Dtype dtype;
+  };
   // Indices of the buffers that a pass uses; -1: none.
   struct PassBuffers {
     int stash = 0;
     int deferred = -1;         // of the two gradients, where each is a pass of its own
-    int input = -1;            // none on the first stage
-    int output = -1;           // of forward; none on the last stage
-    int input_gradient = -1;   // of backward; none on the first stage
-    int output_gradient = -1;  // of backward's first piece; none on the last stage
+    Boundary input;            // none on the first stage
+    Boundary output;           // of forward; none on the last stage
+    Boundary input_gradient;   // of backward; none on the first stage
+    Boundary output_gradient;  // of backward's first piece; none on the last stage
   };
   // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when
   // training, where the logits are made for the gradients as well. So the head's forward does nothing then,

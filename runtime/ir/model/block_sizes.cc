@@ -57,29 +57,31 @@ StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks) {
           .has_head = blocks.contains(config.head_block())};
 }
 
-int64_t StashElements(const ModelConfig& c, int block, int64_t rows) {
+Bytes StashBytes(const ModelConfig& c, int block, int64_t rows, Dtype activations) {
   const Family& family = FamilyOf(c);
-  const int64_t C = c.hidden, statistics = Statistics(family);
-  if (block == c.embedding_block()) return rows * (1 + C);  // tokens, output
+  const Bytes row = TensorBytes(rows, Dtype::kF32), norm = Statistics(family) * row;
+  const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
+  if (block == c.embedding_block()) return TensorBytes(rows, Dtype::kI32) + tensor(c.hidden);
   // Targets, norm; its pass is all in backward.
-  if (block == c.head_block()) return rows * (1 + statistics);
-  int64_t columns = 0;
+  if (block == c.head_block()) return TensorBytes(rows, Dtype::kI32) + norm;
+  Bytes bytes;
   for (const BranchKind& branch : family.branches) {
-    columns += statistics + InnerWidth(c, branch) + C;
-    if (IsAttention(branch)) columns += CoreWidth(c, branch) + c.heads;  // and its log-sum-exp
+    bytes += norm + tensor(InnerWidth(c, branch)) + tensor(c.hidden);
+    if (IsAttention(branch))
+      bytes += tensor(CoreWidth(c, branch)) + TensorBytes(rows * c.heads, Dtype::kF32);  // its log-sum-exp
   }
-  return rows * columns;
+  return bytes;
 }
 
-int64_t DeferredElements(const ModelConfig& c, BlockRange blocks, int64_t rows) {
+Bytes DeferredBytes(const ModelConfig& c, BlockRange blocks, int64_t rows, Dtype activations) {
   const StreamPoints points = StreamPointsOf(c, blocks);
-  int64_t columns = 0;
+  Bytes bytes;
   for (const BranchKind& branch : FamilyOf(c).branches)
-    columns += points.branches / kBranches * InnerWidth(c, branch);
+    bytes += int64_t{points.branches / kBranches} * TensorBytes(rows * InnerWidth(c, branch), activations);
   for (int point = 0; point <= points.branches; ++point) {
-    if (!points.enters(point) && !points.leaves(point)) columns += c.hidden;
+    if (!points.enters(point) && !points.leaves(point)) bytes += TensorBytes(rows * c.hidden, activations);
   }
-  return rows * columns;
+  return bytes;
 }
 
 int64_t WidestInner(const ModelConfig& c) {
@@ -98,15 +100,17 @@ int64_t WidestCoreGradient(const ModelConfig& c) {
                   }));
 }
 
-int64_t WorkspaceElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence,
-                          int64_t rows) {
-  const int64_t C = c.hidden;
+Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence, int64_t rows,
+                     Dtype activations) {
+  const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
   // Normed input, its gradient, gradient of the residual stream.
   if (std::none_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return HasLayer(c, b); }))
-    return rows * 3 * C;
-  const bool rotary = FamilyOf(c).positions == PositionKind::kRotary;
-  return rows * (2 * C + WidestCoreGradient(c) + WidestActivated(c) + WidestInner(c)) +
-         (rotary ? int64_t{sequence} * c.size_of_head() : 0);  // cosines and sines
+    return 3 * tensor(c.hidden);
+  Bytes bytes = 2 * tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) +
+                tensor(WidestInner(c));
+  if (FamilyOf(c).positions == PositionKind::kRotary)  // cosines and sines
+    bytes += 2 * TensorBytes(int64_t{sequence} * c.size_of_head() / 2, Dtype::kF32);
+  return bytes;
 }
 
 BlockWork WorkOf(const ModelConfig& c, int block, int64_t batch, int64_t sequence) {

@@ -2,25 +2,27 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/dtype.h"
 #include "runtime/ir/model/family.h"
 #include "runtime/ir/model/model_config.h"
 
 // What the passes of a block keep, need and compute, of one micro-batch on one rank: functions of the
-// rank's own sizes (LocalModel) and the family's table. The planner predicts by them and the worker allocates
-// by them. Elements are of 4 bytes.
+// rank's own sizes (LocalModel), the family's table and the type that activations are stored in. The planner
+// predicts by them and the worker allocates by them. Each tensor takes TensorBytes.
 namespace medley {
 
 // Kept from forward to backward by `block`, of `rows` = windows * sequence tokens, the block's output
 // included.
-int64_t StashElements(const ModelConfig& config, int block, int64_t rows);
+Bytes StashBytes(const ModelConfig& config, int block, int64_t rows, Dtype activations);
 
 // Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
-int64_t DeferredElements(const ModelConfig& config, BlockRange blocks, int64_t rows);
+Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, Dtype activations);
 
 // Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
-int64_t WorkspaceElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
-                          int64_t rows);
-// The parts of it that have the widest branch's width.
+Bytes WorkspaceBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
+                     int64_t rows, Dtype activations);
+// Columns of the parts of it that are as wide as the widest branch asks.
 int64_t WidestInner(const ModelConfig& config);         // gradient of what `in` makes
 int64_t WidestActivated(const ModelConfig& config);     // what is made again of the core's output
 int64_t WidestCoreGradient(const ModelConfig& config);  // gradient of the core's output, hidden at least

@@ -151,7 +151,7 @@ std::string Describe(const Plan& plan) {
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
       absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-",
-                      blocks.end - 1);
+                      blocks.end - 1, unit.activations == Dtype::kF32 ? "" : " in bf16");
       separator = " -> ";
       first_block = blocks.end;
     }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "runtime/base/dtype.h"
 #include "runtime/base/id.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/model_share.h"
@@ -29,6 +30,9 @@ struct Unit {
   // Ascending; two of them have blocks between them that it does not hold.
   absl::InlinedVector<BlockRange, 1> chunks;
   std::vector<ModelShare> shares;  // of the ranks; empty: EvenShares
+  // What its ranks store activations and their gradients as. What crosses to another unit is stored as the
+  // narrower of the two.
+  Dtype activations = Dtype::kF32;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 

@@ -49,6 +49,7 @@ class Compiler {
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
+    program_.buffers.activations = unit_.activations;
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
     return std::move(program_);
@@ -102,9 +103,13 @@ class Compiler {
     forward.operands[0] = {.buffer = Content(BufferKind::kStash, i), .fills = true, .releases = !trains};
     if (!at().first()) {
       Gather(InstructionKind::kGatherActivation, BufferKind::kInput, i);
-      forward.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = !trains};
+      forward.operands[1] = {
+          .buffer = Content(BufferKind::kInput, i), .releases = !trains, .dtype = TypeAcross(at().previous)};
     }
-    if (!at().last()) forward.operands[2] = {.buffer = Content(BufferKind::kOutput, i), .fills = true};
+    if (!at().last()) {
+      forward.operands[2] = {
+          .buffer = Content(BufferKind::kOutput, i), .fills = true, .dtype = TypeAcross(at().next)};
+    }
     last_forward_ = Add(forward);
     if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
   }
@@ -120,12 +125,18 @@ class Compiler {
       piece.blocks = blocks;
       piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = both && ends};
       if (!at().first()) {
-        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = both && ends};
-        piece.operands[2] = {
-            .buffer = Content(BufferKind::kInputGradient, i), .fills = begins, .writes = true};
+        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i),
+                             .releases = both && ends,
+                             .dtype = TypeAcross(at().previous)};
+        piece.operands[2] = {.buffer = Content(BufferKind::kInputGradient, i),
+                             .fills = begins,
+                             .writes = true,
+                             .dtype = TypeAcross(at().previous)};
       }
       if (!at().last() && begins)
-        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = both};
+        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i),
+                             .releases = both,
+                             .dtype = TypeAcross(at().next)};
       if (!both) piece.operands[4] = {.buffer = Content(BufferKind::kDeferred, i), .fills = true};
       return Add(piece);
     });
@@ -137,9 +148,14 @@ class Compiler {
       Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
       piece.blocks = blocks;
       piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
-      if (!at().first()) piece.operands[1] = {.buffer = Content(BufferKind::kInput, i), .releases = ends};
+      if (!at().first()) {
+        piece.operands[1] = {
+            .buffer = Content(BufferKind::kInput, i), .releases = ends, .dtype = TypeAcross(at().previous)};
+      }
       if (!at().last() && begins)
-        piece.operands[2] = {.buffer = Content(BufferKind::kOutputGradient, i), .releases = true};
+        piece.operands[2] = {.buffer = Content(BufferKind::kOutputGradient, i),
+                             .releases = true,
+                             .dtype = TypeAcross(at().next)};
       piece.operands[3] = {.buffer = Content(BufferKind::kDeferred, i), .releases = ends};
       return Add(piece);
     });
@@ -194,7 +210,7 @@ class Compiler {
       const GradientSlice& slice = program_.slices[s];
       Instruction reduce = Make(InstructionKind::kReduceGradients, Stream::kCollective, -1);
       reduce.slice = s;
-      reduce.bytes = {slice.elements * 4};
+      reduce.bytes = {slice.elements * SizeOf(Dtype::kF32).value};
       reduce.waits_for[0] = PieceThrough(slice.completed_by);
       // A unit with both ends of a model may go through them for different routes.
       if (slice.first_segment == kTiedSegment) {
@@ -231,8 +247,9 @@ class Compiler {
   void Gather(InstructionKind kind, BufferKind buffer, int i) {
     if (unit_.devices.size() < 2) return;
     Instruction gather = Make(kind, Stream::kCompute, i);
-    gather.operands[0] = {.buffer = Content(buffer, i), .writes = true};
-    gather.bytes = {BytesOfRow() * Rows()};
+    const UnitId other = kind == InstructionKind::kGatherActivation ? at().previous : at().next;
+    gather.operands[0] = {.buffer = Content(buffer, i), .writes = true, .dtype = TypeAcross(other)};
+    gather.bytes = {BytesOfRow(other) * Rows()};
     Add(gather);
   }
 
@@ -269,9 +286,10 @@ class Compiler {
       Instruction message = Make(kind, stream, i);
       message.peer = first_peer + part;
       message.boundary = forward == receives ? at().stage - 1 : at().stage;
-      message.offset = {BytesOfRow() * first};
-      message.bytes = {BytesOfRow() * (end - first)};
-      message.operands[0] = {.buffer = Content(CarriedBy(kind), i), .writes = receives};
+      message.offset = {BytesOfRow(other) * first};
+      message.bytes = {BytesOfRow(other) * (end - first)};
+      message.operands[0] = {
+          .buffer = Content(CarriedBy(kind), i), .writes = receives, .dtype = TypeAcross(other)};
       Add(message);
     }
     (receives ? program_.instructions[first_message].operands[0].fills
@@ -279,7 +297,11 @@ class Compiler {
   }
 
   int64_t Rows() const { return int64_t{at().micro_batch_sequences} * shape_.sequence; }
-  int64_t BytesOfRow() const { return int64_t{4} * shape_.model.hidden; }
+  // What is stored of a content that crosses the boundary to `other`.
+  Dtype TypeAcross(UnitId other) const {
+    return NarrowerOf(unit_.activations, plan_.units[other].activations);
+  }
+  int64_t BytesOfRow(UnitId other) const { return SizeOf(TypeAcross(other)).value * shape_.model.hidden; }
 
   int Add(const Instruction& instruction) {
     program_.instructions.push_back(instruction);
@@ -419,11 +441,11 @@ bool IsGradient(InstructionKind kind) {
 
 bool IsPass(InstructionKind kind) { return kind == InstructionKind::kForward || IsGradient(kind); }
 
-int Instruction::BufferOf(BufferKind buffer_kind) const {
+Operand Instruction::OperandOf(BufferKind buffer_kind) const {
   for (const Operand& operand : operands) {
-    if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand.buffer.index;
+    if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand;
   }
-  return -1;
+  return {};
 }
 
 int BufferCounts::of(BufferKind kind, int chunk) const {

@@ -14,22 +14,24 @@ Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
                     int micro_batch_sequences, const BufferCounts& buffers) {
   const int64_t rows = int64_t{micro_batch_sequences} * sequence;
-  int64_t parameters = 0, stash = 0;
+  const Dtype type = buffers.activations;
+  int64_t parameters = 0;
   for (const int segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
+  Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
     for (int block = chunks[c].first; block < chunks[c].end; ++block)
-      stash += buffers.stash[c] * StashElements(local, block, rows);
-    stash += buffers.deferred[c] * DeferredElements(local, chunks[c], rows);
+      activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type);
+    activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
   }
   const int64_t travelling =
       buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
-  return {
-      .parameters = {4 * parameters},
-      .gradients = {4 * parameters},
-      .optimizer = {8 * parameters},
-      .activations = {4 * stash},
-      .boundaries = {4 * rows * local.hidden * travelling},
-      .workspace = Bytes{4 * WorkspaceElements(local, chunks, sequence, rows)} + ScalarBytes(local, chunks)};
+  const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
+  return {.parameters = {element * parameters},
+          .gradients = {element * parameters},
+          .optimizer = {2 * element * parameters},
+          .activations = activations,
+          .boundaries = travelling * TensorBytes(rows * local.hidden, type),
+          .workspace = WorkspaceBytes(local, chunks, sequence, rows, type) + ScalarBytes(local, chunks)};
 }
 
 int LargestMicroBatch(const Visits& visits) {

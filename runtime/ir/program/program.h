@@ -68,9 +68,10 @@ struct BufferId {
 // How an instruction uses a buffer.
 struct Operand {
   BufferId buffer;
-  bool fills = false;     // the first use of a content: what was there before is gone
-  bool writes = false;    // changes it; so does who fills it
-  bool releases = false;  // the last use of a content
+  bool fills = false;         // the first use of a content: what was there before is gone
+  bool writes = false;        // changes it; so does who fills it
+  bool releases = false;      // the last use of a content
+  Dtype dtype = Dtype::kF32;  // of the content, where it travels
 };
 
 struct Instruction {
@@ -94,8 +95,8 @@ struct Instruction {
   // Instructions, beside the previous one of the stream; -1: none.
   std::array<int, 3> waits_for = {-1, -1, -1};
 
-  // Index of the buffer that it uses of `buffer_kind`; -1: none.
-  int BufferOf(BufferKind buffer_kind) const;
+  // The one that it uses of `buffer_kind`; one without an index: none.
+  Operand OperandOf(BufferKind buffer_kind) const;
 };
 
 // Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
@@ -107,7 +108,7 @@ struct GradientSlice {
   int completed_by = 0;       // the unit's block whose weights' gradient is the last to add to it
 };
 
-// How many buffers of each kind a rank has.
+// How many buffers of each kind a rank has, and of which type.
 struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};     // of each chunk
   absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
@@ -115,6 +116,8 @@ struct BufferCounts {
   int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
+  // What all of them are large enough for; what travels may be stored in a narrower type.
+  Dtype activations = Dtype::kF32;
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);

@@ -220,8 +220,15 @@ class Machine {
   static bool Travels(BufferKind kind) {
     return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient;
   }
-  std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i) const {
-    return {{0, int64_t{4} * VisitOf(rank, i).micro_batch_sequences * planned_.shape.sequence *
+  std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i, BufferKind kind) const {
+    // As narrow as the narrower end stores it.
+    const Visit& at = VisitOf(rank, i);
+    const bool from_previous =
+        i.kind == Kind::kGatherActivation || (i.kind != Kind::kGatherGradient && kind == BufferKind::kInput);
+    const std::vector<Unit>& units = planned_.plan.units;
+    const bool narrow = units[programs_[rank].unit].activations == Dtype::kBf16 ||
+                        units[from_previous ? at.previous : at.next].activations == Dtype::kBf16;
+    return {{0, (narrow ? int64_t{2} : int64_t{4}) * at.micro_batch_sequences * planned_.shape.sequence *
                     planned_.shape.model.hidden}};
   }
 
@@ -243,7 +250,7 @@ class Machine {
       CHECK(begin == next);
       next = end;
     }
-    CHECK(next == Whole(rank, i)[0].second);
+    CHECK(next == Whole(rank, i, kind)[0].second);
     if (DegreeOf(rank) > 1) CHECK(i.bytes.value == next);
   }
 

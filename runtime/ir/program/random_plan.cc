@@ -50,7 +50,10 @@ PlannedShape RandomPlan(uint64_t seed) {
   std::iota(number.begin(), number.end(), 0);
   std::shuffle(number.begin(), number.end(), random);
   std::vector<Unit> units(plan.units.size());
-  for (size_t u = 0; u < units.size(); ++u) units[number[u]] = plan.units[u];
+  for (size_t u = 0; u < units.size(); ++u) {
+    units[number[u]] = plan.units[u];
+    units[number[u]].activations = integer(0, 2) == 0 ? Dtype::kBf16 : Dtype::kF32;
+  }
   plan.units = units;
   for (Route& route : plan.routes) {
     for (UnitId& u : route.units) u = number[u];
@@ -110,6 +113,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
     std::sort(chunks[u].begin(), chunks[u].end(),
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
+    unit.activations = integer(0, 2) == 0 ? Dtype::kBf16 : Dtype::kF32;
     for (int d = 0; d < degree; ++d)
       unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());
