@@ -44,7 +44,8 @@ absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
   if (args.rows == 0) return absl::OkStatus();
   const int64_t chunk_rows = ChunkRows(args, options_.logits_limit);
   const bool with_gradients = !args.dx.empty();
-  ASSIGN_OR_RETURN(const Slice losses, launcher_.Scratch(KernelLauncher::kPartials, {8 * args.rows}));
+  ASSIGN_OR_RETURN(Slice losses, launcher_.Scratch(KernelLauncher::kPartials, {8 * args.rows}));
+  losses.dtype = Dtype::kF64;
   ASSIGN_OR_RETURN(const Slice scratch,
                    launcher_.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
   for (int64_t first = 0; first < args.rows; first += chunk_rows) {
@@ -60,7 +61,7 @@ absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
                                    .precision = args.precision,
                                    .b_constness = Constness::kParameter}));
     RETURN_IF_ERROR(launcher_.Launch("softmax_cross_entropy", {{rows, 1, 1}},
-                                     {logits, args.targets.Sub(first, rows), losses.Sub(first, rows, 8),
+                                     {logits, args.targets.Sub(first, rows), losses.Sub(first, rows),
                                       args.vocabulary, args.gradient_scale, int32_t{with_gradients}}));
     if (with_gradients) RETURN_IF_ERROR(AddGradients(whole_, args, logits, first, rows));
   }

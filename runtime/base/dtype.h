@@ -46,7 +46,7 @@ constexpr bool IsActivationType(Dtype dtype) { return dtype == Dtype::kF32 || dt
 // The one of two activation types that takes less.
 constexpr Dtype NarrowerOf(Dtype a, Dtype b) { return SizeOf(b) < SizeOf(a) ? b : a; }
 
-// What a job's matmuls compute in. Everything else, and every stored tensor, is f32.
+// What a job's matmuls compute in; everything else computes in f32.
 // kBf16: operands rounded to bf16 (nearest even), products accumulated in f32.
 enum class Precision : uint8_t { kF32, kBf16 };
 

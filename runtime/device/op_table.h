@@ -347,7 +347,6 @@ void VisitFields(CastArgs& args, Visitor& visitor) {
   visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
   visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
-  visitor.Choice("to", args.to, kDtypeNames);
 }
 
 template <typename Visitor>

@@ -38,6 +38,11 @@ std::vector<int32_t> RandomIntegers(std::mt19937_64& random, int64_t count, int6
 Arena::Arena(Device& device)
     : device_(device), device_name_(&device == &ReferenceDevice() ? "reference" : DeviceUnderTestName()) {}
 
+void Arena::RequireOk(const absl::Status& status) {
+  INFO(status.ToString());
+  REQUIRE(status.ok());
+}
+
 void Arena::Judge(OpKind op, const void* args, const absl::Status& status,
                   const CandidateOps::Choice& choice) {
   const auto find = [&](ExemptionKind kind) {

@@ -70,11 +70,12 @@ class Arena {
  private:
   Slice Place(const void* data, int64_t count, Dtype dtype);
   void Download(const Slice& from, void* to, int64_t bytes);
-  // Such calls are for the device's ops alone, which turn them into calls of its candidates.
+  // Such calls are for the device's ops alone, which turn them into calls of its candidates: all are taken.
   template <typename Args>
   static bool IsNarrow(Args args) {
     return KindOf(args) != OpKind::kCast && HasNarrow(SlicesOf(args));
   }
+  static void RequireOk(const absl::Status& status);
   void Judge(OpKind op, const void* args, const absl::Status& status, const CandidateOps::Choice& choice);
 
   Device& device_;

@@ -217,7 +217,7 @@ TEST_CASE("a header that lies is refused, with the field and what is allowed") {
       {"\"epilogue\":\"none\"", "\"epilogue\":\"gelu\"", "3 tensors, must be 4"},
       {"\"name\":\"a\"", "\"name\":\"bias\"", "3 tensors, must be 4"},
       {"\"name\":\"a\"", "\"name\":\"z\"", "z: the shape asks for a"},
-      {"\"dtype\":\"f32\"", "\"dtype\":\"f64\"", "a is f64, must be f32"},
+      {"\"dtype\":\"f32\"", "\"dtype\":\"f64\"", "a is f64, must be f32 or bf16"},
       {"\"dtype\":\"f32\"", "\"dtype\":\"f8\"", "must be one of: f32, f64, bf16, i32"},
       {"\"access\":\"update\"", "\"access\":\"write\"", "c: the shape asks for another access"},
       {"\"elements\":8", "\"elements\":9", "a holds 32 B, must hold 36"},

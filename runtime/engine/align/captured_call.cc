@@ -88,9 +88,9 @@ absl::Status CheckTensor(const CapturedTensor& tensor, const OpSlice& operand) {
   };
   if (tensor.name != operand.name) return refuse(absl::StrCat(": the shape asks for ", operand.name));
   if (tensor.access != operand.access) return refuse(": the shape asks for another access");
-  if (tensor.dtype != operand.dtype) {
+  if (operand.typed ? !IsActivationType(tensor.dtype) : tensor.dtype != operand.dtype) {
     return refuse(absl::StrCat(" is ", std::string(NameOf(tensor.dtype)), ", must be ",
-                               std::string(NameOf(operand.dtype))));
+                               operand.typed ? "f32 or bf16" : std::string(NameOf(operand.dtype))));
   }
   if (tensor.elements < operand.elements || tensor.elements > kLargestProduct) {
     return refuse(absl::StrCat(" has ", tensor.elements, " elements, must have ", operand.elements,
