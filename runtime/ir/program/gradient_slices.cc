@@ -1,0 +1,113 @@
+#include "runtime/ir/program/gradient_slices.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/ir/model/parameters.h"
+
+namespace medley {
+namespace {
+
+// A bucket of gradients is at least as large as the smaller of 16 MiB and an eighth of the model, but for the
+// last of a run of segments.
+constexpr int64_t kLargeBucketElements = int64_t{4} << 20;
+constexpr int64_t kFewestBuckets = 8;
+
+// Whether segments [first, end) have no parameters.
+bool AreEmpty(const ModelConfig& config, int first, int end) {
+  for (int segment = first; segment < end; ++segment) {
+    if (SegmentElements(config, segment) > 0) return false;
+  }
+  return true;
+}
+
+// Ranks that hold the same part of a segment as the `member`-th of a unit of `degree` equal ones.
+std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, int member) {
+  std::vector<Rank> ranks;
+  for (const UnitId unit : units) ranks.push_back(FirstRankOf(plan, unit) + member);
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
+                                                int end_segment) {
+  const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
+  std::vector<std::pair<int, int>> buckets;
+  int64_t elements = 0;
+  for (int segment = end_segment - 1, end = end_segment; segment >= first_segment; --segment) {
+    elements += SegmentElements(config, segment);
+    if (elements < enough && segment > first_segment) continue;
+    if (elements > 0) buckets.push_back({segment, end});
+    end = segment;
+    elements = 0;
+  }
+  return buckets;
+}
+
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment) {
+  if (first_segment != kTiedSegment) return first_segment - 1;
+  return Holds(chunks, config.embedding_block()) ? config.embedding_block() : config.head_block();
+}
+
+std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const RankPlace place = PlaceOf(plan, rank);
+  const Unit& unit = plan.units[place.unit];
+  const ModelConfig local = LocalModel(config, ShareOf(plan, rank, config));
+  // Runs of segments with the same holders; empty ones are passed over.
+  struct Run {
+    int first_segment, end_segment;
+    std::vector<UnitId> units;
+  };
+  std::vector<Run> runs;
+  for (const int segment : SegmentsOf(config, unit.chunks)) {
+    if (SegmentElements(config, segment) == 0) continue;
+    std::vector<UnitId> units = HoldersOf(plan, config, segment);
+    if (!runs.empty() && runs.back().units == units && AreEmpty(config, runs.back().end_segment, segment)) {
+      runs.back().end_segment = segment + 1;
+    } else {
+      runs.push_back({segment, segment + 1, std::move(units)});
+    }
+  }
+  std::vector<GradientSlice> slices;
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
+    if (run->units.size() < 2) continue;
+    for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
+      GradientSlice& slice =
+          slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
+      for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(local, segment);
+      slice.completed_by = CompletedBy(config, unit.chunks, first);
+    }
+  }
+  return slices;
+}
+
+int ScalarCount(const ModelConfig& config) { return SegmentCount(config) + 2; }
+
+std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const UnitId unit = PlaceOf(plan, rank).unit;
+  std::vector<int> owned = SegmentsOf(config, plan.units[unit].chunks);
+  std::erase_if(owned, [&](int segment) { return HoldersOf(plan, config, segment).front() != unit; });
+  return owned;
+}
+
+std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const UnitId unit = PlaceOf(plan, rank).unit;
+  std::vector<int> segments(SegmentCount(config));
+  std::iota(segments.begin(), segments.end(), 0);
+  std::stable_sort(segments.begin(), segments.end(),
+                   [&](int a, int b) { return SegmentElements(config, a) > SegmentElements(config, b); });
+  std::vector<int64_t> elements(plan.units.size());  // to write, by unit
+  std::vector<int> saved;
+  for (const int segment : segments) {
+    const std::vector<UnitId> holders = HoldersOf(plan, config, segment);
+    const UnitId writer = *std::min_element(holders.begin(), holders.end(),
+                                            [&](UnitId a, UnitId b) { return elements[a] < elements[b]; });
+    elements[writer] += SegmentElements(config, segment);
+    if (writer == unit) saved.push_back(segment);
+  }
+  std::sort(saved.begin(), saved.end());
+  return saved;
+}
+
+}  // namespace medley

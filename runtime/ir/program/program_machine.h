@@ -1,0 +1,306 @@
+#pragma once
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "runtime/ir/program/program.h"
+#include "runtime/ir/program/random_plan.h"
+
+namespace medley {
+
+// Runs the programs of all ranks together, one instruction after another in a random order that the programs
+// allow. A message takes both ends at once, a reduction all holders, a pass and a gathering all ranks of a
+// unit. Watches the buffers: a buffer must be free when it is filled and hold the right micro-batch when it
+// is read, all rows of it.
+class ProgramMachine {
+ public:
+  ProgramMachine(const PlannedShape& planned, Purpose purpose, uint64_t seed)
+      : planned_(planned), purpose_(purpose), state_(seed) {
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      programs_.push_back(CompileStep(planned.plan, rank, planned.shape, purpose));
+      done_.emplace_back(programs_.back().instructions.size(), false);
+    }
+  }
+
+  // Whether every instruction was executed.
+  bool Run() {
+    while (true) {
+      std::vector<std::vector<std::pair<int, int>>> choices;
+      for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
+        for (const int i : Heads(r)) {
+          auto together = WithItsOtherEnds(r, i);
+          if (!together.empty() && together.front() == std::pair(r, i))
+            choices.push_back(std::move(together));
+        }
+      }
+      if (choices.empty()) break;
+      state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+      const auto& chosen = choices[(state_ >> 33) % choices.size()];
+      for (const auto& [r, i] : chosen) Execute(r, programs_[r].instructions[i]);
+      for (const auto& [r, i] : chosen) done_[r][i] = true;
+    }
+    for (const auto& done : done_) {
+      if (std::find(done.begin(), done.end(), false) != done.end()) return false;
+    }
+    CHECK(held_.empty());
+    return true;
+  }
+
+  int peak_stash(int rank, int chunk) const {
+    const auto peak = peak_stash_.find({rank, chunk});
+    return peak == peak_stash_.end() ? 0 : peak->second;
+  }
+  const std::vector<StepProgram>& programs() const { return programs_; }
+
+ private:
+  using Kind = InstructionKind;
+  struct Content {
+    int micro_batch, visit;
+    std::vector<std::pair<int64_t, int64_t>> received;  // of what travels, bytes
+  };
+
+  const BlockRange& ChunkOf(int rank, const Instruction& i) const {
+    return planned_.plan.units[programs_[rank].unit].chunks[i.chunk];
+  }
+  const Visit& VisitOf(int rank, const Instruction& i) const { return programs_[rank].visits[i.visit]; }
+
+  // The next instruction of each stream whose waits are over.
+  std::vector<int> Heads(int rank) const {
+    std::vector<int> heads;
+    std::set<Stream> seen;
+    const auto& instructions = programs_[rank].instructions;
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      if (done_[rank][i] || !seen.insert(instructions[i].stream).second) continue;
+      const auto& waits = instructions[i].waits_for;
+      if (std::all_of(waits.begin(), waits.end(), [&](int w) { return w < 0 || done_[rank][w]; }))
+        heads.push_back(i);
+    }
+    return heads;
+  }
+
+  int HeadLike(int rank, const auto& matches) const {
+    for (const int i : Heads(rank)) {
+      if (matches(programs_[rank].instructions[i])) return i;
+    }
+    return -1;
+  }
+
+  // All (rank, instruction) that happen at once with this one, itself included, ascending; empty if not all
+  // are ready.
+  std::vector<std::pair<int, int>> WithItsOtherEnds(int rank, int index) const {
+    const Instruction& one = programs_[rank].instructions[index];
+    std::vector<std::pair<int, int>> together;
+    const auto add = [&](int r, int i) {
+      if (i >= 0) together.push_back({r, i});
+      return i >= 0;
+    };
+    if ((one.kind == Kind::kSendActivation || one.kind == Kind::kSendGradient) || IsReceive(one.kind)) {
+      const Kind other = one.kind == Kind::kSendActivation      ? Kind::kReceiveActivation
+                         : one.kind == Kind::kReceiveActivation ? Kind::kSendActivation
+                         : one.kind == Kind::kSendGradient      ? Kind::kReceiveGradient
+                                                                : Kind::kSendGradient;
+      add(rank, index);
+      const int peer = HeadLike(one.peer, [&](const Instruction& i) {
+        return i.kind == other && i.peer == rank && i.micro_batch == one.micro_batch &&
+               i.boundary == one.boundary && i.offset == one.offset && i.bytes == one.bytes;
+      });
+      if (!add(one.peer, peer)) return {};
+    } else if (one.kind == Kind::kReduceGradients) {
+      const GradientSlice& slice = programs_[rank].slices[one.slice];
+      for (const Rank holder : slice.holders) {
+        const int i = HeadLike(holder, [&](const Instruction& other) {
+          if (other.kind != Kind::kReduceGradients) return false;
+          const GradientSlice& same = programs_[holder].slices[other.slice];
+          return same.first_segment == slice.first_segment && same.end_segment == slice.end_segment &&
+                 same.elements == slice.elements && same.holders == slice.holders;
+        });
+        if (!add(holder, i)) return {};
+      }
+    } else if (one.kind == Kind::kReduceScalars) {
+      for (int r = 0; r < static_cast<int>(programs_.size()); ++r) {
+        if (!add(r, HeadLike(r, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; })))
+          return {};
+      }
+    } else {
+      // The ranks of a unit exchange within a pass.
+      const UnitId unit = programs_[rank].unit;
+      const Rank first = FirstRankOf(planned_.plan, unit);
+      for (size_t member = 0; member < planned_.plan.units[unit].devices.size(); ++member) {
+        const int r = first + static_cast<int>(member);
+        if (!add(r, HeadLike(r, [&](const Instruction& i) {
+                   return i.kind == one.kind && i.micro_batch == one.micro_batch && i.visit == one.visit &&
+                          i.blocks == one.blocks;
+                 })))
+          return {};
+      }
+    }
+    std::sort(together.begin(), together.end());
+    return together;
+  }
+
+  // What an instruction needs by its kind and place, told apart from what the compiler gave it.
+  std::set<BufferKind> Needs(int rank, const Instruction& i) const {
+    switch (i.kind) {
+      case Kind::kReceiveActivation:
+      case Kind::kGatherActivation:
+        return {BufferKind::kInput};
+      case Kind::kSendActivation:
+        return {BufferKind::kOutput};
+      case Kind::kReceiveGradient:
+      case Kind::kGatherGradient:
+        return {BufferKind::kOutputGradient};
+      case Kind::kSendGradient:
+        return {BufferKind::kInputGradient};
+      default:
+        if (!IsPass(i.kind)) return {};
+    }
+    const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
+    std::set<BufferKind> needs = {BufferKind::kStash};
+    if (!first) needs.insert(BufferKind::kInput);
+    if (i.kind == Kind::kForward && !last) needs.insert(BufferKind::kOutput);
+    const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
+    if (of_input && !first) needs.insert(BufferKind::kInputGradient);
+    if (IsGradient(i.kind) && !last && Begins(rank, i)) needs.insert(BufferKind::kOutputGradient);
+    if (IsGradient(i.kind) && i.kind != Kind::kBackward) needs.insert(BufferKind::kDeferred);
+    return needs;
+  }
+
+  // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it
+  // empty.
+  void Execute(int rank, const Instruction& i) {
+    CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first, i.blocks.end);
+    if (i.micro_batch >= 0) REQUIRE(i.chunk == VisitOf(rank, i).chunk);
+    std::set<BufferKind> given;
+    for (const Operand& operand : i.operands) {
+      const auto& [kind, index, chunk] = operand.buffer;
+      if (index < 0) continue;
+      CAPTURE(static_cast<int>(kind), index, chunk);
+      REQUIRE(given.insert(kind).second);
+      REQUIRE(chunk == (IsOfChunk(kind) ? i.chunk : 0));
+      REQUIRE(index < programs_[rank].buffers.of(kind, chunk));
+      const std::tuple<int, BufferKind, int, int> key(rank, kind, chunk, index);
+      if (operand.fills) {
+        REQUIRE(Fills(rank, i, kind));
+        REQUIRE(held_.emplace(key, Content{i.micro_batch, i.visit, {}}).second);
+      }
+      const auto held = held_.find(key);
+      REQUIRE(held != held_.end());
+      REQUIRE(held->second.micro_batch == i.micro_batch);
+      REQUIRE(held->second.visit == i.visit);
+      if (IsReceive(i.kind))
+        held->second.received.push_back({i.offset.value, i.offset.value + i.bytes.value});
+      if (i.kind == Kind::kGatherActivation || i.kind == Kind::kGatherGradient) CheckGathered(rank, i, kind);
+      const bool reads_received = Travels(kind) && !IsReceive(i.kind) && DegreeOf(rank) == 1;
+      if (reads_received) CheckGathered(rank, i, kind);
+      if (operand.releases) {
+        REQUIRE(Releases(rank, i, kind));
+        held_.erase(held);
+      }
+    }
+    REQUIRE(given == Needs(rank, i));
+    const std::pair<int, int> place(rank, i.chunk);
+    if (i.kind == Kind::kForward) peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
+    if (purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward : OfWeights(i) && Ends(rank, i))
+      --stashed_[place];
+    if (!IsGradient(i.kind)) return;
+    CHECK(i.blocks.size() > 0);
+    CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[place]));
+    reached_[place] = i.blocks.first;
+  }
+
+  int DegreeOf(int rank) const {
+    return static_cast<int>(planned_.plan.units[programs_[rank].unit].devices.size());
+  }
+  static bool Travels(BufferKind kind) {
+    return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient;
+  }
+  std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i, BufferKind kind) const {
+    // As narrow as the narrower end stores it.
+    const Visit& at = VisitOf(rank, i);
+    const bool from_previous =
+        i.kind == Kind::kGatherActivation || (i.kind != Kind::kGatherGradient && kind == BufferKind::kInput);
+    const std::vector<Unit>& units = planned_.plan.units;
+    const bool narrow = units[programs_[rank].unit].activations == Dtype::kBf16 ||
+                        units[from_previous ? at.previous : at.next].activations == Dtype::kBf16;
+    return {{0, (narrow ? int64_t{2} : int64_t{4}) * at.micro_batch_sequences * planned_.shape.sequence *
+                    planned_.shape.model.hidden}};
+  }
+
+  // What the ranks of the unit have received is every byte of the micro-batch, once.
+  void CheckGathered(int rank, const Instruction& i, BufferKind kind) const {
+    std::vector<std::pair<int64_t, int64_t>> received;
+    const Rank first = FirstRankOf(planned_.plan, programs_[rank].unit);
+    for (const auto& [key, content] : held_) {
+      const int r = std::get<0>(key);
+      const bool of_unit = r >= first && r < first + DegreeOf(rank);
+      if (!of_unit || std::get<1>(key) != kind || content.micro_batch != i.micro_batch ||
+          content.visit != i.visit)
+        continue;
+      received.insert(received.end(), content.received.begin(), content.received.end());
+    }
+    std::sort(received.begin(), received.end());
+    int64_t next = 0;
+    for (const auto& [begin, end] : received) {
+      CHECK(begin == next);
+      next = end;
+    }
+    CHECK(next == Whole(rank, i, kind)[0].second);
+    if (DegreeOf(rank) > 1) CHECK(i.bytes.value == next);
+  }
+
+  bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }
+  bool Ends(int rank, const Instruction& i) const { return i.blocks.first == ChunkOf(rank, i).first; }
+
+  static bool OfWeights(const Instruction& i) {
+    return i.kind == Kind::kBackward || i.kind == Kind::kWeightGradient;
+  }
+
+  // Where a micro-batch's content begins and ends to be needed.
+  bool Fills(int rank, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kOutput:
+        return i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kInputGradient;
+      case BufferKind::kInput:
+        return i.kind == Kind::kReceiveActivation;
+      case BufferKind::kOutputGradient:
+        return i.kind == Kind::kReceiveGradient;
+      case BufferKind::kInputGradient:
+        return (i.kind == Kind::kBackward || i.kind == Kind::kInputGradient) && Begins(rank, i);
+    }
+    return false;
+  }
+  bool Releases(int rank, const Instruction& i, BufferKind kind) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kInput:
+        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i) : i.kind == Kind::kForward;
+      case BufferKind::kDeferred:
+        return i.kind == Kind::kWeightGradient && Ends(rank, i);
+      case BufferKind::kOutput:
+        return i.kind == Kind::kSendActivation;
+      case BufferKind::kInputGradient:
+        return i.kind == Kind::kSendGradient;
+      case BufferKind::kOutputGradient:
+        return OfWeights(i) && Begins(rank, i);
+    }
+    return false;
+  }
+
+  const PlannedShape& planned_;
+  const Purpose purpose_;
+  uint64_t state_;
+  std::map<std::pair<int, int>, int> reached_;  // by rank and chunk: first block of the latest backward
+  std::vector<StepProgram> programs_;
+  std::vector<std::vector<bool>> done_;
+  std::map<std::tuple<int, BufferKind, int, int>, Content> held_;  // by rank, kind, chunk, index
+  std::map<std::pair<int, int>, int> stashed_, peak_stash_;
+};
+
+}  // namespace medley
