@@ -12,16 +12,16 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/grpc_channel.h"
 
 namespace medley {
 
 namespace {
 
 // A coordinator that comes back is found within a second, however long it was away.
-constexpr int kKeepaliveMilliseconds = 5000;
-constexpr int kFirstReconnectMilliseconds = 100;
-constexpr int kLongestReconnectMilliseconds = 1000;
-constexpr int kMostReplyBytes = 256 << 20;  // the metrics of a long job
+constexpr absl::Duration kKeepalive = absl::Seconds(5);
+constexpr absl::Duration kFirstReconnect = absl::Milliseconds(100), kLongestReconnect = absl::Seconds(1);
+constexpr Bytes kMostReply = MiB(256);  // the metrics of a long job
 
 // Whether a status was sent by the coordinator, and not made up on this side because it could not be asked.
 bool WasSent(const grpc::ClientContext& context) {
@@ -122,19 +122,11 @@ struct CoordinatorClient::Impl {
 CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration timeout) : impl_(new Impl) {
   impl_->address = address;
   impl_->timeout = timeout;
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMostReplyBytes);
-  // Proxies of the environment are for the web; a coordinator is in the same network.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // A coordinator whose host vanished resets no connection: a watch notices within twice this.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMilliseconds);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMilliseconds);
-  impl_->stub = v1::Coordinator::NewStub(
-      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+  impl_->stub = v1::Coordinator::NewStub(OpenChannel(address, {.keepalive = kKeepalive,
+                                                               .first_reconnect = kFirstReconnect,
+                                                               .longest_reconnect = kLongestReconnect,
+                                                               .connect_within = kLongestReconnect,
+                                                               .most_reply = kMostReply}));
 }
 
 CoordinatorClient::~CoordinatorClient() = default;

@@ -1,12 +1,12 @@
 #include "agent/rpc/registration.h"
 
-#include <grpcpp/create_channel.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <random>
 
 #include "runtime/base/clock.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
 namespace medley {
@@ -15,13 +15,6 @@ namespace {
 constexpr absl::Duration kRetryEvery = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 constexpr absl::Duration kLeaveTime = absl::Seconds(1);
-
-std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-}
 
 uint64_t RandomIncarnation() {
   std::random_device device;
@@ -38,7 +31,7 @@ Registration::Registration(Options options, Callbacks callbacks)
     : options_(std::move(options)),
       callbacks_(std::move(callbacks)),
       incarnation_(RandomIncarnation()),
-      stub_(v1::Registry::NewStub(ChannelTo(options_.coordinator_address))),
+      stub_(v1::Registry::NewStub(OpenChannel(options_.coordinator_address))),
       thread_([this] { Loop(); }) {}
 
 Registration::~Registration() {

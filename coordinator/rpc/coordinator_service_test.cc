@@ -10,6 +10,7 @@
 #include "coordinator/orchestrator/fake_agents.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
 namespace medley {
@@ -56,10 +57,7 @@ struct Site {
     builder.RegisterService(registry_service.get());
     server = builder.BuildAndStart();
     REQUIRE(server != nullptr);
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port),
-                                                   grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = OpenChannel(absl::StrCat("127.0.0.1:", port));
     coordinator = v1::Coordinator::NewStub(channel);
     registry = v1::Registry::NewStub(channel);
   }

@@ -1,18 +1,17 @@
 #include "coordinator/rpc/grpc_agent_client.h"
 
-#include <grpcpp/create_channel.h>
-
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
 namespace medley {
 namespace {
 
-constexpr int kKeepaliveMilliseconds = 3000;
+constexpr absl::Duration kKeepalive = absl::Seconds(3);
 
 // Between two tries to hear of a task again.
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(100);
@@ -118,16 +117,8 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
   MutexLock lock(mutex_);
   std::shared_ptr<v1::Agent::Stub>& stub = stubs_[agent_address];
   if (stub == nullptr) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-    // A host that vanishes resets no connection: calls to it fail within twice this.
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMilliseconds);
-    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetMaxReceiveMessageSize(64 << 20);  // times of a step with many micro-batches
-    stub = v1::Agent::NewStub(
-        grpc::CreateCustomChannel(agent_address, grpc::InsecureChannelCredentials(), arguments));
+    // Large replies: the times of a step with many micro-batches.
+    stub = v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive, .most_reply = MiB(64)}));
   }
   return stub;
 }

@@ -1,0 +1,26 @@
+#pragma once
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "runtime/base/bytes.h"
+
+namespace medley {
+
+struct ChannelSettings {
+  // A host that vanishes resets no connection: calls fail within twice this. Zero: calls have deadlines of
+  // their own.
+  absl::Duration keepalive = absl::ZeroDuration();
+  // Between attempts to connect again, growing from the one to the other.
+  absl::Duration first_reconnect = absl::Seconds(1), longest_reconnect = absl::Seconds(1);
+  absl::Duration connect_within = absl::Seconds(20);  // an attempt
+  Bytes most_reply = MiB(4);                          // larger ones fail with ResourceExhausted
+};
+
+// A channel to a daemon of ours at `address`, which connects when it is first used. Never through a proxy of
+// the environment: those are for the web, daemons are in the same network.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const ChannelSettings& settings = {});
+
+}  // namespace medley
