@@ -47,20 +47,20 @@ struct OperandUse {
   bool typed = false;     // stored as the slice says: IsActivationType
 };
 
-inline constexpr OperandUse kInput{};
-inline constexpr OperandUse kOptionalInput{.optional = true};
-inline constexpr OperandUse kIds{.dtype = Dtype::kI32};
-constexpr OperandUse Output(Arithmetic arithmetic) { return {Access::kWrite, arithmetic}; }
+inline constexpr OperandUse kReadOperand{};
+inline constexpr OperandUse kReadIfGiven{.optional = true};
+inline constexpr OperandUse kReadIds{.dtype = Dtype::kI32};
+constexpr OperandUse Written(Arithmetic arithmetic) { return {Access::kWrite, arithmetic}; }
 // Adds to what is there.
-constexpr OperandUse Sum(Arithmetic arithmetic) { return {Access::kUpdate, arithmetic}; }
-constexpr OperandUse Stored(Store store, Arithmetic arithmetic) {
-  return store == Store::kAdd ? Sum(arithmetic) : Output(arithmetic);
+constexpr OperandUse AddedTo(Arithmetic arithmetic) { return {Access::kUpdate, arithmetic}; }
+constexpr OperandUse WrittenAs(Store store, Arithmetic arithmetic) {
+  return store == Store::kAdd ? AddedTo(arithmetic) : Written(arithmetic);
 }
-constexpr OperandUse Optional(OperandUse use) {
+constexpr OperandUse IfGiven(OperandUse use) {
   use.optional = true;
   return use;
 }
-constexpr OperandUse As(Dtype dtype, OperandUse use) {
+constexpr OperandUse OfType(Dtype dtype, OperandUse use) {
   use.dtype = dtype;
   return use;
 }
@@ -84,24 +84,24 @@ template <typename Visitor>
 void VisitFields(MatmulArgs& args, Visitor& visitor) {
   const auto product = [&] { return args.m * args.n; };
   visitor.Operand(
-      "a", args.a, [&] { return args.m * args.k; }, Typed(args.a, kInput));
+      "a", args.a, [&] { return args.m * args.k; }, Typed(args.a, kReadOperand));
   visitor.Operand(
-      "b", args.b, [&] { return args.k * args.n; }, Typed(args.b, kInput));
-  visitor.Operand("c", args.c, product, Typed(args.c, Stored(args.store, Arithmetic::kSum)));
+      "b", args.b, [&] { return args.k * args.n; }, Typed(args.b, kReadOperand));
+  visitor.Operand("c", args.c, product, Typed(args.c, WrittenAs(args.store, Arithmetic::kSum)));
   visitor.Size("m", args.m);
   visitor.Size("n", args.n);
   visitor.Size("k", args.k);
   visitor.Choice("transpose_a", args.transpose_a, kNoYes);
   visitor.Choice("transpose_b", args.transpose_b, kNoYes);
   visitor.Operand(
-      "bias", args.bias, [&] { return args.n; }, kOptionalInput);
+      "bias", args.bias, [&] { return args.n; }, kReadIfGiven);
   visitor.Choice("store", args.store, kStoreNames);
   visitor.Choice("precision", args.precision, kPrecisionNames);
   visitor.Choice("b_constness", args.b_constness, kConstnessNames);
   visitor.Choice("epilogue", args.epilogue, kEpilogueNames);
-  const OperandUse use = args.epilogue == Epilogue::kGelu ? Output(Arithmetic::kSum) : kInput;
+  const OperandUse use = args.epilogue == Epilogue::kGelu ? Written(Arithmetic::kSum) : kReadOperand;
   visitor.Operand("pre_activation", args.pre_activation, product,
-                  Typed(args.pre_activation, args.epilogue == Epilogue::kNone ? Optional(use) : use));
+                  Typed(args.pre_activation, args.epilogue == Epilogue::kNone ? IfGiven(use) : use));
 }
 
 template <typename Visitor>
@@ -109,12 +109,12 @@ void VisitFields(LayerNormForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto rows = [&] { return args.rows; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("gamma", args.gamma, columns, kInput);
-  visitor.Operand("beta", args.beta, columns, kInput);
-  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
-  visitor.Operand("mean", args.mean, rows, Output(Arithmetic::kSum));
-  visitor.Operand("rstd", args.rstd, rows, Output(Arithmetic::kSum));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("gamma", args.gamma, columns, kReadOperand);
+  visitor.Operand("beta", args.beta, columns, kReadOperand);
+  visitor.Operand("y", args.y, elements, Typed(args.y, Written(Arithmetic::kChain)));
+  visitor.Operand("mean", args.mean, rows, Written(Arithmetic::kSum));
+  visitor.Operand("rstd", args.rstd, rows, Written(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
   visitor.Number("epsilon", args.epsilon);
@@ -125,14 +125,14 @@ void VisitFields(LayerNormBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto rows = [&] { return args.rows; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("gamma", args.gamma, columns, kInput);
-  visitor.Operand("mean", args.mean, rows, kInput);
-  visitor.Operand("rstd", args.rstd, rows, kInput);
-  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Stored(args.store_dx, Arithmetic::kChain)));
-  visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
-  visitor.Operand("dbeta", args.dbeta, columns, Sum(Arithmetic::kSum));
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kReadOperand));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("gamma", args.gamma, columns, kReadOperand);
+  visitor.Operand("mean", args.mean, rows, kReadOperand);
+  visitor.Operand("rstd", args.rstd, rows, kReadOperand);
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, WrittenAs(args.store_dx, Arithmetic::kChain)));
+  visitor.Operand("dgamma", args.dgamma, columns, AddedTo(Arithmetic::kChain));
+  visitor.Operand("dbeta", args.dbeta, columns, AddedTo(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
   visitor.Choice("store_dx", args.store_dx, kStoreNames);
@@ -141,12 +141,12 @@ void VisitFields(LayerNormBackwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(RmsNormForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
   visitor.Operand(
-      "gamma", args.gamma, [&] { return args.columns; }, kInput);
-  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
+      "gamma", args.gamma, [&] { return args.columns; }, kReadOperand);
+  visitor.Operand("y", args.y, elements, Typed(args.y, Written(Arithmetic::kChain)));
   visitor.Operand(
-      "rstd", args.rstd, [&] { return args.rows; }, Output(Arithmetic::kSum));
+      "rstd", args.rstd, [&] { return args.rows; }, Written(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
   visitor.Number("epsilon", args.epsilon);
@@ -156,13 +156,13 @@ template <typename Visitor>
 void VisitFields(RmsNormBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto columns = [&] { return args.columns; };
-  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("gamma", args.gamma, columns, kInput);
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kReadOperand));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("gamma", args.gamma, columns, kReadOperand);
   visitor.Operand(
-      "rstd", args.rstd, [&] { return args.rows; }, kInput);
-  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Stored(args.store_dx, Arithmetic::kChain)));
-  visitor.Operand("dgamma", args.dgamma, columns, Sum(Arithmetic::kChain));
+      "rstd", args.rstd, [&] { return args.rows; }, kReadOperand);
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, WrittenAs(args.store_dx, Arithmetic::kChain)));
+  visitor.Operand("dgamma", args.dgamma, columns, AddedTo(Arithmetic::kChain));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
   visitor.Choice("store_dx", args.store_dx, kStoreNames);
@@ -173,9 +173,9 @@ void VisitFields(RotaryArgs& args, Visitor& visitor) {
   const auto angles = [&] { return args.batch == 0 ? 0 : args.sequence * (args.head_size / 2); };
   visitor.Operand(
       "x", args.x, [&] { return args.batch * args.sequence * args.row_heads * args.head_size; },
-      Typed(args.x, Sum(Arithmetic::kPointwise)));
-  visitor.Operand("cosine", args.cosine, angles, kInput);
-  visitor.Operand("sine", args.sine, angles, kInput);
+      Typed(args.x, AddedTo(Arithmetic::kPointwise)));
+  visitor.Operand("cosine", args.cosine, angles, kReadOperand);
+  visitor.Operand("sine", args.sine, angles, kReadOperand);
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("rotated_heads", args.rotated_heads);
@@ -188,26 +188,26 @@ void VisitFields(RotaryArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(GeluForwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kChain)));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Written(Arithmetic::kChain)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(GeluBackwardArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kInput));
-  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Output(Arithmetic::kChain)));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("dy", args.dy, elements, Typed(args.dy, kReadOperand));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Written(Arithmetic::kChain)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(SwiGluForwardArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return 2 * args.rows * args.columns; }, Typed(args.x, kInput));
+      "x", args.x, [&] { return 2 * args.rows * args.columns; }, Typed(args.x, kReadOperand));
   visitor.Operand(
-      "y", args.y, [&] { return args.rows * args.columns; }, Typed(args.y, Output(Arithmetic::kChain)));
+      "y", args.y, [&] { return args.rows * args.columns; }, Typed(args.y, Written(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
 }
@@ -215,10 +215,10 @@ void VisitFields(SwiGluForwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(SwiGluBackwardArgs& args, Visitor& visitor) {
   const auto both = [&] { return 2 * args.rows * args.columns; };
-  visitor.Operand("x", args.x, both, Typed(args.x, kInput));
+  visitor.Operand("x", args.x, both, Typed(args.x, kReadOperand));
   visitor.Operand(
-      "dy", args.dy, [&] { return args.rows * args.columns; }, Typed(args.dy, kInput));
-  visitor.Operand("dx", args.dx, both, Typed(args.dx, Output(Arithmetic::kChain)));
+      "dy", args.dy, [&] { return args.rows * args.columns; }, Typed(args.dy, kReadOperand));
+  visitor.Operand("dx", args.dx, both, Typed(args.dx, Written(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
 }
@@ -248,11 +248,11 @@ template <typename Visitor>
 void VisitFields(AttentionForwardArgs& args, Visitor& visitor) {
   const AttentionElements<AttentionForwardArgs> elements{args};
   visitor.Operand(
-      "qkv", args.qkv, [&] { return elements.joined(); }, Typed(args.qkv, kInput));
+      "qkv", args.qkv, [&] { return elements.joined(); }, Typed(args.qkv, kReadOperand));
   visitor.Operand(
-      "out", args.out, [&] { return elements.output(); }, Typed(args.out, Output(Arithmetic::kChain)));
+      "out", args.out, [&] { return elements.output(); }, Typed(args.out, Written(Arithmetic::kChain)));
   visitor.Operand(
-      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, Output(Arithmetic::kChain));
+      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, Written(Arithmetic::kChain));
   VisitAttentionShape(args, visitor);
 }
 
@@ -261,12 +261,12 @@ void VisitFields(AttentionBackwardArgs& args, Visitor& visitor) {
   const AttentionElements<AttentionBackwardArgs> elements{args};
   const auto joined = [&] { return elements.joined(); };
   const auto output = [&] { return elements.output(); };
-  visitor.Operand("qkv", args.qkv, joined, Typed(args.qkv, kInput));
-  visitor.Operand("out", args.out, output, Typed(args.out, kInput));
+  visitor.Operand("qkv", args.qkv, joined, Typed(args.qkv, kReadOperand));
+  visitor.Operand("out", args.out, output, Typed(args.out, kReadOperand));
   visitor.Operand(
-      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, kInput);
-  visitor.Operand("dout", args.dout, output, Typed(args.dout, kInput));
-  visitor.Operand("dqkv", args.dqkv, joined, Typed(args.dqkv, Output(Arithmetic::kChain)));
+      "log_sum_exp", args.log_sum_exp, [&] { return elements.rows(); }, kReadOperand);
+  visitor.Operand("dout", args.dout, output, Typed(args.dout, kReadOperand));
+  visitor.Operand("dqkv", args.dqkv, joined, Typed(args.dqkv, Written(Arithmetic::kChain)));
   VisitAttentionShape(args, visitor);
 }
 
@@ -275,14 +275,15 @@ void VisitFields(AttentionBackwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
   const auto tokens = [&] { return args.batch * args.sequence; };
-  visitor.Operand("tokens", args.tokens, tokens, kIds);
+  visitor.Operand("tokens", args.tokens, tokens, kReadIds);
   visitor.Operand(
-      "token_embedding", args.token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; }, kInput);
+      "token_embedding", args.token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
+      kReadOperand);
   visitor.Operand(
       "position_embedding", args.position_embedding,
-      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, kOptionalInput);
+      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, kReadIfGiven);
   visitor.Operand(
-      "y", args.y, [&] { return tokens() * args.columns; }, Typed(args.y, Output(Arithmetic::kExact)));
+      "y", args.y, [&] { return tokens() * args.columns; }, Typed(args.y, Written(Arithmetic::kExact)));
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("columns", args.columns);
@@ -291,15 +292,16 @@ void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
   const auto tokens = [&] { return args.batch * args.sequence; };
-  visitor.Operand("tokens", args.tokens, tokens, kIds);
+  visitor.Operand("tokens", args.tokens, tokens, kReadIds);
   visitor.Operand(
-      "dy", args.dy, [&] { return tokens() * args.columns; }, Typed(args.dy, kInput));
+      "dy", args.dy, [&] { return tokens() * args.columns; }, Typed(args.dy, kReadOperand));
   visitor.Operand(
       "d_token_embedding", args.d_token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
-      Sum(Arithmetic::kExact));
+      AddedTo(Arithmetic::kExact));
   visitor.Operand(
       "d_position_embedding", args.d_position_embedding,
-      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, Optional(Sum(Arithmetic::kExact)));
+      [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; },
+      IfGiven(AddedTo(Arithmetic::kExact)));
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("columns", args.columns);
@@ -309,14 +311,14 @@ template <typename Visitor>
 void VisitFields(HeadLossArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto weights = [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("weight", args.weight, weights, kInput);
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("weight", args.weight, weights, kReadOperand);
   visitor.Operand(
-      "targets", args.targets, [&] { return args.rows; }, kIds);
+      "targets", args.targets, [&] { return args.rows; }, kReadIds);
   visitor.Operand(
-      "loss_sum", args.loss_sum, [] { return int64_t{1}; }, As(Dtype::kF64, Sum(Arithmetic::kChain)));
-  visitor.Operand("dx", args.dx, elements, Typed(args.dx, Optional(Output(Arithmetic::kChain))));
-  visitor.Operand("dweight", args.dweight, weights, Optional(Sum(Arithmetic::kChain)));
+      "loss_sum", args.loss_sum, [] { return int64_t{1}; }, OfType(Dtype::kF64, AddedTo(Arithmetic::kChain)));
+  visitor.Operand("dx", args.dx, elements, Typed(args.dx, IfGiven(Written(Arithmetic::kChain))));
+  visitor.Operand("dweight", args.dweight, weights, IfGiven(AddedTo(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
   visitor.Size("vocabulary", args.vocabulary);
@@ -327,16 +329,16 @@ void VisitFields(HeadLossArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(AddArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("a", args.a, elements, Typed(args.a, kInput));
-  visitor.Operand("b", args.b, elements, Typed(args.b, kInput));
-  visitor.Operand("c", args.c, elements, Typed(args.c, Output(Arithmetic::kExact)));
+  visitor.Operand("a", args.a, elements, Typed(args.a, kReadOperand));
+  visitor.Operand("b", args.b, elements, Typed(args.b, kReadOperand));
+  visitor.Operand("c", args.c, elements, Typed(args.c, Written(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(ScaleArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.elements; }, Typed(args.x, Sum(Arithmetic::kExact)));
+      "x", args.x, [&] { return args.elements; }, Typed(args.x, AddedTo(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
   visitor.Number("factor", args.factor);
 }
@@ -344,17 +346,17 @@ void VisitFields(ScaleArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(CastArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.elements; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kInput));
-  visitor.Operand("y", args.y, elements, Typed(args.y, Output(Arithmetic::kExact)));
+  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
+  visitor.Operand("y", args.y, elements, Typed(args.y, Written(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(SumRowsArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.rows * args.columns; }, Typed(args.x, kInput));
+      "x", args.x, [&] { return args.rows * args.columns; }, Typed(args.x, kReadOperand));
   visitor.Operand(
-      "out", args.out, [&] { return args.columns; }, Sum(Arithmetic::kSum));
+      "out", args.out, [&] { return args.columns; }, AddedTo(Arithmetic::kSum));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
 }
@@ -364,10 +366,10 @@ void VisitFields(AdamWArgs& args, Visitor& visitor) {
   const auto end = [&] {
     return args.ranges.empty() ? 0 : args.ranges.back().first + args.ranges.back().elements;
   };
-  visitor.Operand("parameter", args.parameter, end, Sum(Arithmetic::kExact));
-  visitor.Operand("gradient", args.gradient, end, kInput);
-  visitor.Operand("m", args.m, end, Sum(Arithmetic::kExact));
-  visitor.Operand("v", args.v, end, Sum(Arithmetic::kExact));
+  visitor.Operand("parameter", args.parameter, end, AddedTo(Arithmetic::kExact));
+  visitor.Operand("gradient", args.gradient, end, kReadOperand);
+  visitor.Operand("m", args.m, end, AddedTo(Arithmetic::kExact));
+  visitor.Operand("v", args.v, end, AddedTo(Arithmetic::kExact));
   visitor.Ranges("ranges", args.ranges);
   visitor.Number("learning_rate", args.learning_rate);
   visitor.Number("beta1", args.beta1);
@@ -380,17 +382,17 @@ void VisitFields(AdamWArgs& args, Visitor& visitor) {
 template <typename Visitor>
 void VisitFields(SquaredNormArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.elements; }, kInput);
+      "x", args.x, [&] { return args.elements; }, kReadOperand);
   // Summed in f64, in an order of the device's own.
   visitor.Operand(
-      "out", args.out, [] { return int64_t{1}; }, As(Dtype::kF64, Output(Arithmetic::kPointwise)));
+      "out", args.out, [] { return int64_t{1}; }, OfType(Dtype::kF64, Written(Arithmetic::kPointwise)));
   visitor.Size("elements", args.elements);
 }
 
 template <typename Visitor>
 void VisitFields(FillArgs& args, Visitor& visitor) {
   visitor.Operand(
-      "x", args.x, [&] { return args.elements; }, Typed(args.x, Output(Arithmetic::kExact)));
+      "x", args.x, [&] { return args.elements; }, Typed(args.x, Written(Arithmetic::kExact)));
   visitor.Size("elements", args.elements);
   visitor.Number("value", args.value);
 }

@@ -37,8 +37,8 @@ class Arena {
   // Declined.
   template <typename Args>
   void Run(const Args& args) {
-    if (device_.candidates == nullptr || IsNarrow(args))
-      return Judge(KindOf(args), &args, RunOp(*device_.ops, args), {});
+    if (IsNarrow(args)) return RequireOk(RunOp(*device_.ops, args));
+    if (device_.candidates == nullptr) return Judge(KindOf(args), &args, RunOp(*device_.ops, args), {});
     CandidateOps::Choice choice;
     const absl::Status status = device_.candidates->SubmitAndTell(args, choice);
     Judge(KindOf(args), &args, status, choice);
