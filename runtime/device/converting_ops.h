@@ -9,9 +9,10 @@
 namespace medley {
 
 // Ops over tensors of any activation type, made of ops that decline some: what the inner ops do not take is
-// widened into scratch, computed with in f32, and rounded where it was to be stored. Calls that they take cost
-// nothing. So a device is right with every type as soon as it can Cast, and kernels that read and write
-// narrow tensors themselves only make it faster.
+// widened into scratch, computed with in f32, and rounded where it was to be stored. Calls that they take
+// cost nothing. Scratch grows to the largest call's, which the memory model knows (ConversionBytes). So a
+// device is right with every type as soon as it can Cast, and kernels that read and write narrow tensors
+// themselves only make it faster.
 class ConvertingOps final : public UniformOps<ConvertingOps> {
  public:
   // `queue` is the inner ops' and outlives them.

@@ -14,7 +14,7 @@ class RankGroup {
   // This rank's place among those of the unit, from 0.
   virtual int member() const = 0;
 
-  // `x`, f32, becomes its sum over the ranks: the same bits on all of them. Errors: a rank is gone, or the
+  // `x`, f32 or bf16, becomes its sum over the ranks: the same bits on all of them. Errors: a rank is gone, or the
   // device's.
   virtual absl::Status Sum(const Slice& x) = 0;
 };

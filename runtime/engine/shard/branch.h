@@ -63,7 +63,7 @@ struct BranchTensors {
   static BranchTensors Of(const ParameterArena& arena, ParameterArena::Part part, int layer, int branch);
 };
 
-// What a branch keeps from forward to backward: StashElements in all.
+// What a branch keeps from forward to backward: StashBytes in all.
 struct BranchStash {
   Norm norm;
   Slice inner;        // [rows, I]: what `in` made, queries and keys turned

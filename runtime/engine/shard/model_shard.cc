@@ -67,7 +67,10 @@ absl::Status ModelShard::Allocate() {
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});
   scalars_.resize(scalars.value / 8);
-  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
+  // What conversions take, the ops allocate when they first need it.
+  const Bytes converted = ConversionBytes(pass_.config, {options_.blocks}, pass_.rows(),
+                                          options_.buffers.activations, options_.buffers.narrowest);
+  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars - converted));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
   return absl::OkStatus();
 }
@@ -125,8 +128,12 @@ absl::Status ModelShard::WriteRotaryAngles() {
   return absl::OkStatus();
 }
 
+Slice ModelShard::BoundaryOf(BufferId buffer) const {
+  return boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+}
+
 Slice ModelShard::BoundaryOf(BufferId buffer, Dtype dtype) const {
-  Slice slice = boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+  Slice slice = BoundaryOf(buffer);
   slice.dtype = dtype;
   return slice;
 }
@@ -151,16 +158,14 @@ Slice ModelShard::StreamAt(int point, const PassBuffers& buffers) const {
 }
 
 // Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
-// it leaves, if it does.
+// it leaves, if it does as this rank stores it.
 Slice ModelShard::GradientAt(int point, const PassBuffers& buffers) const {
-  if (points_.leaves(point))
-    return BoundaryOf({BufferKind::kOutputGradient, buffers.output_gradient.index},
-                      buffers.output_gradient.dtype);
+  const Boundary &arrives = buffers.output_gradient, &leaves = buffers.input_gradient;
+  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutputGradient, arrives.index}, arrives.dtype);
   if (!points_.enters(point) && buffers.deferred >= 0)
     return deferred_[buffers.deferred].stream_gradients[point];
-  if (!points_.has_embedding)
-    return BoundaryOf({BufferKind::kInputGradient, buffers.input_gradient.index},
-                      buffers.input_gradient.dtype);
+  if (points_.enters(point) || (!points_.has_embedding && leaves.dtype == pass_.activations))
+    return BoundaryOf({BufferKind::kInputGradient, leaves.index}, leaves.dtype);
   return workspace_.stream_gradient;
 }
 

@@ -49,9 +49,10 @@ class ModelShard {
   DeviceQueue& queue() { return *device_.queue; }
   const ShardOptions& options() const { return options_; }
 
-  // [micro-batch, sequence, hidden], stored as `dtype`, which takes no more than options.buffers says; not of
-  // a chunk, and one that options.buffers counts.
-  Slice BoundaryOf(BufferId buffer, Dtype dtype = Dtype::kF32) const;
+  // [micro-batch, sequence, hidden], as this shard stores activations, or as `dtype`, which takes no more; not
+  // of a chunk, and one that options.buffers counts.
+  Slice BoundaryOf(BufferId buffer) const;
+  Slice BoundaryOf(BufferId buffer, Dtype dtype) const;
 
   // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
   absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding

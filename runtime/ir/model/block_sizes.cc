@@ -30,7 +30,7 @@ PassWork Product(double rows, double k, double n) {
 
 PassWork Elements(double elements) { return {0, 4 * elements}; }
 
-// A layer's forward and backward go through its branches alike.
+// Tensors of f32; the ops of Branch, in their order.
 BlockWork WorkOfBranch(const ModelConfig& c, const BranchKind& branch, double rows, double sequence) {
   const double C = c.hidden, inner = static_cast<double>(InnerWidth(c, branch)),
                core = static_cast<double>(CoreWidth(c, branch));
@@ -111,6 +111,23 @@ Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, 
   if (FamilyOf(c).positions == PositionKind::kRotary)  // cosines and sines
     bytes += 2 * TensorBytes(int64_t{sequence} * c.size_of_head() / 2, Dtype::kF32);
   return bytes;
+}
+
+Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows,
+                      Dtype activations, Dtype narrowest) {
+  if (narrowest == Dtype::kF32) return {};
+  const auto wide = [&](int64_t columns) { return TensorBytes(rows * columns, Dtype::kF32); };
+  Bytes most = 3 * wide(c.hidden);  // of an addition, or of a norm's backward
+  const bool has_layer =
+      std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return HasLayer(c, b); });
+  if (!has_layer || activations == Dtype::kF32) return most;
+  for (const BranchKind& branch : FamilyOf(c).branches) {
+    const Bytes inner = wide(InnerWidth(c, branch)), core = wide(CoreWidth(c, branch));
+    // Backward of the core, the first product with its activation, the second one's gradient with that of it.
+    for (const Bytes op : {2 * inner + 2 * core, wide(c.hidden) + inner + core, wide(c.hidden) + 2 * inner})
+      most = std::max(most, op);
+  }
+  return most;
 }
 
 BlockWork WorkOf(const ModelConfig& c, int block, int64_t batch, int64_t sequence) {

@@ -22,6 +22,10 @@ Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, 
 // Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
 Bytes WorkspaceBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
                      int64_t rows, Dtype activations);
+// Scratch in which ops widen what is stored in a narrower type than f32, at most (ConvertingOps): nothing
+// where both types are f32. `narrowest`: of the activations and of what crosses to other units.
+Bytes ConversionBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows,
+                      Dtype activations, Dtype narrowest);
 // Columns of the parts of it that are as wide as the widest branch asks.
 int64_t WidestInner(const ModelConfig& config);         // gradient of what `in` makes
 int64_t WidestActivated(const ModelConfig& config);     // what is made again of the core's output
@@ -40,7 +44,7 @@ StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks);
 
 struct PassWork {
   double flops = 0;  // of matrix products, a multiplication and an addition being two
-  double bytes = 0;  // each tensor that an op reads or writes counted once
+  double bytes = 0;  // each f32 tensor that an op reads or writes counted once
 };
 struct BlockWork {
   PassWork forward, input_gradient, weight_gradient;

@@ -54,6 +54,15 @@ constexpr Family kLlama = {
     .head = "lm_head",
 };
 
+// The arena has a map's bias behind its weight, so that two maps with biases are not one.
+constexpr bool IsPossible(const Family& family) {
+  for (const BranchKind& branch : family.branches) {
+    if (branch.in.empty() || (family.has_biases && branch.in.size() > 1)) return false;
+  }
+  return true;
+}
+static_assert(IsPossible(kGpt2) && IsPossible(kLlama));
+
 }  // namespace
 
 const Family& FamilyOf(ModelFamily family) { return family == ModelFamily::kLlama ? kLlama : kGpt2; }

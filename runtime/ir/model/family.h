@@ -53,7 +53,7 @@ struct NamedCut {
 struct BranchKind {
   CoreKind core;
   const char* norm;
-  absl::Span<const NamedCut> in;  // side by side: one linear map
+  absl::Span<const NamedCut> in;  // side by side: one linear map; with biases, one
   NamedCut out;
 };
 

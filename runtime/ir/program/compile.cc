@@ -43,7 +43,13 @@ class Compiler {
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
-    program_.buffers.activations = unit_.activations;
+    program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
+    for (const Visit& visit : program_.visits) {
+      for (const UnitId other : {visit.previous, visit.next}) {
+        if (other >= 0)
+          program_.buffers.narrowest = NarrowerOf(program_.buffers.narrowest, TypeAcross(other));
+      }
+    }
     if (purpose_ == Purpose::kTrain) EmitReductions();
     EmitEnd();
     return std::move(program_);

@@ -13,7 +13,7 @@ struct RankMemory {
   Bytes optimizer;    // AdamW's m and v, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
-  Bytes workspace;    // scratch of one block's pass, and ScalarBytes
+  Bytes workspace;    // scratch of one block's pass and of conversions, and ScalarBytes
 
   Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
 };

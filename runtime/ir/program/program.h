@@ -107,8 +107,9 @@ struct BufferCounts {
   int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
-  // What all of them are large enough for; what travels may be stored in a narrower type.
-  Dtype activations = Dtype::kF32;
+  // What all of them are large enough for; what travels may be stored in a narrower type. The narrowest of
+  // all.
+  Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);

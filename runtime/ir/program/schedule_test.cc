@@ -80,10 +80,11 @@ TEST_CASE("units that are passed once take in what they need just before each pa
   }
 }
 
-// When each stage of a pipeline gets its first micro-batch, and when its last backward ends. Messages travel
-// side by side.
 // Of a backward, the part that a schedule may put off.
 constexpr double kWeightsShare = 0.5;
+
+// When each stage of a pipeline gets its first micro-batch, and when its last gradient is there. Messages
+// travel side by side.
 struct StageTimes {
   double arrival = 0, end = 0;
 };
