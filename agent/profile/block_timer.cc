@@ -39,12 +39,12 @@ double WaitedSeconds() {
 // A shard of `blocks` of a small model of the same layer shape, with one micro-batch of made-up tokens.
 class TimedShard {
  public:
+  // `splits`: it also times the gradient of the weights alone, which takes more memory; of layers.
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
-                                           BlockRange blocks, int micro_batch) {
+                                           BlockRange blocks, int micro_batch, bool splits) {
     TimedShard timed;
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
-    const bool splits = !first && !last;  // of layers, the gradient of the weights may come later
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
                                                                .blocks = blocks,
                                                                .micro_batch_sequences = micro_batch,
@@ -74,6 +74,7 @@ class TimedShard {
       timed.split_->deferred = 0;
       RETURN_IF_ERROR(timed.shard_->Forward(*timed.split_, Purpose::kTrain));
       RETURN_IF_ERROR(timed.shard_->InputGradient(*timed.split_));
+      RETURN_IF_ERROR(device.queue->Wait(device.queue->Record()));
     }
     return timed;
   }
@@ -208,14 +209,17 @@ class BlockTimer {
   // needs.
   absl::Status Open(Entry& entry) {
     if (entry.shard != nullptr) return absl::OkStatus();
-    const auto create = [&] {
-      return TimedShard::Create(device_, shape_, precision_, BlocksOf(entry), sizes_[entry.index]);
+    const auto create = [&](bool splits) {
+      return TimedShard::Create(device_, shape_, precision_, BlocksOf(entry), sizes_[entry.index], splits);
     };
-    absl::StatusOr<TimedShard> shard = create();
+    const bool of_layers = entry.block == TimedBlock::kLayer;
+    absl::StatusOr<TimedShard> shard = create(of_layers);
     if (absl::IsResourceExhausted(shard.status())) {
       for (const std::unique_ptr<Entry>& other : entries_) other->shard = nullptr;
-      shard = create();
+      shard = create(of_layers);
     }
+    // Few plans put gradients off: not knowing their time is better than not knowing any.
+    if (absl::IsResourceExhausted(shard.status()) && of_layers) shard = create(false);
     RETURN_IF_ERROR(shard.status());
     entry.shard = std::make_unique<TimedShard>(*std::move(shard));
     return entry.shard->TimeOnce().status();  // warms up
@@ -310,6 +314,7 @@ class BlockTimer {
           if (entry->block != doubt.block || entry->index != doubt.index) continue;
           entry->forward.clear();
           entry->backward.clear();
+          entry->weights.clear();
           entry->shard = nullptr;  // other memory may be the cure
           doubtful.push_back(entry.get());
         }
@@ -418,7 +423,7 @@ absl::StatusOr<MeasuredPass> TimeLayerFor(Device& device, const TrainingShape& s
   const TrainingShape few = WithFewLayers(shape);
   const int layers = few.model.layers;
   ASSIGN_OR_RETURN(TimedShard timed,
-                   TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch));
+                   TimedShard::Create(device, few, precision, {1, 1 + layers}, micro_batch, false));
   const absl::Time start = Now();
   std::vector<PassSample> forward, backward, both;
   double at = 0;  // since the start

@@ -58,6 +58,9 @@ TEST_CASE("a layer's times are those that the device takes") {
     CHECK_FALSE(t.extrapolated);
     CHECK(t.layer.forward_seconds >= 0.99 * t.micro_batch_sequences * kForward);
     CHECK(t.layer.backward_seconds >= 0.99 * t.micro_batch_sequences * kBackward);
+    // More than the products of the weights' gradients have of the flops, less than all.
+    CHECK(t.layer.weight_gradient_seconds > 0.2 * t.layer.backward_seconds);
+    CHECK(t.layer.weight_gradient_seconds < 0.8 * t.layer.backward_seconds);
     CHECK(t.layer.forward_seconds < 0.5);  // this machine may be busy
     CHECK(t.head.forward_seconds < t.layer.forward_seconds);
     CHECK(t.layer.spread >= 0);

@@ -74,7 +74,8 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
 }
 
 // Makes `ops` take `wanted_seconds` in all by a factor for those products that are not among `others` and
-// have none yet: element-wise ops may be the same in layers of another shape. Returns how long the rest takes: more than wanted, and nothing was set.
+// have none yet: element-wise ops may be the same in layers of another shape. Returns how long the rest
+// takes: more than wanted, and nothing was set.
 double Fit(EmulatedOps& device, const std::vector<OpCost>& ops, const std::vector<OpCost>& others,
            double wanted_seconds) {
   std::set<OpCost> free;
