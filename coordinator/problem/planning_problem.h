@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices);
 
 // What planning `spec` may choose from: its constraints, or with a pinned plan that plan's devices,
-// micro-batch size and schedule alone. `spec` must have passed DecodeJobSpec (runtime/wire/job_codec.h).
+// micro-batch size and schedule alone (all schedules, if the planner does not choose the plan's). `spec` must have passed DecodeJobSpec (runtime/wire/job_codec.h).
 v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec);
 
 // What has to be measured before MakeProblem can succeed, one entry a kind. Errors as AllowedDevices.

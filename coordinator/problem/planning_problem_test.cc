@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coordinator/problem/processors.h"
+#include "runtime/ir/model/block_sizes.h"
 
 namespace medley {
 namespace {
@@ -96,6 +97,32 @@ TEST_CASE("what running jobs taught multiplies a profile's passes") {
   CHECK(problem->devices[0].times[2].head.backward_seconds == Approx(0.01));
   CHECK(problem->devices[0].update_seconds_per_parameter == Approx(0.01 * 1e-6));
   CHECK(problem->devices[1].times[2].layer.forward_seconds == Approx(0.16));
+}
+
+TEST_CASE("the gradient of the weights is a part of backward: as measured, or as its work suggests") {
+  const TrainingSpec spec = Spec();
+  const auto layer_of = [&](double backward_seconds, double measured_seconds) {
+    v1::ClusterSpec cluster = Cluster();
+    v1::BlockPassTimes& times = *cluster.mutable_profiles(0)->mutable_times(0);
+    times.set_layer_backward_seconds(backward_seconds);
+    times.set_layer_weight_gradient_seconds(measured_seconds);
+    times.set_embedding_backward_seconds(0.25);
+    cluster.mutable_profiles(0)->mutable_correction()->set_factor(2);
+    const absl::StatusOr<PlanningProblem> problem = MakeProblem(spec, {}, cluster);
+    REQUIRE(problem.ok());
+    const BlockTimes& block = problem->devices[0].times[0];
+    CHECK(block.embedding.weight_gradient_seconds == Approx(0.5));  // all that an embedding's backward does
+    CHECK(block.head.weight_gradient_seconds == 0);                 // which puts nothing off
+    CHECK(block.layer.backward_seconds == Approx(2 * backward_seconds));
+    return block.layer.weight_gradient_seconds;
+  };
+  CHECK(layer_of(3, 1) == Approx(2));
+  CHECK(layer_of(3, 4) == Approx(6));  // never more than backward
+  const BlockWork work = WorkOf(spec.shape.model, 1, 1, spec.shape.sequence);
+  const double share = work.weight_gradient.flops / work.backward().flops;
+  CHECK(share > 0.3);
+  CHECK(share < 0.5);
+  CHECK(layer_of(3, 0) == Approx(6 * share));
 }
 
 // Devices a/cpu0 and d/cpu0 of the host, of a kind and on cores of their own, beside two that share one.
@@ -311,6 +338,12 @@ TEST_CASE("a pinned plan leaves the planner its own devices, sizes and schedule 
   CHECK(constraints.micro_batch_sizes(0) == 2);
   CHECK(constraints.micro_batch_sizes(1) == 6);
   CHECK(constraints.devices(0) == "b/cpu0");
+  CHECK(constraints.schedules_size() == 0);
+  spec.mutable_plan()->set_schedule(v1::SCHEDULE_GPIPE);
+  CHECK(EffectiveConstraints(spec).schedules(0) == v1::SCHEDULE_GPIPE);
+  // One that is not chosen is compared with all that are.
+  spec.mutable_plan()->set_schedule(v1::SCHEDULE_ZERO_BUBBLE_H1);
+  CHECK(EffectiveConstraints(spec).schedules_size() == 0);
 }
 
 TEST_CASE("the shape key tells apart whatever changes a block's time, and nothing else") {

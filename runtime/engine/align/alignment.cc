@@ -100,7 +100,9 @@ CallComparison CompareCall(const CapturedCall& call, const std::array<CallResult
   const auto tolerance = [&](const std::string& output, Precision precision) {
     const auto operand =
         std::find_if(operands.begin(), operands.end(), [&](const OpSlice& o) { return o.name == output; });
-    return ToleranceOf(operand->arithmetic, HasPrecision(call) ? precision : Precision::kF32);
+    if (operand == operands.end()) return 0.0;  // of another op: nothing about it is right
+    return ToleranceOf(operand->arithmetic, HasPrecision(call) ? precision : Precision::kF32) +
+           RoundingOf(operand->arithmetic, operand->dtype);
   };
   for (size_t i = 0; i < results[0].outputs.size(); ++i) {
     const std::string& name = results[0].outputs[i].name;
