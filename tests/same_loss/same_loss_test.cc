@@ -176,7 +176,7 @@ TEST_CASE("units that store activations as bf16 follow the f32 run within bf16's
           "[property]") {
   const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
   const TrainingRun single = SingleDeviceRun(spec);
-  const uint64_t seed = GENERATE(range(uint64_t{301}, uint64_t{317}));
+  const uint64_t seed = GENERATE(range(uint64_t{301}, uint64_t{309}));
   Plan plan = RandomPlan(seed, spec.shape, 4);
   for (size_t u = 0; u < plan.units.size(); ++u) {
     if (u % 2 == seed % 2 || seed % 3 == 0) plan.units[u].activations = Dtype::kBf16;
