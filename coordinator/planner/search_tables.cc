@@ -188,8 +188,9 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
   const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 6> buffers_key = {stage.size,     buffers.stash[0],       buffers.input,
-                                          buffers.output, buffers.input_gradient, buffers.output_gradient};
+  const std::array<int, 7> buffers_key = {
+      stage.size,     buffers.stash[0],       buffers.deferred[0],    buffers.input,
+      buffers.output, buffers.input_gradient, buffers.output_gradient};
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);

@@ -98,7 +98,7 @@ class SearchTables {
   std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
   std::vector<std::vector<std::vector<double>>> reduced_after_;    // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 6>, std::vector<int64_t>> needed_by_buffers_;
+  std::map<std::array<int, 7>, std::vector<int64_t>> needed_by_buffers_;
   std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
 };
 

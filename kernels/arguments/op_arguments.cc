@@ -17,9 +17,10 @@ absl::Status Invalid(OpKind op, const std::string& what) {
 absl::Status CheckSlice(OpKind op, const OpSlice& operand) {
   const Slice& slice = *operand.slice;
   const int64_t element_bytes = SizeOf(operand.dtype).value;
-  const bool is_f32 = operand.dtype == Dtype::kF32 && slice.dtype == Dtype::kF32;
-  const bool stands_for_itself = operand.dtype == Dtype::kI32 || operand.dtype == Dtype::kF64;
-  if (!is_f32 && (operand.typed ? !IsActivationType(slice.dtype) : !stands_for_itself)) {
+  // Ids and f64 sums are what they are, whatever the slice says.
+  const bool can_be = operand.typed ? IsActivationType(slice.dtype)
+                                    : operand.dtype != Dtype::kF32 || slice.dtype == Dtype::kF32;
+  if (!can_be) {
     return Invalid(op, absl::StrCat(operand.name, " is ", std::string(NameOf(slice.dtype)), ", must be f32",
                                     operand.typed ? " or bf16" : ""));
   }

@@ -11,7 +11,6 @@ namespace {
 constexpr int64_t kBatch = 2, kSequence = 32, kRows = kBatch * kSequence;
 constexpr int64_t kHeads = 4, kHeadSize = 64, kColumns = kHeads * kHeadSize;
 constexpr int64_t kVocabulary = 96, kElements = 1024;
-constexpr int64_t kAlignmentBytes = 64;
 
 // Stands in an optional slice until it is placed: SlicesOf() leaves out what is empty.
 class WantedBuffer final : public Buffer {
@@ -85,8 +84,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> Place(const OpSlices& operands, DeviceQu
     // A table says its height in the slice.
     const int64_t elements = std::max(operand.elements, operand.slice->elements);
     *operand.slice = {nullptr, end_bytes, elements, operand.slice->dtype};
-    const int64_t size_bytes = elements * SizeOf(operand.dtype).value;
-    end_bytes += (size_bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    end_bytes += TensorBytes(elements, operand.dtype).value;
   }
   std::vector<std::byte> image(end_bytes);
   for (const OpSlice& operand : operands) {

@@ -8,8 +8,6 @@
 namespace medley {
 namespace {
 
-constexpr int64_t kAlignmentBytes = 64;
-
 // A narrow tensor and its copy in scratch; operands in one place share one.
 struct WideCopy {
   Slice narrow, wide;
@@ -38,8 +36,7 @@ WideCopies CopiesOf(const OpSlices& operands, Bytes& size) {
   }
   for (WideCopy& copy : copies) {
     copy.wide = {nullptr, size.value, copy.narrow.elements};
-    const int64_t bytes = copy.narrow.elements * SizeOf(Dtype::kF32).value;
-    size.value += (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    size += TensorBytes(copy.narrow.elements, Dtype::kF32);
   }
   return copies;
 }

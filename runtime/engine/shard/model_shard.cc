@@ -52,7 +52,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
                                     options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
                                     FormatBytes(need.parameters + need.gradients + need.optimizer),
                                     FormatBytes(need.activations), FormatBytes(need.boundaries),
-                                    FormatBytes(need.workspace), device.queue->name()));
+                                    FormatBytes(need.workspace + need.conversions), device.queue->name()));
   }
   shard->Carve();
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
@@ -67,10 +67,7 @@ absl::Status ModelShard::Allocate() {
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});
   scalars_.resize(scalars.value / 8);
-  // What conversions take, the ops allocate when they first need it.
-  const Bytes converted = ConversionBytes(pass_.config, {options_.blocks}, pass_.rows(),
-                                          options_.buffers.activations, options_.buffers.narrowest);
-  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars - converted));
+  ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
   return absl::OkStatus();
 }
@@ -102,8 +99,7 @@ void ModelShard::Carve() {
     for (const Branch& branch : branches_)
       deferred.inner_gradients.push_back(stash.Take(rows * InnerWidth(config, branch.kind()), type));
     for (int point = 0; point <= points_.branches; ++point) {
-      const bool travels = points_.enters(point) || points_.leaves(point);
-      deferred.stream_gradients.push_back(travels ? Slice{} : stash.Take(rows * C, type));
+      deferred.stream_gradients.push_back(points_.travels(point) ? Slice{} : stash.Take(rows * C, type));
     }
   }
   Carver boundary(*boundary_buffer_);

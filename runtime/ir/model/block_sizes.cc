@@ -17,8 +17,9 @@ int64_t Widest(const ModelConfig& config, const Width& width) {
   return widest;
 }
 
-bool HasLayer(const ModelConfig& config, const BlockRange& blocks) {
-  return blocks.first <= config.layers && blocks.end > 1;
+bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [&](const BlockRange& blocks) { return StreamPointsOf(config, blocks).branches > 0; });
 }
 
 PassWork operator+(PassWork a, PassWork b) { return {a.flops + b.flops, a.bytes + b.bytes}; }
@@ -79,7 +80,7 @@ Bytes DeferredBytes(const ModelConfig& c, BlockRange blocks, int64_t rows, Dtype
   for (const BranchKind& branch : FamilyOf(c).branches)
     bytes += int64_t{points.branches / kBranches} * TensorBytes(rows * InnerWidth(c, branch), activations);
   for (int point = 0; point <= points.branches; ++point) {
-    if (!points.enters(point) && !points.leaves(point)) bytes += TensorBytes(rows * c.hidden, activations);
+    if (!points.travels(point)) bytes += TensorBytes(rows * c.hidden, activations);
   }
   return bytes;
 }
@@ -104,8 +105,7 @@ Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, 
                      Dtype activations) {
   const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
   // Normed input, its gradient, gradient of the residual stream.
-  if (std::none_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return HasLayer(c, b); }))
-    return 3 * tensor(c.hidden);
+  if (!HaveLayer(c, chunks)) return 3 * tensor(c.hidden);
   Bytes bytes = 2 * tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) +
                 tensor(WidestInner(c));
   if (FamilyOf(c).positions == PositionKind::kRotary)  // cosines and sines
@@ -118,9 +118,7 @@ Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks,
   if (narrowest == Dtype::kF32) return {};
   const auto wide = [&](int64_t columns) { return TensorBytes(rows * columns, Dtype::kF32); };
   Bytes most = 3 * wide(c.hidden);  // of an addition, or of a norm's backward
-  const bool has_layer =
-      std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& b) { return HasLayer(c, b); });
-  if (!has_layer || activations == Dtype::kF32) return most;
+  if (!HaveLayer(c, chunks) || activations == Dtype::kF32) return most;
   for (const BranchKind& branch : FamilyOf(c).branches) {
     const Bytes inner = wide(InnerWidth(c, branch)), core = wide(CoreWidth(c, branch));
     // Backward of the core, the first product with its activation, the second one's gradient with that of it.

@@ -39,6 +39,7 @@ struct StreamPoints {
   // Whether the value at `point` comes from another stage, or goes there.
   bool enters(int point) const { return point == 0 && !has_embedding; }
   bool leaves(int point) const { return point == branches && !has_head; }
+  bool travels(int point) const { return enters(point) || leaves(point); }
 };
 StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks);
 

@@ -92,24 +92,45 @@ class Compiler {
 
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
-  BufferId Content(BufferKind kind, int i) const {
-    return {kind, first_content_[visit_] + i, IsOfChunk(kind) ? at().chunk : 0};
+  // What travels has its other end at the stage before, or at the next one; there may be one unit at both.
+  static bool IsBefore(BufferKind kind) {
+    return kind == BufferKind::kInput || kind == BufferKind::kInputGradient;
+  }
+  UnitId OtherEnd(BufferKind kind) const { return IsBefore(kind) ? at().previous : at().next; }
+  // The content of micro-batch `i`; read, unless more is said.
+  Operand Use(BufferKind kind, int i) const {
+    const bool of_chunk = IsOfChunk(kind);
+    return {.buffer = {kind, first_content_[visit_] + i, of_chunk ? at().chunk : 0},
+            .dtype = of_chunk ? Dtype::kF32 : TypeAcross(OtherEnd(kind))};
+  }
+  Operand Fill(BufferKind kind, int i) const {
+    Operand operand = Use(kind, i);
+    operand.fills = true;
+    return operand;
+  }
+  Operand Write(BufferKind kind, int i, bool fills) const {
+    Operand operand = Use(kind, i);
+    operand.fills = fills;
+    operand.writes = true;
+    return operand;
+  }
+  Operand Read(BufferKind kind, int i, bool releases) const {
+    Operand operand = Use(kind, i);
+    operand.releases = releases;
+    return operand;
   }
 
   void EmitForward(int i) {
     const bool trains = purpose_ == Purpose::kTrain;
     Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
     forward.blocks = chunk();
-    forward.operands[0] = {.buffer = Content(BufferKind::kStash, i), .fills = true, .releases = !trains};
+    forward.operands[0] = Fill(BufferKind::kStash, i);
+    forward.operands[0].releases = !trains;
     if (!at().first()) {
       Gather(InstructionKind::kGatherActivation, BufferKind::kInput, i);
-      forward.operands[1] = {
-          .buffer = Content(BufferKind::kInput, i), .releases = !trains, .dtype = TypeAcross(at().previous)};
+      forward.operands[1] = Read(BufferKind::kInput, i, !trains);
     }
-    if (!at().last()) {
-      forward.operands[2] = {
-          .buffer = Content(BufferKind::kOutput, i), .fills = true, .dtype = TypeAcross(at().next)};
-    }
+    if (!at().last()) forward.operands[2] = Fill(BufferKind::kOutput, i);
     last_forward_ = Add(forward);
     if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
   }
@@ -123,21 +144,13 @@ class Compiler {
     ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
       Instruction piece = Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
-      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = both && ends};
+      piece.operands[0] = Read(BufferKind::kStash, i, both && ends);
       if (!at().first()) {
-        piece.operands[1] = {.buffer = Content(BufferKind::kInput, i),
-                             .releases = both && ends,
-                             .dtype = TypeAcross(at().previous)};
-        piece.operands[2] = {.buffer = Content(BufferKind::kInputGradient, i),
-                             .fills = begins,
-                             .writes = true,
-                             .dtype = TypeAcross(at().previous)};
+        piece.operands[1] = Read(BufferKind::kInput, i, both && ends);
+        piece.operands[2] = Write(BufferKind::kInputGradient, i, begins);
       }
-      if (!at().last() && begins)
-        piece.operands[3] = {.buffer = Content(BufferKind::kOutputGradient, i),
-                             .releases = both,
-                             .dtype = TypeAcross(at().next)};
-      if (!both) piece.operands[4] = {.buffer = Content(BufferKind::kDeferred, i), .fills = true};
+      if (!at().last() && begins) piece.operands[3] = Read(BufferKind::kOutputGradient, i, both);
+      if (!both) piece.operands[4] = Fill(BufferKind::kDeferred, i);
       return Add(piece);
     });
     if (!at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
@@ -147,16 +160,10 @@ class Compiler {
     ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
       Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
       piece.blocks = blocks;
-      piece.operands[0] = {.buffer = Content(BufferKind::kStash, i), .releases = ends};
-      if (!at().first()) {
-        piece.operands[1] = {
-            .buffer = Content(BufferKind::kInput, i), .releases = ends, .dtype = TypeAcross(at().previous)};
-      }
-      if (!at().last() && begins)
-        piece.operands[2] = {.buffer = Content(BufferKind::kOutputGradient, i),
-                             .releases = true,
-                             .dtype = TypeAcross(at().next)};
-      piece.operands[3] = {.buffer = Content(BufferKind::kDeferred, i), .releases = ends};
+      piece.operands[0] = Read(BufferKind::kStash, i, ends);
+      if (!at().first()) piece.operands[1] = Read(BufferKind::kInput, i, ends);
+      if (!at().last() && begins) piece.operands[2] = Read(BufferKind::kOutputGradient, i, true);
+      piece.operands[3] = Read(BufferKind::kDeferred, i, ends);
       return Add(piece);
     });
   }
@@ -247,9 +254,8 @@ class Compiler {
   void Gather(InstructionKind kind, BufferKind buffer, int i) {
     if (unit_.devices.size() < 2) return;
     Instruction gather = Make(kind, Stream::kCompute, i);
-    const UnitId other = kind == InstructionKind::kGatherActivation ? at().previous : at().next;
-    gather.operands[0] = {.buffer = Content(buffer, i), .writes = true, .dtype = TypeAcross(other)};
-    gather.bytes = {BytesOfRow(other) * Rows()};
+    gather.operands[0] = Write(buffer, i, false);
+    gather.bytes = {BytesOfRow(buffer) * Rows()};
     Add(gather);
   }
 
@@ -271,9 +277,8 @@ class Compiler {
   // parts from that one, so that each byte crosses once. The ranks of a unit hold all rows of what they send.
   void EmitMessages(InstructionKind kind, Stream stream, int i) {
     const bool receives = IsReceive(kind);
-    const bool forward =
-        kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kSendActivation;
-    const UnitId other = forward == receives ? at().previous : at().next;
+    const BufferKind carried = CarriedBy(kind);
+    const UnitId other = OtherEnd(carried);
     const int own_parts = static_cast<int>(unit_.devices.size()),
               other_parts = static_cast<int>(plan_.units[other].devices.size());
     const auto [own_first, own_end] = PartOf(Rows(), place_.member, own_parts);
@@ -285,11 +290,11 @@ class Compiler {
       if (first >= end) continue;
       Instruction message = Make(kind, stream, i);
       message.peer = first_peer + part;
-      message.boundary = forward == receives ? at().stage - 1 : at().stage;
-      message.offset = {BytesOfRow(other) * first};
-      message.bytes = {BytesOfRow(other) * (end - first)};
-      message.operands[0] = {
-          .buffer = Content(CarriedBy(kind), i), .writes = receives, .dtype = TypeAcross(other)};
+      message.boundary = IsBefore(carried) ? at().stage - 1 : at().stage;
+      message.offset = {BytesOfRow(carried) * first};
+      message.bytes = {BytesOfRow(carried) * (end - first)};
+      message.operands[0] = Use(carried, i);
+      message.operands[0].writes = receives;
       Add(message);
     }
     (receives ? program_.instructions[first_message].operands[0].fills
@@ -301,7 +306,9 @@ class Compiler {
   Dtype TypeAcross(UnitId other) const {
     return NarrowerOf(unit_.activations, plan_.units[other].activations);
   }
-  int64_t BytesOfRow(UnitId other) const { return SizeOf(TypeAcross(other)).value * shape_.model.hidden; }
+  int64_t BytesOfRow(BufferKind kind) const {
+    return SizeOf(TypeAcross(OtherEnd(kind))).value * shape_.model.hidden;
+  }
 
   int Add(const Instruction& instruction) {
     program_.instructions.push_back(instruction);

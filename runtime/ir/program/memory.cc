@@ -31,9 +31,8 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .optimizer = {2 * element * parameters},
           .activations = activations,
           .boundaries = travelling * TensorBytes(rows * local.hidden, type),
-          .workspace = WorkspaceBytes(local, chunks, sequence, rows, type) +
-                       ConversionBytes(local, chunks, rows, type, buffers.narrowest) +
-                       ScalarBytes(local, chunks)};
+          .workspace = WorkspaceBytes(local, chunks, sequence, rows, type) + ScalarBytes(local, chunks),
+          .conversions = ConversionBytes(local, chunks, rows, type, buffers.narrowest)};
 }
 
 int LargestMicroBatch(const Visits& visits) {

@@ -13,9 +13,12 @@ struct RankMemory {
   Bytes optimizer;    // AdamW's m and v, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
-  Bytes workspace;    // scratch of one block's pass and of conversions, and ScalarBytes
+  Bytes workspace;    // scratch of one block's pass, and ScalarBytes
+  Bytes conversions;  // at most; what the ops allocate when they first widen a narrow tensor
 
-  Bytes total() const { return parameters + gradients + optimizer + activations + boundaries + workspace; }
+  Bytes total() const {
+    return parameters + gradients + optimizer + activations + boundaries + workspace + conversions;
+  }
 };
 
 // The memory of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with

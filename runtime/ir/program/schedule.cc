@@ -146,9 +146,13 @@ class ListScheduler {
     }
   }
 
+  // What others wait for comes first, what nobody does last.
+  static int PrecedenceOf(Kind kind) {
+    return kind == Kind::kWeightGradient ? 2 : kind == Kind::kForward ? 1 : 0;
+  }
+
   bool Precedes(const Choice& a, const Choice& b) const {
-    if (a.kind != b.kind)
-      return b.kind == Kind::kWeightGradient || (b.kind == Kind::kForward && a.kind != Kind::kWeightGradient);
+    if (a.kind != b.kind) return PrecedenceOf(a.kind) < PrecedenceOf(b.kind);
     const Visit &x = visits_[a.unit][a.visit], &y = visits_[b.unit][b.visit];
     return x.stages - x.stage < y.stages - y.stage;
   }
