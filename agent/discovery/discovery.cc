@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -97,7 +98,9 @@ void CompleteReal(v1::Device& device, const Backend& backend) {
     for (const int core : AllowedCores()) device.add_cores(core);
   }
   device.set_kind(KindOf(device));
-  device.set_computes_bf16(device.variant() == "amx" || device.backend() == "reference");
+  const std::optional<CpuVariant> variant = ParseCpuVariant(device.variant());
+  device.set_computes_bf16(device.backend() == "reference" ||
+                           (device.backend() == "cpu" && variant.has_value() && MultipliesBf16(*variant)));
   if (backend.nature == nullptr) return;
   const DeviceNature nature = backend.nature(DecodeDevice(device));
   if (nature.kind.empty()) return;  // the backend will object

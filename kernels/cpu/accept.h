@@ -14,6 +14,16 @@ absl::Status CpuOps::Accept(const Args& args) {
   return Ready();
 }
 
+template <typename Args>
+absl::Status CpuOps::AcceptTyped(const Args& args) {
+  RETURN_IF_ERROR(CheckTypedArguments(args));
+  return Ready();
+}
+
+inline TypedMatrix TypedMatrixOf(const Slice& slice, Transpose transpose = Transpose::kNo) {
+  return {HostPointer<void>(slice), slice.dtype, transpose};
+}
+
 // Elementwise work is cut into chunks of this many elements, whatever the number of threads; 64 KiB a stream
 // stays in the second-level cache.
 inline constexpr int64_t kChunkElements = 16384;

@@ -20,7 +20,8 @@ namespace medley {
 namespace {
 
 std::string UnknownVariant(const std::string& name) {
-  return absl::StrCat("variant \"", name, "\" is unknown; the cpu backend has sse41, avx2, avx512 and amx");
+  return absl::StrCat("variant \"", name,
+                      "\" is unknown; the cpu backend has sse41, avx2, avx512, avx512bf16 and amx");
 }
 
 std::string Objection(const DeviceDescription& description) {
@@ -50,6 +51,8 @@ dnnl_cpu_isa_t IsaLimit(CpuVariant variant) {
       return dnnl_cpu_isa_avx2;
     case CpuVariant::kAvx512:
       return dnnl_cpu_isa_avx512_core;
+    case CpuVariant::kAvx512Bf16:
+      return dnnl_cpu_isa_avx512_core_bf16;
     case CpuVariant::kAmx:
       return dnnl_cpu_isa_avx512_core_amx;
   }
@@ -104,14 +107,14 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
       description.memory_limit);
   Device device;
   device.provenance = {.hardware = ProcessorName(), .driver = "", .libraries = {OneDnnVersion(*variant)}};
-  device.computes_bf16 = *variant == CpuVariant::kAmx;
+  device.computes_bf16 = MultipliesBf16(*variant);
   auto ops = std::make_unique<CandidateOps>();
   ops->Append("oneDNN and vector loops",
               std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
                                        device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
   ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
   device.candidates = ops.get();
-  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
+  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops), MiB(threads));
   device.queue = std::move(queue);
   return device;
 }

@@ -38,41 +38,24 @@ absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
   }
 }
 
-// Without an epilogue, or with GELU's gradient, the rows of c begin as the bias and the product is added: no
-// pass over c after it. GELU is a pass anyway and takes the bias along.
+// GELU is a pass over the result anyway, and takes the bias along. An epilogue takes f32 tensors alone.
 absl::Status CpuOps::Matmul(const MatmulArgs& args) {
-  RETURN_IF_ERROR(Accept(args));
+  const bool any_type = TakesBf16(args.precision, args.k) && args.epilogue == Epilogue::kNone;
+  RETURN_IF_ERROR(any_type ? AcceptTyped(args) : Accept(args));
   return Run("Matmul", [&] {
     const bool gelu = args.epilogue == Epilogue::kGelu;
-    float* product = HostPointer<float>(gelu ? args.pre_activation : args.c);
     const float* bias = HostPointer<float>(args.bias);
-    const bool begins_as_bias = bias != nullptr && !gelu;
-    if (begins_as_bias) BeginAsBias(args, bias, product);
     gemm_.Multiply({.m = args.m,
                     .n = args.n,
                     .k = args.k,
-                    .a = {HostPointer<float>(args.a), args.transpose_a == Transpose::kYes ? args.m : args.k,
-                          args.transpose_a},
-                    .b = {HostPointer<float>(args.b), args.transpose_b == Transpose::kYes ? args.k : args.n,
-                          args.transpose_b},
-                    .c = product,
-                    .c_stride = args.n,
-                    .store = begins_as_bias ? Store::kAdd : args.store},
+                    .a = TypedMatrixOf(args.a, args.transpose_a),
+                    .b = TypedMatrixOf(args.b, args.transpose_b),
+                    .c = TypedMatrixOf(gelu ? args.pre_activation : args.c),
+                    .bias = gelu ? nullptr : bias,
+                    .store = args.store},
                    args.precision, args.b_constness);
     if (args.epilogue != Epilogue::kNone) ApplyEpilogue(args, bias);
   });
-}
-
-void CpuOps::BeginAsBias(const MatmulArgs& args, const float* bias, float* c) {
-#pragma omp parallel for schedule(static) if (args.m * args.n > kChunkElements)
-  for (int64_t i = 0; i < args.m; ++i) {
-    float* row = c + i * args.n;
-    if (args.store == Store::kAdd) {
-      kernels_.add(row, bias, row, args.n);
-    } else {
-      std::copy_n(bias, args.n, row);
-    }
-  }
 }
 
 void CpuOps::ApplyEpilogue(const MatmulArgs& args, const float* bias) {

@@ -30,14 +30,19 @@ class CpuOps final : public Ops {
   // threads.
   template <typename Args>
   absl::Status Accept(const Args& args);
+  // The same for kernels that take tensors of any activation type.
+  template <typename Args>
+  absl::Status AcceptTyped(const Args& args);
   absl::Status Ready();
 
   // Runs `work` with subnormal numbers taken as zero. What it throws (no memory for scratch, an error of
   // oneDNN) poisons the queue and is returned.
   absl::Status Run(const char* op, const std::function<void()>& work);
 
-  void BeginAsBias(const MatmulArgs& args, const float* bias, float* c);
+  // Whether products over `k` of this precision take bf16 matrices.
+  bool TakesBf16(Precision precision, int64_t k) const { return k > 0 && gemm_.MultipliesBf16(precision); }
   void ApplyEpilogue(const MatmulArgs& args, const float* bias);
+  void LossOfRows(const HeadLossArgs& args, int64_t first, int64_t rows, float* logits, double* losses);
 
   HostQueue& queue_;
   const VectorKernels& kernels_;

@@ -12,8 +12,8 @@
 namespace medley {
 namespace {
 
-constexpr std::array kVariants = {CpuVariant::kAmx, CpuVariant::kAvx512, CpuVariant::kAvx2,
-                                  CpuVariant::kSse41};
+constexpr std::array kVariants = {CpuVariant::kAmx, CpuVariant::kAvx512Bf16, CpuVariant::kAvx512,
+                                  CpuVariant::kAvx2, CpuVariant::kSse41};
 
 // Linux' arch_prctl codes and the number of the tile data state; glibc's headers here do not have them.
 constexpr int kGetPermittedStates = 0x1022;
@@ -47,6 +47,8 @@ std::string NameOf(CpuVariant variant) {
       return "avx2";
     case CpuVariant::kAvx512:
       return "avx512";
+    case CpuVariant::kAvx512Bf16:
+      return "avx512bf16";
     case CpuVariant::kAmx:
       return "amx";
   }
@@ -72,8 +74,13 @@ std::string CpuVariantObjection(CpuVariant variant) {
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))) {
     return "this processor has no AVX-512 (f, bw, dq, vl)";
   }
+  if (variant >= CpuVariant::kAvx512Bf16 && !__builtin_cpu_supports("avx512bf16")) {
+    return "this processor has no AVX-512 for bf16 (avx512_bf16)";
+  }
   return variant >= CpuVariant::kAmx ? AmxObjection() : "";
 }
+
+bool MultipliesBf16(CpuVariant variant) { return variant >= CpuVariant::kAvx512Bf16; }
 
 const VectorKernels& VectorKernelsFor(CpuVariant variant) {
   switch (variant) {
@@ -82,6 +89,7 @@ const VectorKernels& VectorKernelsFor(CpuVariant variant) {
     case CpuVariant::kAvx2:
       return kVectorKernelsAvx2;
     case CpuVariant::kAvx512:
+    case CpuVariant::kAvx512Bf16:
     case CpuVariant::kAmx:
       return kVectorKernelsAvx512;
   }

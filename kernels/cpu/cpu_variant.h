@@ -8,9 +8,9 @@
 namespace medley {
 
 // How far a CPU device may go in the instruction set. In order: each includes those before it.
-enum class CpuVariant { kSse41, kAvx2, kAvx512, kAmx };
+enum class CpuVariant { kSse41, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-// "sse41", "avx2", "avx512", "amx".
+// "sse41", "avx2", "avx512", "avx512bf16", "amx".
 std::string NameOf(CpuVariant variant);
 
 // Nothing if `name` is none of the names above.
@@ -18,6 +18,9 @@ std::optional<CpuVariant> ParseCpuVariant(const std::string& name);
 
 // Empty if this processor and operating system can run `variant`, otherwise what they lack. Changes nothing.
 std::string CpuVariantObjection(CpuVariant variant);
+
+// Whether it has instructions for products of bf16.
+bool MultipliesBf16(CpuVariant variant);
 
 // The loops compiled for `variant`.
 const VectorKernels& VectorKernelsFor(CpuVariant variant);

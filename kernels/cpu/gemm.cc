@@ -8,21 +8,33 @@
 #include <dnnl.hpp>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 
 namespace medley {
 namespace {
 
 using dnnl::memory;
 
-// By shape, transposes and store.
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool>;
+// By shape, transposes, store, bias and the result's type.
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool, Dtype>;
 
 constexpr int64_t kConvertChunk = 16384;
 
-memory::desc Describe(int64_t rows, int64_t columns, Transpose transpose, memory::data_type type) {
+memory::desc Describe(int64_t rows, int64_t columns, Transpose transpose, Dtype dtype) {
+  const auto type = dtype == Dtype::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
   return transpose == Transpose::kYes ? memory::desc({rows, columns}, type, memory::dims{1, rows})
                                       : memory::desc({rows, columns}, type, memory::dims{columns, 1});
 }
+
+// The matrices of a product as oneDNN multiplies them.
+struct Descriptions {
+  explicit Descriptions(const TypedProduct& p)
+      : a(Describe(p.m, p.k, p.a.transpose, Dtype::kBf16)),
+        b(Describe(p.k, p.n, p.b.transpose, Dtype::kBf16)),
+        c(Describe(p.m, p.n, Transpose::kNo, p.c.dtype)),
+        bias(p.bias == nullptr ? memory::desc() : Describe(1, p.n, Transpose::kNo, Dtype::kF32)) {}
+  memory::desc a, b, c, bias;
+};
 
 // By oneDNN, with the calling OpenMP thread's team.
 void MultiplyOnTeam(const Product& product) {
@@ -83,9 +95,16 @@ struct Gemm::Primitives {
   dnnl::stream stream{engine};
   std::map<Key, dnnl::matmul> cache;
 
-  const dnnl::matmul& Get(const Product& p) {
+  const dnnl::matmul& Get(const TypedProduct& p, const Descriptions& of) {
     const bool add = p.store == medley::Store::kAdd;
-    const Key key{p.m, p.n, p.k, p.a.transpose == Transpose::kYes, p.b.transpose == Transpose::kYes, add};
+    const Key key{p.m,
+                  p.n,
+                  p.k,
+                  p.a.transpose == Transpose::kYes,
+                  p.b.transpose == Transpose::kYes,
+                  add,
+                  p.bias != nullptr,
+                  p.c.dtype};
     if (const auto found = cache.find(key); found != cache.end()) return found->second;
     dnnl::primitive_attr attributes;
     if (add) {
@@ -93,9 +112,8 @@ struct Gemm::Primitives {
       operations.append_sum(1.0f);
       attributes.set_post_ops(operations);
     }
-    const dnnl::matmul::desc description(Describe(p.m, p.k, p.a.transpose, memory::data_type::bf16),
-                                         Describe(p.k, p.n, p.b.transpose, memory::data_type::bf16),
-                                         Describe(p.m, p.n, Transpose::kNo, memory::data_type::f32));
+    const dnnl::matmul::desc description = p.bias == nullptr ? dnnl::matmul::desc(of.a, of.b, of.c)
+                                                             : dnnl::matmul::desc(of.a, of.b, of.bias, of.c);
     return cache.emplace(key, dnnl::matmul({description, attributes, engine})).first->second;
   }
 };
@@ -112,32 +130,64 @@ const uint16_t* Gemm::Convert(const float* from, int64_t count, Bf16s& to) {
   return to.data();
 }
 
-void Gemm::MultiplyBf16(const Product& p, Constness b_constness) {
+void Gemm::MultiplyBf16(const TypedProduct& p, Constness b_constness) {
+  if (p.m == 0 || p.n == 0) return;
   if (primitives_ == nullptr) primitives_ = std::make_unique<Primitives>();
-  const dnnl::matmul& matmul = primitives_->Get(p);
-  const uint16_t* b = nullptr;
-  if (b_constness == Constness::kParameter) {
-    Copy& copy = parameters_[{p.b.data, p.k * p.n}];
-    b = copy.current ? copy.values.data() : Convert(p.b.data, p.k * p.n, copy.values);
+  const Descriptions descriptions(p);
+  const dnnl::matmul& matmul = primitives_->Get(p, descriptions);
+  const auto rounded = [&](const TypedMatrix& matrix, int64_t count, Bf16s& room) -> const void* {
+    return matrix.dtype == Dtype::kBf16 ? matrix.data
+                                        : Convert(static_cast<const float*>(matrix.data), count, room);
+  };
+  const void* b = nullptr;
+  if (b_constness == Constness::kParameter && p.b.dtype == Dtype::kF32) {
+    Copy& copy = parameters_[{static_cast<const float*>(p.b.data), p.k * p.n}];
+    b = copy.current ? copy.values.data() : rounded(p.b, p.k * p.n, copy.values);
     copy.current = true;
   } else {
-    b = Convert(p.b.data, p.k * p.n, b_);
+    b = rounded(p.b, p.k * p.n, b_);
   }
-  const uint16_t* a = Convert(p.a.data, p.m * p.k, a_);
+  const void* a = rounded(p.a, p.m * p.k, a_);
   const auto wrap = [&](const memory::desc& description, const void* data) {
     return memory(description, primitives_->engine, const_cast<void*>(data));
   };
-  matmul.execute(primitives_->stream,
-                 {{DNNL_ARG_SRC, wrap(Describe(p.m, p.k, p.a.transpose, memory::data_type::bf16), a)},
-                  {DNNL_ARG_WEIGHTS, wrap(Describe(p.k, p.n, p.b.transpose, memory::data_type::bf16), b)},
-                  {DNNL_ARG_DST, wrap(Describe(p.m, p.n, Transpose::kNo, memory::data_type::f32), p.c)}});
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, wrap(descriptions.a, a)},
+                                               {DNNL_ARG_WEIGHTS, wrap(descriptions.b, b)},
+                                               {DNNL_ARG_DST, wrap(descriptions.c, p.c.data)}};
+  if (p.bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, wrap(descriptions.bias, p.bias));
+  matmul.execute(primitives_->stream, arguments);
   primitives_->stream.wait();
 }
 
-void Gemm::Multiply(const Product& product, Precision precision, Constness b_constness) {
-  const bool empty = product.m == 0 || product.n == 0 || product.k == 0;
-  if (precision == Precision::kF32 || bf16_ == Bf16Matmul::kAsF32 || empty) return MultiplyF32(product);
-  MultiplyBf16(product, b_constness);
+// The rows of c begin as the bias and the product is added: no pass over c after it.
+void Gemm::BeginAsBias(const TypedProduct& p) {
+  float* c = static_cast<float*>(p.c.data);
+#pragma omp parallel for schedule(static) if (p.m * p.n > kConvertChunk)
+  for (int64_t i = 0; i < p.m; ++i) {
+    float* row = c + i * p.n;
+    if (p.store == medley::Store::kAdd) {
+      kernels_.add(row, p.bias, row, p.n);
+    } else {
+      std::copy_n(p.bias, p.n, row);
+    }
+  }
+}
+
+void Gemm::Multiply(const TypedProduct& p, Precision precision, Constness b_constness) {
+  if (MultipliesBf16(precision) && p.k > 0) return MultiplyBf16(p, b_constness);
+  if (p.bias != nullptr) BeginAsBias(p);
+  const auto plain = [](const TypedMatrix& matrix, int64_t rows, int64_t columns) -> Matrix {
+    return {static_cast<const float*>(matrix.data), matrix.transpose == Transpose::kYes ? rows : columns,
+            matrix.transpose};
+  };
+  MultiplyF32({.m = p.m,
+               .n = p.n,
+               .k = p.k,
+               .a = plain(p.a, p.m, p.k),
+               .b = plain(p.b, p.k, p.n),
+               .c = static_cast<float*>(p.c.data),
+               .c_stride = p.n,
+               .store = p.bias != nullptr ? medley::Store::kAdd : p.store});
 }
 
 void Gemm::ParametersChanged() {

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/vector_kernels.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/dtype.h"
 #include "runtime/device/ops.h"
 
 namespace medley {
@@ -32,19 +33,39 @@ struct Product {
   medley::Store store = medley::Store::kOverwrite;
 };
 
+// An operand or a result of TypedProduct: contiguous, of f32 or bf16.
+struct TypedMatrix {
+  void* data = nullptr;
+  Dtype dtype = Dtype::kF32;
+  Transpose transpose = Transpose::kNo;
+};
+
+// c[m,n] = a[m,k] b[k,n] (+ bias[n] on every row), or += with Store::kAdd. The sums are f32, rounded once.
+struct TypedProduct {
+  int64_t m = 0, n = 0, k = 0;
+  TypedMatrix a, b, c;
+  const float* bias = nullptr;
+  medley::Store store = medley::Store::kOverwrite;
+};
+
 // In f32, by oneDNN's sgemm, with the calling OpenMP thread's team (alone inside a parallel region).
 // Thread-safe. Throws std::runtime_error if oneDNN fails.
 void MultiplyF32(const Product& product);
 
-// Products in either precision for one device. Not thread-safe. Throws dnnl::error or std::bad_alloc.
+// Products with bf16 operands for one device. Not thread-safe. Throws dnnl::error or std::bad_alloc.
 class Gemm {
  public:
   Gemm(const VectorKernels& kernels, Bf16Matmul bf16);
   ~Gemm();
 
-  // Operands of a kBf16 product are contiguous: a stride is the matrix's stored width, and scale is 1.
-  // `b_constness` kParameter: the converted copy of b is kept until ParametersChanged().
-  void Multiply(const Product& product, Precision precision, Constness b_constness);
+  // Whether products of `precision` multiply bf16, and so take matrices of either type.
+  bool MultipliesBf16(Precision precision) const {
+    return precision == Precision::kBf16 && bf16_ == Bf16Matmul::kNative;
+  }
+
+  // With bf16 operands where MultipliesBf16; those that are f32 are rounded first. `b_constness` kParameter:
+  // b's rounded copy is kept until ParametersChanged(). Elsewhere, and for k = 0, all matrices are f32.
+  void Multiply(const TypedProduct& product, Precision precision, Constness b_constness);
 
   void ParametersChanged();
 
@@ -61,7 +82,10 @@ class Gemm {
 
   // `count` elements from `from`, converted into `to`.
   const uint16_t* Convert(const float* from, int64_t count, Bf16s& to);
-  void MultiplyBf16(const Product& product, Constness b_constness);
+
+  void MultiplyBf16(const TypedProduct& product, Constness b_constness);
+  // In f32, c is the product or is added to.
+  void BeginAsBias(const TypedProduct& product);
 
   const VectorKernels& kernels_;
   const Bf16Matmul bf16_;

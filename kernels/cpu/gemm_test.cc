@@ -36,16 +36,15 @@ TEST_CASE("a native bf16 product is that of the rounded operands") {
   const uint64_t seed = m * 10007 + n * 101 + k;
   CAPTURE(seed, m, n, k, transpose_a, transpose_b, store);
   std::mt19937_64 random(seed);
-  const std::vector<float> a = Random(random, m * k), b = Random(random, k * n);
+  std::vector<float> a = Random(random, m * k), b = Random(random, k * n);
   std::vector<float> c(m * n, store == Store::kAdd ? 2.0f : std::numeric_limits<float>::quiet_NaN());
   Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
   gemm.Multiply({.m = m,
                  .n = n,
                  .k = k,
-                 .a = {a.data(), transpose_a == Transpose::kYes ? m : k, transpose_a},
-                 .b = {b.data(), transpose_b == Transpose::kYes ? k : n, transpose_b},
-                 .c = c.data(),
-                 .c_stride = n,
+                 .a = {a.data(), Dtype::kF32, transpose_a},
+                 .b = {b.data(), Dtype::kF32, transpose_b},
+                 .c = {c.data()},
                  .store = store},
                 Precision::kBf16, Constness::kParameter);
   int wrong = 0;
@@ -66,14 +65,12 @@ TEST_CASE("a native bf16 product is that of the rounded operands") {
 
 TEST_CASE("the kept copy of a parameter is used until ParametersChanged, and counted") {
   if (!Possible()) return;
-  const std::vector<float> a = {3.0f};
-  std::vector<float> b = {2.0f}, c(1);
+  std::vector<float> a = {3.0f}, b = {2.0f}, c(1);
   Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
   CHECK(gemm.kept() == Bytes{0});
   const auto multiply = [&](Constness constness) {
-    gemm.Multiply(
-        {.m = 1, .n = 1, .k = 1, .a = {a.data(), 1}, .b = {b.data(), 1}, .c = c.data(), .c_stride = 1},
-        Precision::kBf16, constness);
+    gemm.Multiply({.m = 1, .n = 1, .k = 1, .a = {a.data()}, .b = {b.data()}, .c = {c.data()}},
+                  Precision::kBf16, constness);
     return c[0];
   };
   CHECK(multiply(Constness::kParameter) == 6.0f);

@@ -12,17 +12,15 @@ constexpr int64_t kLogitsBytes = int64_t{64} << 20;
 // Fewer rows than this would leave the matmuls starving for a larger vocabulary.
 constexpr int64_t kFewestRows = 16;
 
+TypedMatrix Transposed(const TypedMatrix& matrix) { return {matrix.data, matrix.dtype, Transpose::kYes}; }
+
 }  // namespace
 
+// In bf16 x and dx may be bf16, too; the logits are f32.
 absl::Status CpuOps::HeadLoss(const HeadLossArgs& args) {
-  RETURN_IF_ERROR(Accept(args));
+  RETURN_IF_ERROR(TakesBf16(args.precision, args.columns) ? AcceptTyped(args) : Accept(args));
   if (args.rows == 0) return absl::OkStatus();
   return Run("HeadLoss", [&] {
-    const float* x = HostPointer<float>(args.x);
-    const float* weight = HostPointer<float>(args.weight);
-    const int32_t* targets = HostPointer<int32_t>(args.targets);
-    float* dx = HostPointer<float>(args.dx);
-    float* dweight = HostPointer<float>(args.dweight);
     const int64_t columns = args.columns, vocabulary = args.vocabulary;
     const int64_t most =
         std::max(kFewestRows, kLogitsBytes / (vocabulary * static_cast<int64_t>(sizeof(float))));
@@ -32,39 +30,21 @@ absl::Status CpuOps::HeadLoss(const HeadLossArgs& args) {
     std::vector<double> losses(args.rows);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t first = args.rows * chunk / chunks, rows = args.rows * (chunk + 1) / chunks - first;
-      const float* chunk_x = x + first * columns;
-      gemm_.Multiply({.m = rows,
-                      .n = vocabulary,
-                      .k = columns,
-                      .a = {chunk_x, columns},
-                      .b = {weight, columns, Transpose::kYes},
-                      .c = logits,
-                      .c_stride = vocabulary},
-                     args.precision, Constness::kParameter);
-#pragma omp parallel for schedule(static) if (rows * vocabulary > kChunkElements)
-      for (int64_t r = 0; r < rows; ++r) {
-        float* row = logits + r * vocabulary;
-        const int64_t target = targets[first + r];
-        losses[first + r] =
-            dx == nullptr ? kernels_.head_loss_row(row, vocabulary, target)
-                          : kernels_.head_loss_gradient_row(row, vocabulary, target, args.gradient_scale);
-      }
-      if (dx == nullptr) continue;
-      gemm_.Multiply({.m = rows,
-                      .n = columns,
-                      .k = vocabulary,
-                      .a = {logits, vocabulary},
-                      .b = {weight, columns},
-                      .c = dx + first * columns,
-                      .c_stride = columns},
-                     args.precision, Constness::kParameter);
+      const TypedMatrix weight = TypedMatrixOf(args.weight), chunk_logits = {logits};
+      const TypedMatrix x = TypedMatrixOf(args.x.Sub(first * columns, rows * columns));
+      gemm_.Multiply({rows, vocabulary, columns, x, Transposed(weight), chunk_logits}, args.precision,
+                     Constness::kParameter);
+      LossOfRows(args, first, rows, logits, losses.data() + first);
+      if (args.dx.empty()) continue;
+      const TypedMatrix dx = TypedMatrixOf(args.dx.Sub(first * columns, rows * columns));
+      gemm_.Multiply({rows, columns, vocabulary, chunk_logits, weight, dx}, args.precision,
+                     Constness::kParameter);
       gemm_.Multiply({.m = vocabulary,
                       .n = columns,
                       .k = rows,
-                      .a = {logits, vocabulary, Transpose::kYes},
-                      .b = {chunk_x, columns},
-                      .c = dweight,
-                      .c_stride = columns,
+                      .a = Transposed(chunk_logits),
+                      .b = x,
+                      .c = TypedMatrixOf(args.dweight),
                       .store = Store::kAdd},
                      args.precision, Constness::kVaries);
     }
@@ -72,6 +52,19 @@ absl::Status CpuOps::HeadLoss(const HeadLossArgs& args) {
     for (double row_loss : losses) loss += row_loss;
     *HostPointer<double>(args.loss_sum) += loss;
   });
+}
+
+// The losses of `rows` rows from `first` on; their logits become their gradients if those are wanted.
+void CpuOps::LossOfRows(const HeadLossArgs& args, int64_t first, int64_t rows, float* logits,
+                        double* losses) {
+  const int32_t* targets = HostPointer<int32_t>(args.targets) + first;
+#pragma omp parallel for schedule(static) if (rows * args.vocabulary > kChunkElements)
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = logits + r * args.vocabulary;
+    losses[r] = args.dx.empty()
+                    ? kernels_.head_loss_row(row, args.vocabulary, targets[r])
+                    : kernels_.head_loss_gradient_row(row, args.vocabulary, targets[r], args.gradient_scale);
+  }
 }
 
 }  // namespace medley

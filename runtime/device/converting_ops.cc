@@ -41,6 +41,38 @@ WideCopies CopiesOf(const OpSlices& operands, Bytes& size) {
   return copies;
 }
 
+// The size along which an op falls into ops of its own kind, one after another; null: it is whole.
+template <typename Args>
+int64_t* CutSize(Args& args) {
+  if constexpr (
+      requires { args.vocabulary; } || requires { args.m; }) {
+    return nullptr;
+  } else if constexpr (requires { args.batch; }) {
+    return &args.batch;
+  } else if constexpr (requires { args.elements; }) {
+    return &args.elements;
+  } else if constexpr (requires { args.rows; }) {
+    return &args.rows;
+  } else {
+    return nullptr;
+  }
+}
+
+// `count` of what CutSize counts, from `first` on. An operand moves by what its elements grow by with that.
+template <typename Args>
+Args PartOf(const Args& args, int64_t first, int64_t count) {
+  Args part = args, before = args, one = args;
+  *CutSize(before) = first + 1;
+  *CutSize(one) = 1;
+  const OpSlices slices = SlicesOf(part), moved = SlicesOf(before), unmoved = SlicesOf(one);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const int64_t by = moved[i].elements - unmoved[i].elements;
+    *slices[i].slice = slices[i].slice->Sub(by, slices[i].slice->elements - by);
+  }
+  *CutSize(part) = count;
+  return part;
+}
+
 }  // namespace
 
 absl::Status ConvertingOps::EnsureScratch(Bytes size) {
@@ -56,13 +88,44 @@ Bytes ConvertingOps::workspace() const {
 
 template <typename Args>
 absl::Status ConvertingOps::Submit(const Args& args) {
-  absl::Status taken = RunOp(*inner_, args);
+  const absl::Status taken = RunOp(*inner_, args);
   if (!absl::IsUnimplemented(taken)) return taken;
+  Args wide = args;
+  Bytes size;
+  if (CopiesOf(SlicesOf(wide), size).empty()) return taken;
+  if constexpr (requires { args.epilogue; }) {
+    if (args.epilogue != Epilogue::kNone) return SubmitEpilogue(args);
+  }
+  const int64_t* const all = CutSize(wide);
+  if (all == nullptr || size <= part_) return Convert(args);
+  const int64_t parts = std::min((size.value + part_.value - 1) / part_.value, *all);
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = *all * part / parts, end = *all * (part + 1) / parts;
+    RETURN_IF_ERROR(Convert(PartOf(args, first, end - first)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ConvertingOps::SubmitEpilogue(const MatmulArgs& args) {
+  MatmulArgs plain = args;
+  plain.epilogue = Epilogue::kNone;
+  plain.pre_activation = {};
+  if (args.epilogue == Epilogue::kGelu) plain.c = args.pre_activation;
+  const absl::Status taken = inner_->Matmul(plain);
+  if (absl::IsUnimplemented(taken)) return Convert(args);
+  RETURN_IF_ERROR(taken);
+  const int64_t elements = args.m * args.n;
+  if (args.epilogue == Epilogue::kGelu)
+    return GeluForward({.x = args.pre_activation, .y = args.c, .elements = elements});
+  return GeluBackward({.x = args.pre_activation, .dy = args.c, .dx = args.c, .elements = elements});
+}
+
+template <typename Args>
+absl::Status ConvertingOps::Convert(const Args& args) {
   Args wide = args;
   const OpSlices operands = SlicesOf(wide);
   Bytes size;
   WideCopies copies = CopiesOf(operands, size);
-  if (copies.empty()) return taken;
   RETURN_IF_ERROR(EnsureScratch(size));
   for (WideCopy& copy : copies) {
     copy.wide.buffer = scratch_.get();

@@ -10,7 +10,7 @@ namespace medley {
 struct DeviceDescription {
   std::string name;        // unique on its node: "cpu0"
   std::string backend;     // "cpu", "reference": which entry of the backend list opens it
-  std::string variant;     // backend-specific kind: "sse41", "avx2", "avx512", "amx"
+  std::string variant;     // backend-specific kind: "sse41", "avx2", "avx512", "avx512bf16", "amx"
   std::vector<int> cores;  // CPU backends: the cores it computes on; never empty there
   Bytes memory_limit;      // at most this much may be allocated
   std::string profile;     // emulated devices: the file that says what they are like; empty elsewhere
