@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/bf16.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
@@ -43,6 +44,7 @@ class TimedShard {
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
                                            BlockRange blocks, int micro_batch, bool splits) {
     TimedShard timed;
+    const Dtype activations = ActivationsOf(precision, device.computes_bf16);
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
@@ -53,7 +55,9 @@ class TimedShard {
                                                                            .input = first ? 0 : 1,
                                                                            .output = last ? 0 : 1,
                                                                            .input_gradient = first ? 0 : 1,
-                                                                           .output_gradient = last ? 0 : 1},
+                                                                           .output_gradient = last ? 0 : 1,
+                                                                           .activations = activations,
+                                                                           .narrowest = activations},
                                                                .precision = precision}));
     timed.device_ = &device;
     timed.buffers_ = {.stash = 0,
@@ -115,14 +119,24 @@ class TimedShard {
     for (const BufferKind kind : {BufferKind::kInput, BufferKind::kOutputGradient}) {
       if (shard_->options().buffers.of(kind) == 0) continue;
       const Slice slice = shard_->BoundaryOf({kind, 0});
-      std::vector<float> values(slice.elements);
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<float>(i * 2654435761u % 2001) * 1e-3f - 1.0f;
-      RETURN_IF_ERROR(
-          device_->queue->Upload({reinterpret_cast<const std::byte*>(values.data()), values.size() * 4},
-                                 *slice.buffer, {slice.offset_bytes}));
+      const auto value = [](int64_t i) {
+        return static_cast<float>(static_cast<uint64_t>(i) * 2654435761u % 2001) * 1e-3f - 1.0f;
+      };
+      const absl::Status filled = slice.dtype == Dtype::kBf16
+                                      ? Fill<uint16_t>(slice, [&](int64_t i) { return ToBf16(value(i)); })
+                                      : Fill<float>(slice, value);
+      RETURN_IF_ERROR(filled);
     }
     return absl::OkStatus();
+  }
+
+  template <typename Element, typename Value>
+  absl::Status Fill(const Slice& slice, const Value& value) {
+    std::vector<Element> values(slice.elements);
+    for (int64_t i = 0; i < slice.elements; ++i) values[i] = value(i);
+    return device_->queue->Upload(
+        {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(Element)}, *slice.buffer,
+        {slice.offset_bytes});
   }
 
   Device* device_ = nullptr;

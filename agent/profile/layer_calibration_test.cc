@@ -70,13 +70,18 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
   }
   shape.sequence = layer.sequence;
   shape.global_batch_sequences = layer.micro_batch;
-  auto shard = ModelShard::Create(
-      emulated.device,
-      {.shape = shape,
-       .blocks = {2, 3},
-       .micro_batch_sequences = layer.micro_batch,
-       .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1},
-       .precision = layer.precision});
+  const Dtype activations = ActivationsOf(layer.precision, emulated.device.computes_bf16);
+  auto shard = ModelShard::Create(emulated.device, {.shape = shape,
+                                                    .blocks = {2, 3},
+                                                    .micro_batch_sequences = layer.micro_batch,
+                                                    .buffers = {.stash = {1},
+                                                                .input = 1,
+                                                                .output = 1,
+                                                                .input_gradient = 1,
+                                                                .output_gradient = 1,
+                                                                .activations = activations,
+                                                                .narrowest = activations},
+                                                    .precision = layer.precision});
   REQUIRE(shard.status().ToString() == "OK");
   emulated.queue->Take(3600);
   const uint64_t start = emulated.queue->Record().value;

@@ -32,10 +32,8 @@ bool IsPass(const v1::TraceInstruction& instruction) {
 
 ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape)
     : job_id_(std::move(job_id)), shape_(std::move(shape)) {
-  // Profiles are of f32 tensors: what conversions take would be taken for a slow device.
-  for (const Unit& unit : planned.plan.units) {
-    if (unit.activations != Dtype::kF32) return;
-  }
+  // What conversions take would be taken for a slow device.
+  if (!planned.stores_as_profiled) return;
   std::map<std::string, size_t> subject_of_kind;
   for (const v1::ProfileUse& use : planned.report.profiles()) {
     subject_of_kind[use.device_kind()] = subjects_.size();

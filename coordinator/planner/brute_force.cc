@@ -47,7 +47,9 @@ class Visitor {
       used_[d] = true;
       plan_.routes.back().units.push_back(static_cast<int>(plan_.units.size()));
       for (int end = first_block + 1; end <= blocks && going_on_; ++end) {
-        plan_.units.push_back({.devices = {problem_.devices[d].name}, .chunks = {{first_block, end}}});
+        plan_.units.push_back({.devices = {problem_.devices[d].name},
+                               .chunks = {{first_block, end}},
+                               .activations = problem_.devices[d].activations});
         AddStage(end, left);
         plan_.units.pop_back();
       }

@@ -24,11 +24,17 @@ Shortage LeastShortage(SearchTables& tables, Schedule schedule, const std::vecto
   std::vector<Shortage> after(blocks + 1);
   after[blocks].bytes = std::numeric_limits<int64_t>::min();
   for (int s = stages - 1; s >= 0; --s) {
+    const Dtype own = tables.Cost(classes[s]).activations;
+    Dtype narrowest = own;
+    if (s > 0) narrowest = NarrowerOf(narrowest, tables.Cost(classes[s - 1]).activations);
+    if (s + 1 < stages) narrowest = NarrowerOf(narrowest, tables.Cost(classes[s + 1]).activations);
     const std::vector<int64_t>& needed = tables.NeededBytes({.size = 0,
                                                              .schedule = schedule,
                                                              .first = s == 0,
                                                              .from_end = stages - s,
-                                                             .micro_batches = tables.MicroBatches(0)});
+                                                             .micro_batches = tables.MicroBatches(0),
+                                                             .activations = own,
+                                                             .narrowest = narrowest});
     const std::vector<int64_t>& available = tables.AvailableBytes(classes[s]);
     std::vector<Shortage> here(blocks + 1);
     for (int first = 0; first < blocks; ++first) {

@@ -68,6 +68,7 @@ class Generator {
     const double speed = Real(0.5, 3);
     const double parameters = static_cast<double>(ModelElements(problem_.shape.model));
     DeviceCost cost{.kind = absl::StrCat("kind ", kind)};
+    if (Integer(0, 2) == 0) cost.activations = Dtype::kBf16;
     for (const int size : problem_.micro_batch_sizes) {
       const double scale = (Real(0.2, 0.5) + size) / speed;
       const double embedding = 0.1 * scale * Real(0, 1), backward = 2 * scale * Real(0.8, 1.2);

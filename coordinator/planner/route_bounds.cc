@@ -26,12 +26,18 @@ int RouteBounds::ListOf(const std::vector<int>& classes) {
   return list;
 }
 
-const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, bool first) {
+const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, std::optional<Dtype> before) {
+  const std::vector<int>& classes = lists_[list].classes;
+  const Dtype own = StoredBy(list);
+  Dtype narrowest = NarrowerOf(own, before.value_or(own));
+  if (classes.size() > 1) narrowest = NarrowerOf(narrowest, StoredBy(lists_[list].rest));
   return tables_.NeededBytes({.size = work.size,
                               .schedule = work.schedule,
-                              .first = first,
-                              .from_end = static_cast<int>(lists_[list].classes.size()),
-                              .micro_batches = work.micro_batches});
+                              .first = !before.has_value(),
+                              .from_end = static_cast<int>(classes.size()),
+                              .micro_batches = work.micro_batches,
+                              .activations = own,
+                              .narrowest = narrowest});
 }
 
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks,
@@ -63,11 +69,12 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
   return stage;
 }
 
-const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int list) {
+const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int list, Dtype before) {
   int64_t key = list;
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
   key = key * kSchedules + static_cast<int64_t>(work.schedule);
   key = key * (int64_t{tables_.problem().shape.global_batch_sequences} + 1) + work.micro_batches;
+  key = key * kDtypes + static_cast<int64_t>(before);
   const auto known = rests_.find(key);
   if (known != rests_.end()) return known->second;
 
@@ -76,8 +83,8 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
   if (list == 0) {
     rests[blocks] = {0, 0};
   } else {
-    const std::vector<Rest>& after = RestOf(work, lists_[list].rest);
-    const std::vector<int64_t>& needed = Needed(work, list, false);
+    const std::vector<Rest>& after = RestOf(work, lists_[list].rest, StoredBy(list));
+    const std::vector<int64_t>& needed = Needed(work, list, before);
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
     for (int first = 0; first < blocks; ++first) {
       for (int end = first + 1; end <= blocks; ++end) {
@@ -103,8 +110,8 @@ double RouteBounds::Bound(const Work& work) {
   double& bound = bounds[work.micro_batches];
   if (bound >= 0) return bound;
   bound = kInfinity;
-  const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest);
-  const std::vector<int64_t>& needed = Needed(work, work.list, true);
+  const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
+  const std::vector<int64_t>& needed = Needed(work, work.list, std::nullopt);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[work.list].classes.front());
   for (int end = 1; end <= tables_.blocks(); ++end) {
     const int at = tables_.At({0, end});
@@ -119,7 +126,7 @@ double RouteBounds::Bound(const Work& work) {
 std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double below, size_t limit) {
   std::vector<Split> splits;
   std::vector<int> ends;
-  ExtendSplit(work, work.list, 0, 0, 0, 0, below, limit, ends, splits);
+  ExtendSplit(work, work.list, std::nullopt, 0, 0, 0, 0, below, limit, ends, splits);
   std::sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {
     return a.bound_seconds != b.bound_seconds ? a.bound_seconds < b.bound_seconds : a.ends < b.ends;
   });
@@ -128,17 +135,17 @@ std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double bel
 
 // `passage` is that of the stages before `list`, `bound` the greatest of their own bounds, `after` what
 // follows passes.
-void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, double passage, double bound,
-                              double after, double below, size_t limit, std::vector<int>& ends,
-                              std::vector<Split>& splits) {
+void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> before, int first_block,
+                              double passage, double bound, double after, double below, size_t limit,
+                              std::vector<int>& ends, std::vector<Split>& splits) {
   if (list == 0) {
     const double own = BoundOf(work, ends);
     if (own < below) splits.push_back({ends, own});
     return;
   }
   const bool first = first_block == 0;
-  const std::vector<Rest>& rest = RestOf(work, lists_[list].rest);
-  const std::vector<int64_t>& needed = Needed(work, list, first);
+  const std::vector<Rest>& rest = RestOf(work, lists_[list].rest, StoredBy(list));
+  const std::vector<int64_t>& needed = Needed(work, list, before);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
   for (int end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
     const int at = tables_.At({first_block, end});
@@ -148,19 +155,21 @@ void RouteBounds::ExtendSplit(const Work& work, int list, int first_block, doubl
     const double follows = first ? stage.after_passes : after;
     if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
     ends.push_back(end);
-    ExtendSplit(work, lists_[list].rest, end, passage + stage.passage, own, follows, below, limit, ends,
-                splits);
+    ExtendSplit(work, lists_[list].rest, StoredBy(list), end, passage + stage.passage, own, follows, below,
+                limit, ends, splits);
     ends.pop_back();
   }
 }
 
 double RouteBounds::BoundOfSplit(const Work& work, const std::vector<int>& ends) {
   int first_block = 0, list = work.list;
+  std::optional<Dtype> before;
   for (const int end : ends) {
     if (end <= first_block) return kInfinity;
     const int at = tables_.At({first_block, end});
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
-    if (Needed(work, list, first_block == 0)[at] > available[at]) return kInfinity;
+    if (Needed(work, list, before)[at] > available[at]) return kInfinity;
+    before = StoredBy(list);
     first_block = end;
     list = lists_[list].rest;
   }

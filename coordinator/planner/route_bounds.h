@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -61,11 +62,15 @@ class RouteBounds {
     double round_trip;
     double after_passes;  // reductions and norms, if it is the first stage
   };
-  const std::vector<Rest>& RestOf(const Work& work, int list);
+  // `before`: what the stage before the list stores activations as.
+  const std::vector<Rest>& RestOf(const Work& work, int list, Dtype before);
   StageSeconds Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip, bool first) const;
-  const std::vector<int64_t>& Needed(const Work& work, int list, bool first);
-  void ExtendSplit(const Work& work, int list, int first_block, double passage, double bound, double after,
-                   double below, size_t limit, std::vector<int>& ends, std::vector<Split>& splits);
+  // Of the first stage of `list`; nothing is before the first one of a route.
+  const std::vector<int64_t>& Needed(const Work& work, int list, std::optional<Dtype> before);
+  Dtype StoredBy(int list) const { return tables_.Cost(lists_[list].classes.front()).activations; }
+  void ExtendSplit(const Work& work, int list, std::optional<Dtype> before, int first_block, double passage,
+                   double bound, double after, double below, size_t limit, std::vector<int>& ends,
+                   std::vector<Split>& splits);
   double BoundOf(const Work& work, const std::vector<int>& ends) const;
 
   SearchTables& tables_;

@@ -592,8 +592,10 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back({.devices = {problem_.devices[arrangement.devices[r][s]].name},
-                            .chunks = {BlocksOf(choice[r].ends, s)}});
+      const DeviceCost& device = problem_.devices[arrangement.devices[r][s]];
+      plan.units.push_back({.devices = {device.name},
+                            .chunks = {BlocksOf(choice[r].ends, s)},
+                            .activations = device.activations});
     }
   }
   return plan;

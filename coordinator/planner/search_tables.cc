@@ -20,15 +20,15 @@ bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
 }
 
 bool SameCost(const DeviceCost& a, const DeviceCost& b) {
-  return a.kind == b.kind && a.memory == b.memory && a.workspace == b.workspace &&
-         a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
+  return a.kind == b.kind && a.memory == b.memory && a.activations == b.activations &&
+         a.workspace == b.workspace && a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
          a.copy_bytes_per_parameter == b.copy_bytes_per_parameter && a.shared_slowdown == b.shared_slowdown &&
          a.shared_with == b.shared_with &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-// The buffers that the compiler gives such a stage. They depend on nothing else, so a small plan tells.
+// The buffers that the compiler gives such a stage. Their numbers depend on nothing else, so a small plan tells.
 BufferCounts BuffersOf(const SearchTables::Stage& stage) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
   TrainingShape shape{.model = {.layers = stages, .heads = 1}, .sequence = 1};
@@ -38,7 +38,10 @@ BufferCounts BuffersOf(const SearchTables::Stage& stage) {
     plan.units.push_back({.devices = {""}, .chunks = {{s, s == stages - 1 ? shape.model.blocks() : s + 1}}});
     plan.routes[0].units.push_back(s);
   }
-  return CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
+  BufferCounts buffers = CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
+  buffers.activations = stage.activations;
+  buffers.narrowest = stage.narrowest;
+  return buffers;
 }
 
 }  // namespace
@@ -166,7 +169,8 @@ void SearchTables::TabulateMessages() {
       if (from == to && classes_[to].size() < 2) continue;
       const LinkCost& link = problem_.links[classes_[from][0]][classes_[to][from == to ? 1 : 0]];
       for (const int size : problem_.micro_batch_sizes) {
-        const double bytes = static_cast<double>(SizeOf(Dtype::kF32).value) * size * problem_.shape.sequence *
+        const Dtype dtype = NarrowerOf(Cost(from).activations, Cost(to).activations);
+        const double bytes = static_cast<double>(SizeOf(dtype).value) * size * problem_.shape.sequence *
                              problem_.shape.model.hidden;
         message_seconds_[from][to].push_back(TransferSeconds(link, bytes));
       }
@@ -185,12 +189,20 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   key = key * 2 + (stage.first ? 1 : 0);
   key = key * (blocks_ + 1) + stage.from_end;
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
+  key = (key * kDtypes + static_cast<int64_t>(stage.activations)) * kDtypes +
+        static_cast<int64_t>(stage.narrowest);
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
   const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 7> buffers_key = {
-      stage.size,     buffers.stash[0],       buffers.deferred[0],    buffers.input,
-      buffers.output, buffers.input_gradient, buffers.output_gradient};
+  const std::array<int, 9> buffers_key = {stage.size,
+                                          buffers.stash[0],
+                                          buffers.deferred[0],
+                                          buffers.input,
+                                          buffers.output,
+                                          buffers.input_gradient,
+                                          buffers.output_gradient,
+                                          static_cast<int>(stage.activations),
+                                          static_cast<int>(stage.narrowest)};
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);

@@ -70,6 +70,8 @@ class SearchTables {
     bool first = false;  // of its route
     int from_end = 1;    // 1: the last of its route
     int micro_batches = 1;
+    Dtype activations = Dtype::kF32;
+    Dtype narrowest = Dtype::kF32;  // of them and its neighbours'
   };
   // Bytes of the memory model for each range of blocks, at [first * (blocks() + 1) + end].
   const std::vector<int64_t>& NeededBytes(const Stage& stage);
@@ -98,7 +100,7 @@ class SearchTables {
   std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
   std::vector<std::vector<std::vector<double>>> reduced_after_;    // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 7>, std::vector<int64_t>> needed_by_buffers_;
+  std::map<std::array<int, 9>, std::vector<int64_t>> needed_by_buffers_;
   std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
 };
 

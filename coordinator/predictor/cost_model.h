@@ -35,8 +35,9 @@ struct DeviceCost {
   // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;
   int shared_with = 0;
-  Bytes memory;                   // limit
-  std::vector<BlockTimes> times;  // parallel to PlanningProblem::micro_batch_sizes
+  Bytes memory;                     // limit
+  Dtype activations = Dtype::kF32;  // what it stores them as, and was measured with
+  std::vector<BlockTimes> times;    // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
   Bytes workspace;                      // that the ops hold beside what the memory model counts

@@ -55,6 +55,33 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
   return slowdowns;
 }
 
+Dtype ActivationsOf(const PlanningProblem& problem, const std::string& device) {
+  for (const DeviceCost& cost : problem.devices) {
+    if (cost.name == device) return cost.activations;
+  }
+  return Dtype::kF32;
+}
+
+// What units store that a pinned plan leaves open: what their first device would.
+void FillActivations(const v1::Plan& pinned, const PlanningProblem& problem, Plan& plan) {
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    Unit& unit = plan.units[u];
+    if (pinned.units(static_cast<int>(u)).activations() == v1::TENSOR_TYPE_UNSPECIFIED &&
+        !unit.devices.empty())
+      unit.activations = ActivationsOf(problem, unit.devices.front());
+  }
+}
+
+// Whether all units store activations as their devices' profiles were measured with.
+bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
+  for (const Unit& unit : plan.units) {
+    for (const std::string& device : unit.devices) {
+      if (ActivationsOf(problem, device) != unit.activations) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training,
@@ -64,6 +91,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
   ChosenPlan chosen;
   if (spec.has_plan()) {
     ASSIGN_OR_RETURN(chosen.plan, DecodePlan(spec.plan()));
+    FillActivations(spec.plan(), problem, chosen.plan);
     RETURN_IF_ERROR(Check(chosen.plan, problem));
   } else {
     ASSIGN_OR_RETURN(chosen, ChoosePlan(problem));
@@ -71,7 +99,7 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& 
       return absl::InternalError(absl::StrCat("the planner chose an invalid plan: ", valid.message()));
     }
   }
-  PlannedJob planned{.plan = chosen.plan};
+  PlannedJob planned{.plan = chosen.plan, .stores_as_profiled = StoresAsProfiled(problem, chosen.plan)};
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, chosen.plan));
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, chosen.plan));
   chosen.step_seconds = planned.prediction.step_seconds;

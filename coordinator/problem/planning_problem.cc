@@ -148,6 +148,7 @@ DeviceCost MakeDevice(const ClusterDevice& device, const std::vector<int>& sizes
   cost.name = device.name;
   cost.kind = device.device->kind();
   cost.memory = DecodeBytes(device.device->memory_bytes());
+  cost.activations = ActivationsOf(spec.precision, device.device->computes_bf16());
   for (const int size : sizes) {
     const v1::BlockPassTimes* times = nullptr;
     const v1::DeviceProfile& newest = *FindProfile(cluster, cost.kind, shape, size, &times);
@@ -259,7 +260,7 @@ std::string ShapeKey(const TrainingSpec& spec) {
   return absl::StrCat(FamilyOf(model).name, " hidden=", model.hidden, " heads=", heads,
                       " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
                       " sequence=", spec.shape.sequence,
-                      " precision=", spec.precision == Precision::kBf16 ? "bf16" : "f32");
+                      " precision=", spec.precision == Precision::kBf16 ? "bf16 activations=bf16" : "f32");
 }
 
 v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec) {

@@ -20,7 +20,8 @@ const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::
 double CorrectionOf(const v1::SharedSlowdown& slowdown);
 
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
-// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or of a
+// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or in bf16 "precision=bf16 activations=bf16" (where a device
+// has it), or of a
 // Llama with "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not
 // matter.
 std::string ShapeKey(const TrainingSpec& spec);

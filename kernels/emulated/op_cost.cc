@@ -15,6 +15,7 @@ void AddDetails(const Args& args, OpCost& cost) {}
 
 void AddDetails(const MatmulArgs& args, OpCost& cost) {
   cost.precision = args.precision;
+  cost.depth = args.k;
   cost.flops = 2.0 * static_cast<double>(args.m) * static_cast<double>(args.n) * static_cast<double>(args.k);
   cost.variation = static_cast<uint8_t>(
       (args.transpose_a == Transpose::kYes ? 1 : 0) | (args.transpose_b == Transpose::kYes ? 2 : 0) |

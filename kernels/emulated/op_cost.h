@@ -16,8 +16,9 @@ struct OpCost {
   // Tells ops apart that do as much, one forward, one backward: transposes, epilogue, direction of a
   // rotation.
   uint8_t variation = 0;
-  double flops = 0;  // of products: 2 m n k; of causal attention only what the mask leaves; 0 for all others
-  double bytes = 0;  // read and written once each, twice where an op updates in place
+  int64_t depth = 0;  // products that a matmul's element is the sum of: k
+  double flops = 0;   // of products: 2 m n k; of causal attention only what the mask leaves; 0 for all others
+  double bytes = 0;   // read and written once each, twice where an op updates in place
 
   friend auto operator<=>(const OpCost&, const OpCost&) = default;
 };

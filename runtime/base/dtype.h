@@ -8,6 +8,7 @@ namespace medley {
 
 // Element types of stored tensors.
 enum class Dtype : uint8_t { kF32, kF64, kBf16, kI32 };
+inline constexpr int kDtypes = 4;
 
 constexpr Bytes SizeOf(Dtype dtype) {
   switch (dtype) {
@@ -49,5 +50,11 @@ constexpr Dtype NarrowerOf(Dtype a, Dtype b) { return SizeOf(b) < SizeOf(a) ? b 
 // What a job's matmuls compute in; everything else computes in f32.
 // kBf16: operands rounded to bf16 (nearest even), products accumulated in f32.
 enum class Precision : uint8_t { kF32, kBf16 };
+
+// What a device stores activations as in a job of `precision`, unless the plan says otherwise: as its products
+// read them.
+constexpr Dtype ActivationsOf(Precision precision, bool computes_bf16) {
+  return precision == Precision::kBf16 && computes_bf16 ? Dtype::kBf16 : Dtype::kF32;
+}
 
 }  // namespace medley

@@ -82,10 +82,6 @@ absl::Status ConvertingOps::EnsureScratch(Bytes size) {
   return absl::OkStatus();
 }
 
-Bytes ConvertingOps::workspace() const {
-  return inner_->workspace() + (scratch_ == nullptr ? Bytes{0} : scratch_->size());
-}
-
 template <typename Args>
 absl::Status ConvertingOps::Submit(const Args& args) {
   const absl::Status taken = RunOp(*inner_, args);

@@ -124,7 +124,7 @@ v1::Plan EncodePlan(const Plan& plan) {
       part.set_feed_forward(share.feed_forward.size());
       part.set_vocabulary(share.vocabulary.size());
     }
-    if (unit.activations == Dtype::kBf16) encoded.set_activations(v1::TENSOR_TYPE_BF16);
+    encoded.set_activations(unit.activations == Dtype::kBf16 ? v1::TENSOR_TYPE_BF16 : v1::TENSOR_TYPE_F32);
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

@@ -27,6 +27,7 @@ struct Options {
   std::string device;  // empty: the CPU of `variant` on `cores`
   std::string model = "gpt2-124m";
   std::string precision = "f32";
+  std::string activations;
   int batch = 4, sequence = 512, steps = 3;
 };
 
@@ -121,7 +122,10 @@ absl::Status Run(const Options& options) {
   const TrainingShape shape{
       .model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
   const BlockRange all{0, shape.model.blocks()};
-  const BufferCounts buffers{.stash = {1}};
+  const Dtype activations = options.activations.empty()     ? ActivationsOf(precision, device.computes_bf16)
+                            : options.activations == "bf16" ? Dtype::kBf16
+                                                            : Dtype::kF32;
+  const BufferCounts buffers{.stash = {1}, .activations = activations, .narrowest = activations};
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = shape,
                                                .blocks = all,
@@ -186,6 +190,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--sequence", options.sequence)->check(CLI::Range(1, 2048))->capture_default_str();
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--activations", options.activations,
+                 "stored as; by default as a job of the precision would")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   app.add_option("--precision", options.precision)
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();

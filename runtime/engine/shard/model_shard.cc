@@ -124,13 +124,9 @@ absl::Status ModelShard::WriteRotaryAngles() {
   return absl::OkStatus();
 }
 
-Slice ModelShard::BoundaryOf(BufferId buffer) const {
-  return boundaries_[static_cast<int>(buffer.kind)][buffer.index];
-}
-
-Slice ModelShard::BoundaryOf(BufferId buffer, Dtype dtype) const {
-  Slice slice = BoundaryOf(buffer);
-  slice.dtype = dtype;
+Slice ModelShard::BoundaryOf(BufferId buffer, std::optional<Dtype> dtype) const {
+  Slice slice = boundaries_[static_cast<int>(buffer.kind)][buffer.index];
+  slice.dtype = dtype.value_or(slice.dtype);
   return slice;
 }
 
@@ -160,7 +156,8 @@ Slice ModelShard::GradientAt(int point, const PassBuffers& buffers) const {
   if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutputGradient, arrives.index}, arrives.dtype);
   if (!points_.enters(point) && buffers.deferred >= 0)
     return deferred_[buffers.deferred].stream_gradients[point];
-  if (points_.enters(point) || (!points_.has_embedding && leaves.dtype == pass_.activations))
+  if (points_.enters(point) ||
+      (!points_.has_embedding && leaves.dtype.value_or(pass_.activations) == pass_.activations))
     return BoundaryOf({BufferKind::kInputGradient, leaves.index}, leaves.dtype);
   return workspace_.stream_gradient;
 }

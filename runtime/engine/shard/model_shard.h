@@ -51,8 +51,7 @@ class ModelShard {
 
   // [micro-batch, sequence, hidden], as this shard stores activations, or as `dtype`, which takes no more; not
   // of a chunk, and one that options.buffers counts.
-  Slice BoundaryOf(BufferId buffer) const;
-  Slice BoundaryOf(BufferId buffer, Dtype dtype) const;
+  Slice BoundaryOf(BufferId buffer, std::optional<Dtype> dtype = std::nullopt) const;
 
   // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
   absl::Status SetTokens(int stash, absl::Span<const int32_t> tokens);    // holder of the embedding
@@ -60,9 +59,9 @@ class ModelShard {
 
   // A buffer at the boundary, and what its content is stored as.
   struct Boundary {
-    Boundary(int index = -1, Dtype dtype = Dtype::kF32) : index(index), dtype(dtype) {}
+    Boundary(int index = -1, std::optional<Dtype> dtype = std::nullopt) : index(index), dtype(dtype) {}
     int index;
-    Dtype dtype;
+    std::optional<Dtype> dtype;  // none: as the shard stores activations
   };
   // Indices of the buffers that a pass uses; -1: none.
   struct PassBuffers {
