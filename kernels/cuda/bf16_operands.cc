@@ -7,7 +7,14 @@ namespace {
 
 constexpr int64_t kElementBytes = SizeOf(Dtype::kBf16).value;
 
+// What kernels of the libraries ask of an address.
+constexpr int64_t kAlignmentBytes = 16;
+
 }  // namespace
+
+bool Bf16Operands::IsTaken(const Slice& slice) {
+  return slice.dtype == Dtype::kBf16 && slice.offset_bytes % kAlignmentBytes == 0;
+}
 
 absl::Status Bf16Operands::Round(const Slice& x, int64_t elements, const Slice& y) {
   return whole_.Cast({.x = x, .y = y, .elements = elements});
@@ -23,13 +30,25 @@ absl::StatusOr<Slice> Bf16Operands::Scratch(int64_t elements, size_t index) {
   return Slice{buffer.get(), 0, elements, Dtype::kBf16};
 }
 
+absl::StatusOr<Slice> Bf16Operands::Destination(const Slice& y, int64_t elements, size_t index) {
+  if (IsTaken(y)) return y;
+  return Scratch(elements, index);
+}
+
+absl::Status Bf16Operands::Store(const Slice& written, const Slice& y, int64_t elements) {
+  if (written == y) return absl::OkStatus();
+  return whole_.Cast({.x = written, .y = y, .elements = elements});
+}
+
 absl::StatusOr<Slice> Bf16Operands::Copy(const Slice& x, int64_t elements, size_t index) {
+  if (IsTaken(x)) return x;
   ASSIGN_OR_RETURN(const Slice copy, Scratch(elements, index));
   RETURN_IF_ERROR(Round(x, elements, copy));
   return copy;
 }
 
 absl::StatusOr<Slice> Bf16Operands::CopyOfParameter(const Slice& x, int64_t elements) {
+  if (IsTaken(x)) return x;
   Kept& kept = kept_[Key{x.buffer, x.offset_bytes, elements}];
   if (kept.buffer == nullptr) {
     ASSIGN_OR_RETURN(kept.buffer, queue_.AllocateWorkspace({elements * kElementBytes}));

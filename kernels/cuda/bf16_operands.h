@@ -16,11 +16,18 @@ class Bf16Operands {
   // `queue` outlives the copies; `whole` (the device's ops, for its Cast) outlives their use.
   Bf16Operands(CudaQueue& queue, Ops& whole) : queue_(queue), whole_(whole) {}
 
-  // A bf16 copy of the first `elements` of `x`, for ops submitted next. Good until the next call with the
-  // same `index`, 0 or more and small. Errors: the queue's; ResourceExhausted: the device has no room.
+  // Whether a tensor is bf16 and lies where the libraries can use it.
+  static bool IsTaken(const Slice& slice);
+
+  // The first `elements` of `x` in bf16, for ops submitted next: `x` itself if it IsTaken, otherwise a copy. Good
+  // until the next call with the same `index`, 0 or more and small. Errors: the queue's; ResourceExhausted: the device has no room.
   absl::StatusOr<Slice> Copy(const Slice& x, int64_t elements, size_t index);
   // The same, kept: of a parameter, converted once for all calls until ParametersChanged().
   absl::StatusOr<Slice> CopyOfParameter(const Slice& x, int64_t elements);
+  // Where an op is to write `elements` bf16 elements that become `y`: `y` itself if it IsTaken, otherwise
+  // scratch, from which Store brings them there.
+  absl::StatusOr<Slice> Destination(const Slice& y, int64_t elements, size_t index);
+  absl::Status Store(const Slice& written, const Slice& y, int64_t elements);
   // Scratch for `elements` bf16 elements, under the same rules as Copy's.
   absl::StatusOr<Slice> Scratch(int64_t elements, size_t index);
 

@@ -34,6 +34,18 @@ cudaDataType_t OperandType(MatmulArithmetic arithmetic) {
   return arithmetic == MatmulArithmetic::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
+cudaDataType_t ResultType(Dtype dtype) { return dtype == Dtype::kBf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+bool IsNarrow(const Slice& slice) { return !slice.empty() && slice.dtype != Dtype::kF32; }
+
+// Why a product of tensors that are not all f32 is declined, or OK.
+absl::Status TypeObjection(const MatmulArgs& args) {
+  if (args.precision != Precision::kBf16) return absl::UnimplementedError("takes bf16 tensors in bf16 alone");
+  if (args.epilogue != Epilogue::kNone && args.c.dtype != args.pre_activation.dtype)
+    return absl::UnimplementedError("c and pre_activation are of unlike types");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // A product's descriptors and the algorithm chosen for it.
@@ -97,7 +109,7 @@ MatmulArithmetic CublasLtOps::ArithmeticOf(const MatmulArgs& args) const {
 }
 
 absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& args) {
-  Slice a = args.a, b = args.b;
+  Slice a = args.a, b = args.b, bias = args.bias;
   if (args.precision == Precision::kBf16) {
     ASSIGN_OR_RETURN(a, bf16_.Copy(args.a, args.m * args.k, kScratchOfA));
     if (args.b_constness == Constness::kParameter) {
@@ -106,11 +118,15 @@ absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& arg
       ASSIGN_OR_RETURN(b, bf16_.Copy(args.b, args.k * args.n, kScratchOfB));
     }
   }
+  // The library adds a bias of the result's type alone.
+  if (IsNarrow(args.c) && !bias.empty()) {
+    ASSIGN_OR_RETURN(bias, bf16_.CopyOfParameter(bias, args.n));
+  }
   Operands operands;
   ASSIGN_OR_RETURN(operands.a, queue_.Address(a));
   ASSIGN_OR_RETURN(operands.b, queue_.Address(b));
   ASSIGN_OR_RETURN(operands.c, queue_.Address(args.c));
-  ASSIGN_OR_RETURN(operands.bias, queue_.Address(args.bias));
+  ASSIGN_OR_RETURN(operands.bias, queue_.Address(bias));
   ASSIGN_OR_RETURN(operands.pre_activation, queue_.Address(args.pre_activation));
   return operands;
 }
@@ -122,6 +138,7 @@ absl::StatusOr<const CublasLtOps::Plan*> CublasLtOps::Find(const MatmulArgs& arg
                       .transpose_a = args.transpose_a,
                       .transpose_b = args.transpose_b,
                       .arithmetic = ArithmeticOf(args),
+                      .result = args.c.dtype,
                       .store = args.store,
                       .has_bias = !args.bias.empty(),
                       .epilogue = args.epilogue,
@@ -162,7 +179,7 @@ absl::StatusOr<std::unique_ptr<CublasLtOps::Plan>> CublasLtOps::Make(const Matmu
   };
   RETURN_IF_ERROR(layout(seen.first, OperandType(key.arithmetic), plan->first));
   RETURN_IF_ERROR(layout(seen.second, OperandType(key.arithmetic), plan->second));
-  RETURN_IF_ERROR(layout(seen.result, CUDA_R_32F, plan->result));
+  RETURN_IF_ERROR(layout(seen.result, ResultType(key.result), plan->result));
 
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(
@@ -202,7 +219,9 @@ absl::Status CublasLtOps::Run(const MatmulArgs& args, const Plan& plan, const Op
 }
 
 absl::Status CublasLtOps::Matmul(const MatmulArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
+  const bool narrow = IsNarrow(args.a) || IsNarrow(args.b) || IsNarrow(args.c);
+  if (narrow) RETURN_IF_ERROR(TypeObjection(args));
   RETURN_IF_ERROR(queue_.Enter());
   RETURN_IF_ERROR(EnsureReady());
   if (args.m == 0 || args.n == 0) return absl::OkStatus();
@@ -213,6 +232,9 @@ absl::Status CublasLtOps::Matmul(const MatmulArgs& args) {
     ASSIGN_OR_RETURN(const Plan* fused, Find(args, operands));
     if (fused != nullptr) return Run(args, *fused, operands);
   }
+  // What follows takes f32 alone.
+  if (IsNarrow(args.c))
+    return absl::UnimplementedError("cuBLASLt does not fuse this epilogue with a bf16 result");
   // Without bias and epilogue, which FinishMatmul does in one pass.
   Operands plain_operands = operands;
   plain_operands.bias = plain_operands.pre_activation = 0;

@@ -11,7 +11,8 @@
 
 namespace medley {
 
-// Matmul by cuBLASLt. Precision::kBf16 rounds the operands to bf16 first; Precision::kF32 is true f32 unless
+// Matmul by cuBLASLt. Precision::kBf16 rounds f32 operands to bf16 first, takes those that are bf16 as they are
+// and stores c as its slice says (with a bias that is rounded to bf16); Precision::kF32 is true f32 unless
 // F32Matmul::kTf32 allows the tensor cores' 10 bits of fraction. What its epilogues lack is done in a pass of
 // its own.
 //

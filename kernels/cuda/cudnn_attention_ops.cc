@@ -63,7 +63,7 @@ void BindQkv(int64_t query_id, CUdeviceptr qkv, const AttentionShape& shape,
 }  // namespace
 
 CudnnAttentionOps::CudnnAttentionOps(CudaQueue& queue, Ops& whole)
-    : queue_(queue), whole_(whole), library_(CudnnLibrary::Get()), bf16_(queue, whole) {}
+    : queue_(queue), library_(CudnnLibrary::Get()), bf16_(queue, whole) {}
 
 CudnnAttentionOps::~CudnnAttentionOps() {
   forward_.clear();
@@ -117,14 +117,14 @@ absl::Status CudnnAttentionOps::Run(const CudnnPlan& plan, absl::Span<const Cudn
 }
 
 absl::Status CudnnAttentionOps::AttentionForward(const AttentionForwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
   const AttentionShape shape = ShapeOf(args);
   RETURN_IF_ERROR(Objection(args.precision, shape));
   RETURN_IF_ERROR(queue_.Enter());
   RETURN_IF_ERROR(EnsureReady());
   ASSIGN_OR_RETURN(const CudnnPlan* plan, Find(forward_, CompileAttentionForward, shape));
   ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, QkvElements(shape), kScratchOfQkv));
-  ASSIGN_OR_RETURN(const Slice out, bf16_.Scratch(OutElements(shape), kScratchOfOut));
+  ASSIGN_OR_RETURN(const Slice out, bf16_.Destination(args.out, OutElements(shape), kScratchOfOut));
   ASSIGN_OR_RETURN(const CUdeviceptr qkv_address, queue_.Address(qkv));
   ASSIGN_OR_RETURN(const CUdeviceptr out_address, queue_.Address(out));
   ASSIGN_OR_RETURN(const CUdeviceptr log_sum_exp, queue_.Address(args.log_sum_exp));
@@ -135,11 +135,11 @@ absl::Status CudnnAttentionOps::AttentionForward(const AttentionForwardArgs& arg
                                               {kMasked, &scalars.masked}};
   BindQkv(kQuery, qkv_address, shape, bindings);
   RETURN_IF_ERROR(Run(*plan, bindings));
-  return whole_.Cast({.x = out, .y = args.out, .elements = OutElements(shape)});
+  return bf16_.Store(out, args.out, OutElements(shape));
 }
 
 absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& args) {
-  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(CheckTypedArguments(args));
   const AttentionShape shape = ShapeOf(args);
   RETURN_IF_ERROR(Objection(args.precision, shape));
   RETURN_IF_ERROR(queue_.Enter());
@@ -150,20 +150,22 @@ absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& a
   ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, QkvElements(shape), kScratchOfQkv));
   ASSIGN_OR_RETURN(const Slice out, bf16_.Copy(args.out, out_elements, kScratchOfOut));
   ASSIGN_OR_RETURN(const Slice d_out, bf16_.Copy(args.dout, out_elements, kScratchOfDOut));
-  // The gradients; then, where query heads share keys, the gradients of keys and values of each; then the row
+  // The gradients, unless they are written where they belong; then, where query heads share keys, the gradients of keys and values of each; then the row
   // sums, f32.
   const int64_t heads_elements = has_shared_keys ? 2 * out_elements : 0;
   // Each part begins at a multiple of 64 elements, as the plans demand of addresses.
   const auto padded = [](int64_t elements) { return (elements + 63) / 64 * 64; };
-  const int64_t heads_first = padded(QkvElements(shape)),
+  const bool in_place = Bf16Operands::IsTaken(args.dqkv);
+  const int64_t heads_first = in_place ? 0 : padded(QkvElements(shape)),
                 sums_first = heads_first + 2 * padded(heads_elements / 2);
   ASSIGN_OR_RETURN(const Slice scratch, bf16_.Scratch(sums_first + 2 * Rows(shape), kScratchOfDQkv));
-  const Slice dqkv = scratch.Sub(0, QkvElements(shape));
+  const Slice dqkv = in_place ? args.dqkv : scratch.Sub(0, QkvElements(shape));
   const auto address = [&](const Slice& slice) { return queue_.Address(slice); };
   ASSIGN_OR_RETURN(const CUdeviceptr qkv_address, address(qkv));
   ASSIGN_OR_RETURN(const CUdeviceptr out_address, address(out));
   ASSIGN_OR_RETURN(const CUdeviceptr d_out_address, address(d_out));
   ASSIGN_OR_RETURN(const CUdeviceptr scratch_address, address(scratch));
+  ASSIGN_OR_RETURN(const CUdeviceptr dqkv_address, address(dqkv));
   ASSIGN_OR_RETURN(const CUdeviceptr log_sum_exp, address(args.log_sum_exp));
   Scalars scalars(shape.head_size);
   const auto in_scratch = [&](int64_t first) {
@@ -177,13 +179,13 @@ absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& a
                                               {kMasked, &scalars.masked},
                                               {kOne, &scalars.one}};
   BindQkv(kQuery, qkv_address, shape, bindings);
-  BindQkv(kDQuery, scratch_address, shape, bindings);
+  BindQkv(kDQuery, dqkv_address, shape, bindings);
   if (has_shared_keys) {
     bindings.push_back({kDKeyHeads, in_scratch(heads_first)});
     bindings.push_back({kDValueHeads, in_scratch(heads_first + padded(heads_elements / 2))});
   }
   RETURN_IF_ERROR(Run(*plan, bindings));
-  return whole_.Cast({.x = dqkv, .y = args.dqkv, .elements = QkvElements(shape)});
+  return bf16_.Store(dqkv, args.dqkv, QkvElements(shape));
 }
 
 }  // namespace medley

@@ -38,7 +38,6 @@ class CudnnAttentionOps final : public DecliningOps {
   absl::Status Run(const CudnnPlan& plan, absl::Span<const CudnnPlan::Binding> bindings);
 
   CudaQueue& queue_;
-  Ops& whole_;
   const absl::StatusOr<const CudnnLibrary*> library_;
   Bf16Operands bf16_;
   cudnnHandle_t handle_ = nullptr;

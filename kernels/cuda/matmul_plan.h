@@ -21,7 +21,7 @@ struct ColumnMajorMatmul {
 };
 ColumnMajorMatmul ToColumnMajor(const MatmulArgs& args);
 
-// What the operands are read as and multiplied in; sums and results are always f32.
+// What the operands are read as and multiplied in; sums are always f32.
 enum class MatmulArithmetic : uint8_t { kF32, kTf32, kBf16 };
 
 // Two products with equal keys take the same kernel.
@@ -29,6 +29,7 @@ struct MatmulKey {
   int64_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::kNo, transpose_b = Transpose::kNo;
   MatmulArithmetic arithmetic = MatmulArithmetic::kF32;
+  Dtype result = Dtype::kF32;  // of c, and of the pre-activation
   Store store = Store::kOverwrite;
   bool has_bias = false;
   Epilogue epilogue = Epilogue::kNone;
