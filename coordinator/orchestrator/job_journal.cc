@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "coordinator/jobs/job_life_codec.h"
+#include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/valid_utf8.h"

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cluster/node_codec.h"
-#include "coordinator/jobs/job_life_codec.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/node_kernels.h"
+#include "coordinator/wire/job_life_codec.h"
+#include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {

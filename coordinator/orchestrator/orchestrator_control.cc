@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/jobs/job_life_codec.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {

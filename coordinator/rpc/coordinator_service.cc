@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/jobs/job_life_codec.h"
+#include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/grpc_status.h"

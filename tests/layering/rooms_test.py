@@ -125,16 +125,17 @@ ROOMS = {
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/engine/align"], ["runtime/base/files"]),
 
     # The coordinator's side. Deciding knows no message, thread or log; the orchestrator is the shell around it.
-    "coordinator/jobs": (BASE, []),
-    "coordinator/cluster": (BASE + DESCRIPTION, ["protobuf"]),
+    "coordinator/jobs": (VALUES, []),
+    "coordinator/cluster": (VALUES + DESCRIPTION, []),
     "coordinator/predictor": (VALUES, []),
     "coordinator/planner": (VALUES + ["coordinator/predictor"], []),
     "coordinator/problem": (RIM + ["coordinator/planner", "coordinator/predictor"], []),
+    "coordinator/wire": (RIM + ["coordinator/cluster", "coordinator/jobs"], ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
-        "log"], []),
-    "coordinator/rpc": (RIM + LOCKS + ["coordinator/jobs", "coordinator/orchestrator", "coordinator/store", "gRPC"], []),
+        "coordinator/wire", "log"], []),
+    "coordinator/rpc": (RIM + LOCKS + ["coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC"], []),
     "coordinator/daemon": (RIM + FILES + [
         "CLI11", "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log"], []),
 
@@ -161,8 +162,6 @@ EXCEPTIONS = {
     ("cli/offline_plan.cc", "coordinator/problem"): "plans for a file, without a coordinator",
     ("cli/offline_plan.cc", "runtime/engine/checkpoint"): "reads the dimensions of a model of Hugging Face's, to plan for it",
     ("comm/session/tcp_session.cc", "comm/ucx"): "which processes share a host is found out beside UCX",
-    ("coordinator/cluster/node_codec.h", "proto"): "decoded late",
-    ("coordinator/jobs/job_life_codec.h", "proto"): "decoded late",
     ("coordinator/orchestrator/job_beginning.cc", "runtime/engine/checkpoint"): "finds the checkpoint that a job goes on from",
     ("coordinator/orchestrator/job_runner.cc", "runtime/engine/checkpoint"):
         "reads the dimensions of a model of Hugging Face's, to plan for it",

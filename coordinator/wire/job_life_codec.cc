@@ -1,4 +1,4 @@
-#include "coordinator/jobs/job_life_codec.h"
+#include "coordinator/wire/job_life_codec.h"
 
 #include <algorithm>
 #include <limits>

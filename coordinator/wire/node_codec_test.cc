@@ -1,4 +1,4 @@
-#include "coordinator/cluster/node_codec.h"
+#include "coordinator/wire/node_codec.h"
 
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
