@@ -9,17 +9,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coordinator/cluster/lease_table.h"
-#include "runtime/device/device_description.h"
+#include "runtime/ir/cluster/cluster.h"
 
 // What the coordinator knows about its nodes and who uses which device. Devices are named "node/device".
 namespace medley {
-
-struct ClusterDevice {
-  DeviceDescription description;
-  std::string kind;  // devices of equal kind take equal times
-  bool computes_bf16 = false;
-  bool emulated = false;  // takes time and computes nothing
-};
 
 // What a node says of itself when it registers.
 struct NodeDescription {

@@ -5,6 +5,7 @@
 
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
+#include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/model_config.h"
@@ -13,17 +14,6 @@
 // What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One
 // value holds everything, so that a problem can be saved and replayed.
 namespace medley {
-
-struct PassTimes {
-  double forward_seconds = 0;
-  double backward_seconds = 0;         // both gradients
-  double weight_gradient_seconds = 0;  // of those: what need not come before the stage before goes on
-};
-
-// The times of one block of each kind, for one micro-batch of a given size.
-struct BlockTimes {
-  PassTimes embedding, layer, head;
-};
 
 struct DeviceCost {
   std::string name;  // "node/device"

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/cluster_codec.h"
 
 namespace medley {
 namespace {
@@ -17,45 +18,18 @@ absl::Status CheckName(const std::string& field, const std::string& name) {
       absl::StrCat(field, " is \"", name, "\"; allowed is a name that is not empty and has no \"/\""));
 }
 
-v1::Device EncodeDevice(const ClusterDevice& device) {
-  v1::Device encoded;
-  encoded.set_name(device.description.name);
-  encoded.set_backend(device.description.backend);
-  encoded.set_variant(device.description.variant);
-  for (const int core : device.description.cores) encoded.add_cores(static_cast<uint32_t>(core));
-  encoded.set_memory_bytes(static_cast<uint64_t>(device.description.memory_limit.value));
-  encoded.set_kind(device.kind);
-  encoded.set_computes_bf16(device.computes_bf16);
-  encoded.set_profile(device.description.profile);
-  encoded.set_emulated(device.emulated);
-  return encoded;
-}
-
-absl::StatusOr<ClusterDevice> DecodeDevice(const v1::Device& device, const std::string& field) {
+absl::Status CheckDevice(const v1::Device& device, const std::string& field) {
   RETURN_IF_ERROR(CheckName(field + ".name", device.name()));
   constexpr uint64_t kMaxBytes = uint64_t{1} << 60;
   if (device.memory_bytes() > kMaxBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".memory_bytes is ", device.memory_bytes(), "; allowed are at most ", kMaxBytes));
   }
-  ClusterDevice decoded;
-  decoded.description = {device.name(),
-                         device.backend(),
-                         device.variant(),
-                         {},
-                         Bytes{static_cast<int64_t>(device.memory_bytes())},
-                         device.profile()};
   for (const uint32_t core : device.cores()) {
-    if (core > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(field, ".cores has ", core, "; no machine has that many"));
-    }
-    decoded.description.cores.push_back(static_cast<int>(core));
+    if (core <= static_cast<uint32_t>(std::numeric_limits<int>::max())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(field, ".cores has ", core, "; no machine has that many"));
   }
-  decoded.kind = device.kind();
-  decoded.computes_bf16 = device.computes_bf16();
-  decoded.emulated = device.emulated();
-  return decoded;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -65,7 +39,8 @@ v1::Node EncodeNode(const NodeSnapshot& node) {
   encoded.set_name(node.description.name);
   encoded.set_agent_address(node.description.agent_address);
   encoded.set_host(node.description.host);
-  for (const ClusterDevice& device : node.description.devices) *encoded.add_devices() = EncodeDevice(device);
+  for (const ClusterDevice& device : node.description.devices)
+    *encoded.add_devices() = EncodeClusterDevice(device);
   encoded.set_alive(node.alive);
   encoded.set_status(node.status);
   for (const auto& [device, job] : node.jobs) (*encoded.mutable_jobs())[device] = job;
@@ -79,13 +54,13 @@ absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarn
   std::set<std::string> names;
   for (int i = 0; i < node.devices_size(); ++i) {
     const std::string field = absl::StrCat("node.devices[", i, "]");
-    ASSIGN_OR_RETURN(ClusterDevice device, DecodeDevice(node.devices(i), field));
-    if (!names.insert(device.description.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ".name is \"", device.description.name,
-                                                     "\", which another device of node ", node.name(),
-                                                     " has too"));
+    const v1::Device& device = node.devices(i);
+    RETURN_IF_ERROR(CheckDevice(device, field));
+    if (!names.insert(device.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ".name is \"", device.name(), "\", which another device of node ", node.name(), " has too"));
     }
-    decoded.devices.push_back(std::move(device));
+    decoded.devices.push_back(DecodeClusterDevice(device));
   }
   return decoded;
 }

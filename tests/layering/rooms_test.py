@@ -35,7 +35,7 @@ LOCKS = BASE + ["runtime/base/mutex.h", "threads"]
 FILES = BASE + ["runtime/base/files"]
 DESCRIPTION = ["runtime/device/device_description.h"]
 DEVICE = BASE + DESCRIPTION + ["runtime/device"]
-IR = ["runtime/ir/" + name for name in ("collective", "job", "link", "model", "plan", "program")]
+IR = ["runtime/ir/" + name for name in ("cluster", "collective", "job", "link", "model", "plan", "program")]
 VALUES = BASE + IR
 ENGINE = ["runtime/engine/checkpoint", "runtime/engine/data", "runtime/engine/exec", "runtime/engine/shard"]
 REGISTRY = ["kernels"]
@@ -62,6 +62,7 @@ ROOMS = {
     # Pure values, which both daemons, the command line and the worker share.
     "runtime/ir/model": (BASE, []),
     "runtime/ir/link": (BASE, []),
+    "runtime/ir/cluster": (BASE + DESCRIPTION + ["runtime/ir/link"], []),
     "runtime/ir/collective": (BASE + ["runtime/ir/link"], []),
     "runtime/ir/plan": (BASE + ["runtime/ir/model"], ["runtime/ir/program"]),
     "runtime/ir/program": (BASE + ["runtime/ir/model", "runtime/ir/plan"], []),
@@ -126,7 +127,7 @@ ROOMS = {
 
     # The coordinator's side. Deciding knows no message, thread or log; the orchestrator is the shell around it.
     "coordinator/jobs": (VALUES, []),
-    "coordinator/cluster": (VALUES + DESCRIPTION, []),
+    "coordinator/cluster": (VALUES, []),
     "coordinator/predictor": (VALUES, []),
     "coordinator/planner": (VALUES + ["coordinator/predictor"], []),
     "coordinator/problem": (RIM + ["coordinator/planner", "coordinator/predictor"], []),

@@ -1,0 +1,48 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/device/device_description.h"
+#include "runtime/ir/cluster/device_profile.h"
+#include "runtime/ir/cluster/host_slowdown.h"
+#include "runtime/ir/link/link_model.h"
+
+// What plans are made of: devices, and what was measured of them and of the links between them.
+namespace medley {
+
+struct ClusterDevice {
+  DeviceDescription description;
+  std::string kind;  // devices of equal kind take equal times
+  bool computes_bf16 = false;
+  bool emulated = false;  // takes time and computes nothing
+  friend bool operator==(const ClusterDevice&, const ClusterDevice&) = default;
+};
+
+struct ClusterNode {
+  std::string name;
+  std::string host;  // the machine: nodes with equal host share cores; empty: alone on its own
+  std::vector<ClusterDevice> devices;
+  friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
+};
+
+struct ClusterLink {
+  std::string a, b;  // "node/device", in either order
+  LinkCost cost;
+  double bytes_per_second = 0;     // as was measured: what links are compared by
+  double measured_at_seconds = 0;  // unix
+  friend bool operator==(const ClusterLink&, const ClusterLink&) = default;
+};
+
+struct Cluster {
+  std::vector<ClusterNode> nodes;
+  std::vector<DeviceProfile> profiles;
+  std::vector<ClusterLink> links;
+  std::optional<LinkCost> default_link;  // of pairs that `links` does not have
+  // By host and shape. Devices of a host without one do not slow each other down, but for those that share
+  // cores.
+  std::vector<HostSlowdown> slowdowns;
+  friend bool operator==(const Cluster&, const Cluster&) = default;
+};
+
+}  // namespace medley

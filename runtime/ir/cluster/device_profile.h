@@ -1,0 +1,78 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/bytes.h"
+
+// What was measured of a device kind for one model shape, and what running jobs taught of it since.
+namespace medley {
+
+struct PassTimes {
+  double forward_seconds = 0;
+  double backward_seconds = 0;         // both gradients
+  double weight_gradient_seconds = 0;  // of those: what need not come before the stage before goes on
+
+  double Seconds() const { return forward_seconds + backward_seconds; }
+  friend bool operator==(const PassTimes&, const PassTimes&) = default;
+};
+
+// The times of one block of each kind, for one micro-batch of a given size.
+struct BlockTimes {
+  PassTimes embedding, layer, head;
+  friend bool operator==(const BlockTimes&, const BlockTimes&) = default;
+};
+
+struct ProfiledTimes {
+  int micro_batch_sequences = 0;
+  // Of gradients of weights the layer's alone is measured; 0: it was not, and is what its work suggests.
+  BlockTimes blocks;
+  // Of the repeated measurements that these times are the middle of: half the distance between their quartiles
+  // over their median, of the pass where it is widest. 0: not known.
+  double spread = 0;
+  // Why these times cannot be right although they were measured again, for people. Empty: nothing speaks
+  // against them.
+  std::string doubt;
+  friend bool operator==(const ProfiledTimes&, const ProfiledTimes&) = default;
+};
+
+// What running jobs taught: what was measured is to be multiplied by `factor`.
+struct ProfileCorrection {
+  double factor = 1;
+  int steps = 0;          // that it was learnt from
+  std::string job_id;     // whose they were
+  double at_seconds = 0;  // unix
+  friend bool operator==(const ProfileCorrection&, const ProfileCorrection&) = default;
+};
+
+// 1 if nothing was taught.
+inline double FactorOrOne(const std::optional<ProfileCorrection>& correction) {
+  return correction ? correction->factor : 1;
+}
+
+// What a device was measured on and with. Empty: not known.
+struct Provenance {
+  std::string device;                  // "node/device"
+  std::string host;                    // the machine's name
+  std::string hardware;                // "Intel(R) Xeon(R) Processor @ 2.50GHz"
+  std::string driver;                  // with its version
+  std::vector<std::string> libraries;  // with their versions: "oneDNN 2.6.3"
+  std::string medley_version;
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+struct DeviceProfile {
+  std::string device_kind, shape;    // what it is found under
+  std::vector<ProfiledTimes> times;  // by micro-batch size
+  double update_seconds_per_parameter = 0;
+  double norm_seconds_per_parameter = 0;
+  Bytes workspace;                          // that the ops hold beside what the memory model counts
+  double copy_bytes_per_parameter = 0;      // packed or converted copies that the ops keep
+  double measured_at_seconds = 0;           // unix
+  std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
+  std::optional<Provenance> measured_with;  // none: a profile from elsewhere
+  std::optional<ProfileCorrection> correction;  // of the passes; none: no running job has said otherwise
+  friend bool operator==(const DeviceProfile&, const DeviceProfile&) = default;
+};
+
+}  // namespace medley

@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/cluster/device_profile.h"
+
+// How much the devices of one host slow each other down when they all compute at the same time.
+namespace medley {
+
+struct SharedSlowdown {
+  std::string device;  // "node/device"
+  std::string device_kind;
+  double factor = 1;  // time of its passes while all others of the host compute over their time alone
+  double spread = 0;  // as ProfiledTimes::spread
+  // What jobs that ran on several devices of the host showed since.
+  std::optional<ProfileCorrection> correction;
+  friend bool operator==(const SharedSlowdown&, const SharedSlowdown&) = default;
+};
+
+struct HostSlowdown {
+  std::string host;   // of all of them
+  std::string shape;  // as DeviceProfile::shape
+  std::vector<SharedSlowdown> devices;
+  double measured_at_seconds = 0;  // unix
+  std::string provenance;          // for people
+  friend bool operator==(const HostSlowdown&, const HostSlowdown&) = default;
+};
+
+}  // namespace medley

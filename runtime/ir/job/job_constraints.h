@@ -1,0 +1,25 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/plan/plan.h"
+
+namespace medley {
+
+// What the plan of a job may be chosen from.
+struct JobConstraints {
+  std::vector<std::string> devices;    // "node/device"; empty: all there are
+  std::vector<int> micro_batch_sizes;  // in sequences; empty: see CandidateMicroBatches
+  std::vector<Schedule> schedules;     // each once; empty: all that are chosen from
+  int max_routes = 0;                  // 0: any number
+  int max_stages = 0;                  // 0: any number
+  // The plan that the job names: then nothing is chosen, and the others are what this one is compared with.
+  std::optional<Plan> plan;
+};
+
+// Micro-batch sizes that the planner may choose from, ascending, each once: those of the constraints, or the
+// powers of two up to 16 that divide the batch.
+std::vector<int> CandidateMicroBatches(const JobConstraints& constraints, int batch_sequences);
+
+}  // namespace medley

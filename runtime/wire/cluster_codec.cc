@@ -1,0 +1,216 @@
+#include "runtime/wire/cluster_codec.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/wire/device_codec.h"
+#include "runtime/wire/link_codec.h"
+
+namespace medley {
+namespace {
+
+ProfileCorrection DecodeCorrection(const v1::ProfileCorrection& correction) {
+  return {correction.factor(), static_cast<int>(correction.steps()), correction.job_id(),
+          correction.at_seconds()};
+}
+
+Provenance DecodeProvenance(const v1::Provenance& with) {
+  return {with.device(),
+          with.host(),
+          with.hardware(),
+          with.driver(),
+          {with.libraries().begin(), with.libraries().end()},
+          with.medley_version()};
+}
+
+v1::Provenance EncodeProvenance(const Provenance& with) {
+  v1::Provenance encoded;
+  encoded.set_device(with.device);
+  encoded.set_host(with.host);
+  encoded.set_hardware(with.hardware);
+  encoded.set_driver(with.driver);
+  encoded.mutable_libraries()->Add(with.libraries.begin(), with.libraries.end());
+  encoded.set_medley_version(with.medley_version);
+  return encoded;
+}
+
+v1::BlockPassTimes EncodeTimes(const ProfiledTimes& times) {
+  v1::BlockPassTimes encoded;
+  encoded.set_embedding_forward_seconds(times.blocks.embedding.forward_seconds);
+  encoded.set_embedding_backward_seconds(times.blocks.embedding.backward_seconds);
+  encoded.set_layer_forward_seconds(times.blocks.layer.forward_seconds);
+  encoded.set_layer_backward_seconds(times.blocks.layer.backward_seconds);
+  encoded.set_layer_weight_gradient_seconds(times.blocks.layer.weight_gradient_seconds);
+  encoded.set_head_forward_seconds(times.blocks.head.forward_seconds);
+  encoded.set_head_backward_seconds(times.blocks.head.backward_seconds);
+  encoded.set_micro_batch_sequences(static_cast<uint32_t>(times.micro_batch_sequences));
+  encoded.set_spread(times.spread);
+  encoded.set_doubt(times.doubt);
+  return encoded;
+}
+
+v1::LinkProfile EncodeLink(const ClusterLink& link) {
+  v1::LinkProfile encoded;
+  encoded.set_a(link.a);
+  encoded.set_b(link.b);
+  encoded.set_latency_seconds(link.cost.transfer.LatencySeconds());
+  encoded.set_bytes_per_second(link.bytes_per_second);
+  encoded.set_all_reduce_bytes_per_second(link.cost.exchange.BytesPerSecond());
+  encoded.set_measured_at_seconds(link.measured_at_seconds);
+  *encoded.mutable_transfer() = EncodeLinkModel(link.cost.transfer);
+  *encoded.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
+  return encoded;
+}
+
+absl::Status Under(const std::string& field, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(field, ".", status.message()));
+}
+
+}  // namespace
+
+ClusterDevice DecodeClusterDevice(const v1::Device& device) {
+  return {DecodeDevice(device), device.kind(), device.computes_bf16(), device.emulated()};
+}
+
+v1::Device EncodeClusterDevice(const ClusterDevice& device) {
+  v1::Device encoded = EncodeDevice(device.description);
+  encoded.set_kind(device.kind);
+  encoded.set_computes_bf16(device.computes_bf16);
+  encoded.set_emulated(device.emulated);
+  return encoded;
+}
+
+ProfiledTimes DecodeTimes(const v1::BlockPassTimes& times) {
+  ProfiledTimes decoded;
+  decoded.micro_batch_sequences = static_cast<int>(times.micro_batch_sequences());
+  decoded.blocks = {
+      {times.embedding_forward_seconds(), times.embedding_backward_seconds()},
+      {times.layer_forward_seconds(), times.layer_backward_seconds(), times.layer_weight_gradient_seconds()},
+      {times.head_forward_seconds(), times.head_backward_seconds()}};
+  decoded.spread = times.spread();
+  decoded.doubt = times.doubt();
+  return decoded;
+}
+
+v1::ProfileCorrection EncodeCorrection(const ProfileCorrection& correction) {
+  v1::ProfileCorrection encoded;
+  encoded.set_factor(correction.factor);
+  encoded.set_steps(static_cast<uint32_t>(correction.steps));
+  encoded.set_job_id(correction.job_id);
+  encoded.set_at_seconds(correction.at_seconds);
+  return encoded;
+}
+
+DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
+  constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+  DeviceProfile decoded;
+  decoded.device_kind = profile.device_kind();
+  decoded.shape = profile.shape();
+  for (const v1::BlockPassTimes& times : profile.times()) decoded.times.push_back(DecodeTimes(times));
+  decoded.update_seconds_per_parameter = profile.update_seconds_per_parameter();
+  decoded.norm_seconds_per_parameter = profile.norm_seconds_per_parameter();
+  decoded.workspace = {static_cast<int64_t>(std::min<uint64_t>(profile.workspace_bytes(), kLargest))};
+  decoded.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
+  decoded.measured_at_seconds = profile.measured_at_seconds();
+  decoded.provenance = profile.provenance();
+  if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
+  if (profile.has_correction()) decoded.correction = DecodeCorrection(profile.correction());
+  return decoded;
+}
+
+v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
+  v1::DeviceProfile encoded;
+  encoded.set_device_kind(profile.device_kind);
+  encoded.set_shape(profile.shape);
+  for (const ProfiledTimes& times : profile.times) *encoded.add_times() = EncodeTimes(times);
+  encoded.set_update_seconds_per_parameter(profile.update_seconds_per_parameter);
+  encoded.set_norm_seconds_per_parameter(profile.norm_seconds_per_parameter);
+  encoded.set_workspace_bytes(static_cast<uint64_t>(profile.workspace.value));
+  encoded.set_copy_bytes_per_parameter(profile.copy_bytes_per_parameter);
+  encoded.set_measured_at_seconds(profile.measured_at_seconds);
+  encoded.set_provenance(profile.provenance);
+  if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);
+  if (profile.correction) *encoded.mutable_correction() = EncodeCorrection(*profile.correction);
+  return encoded;
+}
+
+HostSlowdown DecodeSlowdown(const v1::HostSlowdown& slowdown) {
+  HostSlowdown decoded{
+      slowdown.host(), slowdown.shape(), {}, slowdown.measured_at_seconds(), slowdown.provenance()};
+  for (const v1::SharedSlowdown& shared : slowdown.devices()) {
+    SharedSlowdown& device = decoded.devices.emplace_back(
+        SharedSlowdown{shared.device(), shared.device_kind(), shared.factor(), shared.spread(), {}});
+    if (shared.has_correction()) device.correction = DecodeCorrection(shared.correction());
+  }
+  return decoded;
+}
+
+v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown) {
+  v1::HostSlowdown encoded;
+  encoded.set_host(slowdown.host);
+  encoded.set_shape(slowdown.shape);
+  for (const SharedSlowdown& shared : slowdown.devices) {
+    v1::SharedSlowdown& device = *encoded.add_devices();
+    device.set_device(shared.device);
+    device.set_device_kind(shared.device_kind);
+    device.set_factor(shared.factor);
+    device.set_spread(shared.spread);
+    if (shared.correction) *device.mutable_correction() = EncodeCorrection(*shared.correction);
+  }
+  encoded.set_measured_at_seconds(slowdown.measured_at_seconds);
+  encoded.set_provenance(slowdown.provenance);
+  return encoded;
+}
+
+absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link) {
+  ASSIGN_OR_RETURN(LinkCost cost, DecodeLink(link));
+  return ClusterLink{link.a(), link.b(), std::move(cost), link.bytes_per_second(),
+                     link.measured_at_seconds()};
+}
+
+absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
+  Cluster decoded;
+  for (const v1::Node& node : cluster.nodes()) {
+    ClusterNode& named = decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}});
+    for (const v1::Device& device : node.devices()) named.devices.push_back(DecodeClusterDevice(device));
+  }
+  for (const v1::DeviceProfile& profile : cluster.profiles())
+    decoded.profiles.push_back(DecodeProfile(profile));
+  for (int i = 0; i < cluster.links_size(); ++i) {
+    absl::StatusOr<ClusterLink> link = DecodeClusterLink(cluster.links(i));
+    if (!link.ok()) return Under(absl::StrCat("links[", i, "]"), link.status());
+    decoded.links.push_back(*std::move(link));
+  }
+  if (cluster.has_default_link()) {
+    absl::StatusOr<LinkCost> link = DecodeLink(cluster.default_link());
+    if (!link.ok()) return Under("default_link", link.status());
+    decoded.default_link = *std::move(link);
+  }
+  for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
+    decoded.slowdowns.push_back(DecodeSlowdown(slowdown));
+  return decoded;
+}
+
+v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
+  v1::ClusterSpec encoded;
+  for (const ClusterNode& node : cluster.nodes) {
+    v1::Node& named = *encoded.add_nodes();
+    named.set_name(node.name);
+    named.set_host(node.host);
+    for (const ClusterDevice& device : node.devices) *named.add_devices() = EncodeClusterDevice(device);
+  }
+  for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);
+  for (const ClusterLink& link : cluster.links) *encoded.add_links() = EncodeLink(link);
+  if (cluster.default_link) {
+    *encoded.mutable_default_link() =
+        EncodeLink({"any", "any", *cluster.default_link, cluster.default_link->transfer.BytesPerSecond(), 0});
+  }
+  for (const HostSlowdown& slowdown : cluster.slowdowns) *encoded.add_slowdowns() = EncodeSlowdown(slowdown);
+  return encoded;
+}
+
+}  // namespace medley

@@ -1,0 +1,106 @@
+#include "runtime/wire/cluster_codec.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "runtime/wire/random_message.h"
+
+namespace medley {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+
+void Add(google::protobuf::RepeatedPtrField<v1::LinkPoint>* points, double bytes, double seconds) {
+  points->Add()->set_bytes(bytes);
+  points->rbegin()->set_seconds(seconds);
+}
+
+// Any valid one, with links that make sense.
+v1::ClusterSpec RandomCluster(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  v1::ClusterSpec cluster;
+  FillRandomly(cluster, random);
+  for (v1::LinkProfile& link : *cluster.mutable_links()) {
+    link.set_latency_seconds(1e-6);
+    link.clear_transfer();
+    link.clear_exchange();
+    if (random() % 2 == 0) continue;
+    Add(link.mutable_transfer(), 8, 1e-6);
+    Add(link.mutable_transfer(), 1 << 20, 1e-3);
+    Add(link.mutable_exchange(), 64, 1e-6 * static_cast<double>(random() % 10));
+  }
+  if (cluster.has_default_link()) {
+    cluster.mutable_default_link()->clear_transfer();
+    cluster.mutable_default_link()->clear_exchange();
+  }
+  return cluster;
+}
+
+TEST_CASE("a cluster survives the wire") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  CAPTURE(seed);
+  const v1::ClusterSpec message = RandomCluster(seed);
+  const absl::StatusOr<Cluster> cluster = DecodeCluster(message);
+  REQUIRE(cluster.status().ToString() == "OK");
+  CHECK(cluster->nodes.size() == static_cast<size_t>(message.nodes_size()));
+  CHECK(cluster->links.size() == static_cast<size_t>(message.links_size()));
+  CHECK(cluster->default_link.has_value() == message.has_default_link());
+  const absl::StatusOr<Cluster> back = DecodeCluster(EncodeCluster(*cluster));
+  REQUIRE(back.status().ToString() == "OK");
+  CHECK(*back == *cluster);
+}
+
+TEST_CASE("nothing of a profile or a slow-down is lost as a value") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  CAPTURE(seed);
+  const v1::ClusterSpec message = RandomCluster(seed);
+  for (v1::DeviceProfile profile : message.profiles()) {
+    profile.set_workspace_bytes(profile.workspace_bytes() / 4);
+    CAPTURE(profile.DebugString());
+    CHECK(MessageDifferencer::Equals(EncodeProfile(DecodeProfile(profile)), profile));
+  }
+  for (const v1::HostSlowdown& slowdown : message.slowdowns()) {
+    CAPTURE(slowdown.DebugString());
+    CHECK(MessageDifferencer::Equals(EncodeSlowdown(DecodeSlowdown(slowdown)), slowdown));
+  }
+}
+
+TEST_CASE("a device has what its agent was told and what opening it showed") {
+  v1::Device device;
+  device.set_name("gpu0");
+  device.set_backend("emulated");
+  device.set_memory_bytes(std::numeric_limits<uint64_t>::max());
+  device.set_kind("emulated A100");
+  device.set_computes_bf16(true);
+  device.set_emulated(true);
+  const ClusterDevice decoded = DecodeClusterDevice(device);
+  CHECK(decoded.description.backend == "emulated");
+  CHECK(decoded.description.memory_limit.value == std::numeric_limits<int64_t>::max());
+  CHECK(decoded.kind == "emulated A100");
+  CHECK(decoded.computes_bf16);
+  CHECK(decoded.emulated);
+  device.set_memory_bytes(std::numeric_limits<int64_t>::max());
+  CHECK(MessageDifferencer::Equals(EncodeClusterDevice(decoded), device));
+}
+
+TEST_CASE("a link's points are refused by name where they make no sense") {
+  v1::ClusterSpec cluster;
+  cluster.add_links();
+  v1::LinkProfile& link = *cluster.add_links();
+  Add(link.mutable_transfer(), 8, 1e-6);
+  Add(link.mutable_transfer(), 4096, 3e-6);
+  Add(link.mutable_transfer(), 4096, 4e-6);
+  const absl::Status twice = DecodeCluster(cluster).status();
+  CHECK(absl::IsInvalidArgument(twice));
+  CHECK(twice.message() == "links[1].transfer[2].bytes: 4096 after 4096; must ascend");
+  link.clear_transfer();
+  Add(cluster.mutable_default_link()->mutable_exchange(), 8, 2);
+  Add(cluster.mutable_default_link()->mutable_exchange(), 16, 1);
+  CHECK(DecodeCluster(cluster).status().message() ==
+        "default_link.exchange[1].seconds: 1 after 2; must not fall");
+}
+
+}  // namespace
+}  // namespace medley
