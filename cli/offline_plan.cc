@@ -1,11 +1,12 @@
 #include "cli/offline_plan.h"
 
 #include <optional>
-#include <utility>
 
 #include "coordinator/problem/planned_job.h"
+#include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 
 namespace medley {
@@ -16,8 +17,11 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::JobSpec& spec, const v1::Cl
     ASSIGN_OR_RETURN(config, ReadModelConfig(spec.model().hugging_face()));
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
-  ASSIGN_OR_RETURN(PlannedJob planned, PlanJob(spec, training, cluster, Comparison::kOtherKinds));
-  return std::move(planned.report);
+  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
+  ASSIGN_OR_RETURN(const Cluster decoded, DecodeCluster(cluster));
+  ASSIGN_OR_RETURN(const PlannedJob planned,
+                   PlanJob(training, constraints, decoded, Comparison::kOtherKinds));
+  return EncodePlanReport(planned);
 }
 
 }  // namespace medley

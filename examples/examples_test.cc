@@ -10,6 +10,7 @@
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/yaml_message.h"
 
@@ -43,7 +44,9 @@ TEST_CASE("the example cluster has profiles for the GPT-2 jobs") {
 
   v1::ClusterSpec cluster;
   REQUIRE(ReadYamlFile("examples/cluster.yaml", &cluster).ToString() == "OK");
-  const absl::StatusOr<PlanningProblem> problem = MakeProblem(*training, spec.constraints(), cluster);
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(*training, *DecodeConstraints(spec), *decoded);
   REQUIRE(problem.status().ToString() == "OK");
   REQUIRE(problem->devices.size() == 6);
   CHECK(problem->devices[4].processor == problem->devices[5].processor);

@@ -12,11 +12,14 @@
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
+#include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 #include "runtime/wire/plan_codec.h"
 #include "runtime/wire/reduction_codec.h"
@@ -46,23 +49,22 @@ bool IsLoss(const absl::Status& status) {
 
 // The spec with the cluster's devices as its constraint: of those that it names some may be gone, or too
 // small. A pinned plan needs its own.
-v1::JobSpec OnDevicesOf(const v1::ClusterSpec& cluster, v1::JobSpec spec) {
+v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
   if (spec.has_plan()) return spec;
   auto& devices = *spec.mutable_constraints()->mutable_devices();
   devices.Clear();
-  for (const v1::Node& node : cluster.nodes()) {
-    for (const v1::Device& device : node.devices())
-      *devices.Add() = absl::StrCat(node.name(), "/", device.name());
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const ClusterDevice& device : node.devices)
+      *devices.Add() = absl::StrCat(node.name, "/", device.description.name);
   }
   return spec;
 }
 
-std::vector<std::string> EmulatedInUse(const v1::PlanReport& report) {
-  std::vector<std::string> names;
-  for (const v1::DeviceShare& share : report.devices()) {
-    if (share.used() && share.emulated()) names.push_back(share.device());
-  }
-  return names;
+absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
+                                  const TrainingSpec& training, Comparison comparison,
+                                  const std::vector<LeftOutDevice>& left_out = {}) {
+  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
+  return PlanJob(training, constraints, cluster, comparison, left_out);
 }
 
 }  // namespace
@@ -179,8 +181,8 @@ absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanJob(OnDevicesOf(measured.cluster, spec), training, measured.cluster, Comparison::kOtherKinds,
-                 measured.left_out);
+  return PlanOn(measured.cluster, OnDevicesOf(measured.cluster, spec), training, Comparison::kOtherKinds,
+                measured.left_out);
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
@@ -192,22 +194,14 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
     RETURN_IF_ERROR(measured.end.status);
   }
   all.devices.insert(all.devices.end(), beside.begin(), beside.end());
-  ASSIGN_OR_RETURN(v1::ClusterSpec cluster, MeasurementOf().Known(all));
+  ASSIGN_OR_RETURN(Cluster cluster, MeasurementOf().Known(all));
   // Links to devices that are in use cannot be measured now.
-  for (const v1::LinkProfile& link : cluster.links()) {
-    if (!cluster.has_default_link() || link.bytes_per_second() < cluster.default_link().bytes_per_second()) {
-      *cluster.mutable_default_link() = link;
-    }
-  }
-  if (!cluster.has_default_link()) {
-    v1::LinkProfile& link = *cluster.mutable_default_link();
-    link.set_a("any");
-    link.set_b("any");
-    link.set_latency_seconds(kUnknownLinkLatencySeconds);
-    link.set_bytes_per_second(kUnknownLinkBytesPerSecond);
-    link.set_all_reduce_bytes_per_second(kUnknownLinkBytesPerSecond);
-  }
-  return PlanJob(OnDevicesOf(cluster, spec), training, cluster, Comparison::kNone);
+  const auto slowest = std::min_element(
+      cluster.links.begin(), cluster.links.end(),
+      [](const ClusterLink& a, const ClusterLink& b) { return a.bytes_per_second < b.bytes_per_second; });
+  const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
+  cluster.default_link = slowest != cluster.links.end() ? slowest->cost : LinkCost{unknown, unknown};
+  return PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone);
 }
 
 absl::Status JobRunner::RefreshLinks() {
@@ -244,26 +238,26 @@ RunOutcome JobRunner::Run() {
   if (!training.ok()) return refuse(training.status());
   if (const absl::Status allowed = RefuseEmulated(job->spec()); !allowed.ok()) return refuse(allowed);
 
-  Measurement::Result measured = Measure(job->spec(), *training);
+  const Measurement::Result measured = Measure(job->spec(), *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
   v1::PlanGrounds grounds;
   grounds.set_job_id(job_id_);
   *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
-  *grounds.mutable_cluster() = std::move(measured.cluster);
+  *grounds.mutable_cluster() = EncodeCluster(measured.cluster);
   const absl::StatusOr<PlannedJob> planned =
-      PlanJob(grounds.spec(), *training, grounds.cluster(), Comparison::kNone, measured.left_out);
+      PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, measured.left_out);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
-  services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", planned->report.description()));
-  if (planned->report.emulated()) {
+  services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", Describe(planned->plan)));
+  if (const std::vector<std::string> emulated = EmulatedInUse(planned->report); !emulated.empty()) {
     services_.journal.Log(
         job_id_, "coordinator",
-        absl::StrCat("EMULATED: ", absl::StrJoin(EmulatedInUse(planned->report), ", "),
+        absl::StrCat("EMULATED: ", absl::StrJoin(emulated, ", "),
                      " take time and compute nothing; losses of this attempt mean nothing"));
   }
   if (services_.planned) {
@@ -348,11 +342,12 @@ void JobRunner::NoteLaunch(const std::vector<AttemptTask>& tasks) {
 
 RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& planned,
                             v1::PlanGrounds grounds) {
+  const v1::PlanReport report = EncodePlanReport(planned);
   while (true) {
     const absl::StatusOr<uint64_t> launch = services_.store.NextAttempt();
     if (!launch.ok()) return OutcomeOf({.status = launch.status()});
     const absl::StatusOr<v1::Job> job = services_.journal.Change(job_id_, [&](v1::Job& j) {
-      *j.mutable_plan() = planned.report;
+      *j.mutable_plan() = report;
       j.set_attempt(j.attempt() + 1);
       j.set_launch(*launch);
       j.set_parameters(static_cast<uint64_t>(ModelElements(training.shape.model)));
@@ -383,7 +378,7 @@ RunOutcome JobRunner::Train(const TrainingSpec& training, const PlannedJob& plan
          .launched = [&] { NoteLaunch(*tasks); },
          .event =
              [&](int unit, const v1::WorkerEvent& event) {
-               OnEvent((*tasks)[unit].device, job->attempt(), planned.report.emulated(), unit, event);
+               OnEvent((*tasks)[unit].device, job->attempt(), report.emulated(), unit, event);
                if (!event.has_measured()) return;
                MutexLock lock(trace_mutex);
                const std::optional<v1::Trace> trace = traces.Add(unit, event.measured());

@@ -11,7 +11,7 @@
 #include "coordinator/problem/profile_change.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/wire/device_codec.h"
+#include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
 
 namespace medley {
@@ -20,34 +20,28 @@ namespace {
 AttemptEnd Failed(const absl::Status& status) { return {.status = status}; }
 
 // The devices as nodes, without measurements.
-v1::ClusterSpec NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
-  std::map<std::string, v1::Node> nodes;
+Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
+  std::map<std::string, ClusterNode> nodes;
   for (const ClusterDeviceLocation& location : devices) {
-    v1::Node& node = nodes[location.node];
-    node.set_name(location.node);
-    node.set_host(location.host);
-    node.set_agent_address(location.agent_address);
-    node.set_alive(true);
-    v1::Device& device = *node.add_devices();
-    device = EncodeDevice(location.device.description);
-    device.set_kind(location.device.kind);
-    device.set_computes_bf16(location.device.computes_bf16);
-    device.set_emulated(location.device.emulated);
+    ClusterNode& node = nodes[location.node];
+    node.name = location.node;
+    node.host = location.host;
+    node.devices.push_back(location.device);
   }
-  v1::ClusterSpec cluster;
-  for (auto& [name, node] : nodes) *cluster.add_nodes() = std::move(node);
+  Cluster cluster;
+  for (auto& [name, node] : nodes) cluster.nodes.push_back(std::move(node));
   return cluster;
 }
 
 // "a/cpu0 on host rack1, Intel(R) Xeon(R) Processor, oneDNN 2.6.3, Medley 0.2"
-std::string ProvenanceLine(const v1::Provenance& with) {
-  std::vector<std::string> parts = {
-      with.host().empty() ? with.device() : absl::StrCat(with.device(), " on host ", with.host())};
-  for (const std::string& part : {with.hardware(), with.driver()}) {
+std::string ProvenanceLine(const Provenance& with) {
+  std::vector<std::string> parts = {with.host.empty() ? with.device
+                                                      : absl::StrCat(with.device, " on host ", with.host)};
+  for (const std::string& part : {with.hardware, with.driver}) {
     if (!part.empty()) parts.push_back(part);
   }
-  parts.insert(parts.end(), with.libraries().begin(), with.libraries().end());
-  if (!with.medley_version().empty()) parts.push_back(absl::StrCat("Medley ", with.medley_version()));
+  parts.insert(parts.end(), with.libraries.begin(), with.libraries.end());
+  if (!with.medley_version.empty()) parts.push_back(absl::StrCat("Medley ", with.medley_version));
   return absl::StrJoin(parts, ", ");
 }
 
@@ -62,17 +56,18 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
   *task.request.mutable_profile()->mutable_spec() = request.spec;
   for (const int size : sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
   Mutex mutex;
-  std::optional<v1::DeviceProfile> profile;
+  std::optional<DeviceProfile> profile;
   AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
                           MutexLock lock(mutex);
-                          if (event.has_profile()) profile = event.profile();
+                          if (event.has_profile()) profile = DecodeProfile(event.profile());
                         }});
   if (!end.status.ok()) return {std::move(end), {}};
   if (!profile)
     return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
-  profile->set_shape(ShapeKey(request.training));
-  profile->mutable_measured_with()->set_device(FullName(device));
-  profile->set_provenance(ProvenanceLine(profile->measured_with()));
+  profile->shape = ShapeKey(request.training);
+  if (!profile->measured_with) profile->measured_with.emplace();
+  profile->measured_with->device = FullName(device);
+  profile->provenance = ProvenanceLine(*profile->measured_with);
   return {{}, *std::move(profile)};
 }
 
@@ -80,39 +75,41 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
                                 const std::vector<int>& sizes) {
   Profiled profiled = ProfileOnce(request, device, sizes);
   if (!profiled.end.status.ok()) return std::move(profiled.end);
-  const absl::StatusOr<v1::DeviceProfile> before =
-      store_.FindProfile(device.device.kind, profiled.profile.shape(), {});
-  if (before.ok()) {
-    std::vector<ProfileChange> slower = MuchSlower(*before, profiled.profile);
+  const absl::StatusOr<v1::DeviceProfile> stored =
+      store_.FindProfile(device.device.kind, profiled.profile.shape, {});
+  if (stored.ok()) {
+    const DeviceProfile before = DecodeProfile(*stored);
+    std::vector<ProfileChange> slower = MuchSlower(before, profiled.profile);
     if (!slower.empty()) {
       progress_(absl::StrCat("measuring ", FullName(device), " again: ", slower.front().why));
       Profiled again = ProfileOnce(request, device, sizes);
       if (!again.end.status.ok()) return std::move(again.end);
       profiled.profile = FasterOf(std::move(profiled.profile), std::move(again.profile));
-      slower = MuchSlower(*before, profiled.profile);
+      slower = MuchSlower(before, profiled.profile);
     }
     MarkAsDoubtful(slower, profiled.profile);
-  } else if (!absl::IsNotFound(before.status())) {
-    return Failed(before.status());
+  } else if (!absl::IsNotFound(stored.status())) {
+    return Failed(stored.status());
   }
-  for (const v1::BlockPassTimes& times : profiled.profile.times()) {
-    if (times.doubt().empty()) continue;
-    progress_(absl::StrCat("the profile of ", device.device.kind, " is doubtful: ", times.doubt()));
+  for (const ProfiledTimes& times : profiled.profile.times) {
+    if (times.doubt.empty()) continue;
+    progress_(absl::StrCat("the profile of ", device.device.kind, " is doubtful: ", times.doubt));
   }
-  return Failed(store_.PutProfile(profiled.profile));
+  return Failed(store_.PutProfile(EncodeProfile(profiled.profile)));
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
-  v1::ConstraintSpec constraints = EffectiveConstraints(request.spec);
-  constraints.clear_devices();  // those of the request are the ones
+  absl::StatusOr<JobConstraints> constraints = DecodeConstraints(request.spec);
+  if (!constraints.ok()) return {Failed(constraints.status()), {}};
+  constraints->devices.clear();  // those of the request are the ones
   const auto collected = [&]() -> absl::StatusOr<std::vector<MissingProfile>> {
-    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, Known(request));
-    return MissingProfiles(request.training, constraints, cluster);
+    ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
+    return MissingProfiles(request.training, *constraints, cluster);
   };
   const absl::StatusOr<std::vector<MissingProfile>> missing = collected();
   if (!missing.ok()) return {Failed(missing.status()), {}};
   const std::vector<int> sizes =
-      CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
+      CandidateMicroBatches(*constraints, request.training.shape.global_batch_sequences);
   std::map<std::string, AttemptEnd> too_small;  // by device kind
   for (const MissingProfile& what : *missing) {
     progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
@@ -137,15 +134,13 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
   for (const ClusterDeviceLocation& device : request.devices) {
     const auto end = too_small.find(device.device.kind);
     if (end == too_small.end()) continue;
-    v1::LeftOutDevice& left_out = result.left_out.emplace_back();
-    left_out.set_device(FullName(device));
-    left_out.set_why(std::string(end->second.status.message()));
+    result.left_out.push_back({FullName(device), std::string(end->second.status.message())});
   }
   return result;
 }
 
 Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {
-  const absl::StatusOr<v1::ClusterSpec> known = Known(request);
+  const absl::StatusOr<Cluster> known = Known(request);
   if (!known.ok()) return {Failed(known.status()), {}};
   SlowdownMeasurement slowdowns(store_, run_, progress_);
   AttemptEnd slowed = slowdowns.Measure(request.spec, ShapeKey(request.training), request.devices, *known);
@@ -153,20 +148,22 @@ Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& reque
   LinkMeasurement links(store_, run_, progress_);
   AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
-  absl::StatusOr<v1::ClusterSpec> cluster = Known(request);
+  absl::StatusOr<Cluster> cluster = Known(request);
   if (!cluster.ok()) return {Failed(cluster.status()), {}};
   return {{}, *std::move(cluster)};
 }
 
-absl::StatusOr<v1::ClusterSpec> Measurement::Known(const MeasurementRequest& request) {
-  v1::ClusterSpec cluster = NodesOf(request.devices);
+absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
+  Cluster cluster = NodesOf(request.devices);
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
-  cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
+  for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  for (const v1::LinkProfile& link : LinkTable(measured).Among(request.devices)) {
+    ASSIGN_OR_RETURN(ClusterLink known, DecodeClusterLink(link));
+    cluster.links.push_back(std::move(known));
+  }
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
-  cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
-  const std::vector<v1::LinkProfile> links = LinkTable(measured).Among(request.devices);
-  cluster.mutable_links()->Add(links.begin(), links.end());
+  for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
   return cluster;
 }
 

@@ -9,10 +9,11 @@
 #include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/link_measurement.h"
 #include "coordinator/orchestrator/link_table.h"
+#include "coordinator/problem/plan_report.h"
 #include "coordinator/store/store.h"
-#include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
-#include "proto/medley/v1/plan.pb.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/job/training_spec.h"
 
 namespace medley {
@@ -41,19 +42,19 @@ class Measurement {
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
   struct Result {
-    AttemptEnd end;           // OK: `cluster` is complete
-    v1::ClusterSpec cluster;  // without the devices that are too small for any part of the job
-    std::vector<v1::LeftOutDevice> left_out;  // those
+    AttemptEnd end;                       // OK: `cluster` is complete
+    Cluster cluster;                      // without the devices that are too small for any part of the job
+    std::vector<LeftOutDevice> left_out;  // those
   };
   Result Complete(const MeasurementRequest& request);
 
   // The same without measuring: what is not in the store is missing in the cluster.
-  absl::StatusOr<v1::ClusterSpec> Known(const MeasurementRequest& request);
+  absl::StatusOr<Cluster> Known(const MeasurementRequest& request);
 
  private:
   struct Profiled {
     AttemptEnd end;
-    v1::DeviceProfile profile;
+    DeviceProfile profile;
   };
   // Into the store, held against what was there before.
   AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,

@@ -106,16 +106,16 @@ TEST_CASE("devices of a host are measured together, each against itself alone, o
   };
   const Measurement::Result result = site.Complete();
   REQUIRE(result.end.status.ToString() == "OK");
-  REQUIRE(result.cluster.slowdowns_size() == 1);  // c is alone on its host
-  const v1::HostSlowdown& slowdown = result.cluster.slowdowns(0);
-  CHECK(slowdown.host() == "tower");
-  CHECK(slowdown.shape() == ShapeKey(site.request.training));
-  REQUIRE(slowdown.devices_size() == 2);
-  CHECK(slowdown.devices(0).device() == "a/cpu-a");
-  CHECK(slowdown.devices(0).device_kind() == "fast");
-  CHECK(slowdown.devices(0).factor() == Approx(1.3));
-  CHECK(slowdown.devices(0).spread() == 0);  // all bouts agree
-  CHECK(slowdown.devices(1).factor() == Approx(1.1));
+  REQUIRE(result.cluster.slowdowns.size() == 1);  // c is alone on its host
+  const HostSlowdown& slowdown = result.cluster.slowdowns[0];
+  CHECK(slowdown.host == "tower");
+  CHECK(slowdown.shape == ShapeKey(site.request.training));
+  REQUIRE(slowdown.devices.size() == 2);
+  CHECK(slowdown.devices[0].device == "a/cpu-a");
+  CHECK(slowdown.devices[0].device_kind == "fast");
+  CHECK(slowdown.devices[0].factor == Approx(1.3));
+  CHECK(slowdown.devices[0].spread == 0);  // all bouts agree
+  CHECK(slowdown.devices[1].factor == Approx(1.1));
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(site.request.training, {}, result.cluster);
   REQUIRE(problem.status().ToString() == "OK");
   CHECK(problem->devices[0].shared_slowdown == Approx(1.3));
@@ -179,14 +179,15 @@ TEST_CASE("emulated devices and those that share a core are not measured togethe
 
 TEST_CASE("devices are measured together with the largest micro-batch that is short, for many repetitions") {
   const SharingDevices sharing{"tower", {Devices()[0], Devices()[1]}};
-  v1::ClusterSpec cluster;
+  Cluster cluster;
   for (const auto& [kind, seconds] : {std::pair("fast", 0.01), std::pair("slow", 0.03)}) {
-    v1::DeviceProfile& profile = *cluster.add_profiles();
-    profile.set_device_kind(kind);
-    profile.set_shape("s");
-    for (const uint32_t size : {1, 2, 4, 8}) {
-      profile.add_times()->set_micro_batch_sequences(size);
-      profile.mutable_times(profile.times_size() - 1)->set_layer_forward_seconds(seconds * size);
+    DeviceProfile& profile = cluster.profiles.emplace_back();
+    profile.device_kind = kind;
+    profile.shape = "s";
+    for (const int size : {1, 2, 4, 8}) {
+      ProfiledTimes& times = profile.times.emplace_back();
+      times.micro_batch_sequences = size;
+      times.blocks.layer.forward_seconds = seconds * size;
     }
   }
   const TogetherTask task = TogetherTaskFor(sharing, cluster, "s");
@@ -194,8 +195,7 @@ TEST_CASE("devices are measured together with the largest micro-batch that is sh
   CHECK(task.seconds == Approx(12 * 0.24));
   CHECK(task.most_bouts > 1);
   CHECK(TogetherTaskFor(sharing, cluster, "another").micro_batch_sequences == 1);
-  for (v1::BlockPassTimes& times : *cluster.mutable_profiles(1)->mutable_times())
-    times.set_layer_forward_seconds(100);
+  for (ProfiledTimes& times : cluster.profiles[1].times) times.blocks.layer.forward_seconds = 100;
   CHECK(TogetherTaskFor(sharing, cluster, "s").micro_batch_sequences == 1);
   CHECK(TogetherTaskFor(sharing, cluster, "s").seconds == 8);
 }
@@ -205,10 +205,10 @@ TEST_CASE("devices that are too small are left out with the reason") {
   site.too_small = {"b"};
   const Measurement::Result result = site.Complete();
   REQUIRE(result.end.status.ToString() == "OK");
-  CHECK(result.cluster.nodes_size() == 2);
+  CHECK(result.cluster.nodes.size() == 2);
   REQUIRE(result.left_out.size() == 1);
-  CHECK(result.left_out[0].device() == "b/cpu-b");
-  CHECK_THAT(result.left_out[0].why(), Catch::Contains("a layer needs 4 GiB"));
+  CHECK(result.left_out[0].device == "b/cpu-b");
+  CHECK_THAT(result.left_out[0].why, Catch::Contains("a layer needs 4 GiB"));
   site.too_small = {"a", "b", "c"};
   CHECK(site.Complete().end.status.ok());  // a's kind is known by now
   Site none;
@@ -232,12 +232,12 @@ TEST_CASE("a profile that is much slower than the one before is measured again, 
     REQUIRE(result.end.status.ToString() == "OK");
     CHECK(site.Said("measuring a/cpu-a again"));
     CHECK(site.Said("is doubtful") == stays);
-    for (const v1::DeviceProfile& profile : result.cluster.profiles()) {
-      const v1::BlockPassTimes& times = profile.times(0);
-      CHECK(times.micro_batch_sequences() == 1);
-      CHECK(times.doubt().empty() != stays);
-      const double alone = (profile.device_kind() == "slow" ? 0.04 : 0.02) * (stays ? 15 : 1);
-      CHECK(times.layer_forward_seconds() == Approx(alone / 3));
+    for (const DeviceProfile& profile : result.cluster.profiles) {
+      const ProfiledTimes& times = profile.times[0];
+      CHECK(times.micro_batch_sequences == 1);
+      CHECK(times.doubt.empty() != stays);
+      const double alone = (profile.device_kind == "slow" ? 0.04 : 0.02) * (stays ? 15 : 1);
+      CHECK(times.blocks.layer.forward_seconds == Approx(alone / 3));
     }
   }
 }

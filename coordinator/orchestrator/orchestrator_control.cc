@@ -5,8 +5,13 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_terms.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/job_life_codec.h"
+#include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/cluster_codec.h"
+#include "runtime/wire/job_codec.h"
+#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request) {
@@ -130,7 +135,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
   Serve(
       name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
   if (!planned.ok()) return planned.status();
-  return planned->report;
+  return EncodePlanReport(*planned);
 }
 
 absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
@@ -143,8 +148,11 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
     return job.plan();
   RETURN_IF_ERROR(grounds.status());
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(const v1::PlanReport compared,
-                   Compared(job.plan(), grounds->spec(), training, grounds->cluster()));
+  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(grounds->spec()));
+  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
+  ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
+  ASSIGN_OR_RETURN(const Explanation explanation, ComparePlan(plan, training, constraints, cluster));
+  const v1::PlanReport compared = WithComparison(job.plan(), explanation);
   (void)journal_.Change(job_id, [&](v1::Job& now) {
     if (now.launch() == job.launch()) *now.mutable_plan() = compared;
   });

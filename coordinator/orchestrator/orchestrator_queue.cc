@@ -7,6 +7,7 @@
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/cluster_codec.h"
 
 namespace medley {
 namespace {
@@ -18,12 +19,12 @@ std::vector<std::string> FastestFirst(const v1::JobSpec& spec, const std::vector
   const absl::StatusOr<TrainingSpec> training = ResolveSpec(spec, "");
   if (!training.ok()) return {};
   std::map<std::string, double> seconds_by_kind;  // a sequence
-  for (const v1::DeviceProfile& profile : profiles) {
-    if (profile.shape() != ShapeKey(*training)) continue;
-    for (const v1::BlockPassTimes& times : profile.times()) {
-      const double seconds =
-          (times.layer_forward_seconds() + times.layer_backward_seconds()) / times.micro_batch_sequences();
-      const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind(), seconds);
+  for (const v1::DeviceProfile& stored : profiles) {
+    const DeviceProfile profile = DecodeProfile(stored);
+    if (profile.shape != ShapeKey(*training)) continue;
+    for (const ProfiledTimes& times : profile.times) {
+      const double seconds = times.blocks.layer.Seconds() / times.micro_batch_sequences;
+      const auto [known, is_new] = seconds_by_kind.emplace(profile.device_kind, seconds);
       if (!is_new) known->second = std::min(known->second, seconds);
     }
   }

@@ -66,7 +66,7 @@ absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth,
   response.set_step_seconds_then(decision.then_step_seconds);
   response.set_replans(decision.worth_it || force);
   response.set_decision(absl::StrCat(response.replans() ? "planned anew" : "stays as it is", ": ",
-                                     decision.text, " (", planned->report.description(), ")"));
+                                     decision.text, " (", medley::Describe(planned->plan), ")"));
   journal_.Log(job.id(), "coordinator", response.decision());
   MutexLock lock(mutex_);
   const auto active = active_.find(job.id());

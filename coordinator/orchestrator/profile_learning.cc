@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "runtime/ir/program/program.h"
+#include "runtime/wire/cluster_codec.h"
 
 namespace medley {
 namespace {
@@ -35,28 +36,28 @@ ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, st
   // What conversions take would be taken for a slow device.
   if (!planned.stores_as_profiled) return;
   std::map<std::string, size_t> subject_of_kind;
-  for (const v1::ProfileUse& use : planned.report.profiles()) {
-    subject_of_kind[use.device_kind()] = subjects_.size();
+  for (const ProfileUse& use : planned.report.profiles) {
+    subject_of_kind[use.device_kind] = subjects_.size();
     Subject& kind = subjects_.emplace_back();
-    kind.lesson.device_kind = use.device_kind();
-    kind.lesson.measured_at_seconds = use.measured_at_seconds();
-    const auto correction = planned.corrections.find(use.device_kind());
+    kind.lesson.device_kind = use.device_kind;
+    kind.lesson.measured_at_seconds = use.measured_at_seconds;
+    const auto correction = planned.corrections.find(use.device_kind);
     if (correction != planned.corrections.end()) kind.planned_factor = correction->second;
   }
-  for (const v1::DeviceShare& share : planned.report.devices()) {
-    if (!share.used() || share.emulated()) continue;
-    const auto beside = planned.slowdowns.find(share.device());
+  for (const Explanation::Device& used : planned.report.explanation.devices) {
+    if (!used.used || planned.report.emulated.contains(used.name)) continue;
+    const auto beside = planned.slowdowns.find(used.name);
     if (beside != planned.slowdowns.end()) {
       const PlannedSlowdown& slowdown = beside->second;
-      subject_of_device_[share.device()] = subjects_.size();
+      subject_of_device_[used.name] = subjects_.size();
       Subject& device = subjects_.emplace_back();
       device.lesson.host = slowdown.host;
-      device.lesson.device = share.device();
+      device.lesson.device = used.name;
       device.lesson.measured_at_seconds = slowdown.measured_at_seconds;
       device.planned_factor = slowdown.planned_factor / slowdown.measured_factor;
       device.least_factor = 1 / slowdown.measured_factor;  // nobody is faster for company
-    } else if (const auto kind = subject_of_kind.find(share.kind()); kind != subject_of_kind.end()) {
-      subject_of_device_[share.device()] = kind->second;
+    } else if (const auto kind = subject_of_kind.find(used.kind); kind != subject_of_kind.end()) {
+      subject_of_device_[used.name] = kind->second;
     }
   }
 }
@@ -84,8 +85,8 @@ std::vector<ProfileLearner::Lesson> ProfileLearner::Add(const v1::Trace& trace, 
     if (subject.ratios.size() > kMostSteps) subject.ratios.erase(subject.ratios.begin());
     std::optional<Lesson> lesson = LessonOf(subject);
     if (!lesson) continue;
-    lesson->correction.set_job_id(job_id_);
-    lesson->correction.set_at_seconds(now_seconds);
+    lesson->correction.job_id = job_id_;
+    lesson->correction.at_seconds = now_seconds;
     lessons.push_back(*std::move(lesson));
   }
   return lessons;
@@ -111,8 +112,8 @@ std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject)
   if (news <= std::max(told ? kWorthTellingAgain : kWorthCorrecting, spread)) return std::nullopt;
   subject.told_factor = factor;
   Lesson lesson = subject.lesson;
-  lesson.correction.set_factor(factor);
-  lesson.correction.set_steps(static_cast<uint32_t>(subject.ratios.size()));
+  lesson.correction.factor = factor;
+  lesson.correction.steps = static_cast<int>(subject.ratios.size());
   return lesson;
 }
 
@@ -123,18 +124,19 @@ std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner,
     const std::string about = lesson.device.empty()
                                   ? lesson.device_kind
                                   : absl::StrCat(lesson.device, " beside the others of its host");
+    const v1::ProfileCorrection correction = EncodeCorrection(lesson.correction);
     const absl::StatusOr<bool> put =
-        lesson.device.empty() ? store.PutCorrection(lesson.device_kind, learner.shape(),
-                                                    lesson.measured_at_seconds, lesson.correction)
-                              : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device,
-                                                            lesson.measured_at_seconds, lesson.correction);
+        lesson.device.empty()
+            ? store.PutCorrection(lesson.device_kind, learner.shape(), lesson.measured_at_seconds, correction)
+            : store.PutSlowdownCorrection(lesson.host, learner.shape(), lesson.device,
+                                          lesson.measured_at_seconds, correction);
     if (!put.ok()) {
       said.push_back(absl::StrCat("what was learnt about ", about, " is not kept: ", put.status().message()));
     } else if (*put) {
       said.push_back(absl::StrFormat(
           "passes of %s take %.2f times as long as was measured, over %d traced steps: plans to come are "
           "made with that",
-          about, lesson.correction.factor(), lesson.correction.steps()));
+          about, lesson.correction.factor, lesson.correction.steps));
     }
   }
   return said;

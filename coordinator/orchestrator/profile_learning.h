@@ -6,8 +6,8 @@
 
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/store/store.h"
-#include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/ir/cluster/device_profile.h"
 
 namespace medley {
 
@@ -24,7 +24,7 @@ class ProfileLearner {
     std::string device_kind;         // empty where `device` says it
     std::string host, device;        // of a slow-down
     double measured_at_seconds = 0;  // of the profile or slow-down that it is about
-    v1::ProfileCorrection correction;
+    ProfileCorrection correction;
   };
   // Takes in a step. A lesson comes once the median of four steps or more is further from what was planned
   // with than 2 %, and than two thirds of the steps are from it; and again when it has moved from the last

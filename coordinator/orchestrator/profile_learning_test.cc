@@ -4,7 +4,6 @@
 #include <cmath>
 #include <random>
 
-#include "coordinator/problem/planning_problem.h"
 #include "coordinator/store/store_under_test.h"
 
 namespace medley {
@@ -14,15 +13,10 @@ PlannedJob Planned() {
   PlannedJob planned;
   for (const auto& [device, kind] :
        {std::pair("a/cpu0", "fast"), std::pair("b/cpu0", "slow"), std::pair("c/cpu0", "fast")}) {
-    v1::DeviceShare& share = *planned.report.add_devices();
-    share.set_device(device);
-    share.set_kind(kind);
-    share.set_used(true);
+    planned.report.explanation.devices.push_back({.name = device, .kind = kind, .used = true});
   }
   for (const char* kind : {"fast", "slow"}) {
-    v1::ProfileUse& use = *planned.report.add_profiles();
-    use.set_device_kind(kind);
-    use.set_measured_at_seconds(7);
+    planned.report.profiles.push_back({.device_kind = kind, .measured_at_seconds = 7});
   }
   return planned;
 }
@@ -61,15 +55,15 @@ TEST_CASE("four steps that agree correct a kind's profile, and say so again when
   REQUIRE(lessons.size() == 1);  // 1 % is not worth it
   CHECK(lessons[0].device_kind == "fast");
   CHECK(lessons[0].measured_at_seconds == 7);
-  CHECK(lessons[0].correction.factor() == Approx(std::sqrt(0.94)));  // four steps against the belief of four
-  CHECK(lessons[0].correction.steps() == 4);
-  CHECK(lessons[0].correction.job_id() == "gpt-1");
-  CHECK(lessons[0].correction.at_seconds() == 3);
+  CHECK(lessons[0].correction.factor == Approx(std::sqrt(0.94)));  // four steps against the belief of four
+  CHECK(lessons[0].correction.steps == 4);
+  CHECK(lessons[0].correction.job_id == "gpt-1");
+  CHECK(lessons[0].correction.at_seconds == 3);
   CHECK(learner.Add(Step({{"a/cpu0", 0.94}, {"c/cpu0", 0.94}}), 4).empty());
   double moved = 0;
   for (int i = 0; i < 15; ++i) {
     for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"c/cpu0", 0.9}}), 5))
-      moved = lesson.correction.factor();
+      moved = lesson.correction.factor;
   }
   CHECK(moved == Approx(std::pow(0.9, 15.0 / 19)).epsilon(0.01));
 }
@@ -81,7 +75,7 @@ TEST_CASE("what the prediction was multiplied by already is counted in") {
   std::vector<ProfileLearner::Lesson> lessons;
   for (int i = 0; i < 4; ++i) lessons = learner.Add(Step({{"b/cpu0", 0.8}}), 1);
   REQUIRE(lessons.size() == 1);
-  CHECK(lessons[0].correction.factor() == Approx(1.2 * std::sqrt(0.8)));
+  CHECK(lessons[0].correction.factor == Approx(1.2 * std::sqrt(0.8)));
 }
 
 TEST_CASE(
@@ -89,7 +83,7 @@ TEST_CASE(
   ProfileLearner far("gpt-1", Planned(), "tiny"), near("gpt-1", Planned(), "tiny");
   double told = 0;
   for (const double noise : {0.95, 1.05, 1.0, 0.94, 1.06, 1.0}) {
-    for (const auto& lesson : far.Add(Step({{"b/cpu0", 1.2 * noise}}), 1)) told = lesson.correction.factor();
+    for (const auto& lesson : far.Add(Step({{"b/cpu0", 1.2 * noise}}), 1)) told = lesson.correction.factor;
     CHECK(near.Add(Step({{"b/cpu0", 1.04 * noise}}), 1).empty());
   }
   CHECK(told > 1.08);
@@ -101,7 +95,7 @@ TEST_CASE("a device that is again as fast as it was planned with is believed too
   double told = 0;
   for (int i = 0; i < 25; ++i) {
     for (const auto& lesson : learner.Add(Step({{"b/cpu0", i < 10 ? 1.1 : 1.0}}), 1))
-      told = lesson.correction.factor();
+      told = lesson.correction.factor;
   }
   CHECK(told == Approx(1));
 }
@@ -116,12 +110,12 @@ TEST_CASE("a device beside others of its host teaches how they slow it down, and
     for (const auto& lesson : learner.Add(Step({{"a/cpu0", 0.9}, {"b/cpu0", 1.1}, {"c/cpu0", 0.9}}), 1)) {
       if (lesson.device.empty()) {
         CHECK(lesson.device_kind == "fast");
-        kind = lesson.correction.factor();
+        kind = lesson.correction.factor;
       } else {
         CHECK(lesson.device == "b/cpu0");
         CHECK(lesson.host == "box");
         CHECK(lesson.measured_at_seconds == 9);
-        beside = lesson.correction.factor();
+        beside = lesson.correction.factor;
       }
     }
   }
@@ -137,7 +131,7 @@ TEST_CASE("no device is faster for company") {
   ProfileLearner learner("gpt-1", planned, "tiny");
   double beside = 0;
   for (int i = 0; i < 9; ++i) {
-    for (const auto& lesson : learner.Add(Step({{"b/cpu0", 0.5}}), 1)) beside = lesson.correction.factor();
+    for (const auto& lesson : learner.Add(Step({{"b/cpu0", 0.5}}), 1)) beside = lesson.correction.factor;
   }
   CHECK(1.1 * beside == Approx(1));
 }
@@ -149,7 +143,7 @@ TEST_CASE("steps that do not agree, and what cannot be, teach nothing") {
   for (int i = 0; i < 9; ++i) CHECK(learner.Add(Step({{"a/cpu0", 50}, {"c/cpu0", 50}}), 1).empty());
   CHECK(learner.Add(Step({{"elsewhere/cpu0", 3}}), 1).empty());
   PlannedJob emulated = Planned();
-  for (v1::DeviceShare& share : *emulated.report.mutable_devices()) share.set_emulated(true);
+  emulated.report.emulated = {"a/cpu0", "b/cpu0", "c/cpu0"};
   ProfileLearner rehearsal("gpt-1", emulated, "tiny");
   for (int i = 0; i < 9; ++i) CHECK(rehearsal.Add(Step({{"a/cpu0", 2}}), 1).empty());
 }
@@ -166,7 +160,7 @@ TEST_CASE("a factor is found through noise and the odd step that was disturbed",
     const double noise = std::normal_distribution<double>(1, 0.01)(random);
     const double disturbed = random() % 8 == 0 ? 3 : 1;
     for (const auto& lesson : learner.Add(Step({{"b/cpu0", factor * noise * disturbed}}), 1))
-      told = lesson.correction.factor();
+      told = lesson.correction.factor;
   }
   CHECK(told == Approx(std::pow(factor, 15.0 / 19)).epsilon(0.03));
 }
@@ -222,8 +216,8 @@ TEST_CASE(
     for (int i = 0; i < 4; ++i)
       said = NoteMeasuredStep(*store, learner, Step({{"b/cpu0", measured_at == 9 ? 1.25 : 2}}));
     const v1::HostSlowdown now = store->ListHostSlowdowns()->at(0);
-    CHECK(CorrectionOf(now.devices(0)) == Approx(std::sqrt(1.25)));
-    CHECK(CorrectionOf(now.devices(1)) == 1);
+    CHECK(now.devices(0).correction().factor() == Approx(std::sqrt(1.25)));
+    CHECK_FALSE(now.devices(1).has_correction());
     if (measured_at == 9) {
       REQUIRE(said.size() == 1);
       CHECK_THAT(said[0],
@@ -233,7 +227,7 @@ TEST_CASE(
     }
   }
   REQUIRE(store->PutHostSlowdown(measured).ok());
-  CHECK(CorrectionOf(store->ListHostSlowdowns()->at(0).devices(0)) == 1);
+  CHECK_FALSE(store->ListHostSlowdowns()->at(0).devices(0).has_correction());
 }
 
 }  // namespace

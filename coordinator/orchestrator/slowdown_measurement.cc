@@ -15,6 +15,7 @@
 #include "coordinator/problem/processors.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
+#include "runtime/wire/cluster_codec.h"
 
 namespace medley {
 namespace {
@@ -38,14 +39,10 @@ std::string HostOf(const ClusterDeviceLocation& device) {
   return device.host.empty() ? device.node : device.host;
 }
 
-double LayerSeconds(const v1::BlockPassTimes& times) {
-  return times.layer_forward_seconds() + times.layer_backward_seconds();
-}
-
-bool Covers(const v1::HostSlowdown& known, const std::vector<ClusterDeviceLocation>& devices) {
+bool Covers(const HostSlowdown& known, const std::vector<ClusterDeviceLocation>& devices) {
   return std::all_of(devices.begin(), devices.end(), [&](const ClusterDeviceLocation& device) {
-    return std::any_of(known.devices().begin(), known.devices().end(), [&](const v1::SharedSlowdown& shared) {
-      return shared.device() == FullName(device) && shared.device_kind() == device.device.kind;
+    return std::any_of(known.devices.begin(), known.devices.end(), [&](const SharedSlowdown& shared) {
+      return shared.device == FullName(device) && shared.device_kind == device.device.kind;
     });
   });
 }
@@ -53,7 +50,7 @@ bool Covers(const v1::HostSlowdown& known, const std::vector<ClusterDeviceLocati
 }  // namespace
 
 std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const v1::HostSlowdown> known,
+                                                     absl::Span<const HostSlowdown> known,
                                                      const std::string& shape) {
   std::vector<HeldCores> cores;
   for (const ClusterDeviceLocation& device : devices) {
@@ -69,32 +66,32 @@ std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDe
   std::vector<SharingDevices> sharing;
   for (auto& [host, its] : by_host) {
     const bool measured =
-        std::any_of(known.begin(), known.end(), [&, h = host](const v1::HostSlowdown& slowdown) {
-          return slowdown.host() == h && slowdown.shape() == shape && Covers(slowdown, by_host[h]);
+        std::any_of(known.begin(), known.end(), [&, h = host](const HostSlowdown& slowdown) {
+          return slowdown.host == h && slowdown.shape == shape && Covers(slowdown, by_host[h]);
         });
     if (its.size() >= 2 && !measured) sharing.push_back({host, its});
   }
   return sharing;
 }
 
-TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster,
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& cluster,
                              const std::string& shape) {
-  std::map<uint32_t, double> slowest;  // layer's seconds by micro-batch
-  for (const v1::DeviceProfile& profile : cluster.profiles()) {
+  std::map<int, double> slowest;  // layer's seconds by micro-batch
+  for (const DeviceProfile& profile : cluster.profiles) {
     const bool takes_part = std::any_of(
         sharing.devices.begin(), sharing.devices.end(),
-        [&](const ClusterDeviceLocation& device) { return device.device.kind == profile.device_kind(); });
-    if (!takes_part || profile.shape() != shape) continue;
-    for (const v1::BlockPassTimes& times : profile.times()) {
-      double& seconds = slowest[times.micro_batch_sequences()];
-      seconds = std::max(seconds, LayerSeconds(times));
+        [&](const ClusterDeviceLocation& device) { return device.device.kind == profile.device_kind; });
+    if (!takes_part || profile.shape != shape) continue;
+    for (const ProfiledTimes& times : profile.times) {
+      double& seconds = slowest[times.micro_batch_sequences];
+      seconds = std::max(seconds, times.blocks.layer.Seconds());
     }
   }
   TogetherTask task;
   double repetition_seconds = 0;
   for (const auto& [size, layer_seconds] : slowest) {
     if (repetition_seconds > 0 && kLayers * layer_seconds > kLongestRepetitionSeconds) break;
-    task.micro_batch_sequences = static_cast<int>(size);
+    task.micro_batch_sequences = size;
     repetition_seconds = kLayers * layer_seconds;
   }
   task.seconds = std::clamp(kRepetitions * repetition_seconds, kLeastSeconds, kMostSeconds);
@@ -124,9 +121,8 @@ SharedFactor FactorOf(std::vector<double> ratios) {
 
 AttemptEnd SlowdownMeasurement::Measure(const v1::JobSpec& spec, const std::string& shape,
                                         const std::vector<ClusterDeviceLocation>& devices,
-                                        const v1::ClusterSpec& cluster) {
-  const std::vector<v1::HostSlowdown> known(cluster.slowdowns().begin(), cluster.slowdowns().end());
-  for (const SharingDevices& sharing : DevicesToMeasureTogether(devices, known, shape)) {
+                                        const Cluster& cluster) {
+  for (const SharingDevices& sharing : DevicesToMeasureTogether(devices, cluster.slowdowns, shape)) {
     const AttemptEnd end = MeasureHost(spec, shape, sharing, TogetherTaskFor(sharing, cluster, shape));
     if (absl::IsResourceExhausted(end.status)) {
       progress_(absl::StrCat("devices of ", sharing.host,
@@ -158,7 +154,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     for (const ClusterDeviceLocation& device : kinds) {
       Timed timed = Time(spec, {device}, task);
       if (!timed.end.status.ok()) return std::move(timed.end);
-      alone_seconds[device.device.kind] = LayerSeconds(timed.times[0]);
+      alone_seconds[device.device.kind] = timed.times[0].blocks.layer.Seconds();
     }
     std::reverse(kinds.begin(), kinds.end());
     return {};
@@ -166,7 +162,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
   const auto together = [&]() -> AttemptEnd {
     Timed timed = Time(spec, sharing.devices, task);
     if (!timed.end.status.ok()) return std::move(timed.end);
-    for (size_t d = 0; d < count; ++d) together_seconds[d] = LayerSeconds(timed.times[d]);
+    for (size_t d = 0; d < count; ++d) together_seconds[d] = timed.times[d].blocks.layer.Seconds();
     return {};
   };
   const absl::Time begin = Now();
@@ -192,22 +188,18 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
     }
   }
 
-  v1::HostSlowdown slowdown;
-  slowdown.set_host(sharing.host);
-  slowdown.set_shape(shape);
+  HostSlowdown slowdown{.host = sharing.host, .shape = shape};
   for (size_t d = 0; d < count; ++d) {
-    v1::SharedSlowdown& shared = *slowdown.add_devices();
-    shared.set_device(names[d]);
-    shared.set_device_kind(sharing.devices[d].device.kind);
     const SharedFactor factor = FactorOf(ratios[d]);
-    shared.set_factor(std::clamp(factor.factor, 1.0, 1000.0));
-    shared.set_spread(factor.spread);
+    slowdown.devices.push_back({.device = names[d],
+                                .device_kind = sharing.devices[d].device.kind,
+                                .factor = std::clamp(factor.factor, 1.0, 1000.0),
+                                .spread = factor.spread});
   }
-  slowdown.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-  slowdown.set_provenance(
-      absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
-                      task.micro_batch_sequences, task.seconds, ratios[0].size()));
-  return {.status = store_.PutHostSlowdown(slowdown)};
+  slowdown.measured_at_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  slowdown.provenance = absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
+                                        task.micro_batch_sequences, task.seconds, ratios[0].size());
+  return {.status = store_.PutHostSlowdown(EncodeSlowdown(slowdown))};
 }
 
 SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec,
@@ -225,12 +217,12 @@ SlowdownMeasurement::Timed SlowdownMeasurement::Time(const v1::JobSpec& spec,
     profile.set_together_seconds(task.seconds);
   }
   Mutex mutex;
-  std::vector<std::optional<v1::BlockPassTimes>> heard(devices.size());
+  std::vector<std::optional<ProfiledTimes>> heard(devices.size());
   Timed timed;
   timed.end = run_(std::move(tasks), {.event = [&](int index, const v1::WorkerEvent& event) {
                      MutexLock lock(mutex);
                      if (event.has_profile() && event.profile().times_size() == 1)
-                       heard[index] = event.profile().times(0);
+                       heard[index] = DecodeTimes(event.profile().times(0));
                    }});
   if (!timed.end.status.ok()) return timed;
   for (size_t d = 0; d < devices.size(); ++d) {

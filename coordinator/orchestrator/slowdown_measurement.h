@@ -8,8 +8,10 @@
 #include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/link_measurement.h"
 #include "coordinator/store/store.h"
-#include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/job.pb.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/cluster/device_profile.h"
+#include "runtime/ir/cluster/host_slowdown.h"
 
 namespace medley {
 
@@ -21,7 +23,7 @@ struct SharingDevices {
 
 // Those of `devices` that `known` of `shape` does not have together, each under its kind. Pure.
 std::vector<SharingDevices> DevicesToMeasureTogether(const std::vector<ClusterDeviceLocation>& devices,
-                                                     absl::Span<const v1::HostSlowdown> known,
+                                                     absl::Span<const HostSlowdown> known,
                                                      const std::string& shape);
 
 // How devices of a host are measured beside each other.
@@ -34,8 +36,7 @@ struct TogetherTask {
 };
 // By the profiles of `shape` that `cluster` has of the devices' kinds: the largest measured micro-batch whose
 // repetitions are short, and for so long that there are enough of them. Pure.
-TogetherTask TogetherTaskFor(const SharingDevices& sharing, const v1::ClusterSpec& cluster,
-                             const std::string& shape);
+TogetherTask TogetherTaskFor(const SharingDevices& sharing, const Cluster& cluster, const std::string& shape);
 
 // What bouts say of a device: how many times as long it took together as alone just before or after.
 struct SharedFactor {
@@ -59,12 +60,12 @@ class SlowdownMeasurement {
   // seconds a host. Where a block does not fit a device the host's devices count as not slowing each other
   // down. Other errors: those of the tasks, naming the device; the store's.
   AttemptEnd Measure(const v1::JobSpec& spec, const std::string& shape,
-                     const std::vector<ClusterDeviceLocation>& devices, const v1::ClusterSpec& cluster);
+                     const std::vector<ClusterDeviceLocation>& devices, const Cluster& cluster);
 
  private:
   struct Timed {
     AttemptEnd end;
-    std::vector<v1::BlockPassTimes> times;  // parallel to the devices
+    std::vector<ProfiledTimes> times;  // parallel to the devices
   };
   AttemptEnd MeasureHost(const v1::JobSpec& spec, const std::string& shape, const SharingDevices& sharing,
                          const TogetherTask& task);

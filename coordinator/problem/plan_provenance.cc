@@ -8,74 +8,70 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/problem/planning_problem.h"
+#include "runtime/ir/cluster/device_profile.h"
 
 namespace medley {
 namespace {
 
-std::map<std::string, const v1::Device*> DevicesOf(const v1::ClusterSpec& cluster) {
-  std::map<std::string, const v1::Device*> devices;
-  for (const v1::Node& node : cluster.nodes()) {
-    for (const v1::Device& device : node.devices())
-      devices[absl::StrCat(node.name(), "/", device.name())] = &device;
-  }
-  return devices;
-}
-
 // The newest profile of each kind for `training`.
-std::map<std::string, const v1::DeviceProfile*> NewestProfiles(const TrainingSpec& training,
-                                                               const v1::ClusterSpec& cluster) {
-  std::map<std::string, const v1::DeviceProfile*> newest;
+std::map<std::string, const DeviceProfile*> NewestProfiles(const TrainingSpec& training,
+                                                           const Cluster& cluster) {
+  std::map<std::string, const DeviceProfile*> newest;
   const std::string shape = ShapeKey(training);
-  for (const v1::DeviceProfile& profile : cluster.profiles()) {
-    if (profile.shape() != shape) continue;
-    const v1::DeviceProfile*& kind = newest[profile.device_kind()];
-    if (kind == nullptr || profile.measured_at_seconds() >= kind->measured_at_seconds()) kind = &profile;
+  for (const DeviceProfile& profile : cluster.profiles) {
+    if (profile.shape != shape) continue;
+    const DeviceProfile*& kind = newest[profile.device_kind];
+    if (kind == nullptr || profile.measured_at_seconds >= kind->measured_at_seconds) kind = &profile;
   }
   return newest;
 }
 
-v1::ProfileUse UseOf(const v1::DeviceProfile& profile) {
-  v1::ProfileUse use;
-  use.set_device_kind(profile.device_kind());
-  use.set_measured_at_seconds(profile.measured_at_seconds());
-  use.set_provenance(profile.provenance());
-  for (const v1::BlockPassTimes& times : profile.times()) {
-    use.set_spread(std::max(use.spread(), times.spread()));
-    if (!times.doubt().empty()) use.add_doubts(times.doubt());
+ProfileUse UseOf(const DeviceProfile& profile) {
+  ProfileUse use;
+  use.device_kind = profile.device_kind;
+  use.measured_at_seconds = profile.measured_at_seconds;
+  use.provenance = profile.provenance;
+  for (const ProfiledTimes& times : profile.times) {
+    use.spread = std::max(use.spread, times.spread);
+    if (!times.doubt.empty()) use.doubts.push_back(times.doubt);
   }
-  if (profile.has_correction()) {
-    const v1::ProfileCorrection& correction = profile.correction();
-    use.set_correction(absl::StrFormat("corrected by job %s over %d steps: x %.2f", correction.job_id(),
-                                       correction.steps(), correction.factor()));
+  if (profile.correction) {
+    use.correction = absl::StrFormat("corrected by job %s over %d steps: x %.2f", profile.correction->job_id,
+                                     profile.correction->steps, profile.correction->factor);
   }
   return use;
 }
 
 }  // namespace
 
-std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const v1::ClusterSpec& cluster) {
+std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const Cluster& cluster) {
   std::map<std::string, double> corrections;
   for (const auto& [kind, profile] : NewestProfiles(training, cluster)) {
-    if (profile->has_correction()) corrections[kind] = profile->correction().factor();
+    if (profile->correction) corrections[kind] = profile->correction->factor;
   }
   return corrections;
 }
 
-void AddProvenance(const TrainingSpec& training, const v1::ClusterSpec& cluster, v1::PlanReport& report) {
-  const std::map<std::string, const v1::Device*> devices = DevicesOf(cluster);
-  std::set<std::string> kinds;
-  for (v1::DeviceShare& share : *report.mutable_devices()) {
-    const auto device = devices.find(share.device());
-    const bool known = device != devices.end();
-    share.set_emulated(known && device->second->emulated());
-    share.set_computes_f32_instead(known && training.precision == Precision::kBf16 &&
-                                   !device->second->computes_bf16());
-    if (share.emulated() && share.used()) report.set_emulated(true);
-    kinds.insert(share.kind());
+void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanReport& report) {
+  std::set<std::string> names, kinds;
+  for (const Explanation::Device& device : report.explanation.devices) {
+    names.insert(device.name);
+    kinds.insert(device.kind);
   }
-  report.clear_profiles();
+  report.emulated.clear();
+  report.computes_f32_instead.clear();
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const ClusterDevice& device : node.devices) {
+      const std::string name = absl::StrCat(node.name, "/", device.description.name);
+      if (!names.contains(name)) continue;
+      if (device.emulated) report.emulated.insert(name);
+      if (training.precision == Precision::kBf16 && !device.computes_bf16)
+        report.computes_f32_instead.insert(name);
+    }
+  }
+  report.profiles.clear();
   for (const auto& [kind, profile] : NewestProfiles(training, cluster)) {
-    if (kinds.count(kind) > 0) *report.add_profiles() = UseOf(*profile);
+    if (kinds.contains(kind)) report.profiles.push_back(UseOf(*profile));
   }
 }
 

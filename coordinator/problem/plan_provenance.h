@@ -2,8 +2,8 @@
 #include <map>
 #include <string>
 
-#include "proto/medley/v1/cluster.pb.h"
-#include "proto/medley/v1/plan.pb.h"
+#include "coordinator/problem/plan_report.h"
+#include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/job/training_spec.h"
 
 namespace medley {
@@ -11,10 +11,10 @@ namespace medley {
 // Says in `report`, whose devices are of `cluster`, which of them are emulated or compute a bf16 job in f32,
 // and what the profiles are from that the prediction for `training` was made of, of each kind the newest one:
 // with the spread and the doubts of the times that it has, and what running jobs changed of it. Pure.
-void AddProvenance(const TrainingSpec& training, const v1::ClusterSpec& cluster, v1::PlanReport& report);
+void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanReport& report);
 
 // By device kind: what the newest profile for `training` has its passes multiplied by, where that is
 // something.
-std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const v1::ClusterSpec& cluster);
+std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const Cluster& cluster);
 
 }  // namespace medley

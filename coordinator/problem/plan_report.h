@@ -1,18 +1,48 @@
 #pragma once
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
 #include "coordinator/planner/planner.h"
-#include "proto/medley/v1/plan.pb.h"
 
 namespace medley {
 
-enum class PlanOrigin { kPlanner, kPinned };
+// The profile of a device kind, as a prediction was made from it.
+struct ProfileUse {
+  std::string device_kind;
+  double measured_at_seconds = 0;   // unix; 0: not known
+  std::string provenance;           // on and with what, for people
+  double spread = 0;                // ProfiledTimes::spread, the widest of its times
+  std::vector<std::string> doubts;  // of its times, each a sentence
+  std::string correction;           // what running jobs changed of it, for people; empty: nothing
+};
 
-// The part of a report that tells of other plans: `rejected` and `explanation` of `report` become what these
-// say.
-void EncodeComparison(const Explanation& explanation, const std::string& text, v1::PlanReport& report);
+// A device that the job may use and that was not planned with.
+struct LeftOutDevice {
+  std::string device;  // "node/device"
+  std::string why;     // for people: "blocks 0-3 need 4 GiB"
+};
 
-// What the coordinator tells of a plan. `text`: the explanation as a terminal shows it (FormatExplanation).
-// The report of a pinned plan leaves lower_bound_seconds, proven_optimal and simulated_plans empty.
-v1::PlanReport EncodePlanReport(const ChosenPlan& chosen, const Explanation& explanation,
-                                const TrainingShape& shape, PlanOrigin origin, const std::string& text);
+enum class PlanOrigin : uint8_t { kPlanner, kPinned };
+
+// What is told of a plan beside itself and its prediction.
+struct PlanReport {
+  PlanOrigin origin = PlanOrigin::kPlanner;
+  // As of ChosenPlan; nothing of a pinned plan.
+  double lower_bound_seconds = 0;
+  bool proven_optimal = false;
+  int64_t simulated_plans = 0;
+  int64_t tokens_per_step = 0;
+  Explanation explanation;
+  bool compared = false;                       // whether explanation.rejected is filled in
+  std::set<std::string> emulated;              // of the explanation's devices; they compute nothing
+  std::set<std::string> computes_f32_instead;  // of those; the job says bf16
+  std::vector<ProfileUse> profiles;            // one of each kind of the explanation's devices
+  std::vector<LeftOutDevice> left_out;
+};
+
+// Emulated devices that the plan uses: nothing that the job computes means anything if there are any.
+std::vector<std::string> EmulatedInUse(const PlanReport& report);
 
 }  // namespace medley

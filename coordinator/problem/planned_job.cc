@@ -3,17 +3,16 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/problem/plan_provenance.h"
-#include "coordinator/problem/plan_report.h"
 #include "coordinator/problem/planning_problem.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/check_plan.h"
-#include "runtime/wire/plan_codec.h"
 
 namespace medley {
 namespace {
@@ -33,22 +32,22 @@ absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
 }
 
 std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& problem, const Plan& plan,
-                                                   const v1::ClusterSpec& cluster, const std::string& shape) {
+                                                   const Cluster& cluster, const std::string& shape) {
   std::set<std::string> used;
   for (const std::string& device : DevicesOf(plan)) used.insert(device);
   std::map<std::string, double> planned_factors;
   for (const DeviceCost& device : problem.devices) planned_factors[device.name] = device.shared_slowdown;
   std::set<std::string> hosts;
-  for (const v1::Node& node : cluster.nodes()) hosts.insert(HostOf(node));
+  for (const ClusterNode& node : cluster.nodes) hosts.insert(HostOf(node));
   std::map<std::string, PlannedSlowdown> slowdowns;
   for (const std::string& host : hosts) {
-    const v1::HostSlowdown* slowdown = FindSlowdown(cluster, host, shape);
+    const HostSlowdown* slowdown = FindSlowdown(cluster, host, shape);
     if (slowdown == nullptr) continue;
     std::map<std::string, PlannedSlowdown> together;
-    for (const v1::SharedSlowdown& shared : slowdown->devices()) {
-      if (used.count(shared.device()) == 0) continue;
-      together[shared.device()] = {host, slowdown->measured_at_seconds(), shared.factor(),
-                                   planned_factors[shared.device()]};
+    for (const SharedSlowdown& shared : slowdown->devices) {
+      if (used.count(shared.device) == 0) continue;
+      together[shared.device] = {host, slowdown->measured_at_seconds, shared.factor,
+                                 planned_factors[shared.device]};
     }
     if (together.size() > 1) slowdowns.merge(together);
   }
@@ -63,12 +62,10 @@ Dtype ActivationsOf(const PlanningProblem& problem, const std::string& device) {
 }
 
 // What units store that a pinned plan leaves open: what their first device would.
-void FillActivations(const v1::Plan& pinned, const PlanningProblem& problem, Plan& plan) {
-  for (size_t u = 0; u < plan.units.size(); ++u) {
+void FillActivations(const std::vector<int>& open, const PlanningProblem& problem, Plan& plan) {
+  for (const int u : open) {
     Unit& unit = plan.units[u];
-    if (pinned.units(static_cast<int>(u)).activations() == v1::TENSOR_TYPE_UNSPECIFIED &&
-        !unit.devices.empty())
-      unit.activations = ActivationsOf(problem, unit.devices.front());
+    if (!unit.devices.empty()) unit.activations = ActivationsOf(problem, unit.devices.front());
   }
 }
 
@@ -84,48 +81,45 @@ bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
 
 }  // namespace
 
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training,
-                                   const v1::ClusterSpec& cluster, Comparison comparison,
-                                   const std::vector<v1::LeftOutDevice>& left_out) {
-  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
-  ChosenPlan chosen;
-  if (spec.has_plan()) {
-    ASSIGN_OR_RETURN(chosen.plan, DecodePlan(spec.plan()));
-    FillActivations(spec.plan(), problem, chosen.plan);
-    RETURN_IF_ERROR(Check(chosen.plan, problem));
+absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
+                                   const Cluster& cluster, Comparison comparison,
+                                   std::vector<LeftOutDevice> left_out) {
+  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
+  PlannedJob planned;
+  PlanReport& report = planned.report;
+  if (constraints.plan) {
+    planned.plan = *constraints.plan;
+    FillActivations(constraints.open_activations, problem, planned.plan);
+    report.origin = PlanOrigin::kPinned;
+    RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {
-    ASSIGN_OR_RETURN(chosen, ChoosePlan(problem));
+    ASSIGN_OR_RETURN(ChosenPlan chosen, ChoosePlan(problem));
     if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
       return absl::InternalError(absl::StrCat("the planner chose an invalid plan: ", valid.message()));
     }
+    planned.plan = std::move(chosen.plan);
+    report.lower_bound_seconds = chosen.lower_bound_seconds;
+    report.proven_optimal = chosen.proven_optimal;
+    report.simulated_plans = chosen.simulated_plans;
   }
-  PlannedJob planned{.plan = chosen.plan, .stores_as_profiled = StoresAsProfiled(problem, chosen.plan)};
-  ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, chosen.plan));
-  ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, chosen.plan));
-  chosen.step_seconds = planned.prediction.step_seconds;
-  const bool compares = comparison == Comparison::kOtherKinds;
-  ASSIGN_OR_RETURN(const Explanation explanation,
-                   compares ? ExplainAndCompare(problem, chosen.plan) : ExplainPlan(problem, chosen.plan));
-  planned.report = EncodePlanReport(chosen, explanation, problem.shape,
-                                    spec.has_plan() ? PlanOrigin::kPinned : PlanOrigin::kPlanner,
-                                    FormatExplanation(explanation));
-  planned.report.set_compared(compares);
-  AddProvenance(training, cluster, planned.report);
+  planned.stores_as_profiled = StoresAsProfiled(problem, planned.plan);
+  ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
+  ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, planned.plan));
+  report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
+  report.compared = comparison == Comparison::kOtherKinds;
+  ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
+                                                       : ExplainPlan(problem, planned.plan));
+  AddProvenance(training, cluster, report);
+  report.left_out = std::move(left_out);
   planned.corrections = CorrectionsOf(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));
-  planned.report.mutable_left_out()->Add(left_out.begin(), left_out.end());
   return planned;
 }
 
-absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec,
-                                        const TrainingSpec& training, const v1::ClusterSpec& cluster) {
-  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, EffectiveConstraints(spec), cluster));
-  ASSIGN_OR_RETURN(const Plan plan, DecodePlan(report.plan()));
-  ASSIGN_OR_RETURN(const Explanation explanation, ExplainAndCompare(problem, plan));
-  v1::PlanReport compared = report;
-  EncodeComparison(explanation, FormatExplanation(explanation), compared);
-  compared.set_compared(true);
-  return compared;
+absl::StatusOr<Explanation> ComparePlan(const Plan& plan, const TrainingSpec& training,
+                                        const JobConstraints& constraints, const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
+  return ExplainAndCompare(problem, plan);
 }
 
 }  // namespace medley

@@ -8,9 +8,9 @@
 #include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
-#include "proto/medley/v1/cluster.pb.h"
-#include "proto/medley/v1/job.pb.h"
-#include "proto/medley/v1/plan.pb.h"
+#include "coordinator/problem/plan_report.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/job/training_spec.h"
 
@@ -30,7 +30,7 @@ struct PlannedJob {
   bool stores_as_profiled = true;  // every unit, activations as its devices' profiles were measured with
   StepPrediction prediction;
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
-  v1::PlanReport report;
+  PlanReport report;
   // By device kind: what the prediction multiplied the profile's passes by.
   std::map<std::string, double> corrections;
   // The slowdowns, by device, of devices in use that were measured together with another in use.
@@ -40,16 +40,15 @@ struct PlannedJob {
 // Whether a plan is held against the best plans of other kinds, which takes as long as planning.
 enum class Comparison : uint8_t { kNone, kOtherKinds };
 
-// Takes the pinned plan of `spec` or chooses one, checks it and explains it. `left_out`: devices that the job
+// Takes the plan of `constraints` or chooses one, checks it and explains it. `left_out`: devices that the job
 // may use and that are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const TrainingSpec& training,
-                                   const v1::ClusterSpec& cluster, Comparison comparison,
-                                   const std::vector<v1::LeftOutDevice>& left_out = {});
+absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
+                                   const Cluster& cluster, Comparison comparison,
+                                   std::vector<LeftOutDevice> left_out = {});
 
-// `report`, of a plan that was made of these with Comparison::kNone, with what kOtherKinds would have added.
-// Errors as PlanJob.
-absl::StatusOr<v1::PlanReport> Compared(const v1::PlanReport& report, const v1::JobSpec& spec,
-                                        const TrainingSpec& training, const v1::ClusterSpec& cluster);
+// Of `plan`, made of these with Comparison::kNone, what kOtherKinds would have explained. Errors as PlanJob.
+absl::StatusOr<Explanation> ComparePlan(const Plan& plan, const TrainingSpec& training,
+                                        const JobConstraints& constraints, const Cluster& cluster);
 
 }  // namespace medley

@@ -4,26 +4,23 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
-#include "proto/medley/v1/cluster.pb.h"
-#include "proto/medley/v1/job.pb.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/cluster/host_slowdown.h"
+#include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
 
 namespace medley {
 
-// The machine of a node, as HostSlowdown::host has it: Node::host, or the node's name if that is empty.
-std::string HostOf(const v1::Node& node);
+// The machine of a node, as HostSlowdown::host has it: its host, or its name if that is empty.
+std::string HostOf(const ClusterNode& node);
 
 // The newest of a host and shape; null if there is none.
-const v1::HostSlowdown* FindSlowdown(const v1::ClusterSpec& cluster, const std::string& host,
-                                     const std::string& shape);
-// What running jobs taught about it: a factor, 1 if nothing.
-double CorrectionOf(const v1::SharedSlowdown& slowdown);
+const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape);
 
 // What a device's profile for this job is kept under: everything that its passes' times depend on but the
-// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or in bf16 "precision=bf16 activations=bf16" (where a device
-// has it), or of a
-// Llama with "heads=8:2x32": query heads, key-value heads, size of a head. The number of layers does not
-// matter.
+// micro-batch size. "gpt2 hidden=256 heads=8 ff=1024 vocabulary=256 sequence=256 precision=f32", or in bf16
+// "precision=bf16 activations=bf16" (where a device has it), or of a Llama with "heads=8:2x32": query heads,
+// key-value heads, size of a head. The number of layers does not matter.
 std::string ShapeKey(const TrainingSpec& spec);
 
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
@@ -38,29 +35,25 @@ struct MissingProfile {
 // or none but such; a named one is not in it. InvalidArgument: two nodes, or two devices of a node, have the
 // same name; a device has no memory; a named one is emulated and `spec` does not allow that.
 absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec,
-                                                        const v1::ConstraintSpec& constraints,
-                                                        const v1::ClusterSpec& cluster);
+                                                        const JobConstraints& constraints,
+                                                        const Cluster& cluster);
 
 // What is said of emulated devices that a job names and does not allow. `field`: where it names them.
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices);
 
-// What planning `spec` may choose from: its constraints, or with a pinned plan that plan's devices,
-// micro-batch size and schedule alone (all schedules, if the planner does not choose the plan's). `spec` must have passed DecodeJobSpec (runtime/wire/job_codec.h).
-v1::ConstraintSpec EffectiveConstraints(const v1::JobSpec& spec);
-
 // What has to be measured before MakeProblem can succeed, one entry a kind. Errors as AllowedDevices.
 absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
-                                                            const v1::ConstraintSpec& constraints,
-                                                            const v1::ClusterSpec& cluster);
+                                                            const JobConstraints& constraints,
+                                                            const Cluster& cluster);
 
-// The problem of planning `spec` on the allowed devices of `cluster`, whose messages must hold to their
-// rules. Whether nodes are alive and devices free is not looked at: give those that may be used.
+// The problem of planning `spec` on the allowed devices of `cluster`. Whether nodes are alive and devices
+// free is not looked at: give those that may be used.
 //
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
 // and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both,
-// in either order, or else default_link; one without points takes latency and bytes at its rates. What
-// running jobs taught about a profile (DeviceProfile::correction) multiplies its passes.
+// in either order, or else default_link. What running jobs taught about a profile (DeviceProfile::correction)
+// multiplies its passes.
 //
 // Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them
 // both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it
@@ -68,9 +61,7 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 //
 // Pure. Errors, beside AllowedDevices':
 //   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.
-//   InvalidArgument      a schedule of the constraints is none; a link's points make no sense:
-//                        "links[3].transfer[1]...".
-absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const v1::ConstraintSpec& constraints,
-                                            const v1::ClusterSpec& cluster);
+absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
+                                            const Cluster& cluster);
 
 }  // namespace medley

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/medley/v1/cluster.pb.h"
+#include "runtime/ir/cluster/device_profile.h"
 
 // Whether a new profile can be right, beside an older one of the same device kind and shape. Pure.
 namespace medley {
@@ -14,13 +14,13 @@ struct ProfileChange {
 
 // The sizes of `newer` at which a layer or the head takes 1.5 times as long as in `older`, or longer: devices
 // of a kind are alike and do not grow slow, so something else was measured.
-std::vector<ProfileChange> MuchSlower(const v1::DeviceProfile& older, const v1::DeviceProfile& newer);
+std::vector<ProfileChange> MuchSlower(const DeviceProfile& older, const DeviceProfile& newer);
 
 // `first` and `second` have the same sizes: that whose largest size takes less time, with fewer doubts before
 // all.
-v1::DeviceProfile FasterOf(v1::DeviceProfile first, v1::DeviceProfile second);
+DeviceProfile FasterOf(DeviceProfile first, DeviceProfile second);
 
 // Adds to the doubts of the times.
-void MarkAsDoubtful(const std::vector<ProfileChange>& changes, v1::DeviceProfile& profile);
+void MarkAsDoubtful(const std::vector<ProfileChange>& changes, DeviceProfile& profile);
 
 }  // namespace medley

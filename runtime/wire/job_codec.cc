@@ -16,7 +16,6 @@
 namespace medley {
 namespace {
 
-constexpr int kLargestDefaultMicroBatch = 16;
 constexpr int kTextVocabulary = 256;
 constexpr int kUint16Vocabulary = 65536;
 
@@ -160,6 +159,20 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape
   return objection.empty() ? absl::OkStatus() : Invalid("plan.", objection);
 }
 
+absl::StatusOr<JobConstraints> ConstraintsOfPinned(const v1::Plan& plan) {
+  JobConstraints constraints;
+  ASSIGN_OR_RETURN(constraints.plan, DecodePlan(plan));
+  for (int u = 0; u < plan.units_size(); ++u) {
+    if (plan.units(u).activations() == v1::TENSOR_TYPE_UNSPECIFIED) constraints.open_activations.push_back(u);
+  }
+  constraints.devices = DevicesOf(*constraints.plan);
+  constraints.micro_batch_sizes = MicroBatchSizesOf(*constraints.plan);
+  // What is not chosen by itself is compared with all that is.
+  if (plan.schedule() != v1::SCHEDULE_UNSPECIFIED && plan.schedule() != v1::SCHEDULE_ZERO_BUBBLE_H1)
+    constraints.schedules = {constraints.plan->schedule};
+  return constraints;
+}
+
 // How many devices the job takes, held against those that it may use.
 absl::Status CheckScheduling(const v1::JobSpec& spec) {
   const uint32_t least = spec.scheduling().least_devices(), most = spec.scheduling().most_devices();
@@ -271,24 +284,21 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   return result;
 }
 
-std::vector<int> CandidateMicroBatches(const v1::JobSpec& spec) {
-  if (spec.has_plan()) {
-    std::set<int> sizes;
-    for (const v1::Route& route : spec.plan().routes())
-      sizes.insert(static_cast<int>(MicroBatchSequencesOf(spec.plan(), route)));
-    return {sizes.begin(), sizes.end()};
+absl::StatusOr<JobConstraints> DecodeConstraints(const v1::JobSpec& spec) {
+  if (spec.has_plan()) return ConstraintsOfPinned(spec.plan());
+  const v1::ConstraintSpec& constraints = spec.constraints();
+  JobConstraints decoded;
+  decoded.devices.assign(constraints.devices().begin(), constraints.devices().end());
+  decoded.micro_batch_sizes.assign(constraints.micro_batch_sizes().begin(),
+                                   constraints.micro_batch_sizes().end());
+  for (const int number : constraints.schedules()) {
+    ASSIGN_OR_RETURN(const Schedule schedule, DecodeSchedule(static_cast<v1::Schedule>(number)));
+    if (std::count(decoded.schedules.begin(), decoded.schedules.end(), schedule) == 0)
+      decoded.schedules.push_back(schedule);
   }
-  return CandidateMicroBatches(spec.constraints(), static_cast<int>(spec.batch().sequences()));
-}
-
-std::vector<int> CandidateMicroBatches(const v1::ConstraintSpec& constraints, int batch_sequences) {
-  std::set<int> sizes(constraints.micro_batch_sizes().begin(), constraints.micro_batch_sizes().end());
-  if (sizes.empty()) {
-    for (int size = 1; size <= kLargestDefaultMicroBatch; size *= 2) {
-      if (batch_sequences % size == 0) sizes.insert(size);
-    }
-  }
-  return {sizes.begin(), sizes.end()};
+  decoded.max_routes = static_cast<int>(constraints.max_routes());
+  decoded.max_stages = static_cast<int>(constraints.max_stages());
+  return decoded;
 }
 
 }  // namespace medley

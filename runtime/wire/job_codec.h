@@ -1,10 +1,10 @@
 #pragma once
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/medley/v1/job.pb.h"
+#include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
 
 namespace medley {
@@ -16,18 +16,15 @@ namespace medley {
 // looked at without it.
 //
 // InvalidArgument "FIELD PATH: value and what is allowed". Of a pinned plan, what depends on the cluster's
-// devices and their memory is not looked at; runtime/ir/plan/check_plan.h does that. `scheduling` and
-// `constraints` are checked and stay in the message.
+// devices and their memory is not looked at; runtime/ir/plan/check_plan.h does that. `constraints` are
+// checked, and DecodeConstraints gives them; `scheduling` is checked and stays in the message.
 // FailedPrecondition: model.hugging_face is given and hugging_face_config is not.
 absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::string& job_id,
                                            const std::optional<ModelConfig>& hugging_face_config);
 
-// Micro-batch sizes that the planner may choose from, ascending, each once: those of the constraints, or the
-// powers of two up to 16 that divide batch.sequences; of a spec with a pinned plan that plan's alone. `spec`
-// must have passed DecodeJobSpec.
-std::vector<int> CandidateMicroBatches(const v1::JobSpec& spec);
-
-// The same without a pinned plan.
-std::vector<int> CandidateMicroBatches(const v1::ConstraintSpec& constraints, int batch_sequences);
+// What the plan of `spec` may be chosen from: its constraints, or with a pinned plan that plan's devices,
+// micro-batch sizes and schedule alone (all schedules, if the planner does not choose the plan's). `spec`
+// must have passed DecodeJobSpec. InvalidArgument: a schedule is none, or DecodePlan's.
+absl::StatusOr<JobConstraints> DecodeConstraints(const v1::JobSpec& spec);
 
 }  // namespace medley

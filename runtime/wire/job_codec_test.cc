@@ -235,7 +235,7 @@ v1::JobSpec PinnedJob(uint32_t micro_batch, uint32_t end) {
 
 TEST_CASE("a pinned plan is held against the batch and the model") {
   CHECK(DecodeJobSpec(PinnedJob(4, 4), "a", std::nullopt).ok());
-  CHECK(CandidateMicroBatches(PinnedJob(4, 4)) == std::vector<int>{4});
+  CHECK(DecodeConstraints(PinnedJob(4, 4))->micro_batch_sizes == std::vector<int>{4});
   CHECK(DecodeJobSpec(PinnedJob(5, 4), "a", std::nullopt).status().message() ==
         "plan.routes: take 3 x 5 = 15 sequences (micro_batches x micro_batch_sequences); must be the global "
         "batch of 12");
@@ -257,7 +257,7 @@ TEST_CASE("each route of a pinned plan may have a micro-batch size of its own") 
   route.set_micro_batches(1);
   route.set_micro_batch_sequences(6);
   REQUIRE(DecodeJobSpec(spec, "a", std::nullopt).status().ToString() == "OK");
-  CHECK(CandidateMicroBatches(spec) == std::vector<int>{2, 6});
+  CHECK(DecodeConstraints(spec)->micro_batch_sizes == std::vector<int>{2, 6});
   route.set_micro_batch_sequences(5);  // does not divide the batch, nor need it
   spec.mutable_plan()->mutable_routes(0)->set_micro_batches(7);
   spec.mutable_plan()->mutable_routes(0)->set_micro_batch_sequences(1);
@@ -294,13 +294,51 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   CHECK_THAT(error(hole), Catch::StartsWith("plan.units[1].devices: \"a/cpu0\" is already in units[0]"));
 }
 
-TEST_CASE("candidates for the micro-batch divide the batch") {
-  CHECK(CandidateMicroBatches({}, 12) == std::vector<int>{1, 2, 4});
-  CHECK(CandidateMicroBatches({}, 64) == std::vector<int>{1, 2, 4, 8, 16});
-  CHECK(CandidateMicroBatches({}, 7) == std::vector<int>{1});
-  v1::ConstraintSpec constraints;
+TEST_CASE("a plan is chosen from what the constraints name") {
+  v1::JobSpec spec = SmallJob();
+  CHECK(DecodeConstraints(spec)->schedules.empty());
+  v1::ConstraintSpec& constraints = *spec.mutable_constraints();
+  constraints.add_devices("a/cpu0");
   for (const uint32_t size : {6, 3, 6}) constraints.add_micro_batch_sizes(size);
-  CHECK(CandidateMicroBatches(constraints, 12) == std::vector<int>{3, 6});
+  for (const v1::Schedule schedule :
+       {v1::SCHEDULE_GPIPE, v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD, v1::SCHEDULE_GPIPE})
+    constraints.add_schedules(schedule);
+  constraints.set_max_routes(3);
+  constraints.set_max_stages(2);
+  const absl::StatusOr<JobConstraints> decoded = DecodeConstraints(spec);
+  REQUIRE(decoded.ok());
+  CHECK(decoded->devices == std::vector<std::string>{"a/cpu0"});
+  CHECK(CandidateMicroBatches(*decoded, 12) == std::vector<int>{3, 6});
+  CHECK(decoded->schedules == std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneForwardOneBackward});
+  CHECK(decoded->max_routes == 3);
+  CHECK(decoded->max_stages == 2);
+  CHECK_FALSE(decoded->plan.has_value());
+  constraints.add_schedules(static_cast<v1::Schedule>(9));
+  CHECK(DecodeConstraints(spec).status().message() == "schedule: 9 is none of its values");
+}
+
+TEST_CASE("a pinned plan leaves the planner its own devices, sizes and schedule alone") {
+  v1::JobSpec spec;
+  spec.mutable_constraints()->add_micro_batch_sizes(1);
+  CHECK(DecodeConstraints(spec)->micro_batch_sizes == std::vector<int>{1});
+  spec.mutable_plan()->set_micro_batch_sequences(2);
+  spec.mutable_plan()->add_units()->add_devices("b/cpu0");
+  spec.mutable_plan()->add_routes();
+  spec.mutable_plan()->add_routes()->set_micro_batch_sequences(6);
+  const absl::StatusOr<JobConstraints> constraints = DecodeConstraints(spec);
+  REQUIRE(constraints.status().ToString() == "OK");
+  CHECK(constraints->micro_batch_sizes == std::vector<int>{2, 6});
+  CHECK(constraints->devices == std::vector<std::string>{"b/cpu0"});
+  CHECK(constraints->schedules.empty());
+  CHECK(constraints->plan->units.size() == 1);
+  CHECK(constraints->open_activations == std::vector<int>{0});
+  spec.mutable_plan()->mutable_units(0)->set_activations(v1::TENSOR_TYPE_F32);
+  CHECK(DecodeConstraints(spec)->open_activations.empty());
+  spec.mutable_plan()->set_schedule(v1::SCHEDULE_GPIPE);
+  CHECK(DecodeConstraints(spec)->schedules == std::vector<Schedule>{Schedule::kGPipe});
+  // One that is not chosen is compared with all that are.
+  spec.mutable_plan()->set_schedule(v1::SCHEDULE_ZERO_BUBBLE_H1);
+  CHECK(DecodeConstraints(spec)->schedules.empty());
 }
 
 TEST_CASE("any valid message is decoded or refused, and what is decoded holds together") {

@@ -66,6 +66,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   Accepted();
-  Demand(!CandidateMicroBatches(spec).empty(), "a job has a size of micro-batch");
+  const absl::StatusOr<JobConstraints> constraints = DecodeConstraints(spec);
+  Demand(constraints.ok(), "a job that is accepted has constraints");
+  Demand(!CandidateMicroBatches(*constraints, decoded->shape.global_batch_sequences).empty(),
+         "a job has a size of micro-batch");
   return 0;
 }

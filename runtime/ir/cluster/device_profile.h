@@ -27,8 +27,8 @@ struct ProfiledTimes {
   int micro_batch_sequences = 0;
   // Of gradients of weights the layer's alone is measured; 0: it was not, and is what its work suggests.
   BlockTimes blocks;
-  // Of the repeated measurements that these times are the middle of: half the distance between their quartiles
-  // over their median, of the pass where it is widest. 0: not known.
+  // Of the repeated measurements that these times are the middle of: half the distance between their
+  // quartiles over their median, of the pass where it is widest. 0: not known.
   double spread = 0;
   // Why these times cannot be right although they were measured again, for people. Empty: nothing speaks
   // against them.

@@ -16,6 +16,8 @@ struct JobConstraints {
   int max_stages = 0;                  // 0: any number
   // The plan that the job names: then nothing is chosen, and the others are what this one is compared with.
   std::optional<Plan> plan;
+  // Units of that plan that leave open what they store activations as: what their devices were measured with.
+  std::vector<int> open_activations;
 };
 
 // Micro-batch sizes that the planner may choose from, ascending, each once: those of the constraints, or the

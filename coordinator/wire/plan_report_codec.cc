@@ -1,0 +1,91 @@
+#include "coordinator/wire/plan_report_codec.h"
+
+#include "runtime/wire/plan_codec.h"
+
+namespace medley {
+namespace {
+
+v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport& report) {
+  v1::DeviceShare share;
+  share.set_device(device.name);
+  share.set_kind(device.kind);
+  share.set_used(device.used);
+  share.set_busy_share(device.busy_share);
+  share.set_peak_memory_bytes(device.peak_memory.value);
+  share.set_memory_limit_bytes(device.memory_limit.value);
+  share.set_blocks(device.blocks);
+  share.set_micro_batches(device.micro_batches);
+  share.set_emulated(report.emulated.contains(device.name));
+  share.set_computes_f32_instead(report.computes_f32_instead.contains(device.name));
+  return share;
+}
+
+v1::ProfileUse EncodeUse(const ProfileUse& use) {
+  v1::ProfileUse encoded;
+  encoded.set_device_kind(use.device_kind);
+  encoded.set_measured_at_seconds(use.measured_at_seconds);
+  encoded.set_provenance(use.provenance);
+  encoded.set_spread(use.spread);
+  encoded.mutable_doubts()->Add(use.doubts.begin(), use.doubts.end());
+  encoded.set_correction(use.correction);
+  return encoded;
+}
+
+v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
+  v1::RejectedPlan encoded;
+  encoded.set_kind(NameOf(rejected.kind));
+  encoded.set_description(rejected.description);
+  encoded.set_predicted_step_seconds(rejected.step_seconds);
+  encoded.set_why_slower(rejected.why_slower);
+  return encoded;
+}
+
+// What a comparison adds to.
+void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
+  report.clear_rejected();
+  for (const Explanation::Rejected& rejected : explanation.rejected)
+    *report.add_rejected() = EncodeRejected(rejected);
+  report.set_explanation(FormatExplanation(explanation));
+}
+
+}  // namespace
+
+v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
+  const PlanReport& report = planned.report;
+  const double step_seconds = planned.prediction.step_seconds;
+  v1::PlanReport encoded;
+  *encoded.mutable_plan() = EncodePlan(planned.plan);
+  encoded.set_description(Describe(planned.plan));
+  encoded.set_predicted_step_seconds(step_seconds);
+  if (step_seconds > 0) {
+    encoded.set_predicted_tokens_per_second(static_cast<double>(report.tokens_per_step) / step_seconds);
+  }
+  encoded.set_pinned(report.origin == PlanOrigin::kPinned);
+  if (report.origin == PlanOrigin::kPlanner) {
+    encoded.set_lower_bound_seconds(report.lower_bound_seconds);
+    encoded.set_proven_optimal(report.proven_optimal);
+    encoded.set_simulated_plans(report.simulated_plans);
+  }
+  for (const Explanation::Device& device : report.explanation.devices)
+    *encoded.add_devices() = EncodeDevice(device, report);
+  encoded.set_bottleneck(report.explanation.bottleneck);
+  encoded.set_bubble_share(report.explanation.bubble_share);
+  EncodeReasons(report.explanation, encoded);
+  encoded.set_compared(report.compared);
+  encoded.set_emulated(!EmulatedInUse(report).empty());
+  for (const ProfileUse& use : report.profiles) *encoded.add_profiles() = EncodeUse(use);
+  for (const LeftOutDevice& device : report.left_out) {
+    v1::LeftOutDevice& left_out = *encoded.add_left_out();
+    left_out.set_device(device.device);
+    left_out.set_why(device.why);
+  }
+  return encoded;
+}
+
+v1::PlanReport WithComparison(v1::PlanReport report, const Explanation& explanation) {
+  EncodeReasons(explanation, report);
+  report.set_compared(true);
+  return report;
+}
+
+}  // namespace medley

@@ -1,0 +1,94 @@
+#include "coordinator/wire/plan_report_codec.h"
+
+#include <google/protobuf/util/message_differencer.h>
+
+#include <catch2/catch.hpp>
+
+namespace medley {
+namespace {
+
+PlannedJob Planned() {
+  PlannedJob planned;
+  planned.plan.units = {{{"a/cpu0"}, {{0, 8}}}};
+  planned.plan.routes = {{{0}, 4, 2}};
+  planned.prediction.step_seconds = 0.5;
+  PlanReport& report = planned.report;
+  report.lower_bound_seconds = 0.4;
+  report.proven_optimal = true;
+  report.simulated_plans = 17;
+  report.tokens_per_step = 256 * 8;
+  report.explanation.summary = "it is the only one";
+  report.explanation.bottleneck = "a/cpu0";
+  report.explanation.bubble_share = 0.1;
+  report.explanation.devices = {{.name = "a/cpu0", .kind = "cpu", .used = true, .peak_memory = MiB(3)},
+                                {.name = "a/gpu0", .kind = "gpu"}};
+  report.explanation.rejected = {{PlanKind::kPurePipeline, "x", 0.7, "slower"}};
+  report.compared = true;
+  return planned;
+}
+
+TEST_CASE("a report carries the plan, its prediction and its explanation") {
+  PlannedJob planned = Planned();
+  const v1::PlanReport report = EncodePlanReport(planned);
+  CHECK(report.plan().units(0).devices(0) == "a/cpu0");
+  CHECK(report.plan().units(0).activations() == v1::TENSOR_TYPE_F32);
+  CHECK(report.description() == Describe(planned.plan));
+  CHECK(report.predicted_tokens_per_second() == Approx(4096));
+  CHECK(report.lower_bound_seconds() == 0.4);
+  CHECK(report.proven_optimal());
+  CHECK(report.simulated_plans() == 17);
+  CHECK(report.bottleneck() == "a/cpu0");
+  CHECK(report.bubble_share() == 0.1);
+  CHECK(report.devices(0).peak_memory_bytes() == 3u << 20);
+  CHECK(report.rejected(0).kind() == "pure pipeline");
+  CHECK(report.compared());
+  CHECK_THAT(report.explanation(), Catch::Contains("it is the only one"));
+
+  planned.report.origin = PlanOrigin::kPinned;
+  const v1::PlanReport pinned = EncodePlanReport(planned);
+  CHECK(pinned.pinned());
+  CHECK_FALSE(pinned.proven_optimal());
+  CHECK(pinned.lower_bound_seconds() == 0);
+  CHECK(pinned.predicted_step_seconds() == 0.5);
+}
+
+TEST_CASE("a report says which devices compute nothing, or in f32, and what its profiles are from") {
+  PlannedJob planned = Planned();
+  PlanReport& report = planned.report;
+  report.emulated = {"a/gpu0"};
+  report.computes_f32_instead = {"a/cpu0"};
+  report.profiles = {{"cpu", 7, "measured", 0.25, {"a layer is too slow"}, "corrected"}};
+  report.left_out = {{"b/cpu0", "blocks 0-3 need 4 GiB"}};
+  v1::PlanReport encoded = EncodePlanReport(planned);
+  CHECK_FALSE(encoded.emulated());  // it is not used
+  CHECK_FALSE(encoded.devices(0).emulated());
+  CHECK(encoded.devices(1).emulated());
+  CHECK(encoded.devices(0).computes_f32_instead());
+  REQUIRE(encoded.profiles_size() == 1);
+  CHECK(encoded.profiles(0).device_kind() == "cpu");
+  CHECK(encoded.profiles(0).measured_at_seconds() == 7);
+  CHECK(encoded.profiles(0).provenance() == "measured");
+  CHECK(encoded.profiles(0).spread() == 0.25);
+  CHECK(encoded.profiles(0).doubts(0) == "a layer is too slow");
+  CHECK(encoded.profiles(0).correction() == "corrected");
+  REQUIRE(encoded.left_out_size() == 1);
+  CHECK(encoded.left_out(0).device() == "b/cpu0");
+  CHECK(encoded.left_out(0).why() == "blocks 0-3 need 4 GiB");
+  report.explanation.devices[1].used = true;
+  CHECK(EncodePlanReport(planned).emulated());
+}
+
+TEST_CASE("a comparison that comes later gives the report that it would have been part of") {
+  PlannedJob planned = Planned();
+  const v1::PlanReport at_once = EncodePlanReport(planned);
+  const Explanation compared = planned.report.explanation;
+  planned.report.explanation.rejected.clear();
+  planned.report.compared = false;
+  const v1::PlanReport first = EncodePlanReport(planned);
+  CHECK(first.rejected_size() == 0);
+  CHECK_FALSE(first.compared());
+  CHECK(google::protobuf::util::MessageDifferencer::Equals(WithComparison(first, compared), at_once));
+}
+
+}  // namespace
+}  // namespace medley
