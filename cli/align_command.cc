@@ -194,7 +194,7 @@ void AddAlignCommand(CLI::App& app, const Output& output, std::function<absl::St
   option("--model", "folder with config.json and model.safetensors, or job spec (YAML)")->required();
   option("--data", "token file; default: the job's, or made-up tokens");
   option("--steps", "to train; default: 3")->check(CLI::Range(1, 1000));
-  option("--precision", "default: the job's, or f32")->check(CLI::IsMember({"f32", "bf16"}));
+  option("--precision", "default: the job's, or f32")->check(CLI::IsMember({"f32", "bf16", "f16"}));
   option("--micro-batch", "windows in a micro-batch, of which a step has two; default: 1")
       ->check(CLI::Range(1, 4096));
   option("--sequence", "tokens in a window; default: the job's or the model's, at most 128")

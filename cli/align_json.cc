@@ -56,7 +56,7 @@ json CallJson(const CallComparison& call) {
 json DeviceJson(const DeviceRecord& record) {
   return {{"device", record.device},
           {"name", record.name},
-          {"computes_in", record.computes_in == Precision::kBf16 ? "bf16" : "f32"},
+          {"computes_in", std::string(NameOf(record.computes_in))},
           {"losses", record.losses},
           {"training_error", StatusJson(record.training)}};
 }

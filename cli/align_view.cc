@@ -175,8 +175,7 @@ std::string FormatAlignment(const AlignmentReport& report) {
   for (const Party party : {Party::kA, Party::kB}) {
     const DeviceRecord& record = RecordOf(report, party);
     absl::StrAppend(&text, party == Party::kA ? "A  " : "B  ", DeviceName(report, party), ": ",
-                    Printable(record.name), ", computes in ",
-                    record.computes_in == Precision::kBf16 ? "bf16" : "f32", "\n");
+                    Printable(record.name), ", computes in ", std::string(NameOf(record.computes_in)), "\n");
   }
   absl::StrAppend(&text, "\n", OpTable(report));
   if (!report.losses.losses_a.empty()) absl::StrAppend(&text, "\n", LossTable(report));

@@ -58,6 +58,11 @@ std::string StepLine(const v1::Job& job, uint32_t step) {
   return line;
 }
 
+// What a step that was skipped was scaled by: the next one is by half of it.
+std::string ScaleText(const v1::StepMetrics& step) {
+  return step.loss_scale() == 0 ? "" : absl::StrCat(" with loss scale ", step.loss_scale());
+}
+
 std::string LossLine(const JobProgress& progress) {
   if (progress.steps().back().emulated()) return "no loss: emulated devices compute nothing";
   std::vector<double> losses;
@@ -69,7 +74,8 @@ std::string LossLine(const JobProgress& progress) {
   std::string line =
       absl::StrFormat("loss %.4f  %s", progress.steps().back().loss(), Sparkline(losses, kSparklineWidth));
   if (shown > 1) absl::StrAppend(&line, "  newest ", shown, " steps");
-  if (progress.steps().back().skipped()) absl::StrAppend(&line, "  SKIPPED: not finite");
+  if (progress.steps().back().skipped())
+    absl::StrAppend(&line, "  SKIPPED: not finite", ScaleText(progress.steps().back()));
   if (job.last_validation().step() > 0) {
     absl::StrAppend(&line, absl::StrFormat("  validation %.4f at step %d", job.last_validation().loss(),
                                            job.last_validation().step()));
@@ -116,7 +122,7 @@ void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
 
 std::string StepText(const v1::Job& job, const v1::StepMetrics& step) {
   const std::string loss = step.emulated()  ? "EMULATED, no loss"
-                           : step.skipped() ? "SKIPPED, not finite"
+                           : step.skipped() ? absl::StrCat("SKIPPED, not finite", ScaleText(step))
                                             : absl::StrFormat("loss %.4f", step.loss());
   std::string line = absl::StrFormat("step %d/%d  %s", step.step(), job.spec().steps(), loss);
   if (step.step_seconds() > 0) {

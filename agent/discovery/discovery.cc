@@ -23,6 +23,11 @@
 namespace medley {
 namespace {
 
+void SetComputes(const ComputedPrecisions& computes, v1::Device& device) {
+  device.set_computes_bf16(computes.bf16);
+  device.set_computes_f16(computes.f16);
+}
+
 // The value of the first line of `path` that begins with `key`, or "".
 std::string LineAfter(const std::string& path, const std::string& key) {
   std::ifstream file(path);
@@ -87,7 +92,7 @@ absl::Status CompleteEmulated(v1::Device& device, const std::string& field) {
   if (device.variant().empty()) device.set_variant(profile->kind);
   if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(profile->memory.value));
   device.set_kind(absl::StrCat("emulated ", profile->kind, " ", profile->digest));
-  device.set_computes_bf16(profile->matmul_bf16_flops_per_second > 0);
+  SetComputes(profile->computes(), device);
   return absl::OkStatus();
 }
 
@@ -99,13 +104,14 @@ void CompleteReal(v1::Device& device, const Backend& backend) {
   }
   device.set_kind(KindOf(device));
   const std::optional<CpuVariant> variant = ParseCpuVariant(device.variant());
-  device.set_computes_bf16(device.backend() == "reference" ||
-                           (device.backend() == "cpu" && variant.has_value() && MultipliesBf16(*variant)));
+  const bool reference = device.backend() == "reference";
+  const bool bf16 = device.backend() == "cpu" && variant.has_value() && MultipliesBf16(*variant);
+  SetComputes({.bf16 = reference || bf16, .f16 = reference}, device);
   if (backend.nature == nullptr) return;
   const DeviceNature nature = backend.nature(DecodeDevice(device));
   if (nature.kind.empty()) return;  // the backend will object
   device.set_kind(nature.kind);
-  device.set_computes_bf16(nature.computes_bf16);
+  SetComputes(nature.computes, device);
   if (!device.has_memory_bytes()) device.set_memory_bytes(static_cast<uint64_t>(nature.memory.value));
 }
 

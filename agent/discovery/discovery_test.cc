@@ -44,7 +44,7 @@ TEST_CASE(
                           },
                       .nature =
                           [](const DeviceDescription&) {
-                            return DeviceNature{"Fast 9000", true, GiB(3)};
+                            return DeviceNature{"Fast 9000", {.bf16 = true}, GiB(3)};
                           }});
   std::vector<v1::Device> devices = DiscoverDevices(backends);
   REQUIRE(devices.size() == 2);
@@ -110,7 +110,7 @@ TEST_CASE("a device says that it computes bf16 exactly if it does when it is ope
     const absl::StatusOr<Device> open =
         backend.open({.name = "b", .backend = "reference", .cores = {0}, .memory_limit = MiB(1)});
     REQUIRE(open.status().ToString() == "OK");
-    CHECK(open->computes_bf16);
+    CHECK(open->computes.bf16);
   }
 }
 

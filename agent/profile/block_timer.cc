@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/base/bf16.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/f16.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/shard/model_shard.h"
@@ -44,7 +45,7 @@ class TimedShard {
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
                                            BlockRange blocks, int micro_batch, bool splits) {
     TimedShard timed;
-    const Dtype activations = ActivationsOf(precision, device.computes_bf16);
+    const Dtype activations = TypeOf(device.computes.For(precision));
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
@@ -122,10 +123,16 @@ class TimedShard {
       const auto value = [](int64_t i) {
         return static_cast<float>(static_cast<uint64_t>(i) * 2654435761u % 2001) * 1e-3f - 1.0f;
       };
-      const absl::Status filled = slice.dtype == Dtype::kBf16
-                                      ? Fill<uint16_t>(slice, [&](int64_t i) { return ToBf16(value(i)); })
-                                      : Fill<float>(slice, value);
-      RETURN_IF_ERROR(filled);
+      switch (slice.dtype) {
+        case Dtype::kBf16:
+          RETURN_IF_ERROR(Fill<uint16_t>(slice, [&](int64_t i) { return ToBf16(value(i)); }));
+          break;
+        case Dtype::kF16:
+          RETURN_IF_ERROR(Fill<uint16_t>(slice, [&](int64_t i) { return ToF16(value(i)); }));
+          break;
+        default:
+          RETURN_IF_ERROR(Fill<float>(slice, value));
+      }
     }
     return absl::OkStatus();
   }

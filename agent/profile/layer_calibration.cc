@@ -54,8 +54,8 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
   device.queue = std::make_unique<EmulatedQueue>(
       EmulatedQueue::Options{.name = "recorder", .limit = {std::numeric_limits<int64_t>::max()}});
   device.ops = std::move(owned);
-  device.computes_bf16 = like.computes_bf16;
-  const Dtype activations = ActivationsOf(layer.precision, like.computes_bf16);
+  device.computes = like.computes;
+  const Dtype activations = TypeOf(like.computes.For(layer.precision));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = ModelOf(layer),
                                                .blocks = {1, 2},

@@ -44,7 +44,7 @@ struct Emulated {
     queue = owned.get();
     device.ops = std::make_unique<EmulatedOps>(*owned, std::move(profile));
     device.queue = std::move(owned);
-    device.computes_bf16 = true;
+    device.computes.bf16 = true;
   }
   Device device;
   EmulatedQueue* queue;
@@ -70,7 +70,7 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
   }
   shape.sequence = layer.sequence;
   shape.global_batch_sequences = layer.micro_batch;
-  const Dtype activations = ActivationsOf(layer.precision, emulated.device.computes_bf16);
+  const Dtype activations = TypeOf(emulated.device.computes.For(layer.precision));
   auto shard = ModelShard::Create(emulated.device, {.shape = shape,
                                                     .blocks = {2, 3},
                                                     .micro_batch_sequences = layer.micro_batch,

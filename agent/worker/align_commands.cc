@@ -14,7 +14,8 @@ void AddAlignCommands(CLI::App& app, std::function<absl::Status()>& action) {
   const std::map<std::string, Party> parties = {{NameOf(Party::kA), Party::kA},
                                                 {NameOf(Party::kB), Party::kB},
                                                 {NameOf(Party::kOracle), Party::kOracle}};
-  const std::map<std::string, Precision> precisions = {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}};
+  const std::map<std::string, Precision> precisions = {
+      {"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"f16", Precision::kF16}};
   CLI::App* align = app.add_subcommand("align", "one device's part of medley align");
   align->add_option("--party", work->party, "a, b or oracle")
       ->required()
@@ -27,7 +28,7 @@ void AddAlignCommands(CLI::App& app, std::function<absl::Status()>& action) {
   align
       ->add_option_function<Precision>(
           "--precision", [work](const Precision& precision) { work->job.precision = precision; },
-          "f32 or bf16")
+          "f32, bf16 or f16")
       ->transform(CLI::Transformer(precisions));
   align->add_option("--micro-batch", work->job.micro_batch, "windows");
   align->add_option("--sequence", work->job.sequence, "tokens in a window");

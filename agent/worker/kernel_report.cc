@@ -22,10 +22,12 @@ class Reporter {
     for (const CanonicalOp<Args>& op : forms) {
       RETURN_IF_ERROR(Annotate(AskOne(op.form, op.args, "f32"), NameOf(KindOf(op.args))));
       if constexpr (kHasPrecision<Args>) {
-        if (!device_.computes_bf16) continue;
-        Args in_bf16 = op.args;
-        in_bf16.precision = Precision::kBf16;
-        RETURN_IF_ERROR(Annotate(AskOne(op.form, in_bf16, "bf16"), NameOf(KindOf(op.args))));
+        for (const Precision precision : {Precision::kBf16, Precision::kF16}) {
+          if (device_.computes.For(precision) != precision) continue;
+          Args narrow = op.args;
+          narrow.precision = precision;
+          RETURN_IF_ERROR(Annotate(AskOne(op.form, narrow, NameOf(precision)), NameOf(KindOf(op.args))));
+        }
       }
     }
     return absl::OkStatus();
@@ -35,13 +37,13 @@ class Reporter {
 
  private:
   template <typename Args>
-  absl::Status AskOne(const char* form, Args args, const char* dtype) {
+  absl::Status AskOne(const char* form, Args args, std::string_view dtype) {
     ASSIGN_OR_RETURN(const std::unique_ptr<Buffer> operands, PlaceOperands(args, *device_.queue));
     device_.ops->ParametersChanged();
     v1::KernelChoice& choice = *report_.add_choices();
     choice.set_op(NameOf(KindOf(args)));
     choice.set_form(form);
-    choice.set_dtype(dtype);
+    choice.set_dtype(std::string(dtype));
     const absl::Status submitted = Submit(args, choice);
     const absl::Status done = device_.queue->Wait(device_.queue->Record());
     if (!submitted.ok() || !done.ok()) {

@@ -68,7 +68,7 @@ TEST_CASE("ops with a precision are asked in bf16 where the device computes it, 
     return ops;
   };
   CHECK(in_bf16() == std::set<std::string>{"AttentionBackward", "AttentionForward", "HeadLoss", "Matmul"});
-  device.computes_bf16 = false;
+  device.computes = {};
   CHECK(in_bf16().empty());
 }
 

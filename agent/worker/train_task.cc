@@ -49,9 +49,10 @@ struct TrainingSetup {
   Rank rank = 0;
   StepProgram program;  // of a training step
   int64_t done_steps = 0;
-  RunIdentity identity;             // data_fingerprint: of this rank's own files
-  std::vector<int> saved_segments;  // that this rank writes
-  std::string resume_from;          // a checkpoint's directory; empty: from the start
+  std::optional<LossScale> loss_scale;  // of the checkpoint that it goes on from
+  RunIdentity identity;                 // data_fingerprint: of this rank's own files
+  std::vector<int> saved_segments;      // that this rank writes
+  std::string resume_from;              // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
   // The data fingerprint of the ranks that read data, as the coordinator knows it; empty: not yet.
   std::string known_data_fingerprint;
@@ -81,6 +82,7 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
   metrics.set_tokens(static_cast<uint64_t>(setup.spec.shape.global_batch_sequences) *
                      setup.spec.shape.sequence);
   metrics.set_skipped(outcome.skipped);
+  if (outcome.loss_scale != 1) metrics.set_loss_scale(static_cast<uint64_t>(outcome.loss_scale));
   metrics.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
   return event;
 }
@@ -145,6 +147,7 @@ class TrainTask final : public WorkerTask {
     return {.spec = setup_.spec,
             .plan = setup_.plan,
             .rank = setup_.rank,
+            .loss_scale = setup_.loss_scale,
             .reductions = setup_.reductions,
             .stall_timeout = setup_.stall_timeout,
             .ask = [this](int rank) { return communicator_->Ask(rank, "activity", Now() + kAnswerTime); },
@@ -256,6 +259,7 @@ class TrainTask final : public WorkerTask {
     RETURN_IF_ERROR(CheckRun(*manifest));
     RETURN_IF_ERROR(CheckData(*manifest));
     setup_.done_steps = manifest->step;
+    if (setup_.spec.precision == Precision::kF16) setup_.loss_scale = manifest->loss_scale;
     return LoadCheckpoint(*manifest, setup_.spec, *shard_);
   }
 

@@ -65,7 +65,7 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanRep
       const std::string name = absl::StrCat(node.name, "/", device.description.name);
       if (!names.contains(name)) continue;
       if (device.emulated) report.emulated.insert(name);
-      if (training.precision == Precision::kBf16 && !device.computes_bf16)
+      if (device.computes.For(training.precision) != training.precision)
         report.computes_f32_instead.insert(name);
     }
   }

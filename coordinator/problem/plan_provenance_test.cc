@@ -46,7 +46,7 @@ TEST_CASE("a plan is emulated if a device that it uses is") {
 
 TEST_CASE("a device that computes a bf16 job in f32 is said to") {
   Cluster cluster = OneNode();
-  cluster.nodes[0].devices[1].computes_bf16 = true;
+  cluster.nodes[0].devices[1].computes.bf16 = true;
   PlanReport report;
   AddDevice(report, "a/cpu0", "cpu", true);
   AddDevice(report, "a/gpu0", "gpu", true);

@@ -79,6 +79,17 @@ bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   return true;
 }
 
+// Gradients that are too small for f16 would be lost.
+absl::Status CheckTypes(const Plan& plan, Precision precision) {
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    if (plan.units[u].activations != Dtype::kF16 || precision == Precision::kF16) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.units[", u, "].activations: f16, must be f32 or bf16 in a job of precision ",
+                     std::string(NameOf(precision)), ", whose loss is not scaled"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
@@ -90,6 +101,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
+    RETURN_IF_ERROR(CheckTypes(planned.plan, training.precision));
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {

@@ -18,7 +18,7 @@ void AddNode(Cluster& cluster, const std::string& name, bool computes_bf16) {
   cluster.nodes.push_back({.name = name,
                            .devices = {{.description = {.name = "cpu0", .memory_limit = GiB(1)},
                                         .kind = name,
-                                        .computes_bf16 = computes_bf16}}});
+                                        .computes = {.bf16 = computes_bf16}}}});
   DeviceProfile& profile = cluster.profiles.emplace_back();
   profile.device_kind = name;
   profile.shape = ShapeKey(Spec());
@@ -66,6 +66,11 @@ TEST_CASE("in a bf16 job devices that compute it store activations in it, unless
   REQUIRE(said.status().ToString() == "OK");
   CHECK(said->plan.units[0].activations == Dtype::kF32);
   CHECK(!said->stores_as_profiled);
+
+  pinned.plan->units[0].activations = Dtype::kF16;
+  CHECK(std::string(PlanJob(Spec(), pinned, TwoNodes(), Comparison::kNone).status().message()) ==
+        "plan.units[0].activations: f16, must be f32 or bf16 in a job of precision bf16, whose loss is not "
+        "scaled");
 
   TrainingSpec f32 = Spec();
   f32.precision = Precision::kF32;

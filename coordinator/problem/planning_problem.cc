@@ -138,7 +138,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   cost.name = device.name;
   cost.kind = device.device->kind;
   cost.memory = device.device->description.memory_limit;
-  cost.activations = ActivationsOf(spec.precision, device.device->computes_bf16);
+  cost.activations = TypeOf(device.device->computes.For(spec.precision));
   for (const int size : sizes) {
     const ProfiledTimes* times = nullptr;
     const DeviceProfile& newest = *FindProfile(cluster, cost.kind, shape, size, &times);
@@ -214,8 +214,8 @@ std::string ShapeKey(const TrainingSpec& spec) {
           : absl::StrCat(model.heads);
   return absl::StrCat(FamilyOf(model).name, " hidden=", model.hidden, " heads=", heads,
                       " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
-                      " sequence=", spec.shape.sequence,
-                      " precision=", spec.precision == Precision::kBf16 ? "bf16 activations=bf16" : "f32");
+                      " sequence=", spec.shape.sequence, " precision=", std::string(NameOf(spec.precision)),
+                      spec.precision == Precision::kBf16 ? " activations=bf16" : "");
 }
 
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices) {

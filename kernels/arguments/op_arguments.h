@@ -10,8 +10,8 @@ namespace medley {
 //   InvalidArgument  a size is negative or impossible, a slice has no buffer, its offset is not a multiple
 //                    of its element size, or it is of a type that the operand cannot be.
 // CheckArguments, for kernels that know f32 alone, returns besides
-//   Unimplemented    a tensor is stored in a narrower type; never of Cast, which is how such a tensor becomes
-//                    an f32 one.
+//   Unimplemented    a tensor is stored in a narrower type; of Cast, which is how such a tensor becomes an f32
+//                    one, only if both are, in unlike types.
 // The message names the op, the field and the figures. Reads sizes alone, never contents. Pure.
 #define MEDLEY_DECLARE_CHECK(name)                          \
   absl::Status CheckTypedArguments(const name##Args& args); \

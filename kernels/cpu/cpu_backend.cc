@@ -107,11 +107,11 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
       description.memory_limit);
   Device device;
   device.provenance = {.hardware = ProcessorName(), .driver = "", .libraries = {OneDnnVersion(*variant)}};
-  device.computes_bf16 = MultipliesBf16(*variant);
+  device.computes.bf16 = MultipliesBf16(*variant);
   auto ops = std::make_unique<CandidateOps>();
   ops->Append("oneDNN and vector loops",
               std::make_unique<CpuOps>(*queue, VectorKernelsFor(*variant), description.cores,
-                                       device.computes_bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
+                                       device.computes.bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
   ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
   device.candidates = ops.get();
   device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops), MiB(threads));

@@ -14,7 +14,7 @@ namespace medley {
 // second device in the process must have the same variant and cores; besides the contract, open then returns
 //   FailedPrecondition  this process is already another CPU device.
 // Ops may be submitted from any one thread at a time. The same device gives the same bits from run to run.
-// On a device without computes_bf16, Precision::kBf16 computes in f32.
+// A precision that is not in Device::computes computes in f32.
 Backend CpuBackend();
 
 }  // namespace medley

@@ -56,7 +56,7 @@ TEST_CASE("the variants are listed best first, and those listed can be opened") 
 TEST_CASE("a device of one core binds the process, starts no thread, and is the only one") {
   absl::StatusOr<Device> device = CpuBackend().open(Describe("sse41", {0}));
   REQUIRE(device.ok());
-  CHECK_FALSE(device->computes_bf16);
+  CHECK(device->computes == ComputedPrecisions{});
   CHECK(device->queue->name() == "cpu-sse41 (1 core)");
   cpu_set_t set;
   REQUIRE(sched_getaffinity(0, sizeof(set), &set) == 0);

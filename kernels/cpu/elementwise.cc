@@ -45,15 +45,18 @@ absl::Status CpuOps::Cast(const CastArgs& args) {
   const std::byte* x = HostPointer<std::byte>(args.x);
   std::byte* y = HostPointer<std::byte>(args.y);
   const int64_t from_bytes = SizeOf(args.x.dtype).value, to_bytes = SizeOf(args.y.dtype).value;
+  const Dtype narrow = NarrowerOf(args.x.dtype, args.y.dtype);
+  const auto to_narrow = narrow == Dtype::kF16 ? kernels_.to_f16 : kernels_.to_bf16;
+  const auto from_narrow = narrow == Dtype::kF16 ? kernels_.from_f16 : kernels_.from_bf16;
   ForEachChunk(args.elements, [&](int64_t first, int64_t count) {
     const std::byte* from = x + first * from_bytes;
     std::byte* to = y + first * to_bytes;
     if (args.x.dtype == args.y.dtype) {
       std::memcpy(to, from, count * from_bytes);
-    } else if (args.y.dtype == Dtype::kBf16) {
-      kernels_.to_bf16(reinterpret_cast<const float*>(from), reinterpret_cast<uint16_t*>(to), count);
+    } else if (args.x.dtype == Dtype::kF32) {
+      to_narrow(reinterpret_cast<const float*>(from), reinterpret_cast<uint16_t*>(to), count);
     } else {
-      kernels_.from_bf16(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<float*>(to), count);
+      from_narrow(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<float*>(to), count);
     }
   });
   return absl::OkStatus();

@@ -99,6 +99,36 @@ void FromBf16(const uint16_t* x, float* y, int64_t count) {
   }
 }
 
+// As runtime/base/f16.h, without branches.
+void ToF16(const float* x, uint16_t* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits, small_bits;
+    __builtin_memcpy(&bits, x + i, sizeof(bits));
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    const float small = __builtin_fabsf(x[i]) + 0.5f;
+    __builtin_memcpy(&small_bits, &small, sizeof(small_bits));
+    const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    const uint32_t quiet_nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    uint32_t half = magnitude < 0x38800000u ? small_bits - 0x3f000000u : normal;
+    half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+    half = magnitude > 0x7f800000u ? quiet_nan : half;
+    y[i] = static_cast<uint16_t>(half | ((bits >> 16) & 0x8000u));
+  }
+}
+
+void FromF16(const uint16_t* x, float* y, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t magnitude = x[i] & 0x7fff;
+    const float subnormal = static_cast<float>(magnitude) * 0x1p-24f;
+    int32_t bits;
+    __builtin_memcpy(&bits, &subnormal, sizeof(bits));
+    bits = magnitude >= 0x400 ? (magnitude << 13) + 0x38000000 : bits;
+    bits = magnitude >= 0x7c00 ? 0x7f800000 | (magnitude << 13) : bits;
+    bits |= (x[i] & 0x8000) << 16;
+    __builtin_memcpy(y + i, &bits, sizeof(bits));
+  }
+}
+
 // `sign` is 1 or -1, the direction.
 void Rotary(float* x, const float* cosine, const float* sine, int64_t heads, int64_t half, float sign) {
   for (int64_t h = 0; h < heads; ++h, x += 2 * half) {
@@ -143,6 +173,8 @@ const VectorKernels MEDLEY_VECTOR_KERNELS = {
     .fill = Fill,
     .to_bf16 = ToBf16,
     .from_bf16 = FromBf16,
+    .to_f16 = ToF16,
+    .from_f16 = FromF16,
     .adamw = MEDLEY_ADAMW,
 };
 

@@ -61,6 +61,8 @@ struct VectorKernels {
   // Rounded to nearest, ties to even.
   void (*to_bf16)(const float* x, uint16_t* y, int64_t count);
   void (*from_bf16)(const uint16_t* x, float* y, int64_t count);
+  void (*to_f16)(const float* x, uint16_t* y, int64_t count);
+  void (*from_f16)(const uint16_t* x, float* y, int64_t count);
   void (*adamw)(const AdamWStep& step, float* parameter, const float* gradient, float* m, float* v,
                 int64_t count);
 };

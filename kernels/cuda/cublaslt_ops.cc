@@ -30,17 +30,29 @@ cublasComputeType_t ComputeType(MatmulArithmetic arithmetic) {
   return arithmetic == MatmulArithmetic::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-cudaDataType_t OperandType(MatmulArithmetic arithmetic) {
-  return arithmetic == MatmulArithmetic::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+cudaDataType_t CudaType(Dtype dtype) {
+  return dtype == Dtype::kBf16 ? CUDA_R_16BF : dtype == Dtype::kF16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-cudaDataType_t ResultType(Dtype dtype) { return dtype == Dtype::kBf16 ? CUDA_R_16BF : CUDA_R_32F; }
+Dtype OperandType(MatmulArithmetic arithmetic) {
+  switch (arithmetic) {
+    case MatmulArithmetic::kBf16:
+      return Dtype::kBf16;
+    case MatmulArithmetic::kF16:
+      return Dtype::kF16;
+    default:
+      return Dtype::kF32;
+  }
+}
 
 bool IsNarrow(const Slice& slice) { return !slice.empty() && slice.dtype != Dtype::kF32; }
 
 // Why a product of tensors that are not all f32 is declined, or OK.
 absl::Status TypeObjection(const MatmulArgs& args) {
-  if (args.precision != Precision::kBf16) return absl::UnimplementedError("takes bf16 tensors in bf16 alone");
+  for (const Slice& slice : {args.a, args.b, args.c}) {
+    if (IsNarrow(slice) && slice.dtype != TypeOf(args.precision))
+      return absl::UnimplementedError("takes narrow tensors of the type that it multiplies alone");
+  }
   if (args.epilogue != Epilogue::kNone && args.c.dtype != args.pre_activation.dtype)
     return absl::UnimplementedError("c and pre_activation are of unlike types");
   return absl::OkStatus();
@@ -80,7 +92,11 @@ class CublasLtOps::Plan {
 };
 
 CublasLtOps::CublasLtOps(CudaQueue& queue, KernelLauncher& launcher, Ops& whole, F32Matmul f32)
-    : queue_(queue), launcher_(launcher), f32_(f32), library_(CublasLtLibrary::Get()), bf16_(queue, whole) {}
+    : queue_(queue),
+      launcher_(launcher),
+      f32_(f32),
+      library_(CublasLtLibrary::Get()),
+      rounded_(queue, whole) {}
 
 CublasLtOps::~CublasLtOps() {
   plans_.clear();
@@ -88,7 +104,7 @@ CublasLtOps::~CublasLtOps() {
 }
 
 Bytes CublasLtOps::workspace() const {
-  return bf16_.size() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
+  return rounded_.size() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
 }
 
 absl::Status CublasLtOps::EnsureReady() {
@@ -105,22 +121,24 @@ absl::Status CublasLtOps::EnsureReady() {
 
 MatmulArithmetic CublasLtOps::ArithmeticOf(const MatmulArgs& args) const {
   if (args.precision == Precision::kBf16) return MatmulArithmetic::kBf16;
+  if (args.precision == Precision::kF16) return MatmulArithmetic::kF16;
   return f32_ == F32Matmul::kTf32 ? MatmulArithmetic::kTf32 : MatmulArithmetic::kF32;
 }
 
 absl::StatusOr<CublasLtOps::Operands> CublasLtOps::Prepare(const MatmulArgs& args) {
   Slice a = args.a, b = args.b, bias = args.bias;
-  if (args.precision == Precision::kBf16) {
-    ASSIGN_OR_RETURN(a, bf16_.Copy(args.a, args.m * args.k, kScratchOfA));
+  const Dtype dtype = TypeOf(args.precision);
+  if (dtype != Dtype::kF32) {
+    ASSIGN_OR_RETURN(a, rounded_.Copy(args.a, dtype, args.m * args.k, kScratchOfA));
     if (args.b_constness == Constness::kParameter) {
-      ASSIGN_OR_RETURN(b, bf16_.CopyOfParameter(args.b, args.k * args.n));
+      ASSIGN_OR_RETURN(b, rounded_.CopyOfParameter(args.b, dtype, args.k * args.n));
     } else {
-      ASSIGN_OR_RETURN(b, bf16_.Copy(args.b, args.k * args.n, kScratchOfB));
+      ASSIGN_OR_RETURN(b, rounded_.Copy(args.b, dtype, args.k * args.n, kScratchOfB));
     }
   }
   // The library adds a bias of the result's type alone.
   if (IsNarrow(args.c) && !bias.empty()) {
-    ASSIGN_OR_RETURN(bias, bf16_.CopyOfParameter(bias, args.n));
+    ASSIGN_OR_RETURN(bias, rounded_.CopyOfParameter(bias, args.c.dtype, args.n));
   }
   Operands operands;
   ASSIGN_OR_RETURN(operands.a, queue_.Address(a));
@@ -177,9 +195,9 @@ absl::StatusOr<std::unique_ptr<CublasLtOps::Plan>> CublasLtOps::Make(const Matmu
                                                      static_cast<uint64_t>(matrix.columns), matrix.rows),
                        "cublasLtMatrixLayoutCreate");
   };
-  RETURN_IF_ERROR(layout(seen.first, OperandType(key.arithmetic), plan->first));
-  RETURN_IF_ERROR(layout(seen.second, OperandType(key.arithmetic), plan->second));
-  RETURN_IF_ERROR(layout(seen.result, ResultType(key.result), plan->result));
+  RETURN_IF_ERROR(layout(seen.first, CudaType(OperandType(key.arithmetic)), plan->first));
+  RETURN_IF_ERROR(layout(seen.second, CudaType(OperandType(key.arithmetic)), plan->second));
+  RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), plan->result));
 
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(
@@ -234,7 +252,7 @@ absl::Status CublasLtOps::Matmul(const MatmulArgs& args) {
   }
   // What follows takes f32 alone.
   if (IsNarrow(args.c))
-    return absl::UnimplementedError("cuBLASLt does not fuse this epilogue with a bf16 result");
+    return absl::UnimplementedError("cuBLASLt does not fuse this epilogue with a narrow result");
   // Without bias and epilogue, which FinishMatmul does in one pass.
   Operands plain_operands = operands;
   plain_operands.bias = plain_operands.pre_activation = 0;

@@ -2,17 +2,17 @@
 #include <map>
 #include <memory>
 
-#include "kernels/cuda/bf16_operands.h"
 #include "kernels/cuda/cublaslt_library.h"
 #include "kernels/cuda/cuda_queue.h"
 #include "kernels/cuda/matmul_plan.h"
+#include "kernels/cuda/rounded_operands.h"
 #include "kernels/portable/launcher.h"
 #include "runtime/device/uniform_ops.h"
 
 namespace medley {
 
-// Matmul by cuBLASLt. Precision::kBf16 rounds f32 operands to bf16 first, takes those that are bf16 as they are
-// and stores c as its slice says (with a bias that is rounded to bf16); Precision::kF32 is true f32 unless
+// Matmul by cuBLASLt. Precision::kBf16 (kF16) rounds f32 operands to bf16 (f16) first, takes those that are it as
+// they are and stores c as its slice says (with a bias that is rounded alike); Precision::kF32 is true f32 unless
 // F32Matmul::kTf32 allows the tensor cores' 10 bits of fraction. What its epilogues lack is done in a pass of
 // its own.
 //
@@ -28,7 +28,7 @@ class CublasLtOps final : public DecliningOps {
   ~CublasLtOps() override;
 
   absl::Status Matmul(const MatmulArgs& args) override;
-  void ParametersChanged() override { bf16_.ParametersChanged(); }
+  void ParametersChanged() override { rounded_.ParametersChanged(); }
   Bytes workspace() const override;
 
  private:
@@ -50,7 +50,7 @@ class CublasLtOps final : public DecliningOps {
   KernelLauncher& launcher_;
   const F32Matmul f32_;
   const absl::StatusOr<const CublasLtLibrary*> library_;
-  Bf16Operands bf16_;
+  RoundedOperands rounded_;
   cublasLtHandle_t handle_ = nullptr;
   std::unique_ptr<Buffer> workspace_;
   std::map<MatmulKey, std::unique_ptr<Plan>> plans_;  // null: the library has no kernel

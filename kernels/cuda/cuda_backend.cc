@@ -48,6 +48,11 @@ class CudaOps final : public CandidateOps {
   const std::unique_ptr<CudaLauncher> launcher_;
 };
 
+// Tensor cores take f16 from Volta on, bf16 from Ampere on.
+ComputedPrecisions ComputedBy(const CudaDevice::Properties& properties) {
+  return {.bf16 = properties.compute_major >= 8, .f16 = properties.compute_major >= 7};
+}
+
 std::string DriverVersion() {
   int version = 0;
   const auto driver = CudaDriver::Get();
@@ -72,6 +77,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   ASSIGN_OR_RETURN(const CudaVariant variant, ParseCudaVariant(description.variant));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> gpu, CudaDevice::Open(variant.ordinal));
   const std::string hardware = gpu->properties().name;
+  const ComputedPrecisions computes = ComputedBy(gpu->properties());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue,
                    CudaQueue::Create(std::move(gpu), description.memory_limit));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaLauncher> launcher, CudaLauncher::Create(*queue));
@@ -80,7 +86,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   device.candidates = ops.get();
   device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);
-  device.computes_bf16 = true;
+  device.computes = computes;
   device.provenance = {.hardware = hardware, .driver = DriverVersion(), .libraries = LibraryVersions()};
   return device;
 }
@@ -117,7 +123,7 @@ DeviceNature Nature(const DeviceDescription& description) {
   const bool is_without_cudnn = variant->attention == CudaVariant::Attention::kOwnKernels;
   return {.kind = absl::StrCat("cuda", is_tf32 ? ":tf32" : "", is_without_cudnn ? ":no-cudnn" : "", ", ",
                                properties->name),
-          .computes_bf16 = true,
+          .computes = ComputedBy(*properties),
           .memory = MemoryOffered(*properties)};
 }
 

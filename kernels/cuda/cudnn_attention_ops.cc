@@ -11,7 +11,7 @@ namespace medley {
 namespace {
 
 constexpr int64_t kBf16Bytes = 2;
-// The indices of copies and scratch in Bf16Operands.
+// The indices of copies and scratch in RoundedOperands.
 constexpr size_t kScratchOfQkv = 0, kScratchOfOut = 1, kScratchOfDOut = 2, kScratchOfDQkv = 3;
 
 template <typename Args>
@@ -123,8 +123,9 @@ absl::Status CudnnAttentionOps::AttentionForward(const AttentionForwardArgs& arg
   RETURN_IF_ERROR(queue_.Enter());
   RETURN_IF_ERROR(EnsureReady());
   ASSIGN_OR_RETURN(const CudnnPlan* plan, Find(forward_, CompileAttentionForward, shape));
-  ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, QkvElements(shape), kScratchOfQkv));
-  ASSIGN_OR_RETURN(const Slice out, bf16_.Destination(args.out, OutElements(shape), kScratchOfOut));
+  ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, Dtype::kBf16, QkvElements(shape), kScratchOfQkv));
+  ASSIGN_OR_RETURN(const Slice out,
+                   bf16_.Destination(args.out, Dtype::kBf16, OutElements(shape), kScratchOfOut));
   ASSIGN_OR_RETURN(const CUdeviceptr qkv_address, queue_.Address(qkv));
   ASSIGN_OR_RETURN(const CUdeviceptr out_address, queue_.Address(out));
   ASSIGN_OR_RETURN(const CUdeviceptr log_sum_exp, queue_.Address(args.log_sum_exp));
@@ -147,18 +148,19 @@ absl::Status CudnnAttentionOps::AttentionBackward(const AttentionBackwardArgs& a
   ASSIGN_OR_RETURN(const CudnnPlan* plan, Find(backward_, CompileAttentionBackward, shape));
   const int64_t out_elements = OutElements(shape);
   const bool has_shared_keys = shape.key_value_heads < shape.heads;
-  ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, QkvElements(shape), kScratchOfQkv));
-  ASSIGN_OR_RETURN(const Slice out, bf16_.Copy(args.out, out_elements, kScratchOfOut));
-  ASSIGN_OR_RETURN(const Slice d_out, bf16_.Copy(args.dout, out_elements, kScratchOfDOut));
+  ASSIGN_OR_RETURN(const Slice qkv, bf16_.Copy(args.qkv, Dtype::kBf16, QkvElements(shape), kScratchOfQkv));
+  ASSIGN_OR_RETURN(const Slice out, bf16_.Copy(args.out, Dtype::kBf16, out_elements, kScratchOfOut));
+  ASSIGN_OR_RETURN(const Slice d_out, bf16_.Copy(args.dout, Dtype::kBf16, out_elements, kScratchOfDOut));
   // The gradients, unless they are written where they belong; then, where query heads share keys, the gradients of keys and values of each; then the row
   // sums, f32.
   const int64_t heads_elements = has_shared_keys ? 2 * out_elements : 0;
   // Each part begins at a multiple of 64 elements, as the plans demand of addresses.
   const auto padded = [](int64_t elements) { return (elements + 63) / 64 * 64; };
-  const bool in_place = Bf16Operands::IsTaken(args.dqkv);
+  const bool in_place = RoundedOperands::IsTaken(args.dqkv, Dtype::kBf16);
   const int64_t heads_first = in_place ? 0 : padded(QkvElements(shape)),
                 sums_first = heads_first + 2 * padded(heads_elements / 2);
-  ASSIGN_OR_RETURN(const Slice scratch, bf16_.Scratch(sums_first + 2 * Rows(shape), kScratchOfDQkv));
+  ASSIGN_OR_RETURN(const Slice scratch,
+                   bf16_.Scratch(Dtype::kBf16, sums_first + 2 * Rows(shape), kScratchOfDQkv));
   const Slice dqkv = in_place ? args.dqkv : scratch.Sub(0, QkvElements(shape));
   const auto address = [&](const Slice& slice) { return queue_.Address(slice); };
   ASSIGN_OR_RETURN(const CUdeviceptr qkv_address, address(qkv));

@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "kernels/cuda/attention_graph.h"
-#include "kernels/cuda/bf16_operands.h"
 #include "kernels/cuda/cuda_queue.h"
 #include "kernels/cuda/cudnn_library.h"
+#include "kernels/cuda/rounded_operands.h"
 #include "runtime/device/uniform_ops.h"
 
 namespace medley {
@@ -39,7 +39,7 @@ class CudnnAttentionOps final : public DecliningOps {
 
   CudaQueue& queue_;
   const absl::StatusOr<const CudnnLibrary*> library_;
-  Bf16Operands bf16_;
+  RoundedOperands bf16_;
   cudnnHandle_t handle_ = nullptr;
   std::unique_ptr<Buffer> workspace_;
   Plans forward_, backward_;

@@ -31,9 +31,9 @@ def cuda_libraries():
         ],
     )
     medley_library(name = "cuda_launcher", deps = _BASE + [":cuda_kernels", ":cuda_queue", "//kernels/portable:launcher"])
-    medley_library(name = "bf16_operands", deps = _BASE + [":cuda_queue"])
+    medley_library(name = "rounded_operands", deps = _BASE + [":cuda_queue"])
     medley_library(name = "cublaslt_ops", deps = _BASE + [
-        ":bf16_operands", ":cublaslt_library", ":cuda_queue", ":matmul_plan", "//kernels/arguments:op_arguments",
+        ":rounded_operands", ":cublaslt_library", ":cuda_queue", ":matmul_plan", "//kernels/arguments:op_arguments",
         "//kernels/portable:launcher", "//kernels/portable:portable_ops", "//runtime/device:uniform_ops",
     ])
     medley_library(
@@ -63,7 +63,7 @@ def cudnn_libraries():
     medley_library(name = "cudnn_graph", deps = _BASE + [":cudnn_library", "//runtime/base:bytes"])
     medley_library(name = "attention_graph", deps = _BASE + [":cudnn_graph"])
     medley_library(name = "cudnn_attention_ops", deps = _BASE + [
-        ":attention_graph", ":bf16_operands", ":cuda_queue", "//kernels/arguments:op_arguments", "//runtime/device:uniform_ops",
+        ":attention_graph", ":rounded_operands", ":cuda_queue", "//kernels/arguments:op_arguments", "//runtime/device:uniform_ops",
     ])
     medley_test(
         name = "attention_graph_test",

@@ -22,7 +22,7 @@ struct ColumnMajorMatmul {
 ColumnMajorMatmul ToColumnMajor(const MatmulArgs& args);
 
 // What the operands are read as and multiplied in; sums are always f32.
-enum class MatmulArithmetic : uint8_t { kF32, kTf32, kBf16 };
+enum class MatmulArithmetic : uint8_t { kF32, kTf32, kBf16, kF16 };
 
 // Two products with equal keys take the same kernel.
 struct MatmulKey {

@@ -73,7 +73,7 @@ absl::StatusOr<Device> OpenSimulatedDevice(const CudaDriver& driver, Bytes memor
   Device device;
   device.ops = std::make_unique<ConvertingOps>(*queue, std::make_unique<SimulatedOps>(*queue));
   device.queue = std::move(queue);
-  device.computes_bf16 = true;
+  device.computes = {.bf16 = true, .f16 = true};
   return device;
 }
 

@@ -43,7 +43,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
                              .link_bytes_per_second = profile.host_link_bytes_per_second,
                              .copy_overhead_seconds = profile.op_overhead_seconds});
   Device device;
-  device.computes_bf16 = profile.matmul_bf16_flops_per_second > 0;
+  device.computes = profile.computes();
   device.emulated = true;
   device.provenance.hardware = queue->name();
   device.provenance.libraries = {absl::StrCat("profile ", profile.digest)};

@@ -24,14 +24,14 @@ TEST_CASE("a device is what its profile says") {
   REQUIRE(device.status().ToString() == "OK");
   CHECK(device->queue->name() == "emulated Test-1");
   CHECK(device->queue->limit() == GiB(64));
-  CHECK_FALSE(device->computes_bf16);
+  CHECK(device->computes == ComputedPrecisions{});
   CHECK(device->emulated);
   CHECK(device->provenance.hardware == "emulated Test-1");
   CHECK(device->provenance.libraries.size() == 1);
   CHECK(EmulatedBackend().objection(Description(file)).empty());
   CHECK(EmulatedBackend()
             .open(Description(TestProfile("matmul_bf16_flops_per_second: 1e13\n")))
-            ->computes_bf16);
+            ->computes.bf16);
 }
 
 TEST_CASE("an op takes its roofline's time, times its factor") {

@@ -106,6 +106,7 @@ class Reader {
         {"matmul_f32_flops_per_second", {Number(profile.matmul_f32_flops_per_second, 1e6, 1e18)}},
         {"matmul_bf16_flops_per_second",
          {Number(profile.matmul_bf16_flops_per_second, 1e6, 1e18), kOptional}},
+        {"matmul_f16_flops_per_second", {Number(profile.matmul_f16_flops_per_second, 1e6, 1e18), kOptional}},
         {"memory_bytes_per_second", {Number(profile.memory_bytes_per_second, 1e6, 1e16)}},
         {"host_link_bytes_per_second", {Number(profile.host_link_bytes_per_second, 1e3, 1e16)}},
         {"op_overhead_seconds", {Number(profile.op_overhead_seconds, 0, 1)}},
@@ -118,9 +119,10 @@ class Reader {
     for (const YAML::Node& node : layers) {
       ASSIGN_OR_RETURN(const MeasuredLayer layer,
                        ReadLayer(node, absl::StrCat("layers[", profile.layers.size(), "]")));
-      if (layer.precision == Precision::kBf16 && profile.matmul_bf16_flops_per_second == 0) {
+      if (profile.computes().For(layer.precision) != layer.precision) {
+        const std::string name(NameOf(layer.precision));
         return Error(node, absl::StrCat("layers[", profile.layers.size(), "].precision"),
-                     "is bf16, but the device has no matmul_bf16_flops_per_second");
+                     absl::StrCat("is ", name, ", but the device has no matmul_", name, "_flops_per_second"));
       }
       profile.layers.push_back(layer);
     }
@@ -178,7 +180,9 @@ class Reader {
         {"sequence", {Whole(layer.sequence, 1 << 24)}},
         {"micro_batch", {Whole(layer.micro_batch, 1 << 16)}},
         {"precision",
-         {Choice<Precision>(layer.precision, {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}})}},
+         {Choice<Precision>(
+             layer.precision,
+             {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"f16", Precision::kF16}})}},
         {"forward_ms", {Milliseconds(layer.forward_seconds)}},
         {"backward_ms", {Milliseconds(layer.backward_seconds)}},
     };

@@ -22,8 +22,12 @@ struct MeasuredLayer {
 struct EmulationProfile {
   std::string kind;  // "A100-80GB"
   Bytes memory;
-  double matmul_f32_flops_per_second = 0;   // sustained by large products
-  double matmul_bf16_flops_per_second = 0;  // 0: no native bf16
+  double matmul_f32_flops_per_second = 0;  // sustained by large products
+  // 0: it does not compute in it.
+  double matmul_bf16_flops_per_second = 0, matmul_f16_flops_per_second = 0;
+  ComputedPrecisions computes() const {
+    return {.bf16 = matmul_bf16_flops_per_second > 0, .f16 = matmul_f16_flops_per_second > 0};
+  }
   double memory_bytes_per_second = 0;
   double host_link_bytes_per_second = 0;  // uploads and downloads
   double op_overhead_seconds = 0;         // the least that an op or a copy takes

@@ -88,7 +88,7 @@ TEST_CASE("a profile that cannot be is refused with its line, its field and what
        "layers[0].heads: 16 does not divide hidden, 1023"},
       {"micro_batch: 4, precision: f32", "micro_batch: 0, precision: f32",
        "layers[0].micro_batch: \"0\" is not a whole number in [1, 65536]"},
-      {"precision: f32", "precision: f16", "layers[0].precision: \"f16\" is none of: bf16, f32"},
+      {"precision: f32", "precision: f64", "layers[0].precision: \"f64\" is none of: bf16, f16, f32"},
       {"matmul_bf16_flops_per_second: 2.2e14\n", "",
        "layers[1].precision: is bf16, but the device has no matmul_bf16_flops_per_second"},
       {"family: llama", "family: bert", "layers[1].family: \"bert\" is none of: gpt2, llama"},

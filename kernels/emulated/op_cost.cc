@@ -86,8 +86,10 @@ OpCost Cost(Args args) {
 }
 
 double ProductRate(const EmulationProfile& profile, const OpCost& cost) {
-  const bool bf16 = cost.precision == Precision::kBf16 && profile.matmul_bf16_flops_per_second > 0;
-  const double rate = bf16 ? profile.matmul_bf16_flops_per_second : profile.matmul_f32_flops_per_second;
+  const Precision precision = profile.computes().For(cost.precision);
+  const double rate = precision == Precision::kBf16  ? profile.matmul_bf16_flops_per_second
+                      : precision == Precision::kF16 ? profile.matmul_f16_flops_per_second
+                                                     : profile.matmul_f32_flops_per_second;
   const bool attention = cost.kind == OpKind::kAttentionForward || cost.kind == OpKind::kAttentionBackward;
   return attention ? rate * profile.attention_efficiency : rate;
 }

@@ -28,8 +28,8 @@ struct OpCost {
 MEDLEY_EACH_OP(MEDLEY_DECLARE_COST)
 #undef MEDLEY_DECLARE_COST
 
-// The roofline (Williams et al. 2009): the longer of computing and moving, and the overhead. bf16 products of
-// a device without bf16 run at its f32 rate.
+// The roofline (Williams et al. 2009): the longer of computing and moving, and the overhead. Products of a
+// precision that the device does not compute in run at its f32 rate.
 double RooflineSeconds(const EmulationProfile& profile, const OpCost& cost);
 
 }  // namespace medley

@@ -52,7 +52,7 @@ TEST_CASE(
   REQUIRE(device.ok());
   CHECK(device->queue->name() ==
         "opencl " + device->provenance.hardware + " (" + device->provenance.driver + ")");
-  CHECK(!device->computes_bf16);
+  CHECK(device->computes == ComputedPrecisions{});
   CHECK(device->queue->limit() == MiB(64));
 
   const auto buffer = device->queue->Allocate({12});
@@ -79,7 +79,7 @@ TEST_CASE(
   }
   const DeviceNature nature = backend.nature(Described("", {0}));
   CHECK_THAT(nature.kind, Catch::StartsWith(device->queue->name()));
-  CHECK(!nature.computes_bf16);
+  CHECK(nature.computes == ComputedPrecisions{});
   CHECK(nature.memory > MiB(1));
   CHECK(backend.nature(Described("abacus", {0})).kind.empty());
   const absl::Status unknown = backend.open(Described("abacus", {0})).status();

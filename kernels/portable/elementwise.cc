@@ -4,6 +4,15 @@
 #include "runtime/base/status_macros.h"
 
 namespace medley {
+namespace {
+
+const char* CastKernel(Dtype from, Dtype to) {
+  if (from == to) return from == Dtype::kF32 ? "copy_words" : "copy_half_words";
+  if (from == Dtype::kF32) return to == Dtype::kF16 ? "f32_to_f16" : "f32_to_bf16";
+  return from == Dtype::kF16 ? "f16_to_f32" : "bf16_to_f32";
+}
+
+}  // namespace
 
 absl::Status PortableOps::Add(const AddArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
@@ -22,11 +31,8 @@ absl::Status PortableOps::Fill(const FillArgs& args) {
 
 absl::Status PortableOps::Cast(const CastArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  const char* kernel = args.x.dtype == Dtype::kF32
-                           ? args.y.dtype == Dtype::kF32 ? "copy_words" : "f32_to_bf16"
-                       : args.y.dtype == Dtype::kF32 ? "bf16_to_f32"
-                                                     : "copy_half_words";
-  return launcher_.Launch(kernel, OverElements(args.elements), {args.x, args.y, args.elements});
+  return launcher_.Launch(CastKernel(args.x.dtype, args.y.dtype), OverElements(args.elements),
+                          {args.x, args.y, args.elements});
 }
 
 absl::Status PortableOps::GeluForward(const GeluForwardArgs& args) {

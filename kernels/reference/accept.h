@@ -3,6 +3,7 @@
 #include "kernels/host/host_slice.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/bf16.h"
+#include "runtime/base/f16.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -15,7 +16,15 @@ absl::Status ReferenceOps::Accept(const Args& args) {
 
 // `x` as an operand of a product in `precision`.
 inline double Operand(float x, Precision precision) {
-  return precision == Precision::kBf16 ? RoundToBf16(x) : x;
+  switch (precision) {
+    case Precision::kF32:
+      break;
+    case Precision::kBf16:
+      return RoundToBf16(x);
+    case Precision::kF16:
+      return RoundToF16(x);
+  }
+  return x;
 }
 
 }  // namespace medley

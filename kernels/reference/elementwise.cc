@@ -5,6 +5,33 @@
 #include "kernels/reference/accept.h"
 
 namespace medley {
+namespace {
+
+float ElementOf(const Slice& slice, int64_t i) {
+  switch (slice.dtype) {
+    case Dtype::kBf16:
+      return FromBf16(HostPointer<uint16_t>(slice)[i]);
+    case Dtype::kF16:
+      return FromF16(HostPointer<uint16_t>(slice)[i]);
+    default:
+      return HostPointer<float>(slice)[i];
+  }
+}
+
+void PutElement(const Slice& slice, int64_t i, float value) {
+  switch (slice.dtype) {
+    case Dtype::kBf16:
+      HostPointer<uint16_t>(slice)[i] = ToBf16(value);
+      return;
+    case Dtype::kF16:
+      HostPointer<uint16_t>(slice)[i] = ToF16(value);
+      return;
+    default:
+      HostPointer<float>(slice)[i] = value;
+  }
+}
+
+}  // namespace
 
 absl::Status ReferenceOps::Add(const AddArgs& args) {
   RETURN_IF_ERROR(Accept(args));
@@ -29,12 +56,8 @@ absl::Status ReferenceOps::Cast(const CastArgs& args) {
       std::memcpy(HostPointer<std::byte>(args.y), HostPointer<std::byte>(args.x),
                   args.elements * SizeOf(args.x.dtype).value);
     }
-  } else if (args.y.dtype == Dtype::kBf16) {
-    for (int64_t i = 0; i < args.elements; ++i)
-      HostPointer<uint16_t>(args.y)[i] = ToBf16(HostPointer<float>(args.x)[i]);
   } else {
-    for (int64_t i = 0; i < args.elements; ++i)
-      HostPointer<float>(args.y)[i] = FromBf16(HostPointer<uint16_t>(args.x)[i]);
+    for (int64_t i = 0; i < args.elements; ++i) PutElement(args.y, i, ElementOf(args.x, i));
   }
   return absl::OkStatus();
 }

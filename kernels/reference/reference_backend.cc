@@ -27,7 +27,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   auto queue = std::make_unique<HostQueue>("reference", description.memory_limit);
   device.ops = std::make_unique<ConvertingOps>(*queue, std::make_unique<ReferenceOps>(*queue));
   device.queue = std::move(queue);
-  device.computes_bf16 = true;
+  device.computes = {.bf16 = true, .f16 = true};
   device.provenance.hardware = ProcessorName();
   return device;
 }

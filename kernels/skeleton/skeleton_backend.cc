@@ -25,7 +25,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   ops->Append("skeleton", std::make_unique<SkeletonOps>(*queue));
   ops->Append("reference on the host", std::make_unique<ReferenceFallbackOps>(*queue));
   Device device;
-  device.computes_bf16 = true;  // the reference does
+  device.computes = {.bf16 = true, .f16 = true};  // the reference does
   device.candidates = ops.get();
   device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops));
   device.queue = std::move(queue);

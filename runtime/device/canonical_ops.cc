@@ -71,6 +71,8 @@ void PutNumbers(std::byte* at, const OpSlice& operand, int64_t count) {
       return Put<float>(at, count, [](int64_t i) { return 0.25f + (i * 37 % 61) / 64.0f; });
     case Dtype::kBf16:
       return Put<uint16_t>(at, count, [](int64_t i) { return 0x3e80 + i * 37 % 251; });
+    case Dtype::kF16:
+      return Put<uint16_t>(at, count, [](int64_t i) { return 0x3400 + i * 37 % 2011; });
     case Dtype::kI32:
       return Put<int32_t>(at, count, [](int64_t i) { return i * 7 % kVocabulary; });
     case Dtype::kF64:
@@ -162,8 +164,11 @@ std::vector<CanonicalOp<ScaleArgs>> CanonicalScale() {
 }
 std::vector<CanonicalOp<FillArgs>> CanonicalFill() { return {{"", {.elements = kElements, .value = 0.75f}}}; }
 std::vector<CanonicalOp<CastArgs>> CanonicalCast() {
-  const Slice bf16{.dtype = Dtype::kBf16};
-  return {{"", {.y = bf16, .elements = kElements}}, {"bf16 to f32", {.x = bf16, .elements = kElements}}};
+  const Slice bf16{.dtype = Dtype::kBf16}, f16{.dtype = Dtype::kF16};
+  return {{"", {.y = bf16, .elements = kElements}},
+          {"bf16 to f32", {.x = bf16, .elements = kElements}},
+          {"f32 to f16", {.y = f16, .elements = kElements}},
+          {"f16 to f32", {.x = f16, .elements = kElements}}};
 }
 
 std::vector<CanonicalOp<AttentionForwardArgs>> CanonicalAttentionForward() {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/dtype.h"
 #include "runtime/device/device_description.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/ops.h"
@@ -26,7 +27,7 @@ struct DeviceProvenance {
 struct Device {
   std::unique_ptr<DeviceQueue> queue;
   std::unique_ptr<Ops> ops;
-  bool computes_bf16 = false;  // has native bf16 matmul; if not, a bf16 job runs in f32 on it
+  ComputedPrecisions computes;  // of products, by instructions for them; other jobs run in f32 on it
 
   // What `ops` chooses its kernels from, for reports; owned by it. Null: there is no choice.
   CandidateOps* candidates = nullptr;
@@ -38,9 +39,9 @@ struct Device {
 
 // What a device is, as seen without opening it.
 struct DeviceNature {
-  std::string kind;            // all that its speed depends on, and nothing else: profiles are kept under it
-  bool computes_bf16 = false;  // as in Device
-  Bytes memory;                // how much of it an agent offers where nothing is said
+  std::string kind;             // all that its speed depends on, and nothing else: profiles are kept under it
+  ComputedPrecisions computes;  // as in Device
+  Bytes memory;                 // how much of it an agent offers where nothing is said
 };
 
 // One backend, as the composition root lists it.

@@ -74,11 +74,11 @@ inline OperandUse Typed(const Slice& slice, OperandUse use) {
 
 inline constexpr const char* kNoYes[] = {"no", "yes"};
 inline constexpr const char* kStoreNames[] = {"overwrite", "add"};
-inline constexpr const char* kPrecisionNames[] = {"f32", "bf16"};
+inline constexpr const char* kPrecisionNames[] = {"f32", "bf16", "f16"};
 inline constexpr const char* kConstnessNames[] = {"varies", "parameter"};
 inline constexpr const char* kEpilogueNames[] = {"none", "gelu", "gelu_gradient"};
 inline constexpr const char* kRotationNames[] = {"forward", "backward"};
-inline constexpr const char* kDtypeNames[] = {"f32", "f64", "bf16", "i32"};
+inline constexpr const char* kDtypeNames[] = {"f32", "f64", "bf16", "i32", "f16"};
 
 template <typename Visitor>
 void VisitFields(MatmulArgs& args, Visitor& visitor) {

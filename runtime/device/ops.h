@@ -11,7 +11,7 @@
 // assume. op_list.h names them all; op_table.h has the fields of each, and what it does with them.
 //
 // All tensors are row-major, contiguous and f32 unless said otherwise; those that op_table.h calls typed
-// (activations, their gradients, operands of products) are of the type that their slice says, f32 or bf16:
+// (activations, their gradients, operands of products) are of the type that their slice says, f32, bf16 or f16:
 // computed with in f32, rounded where they are stored. Legend: B sequences, S positions, C
 // hidden size, H query heads, K key-value heads (K divides H), D size of a head, F inner size of the MLP, V
 // vocabulary. Sizes may be zero where a loop over them makes sense; then nothing is written. Unless an op

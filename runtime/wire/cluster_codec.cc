@@ -73,13 +73,17 @@ absl::Status Under(const std::string& field, const absl::Status& status) {
 }  // namespace
 
 ClusterDevice DecodeClusterDevice(const v1::Device& device) {
-  return {DecodeDevice(device), device.kind(), device.computes_bf16(), device.emulated()};
+  return {DecodeDevice(device),
+          device.kind(),
+          {.bf16 = device.computes_bf16(), .f16 = device.computes_f16()},
+          device.emulated()};
 }
 
 v1::Device EncodeClusterDevice(const ClusterDevice& device) {
   v1::Device encoded = EncodeDevice(device.description);
   encoded.set_kind(device.kind);
-  encoded.set_computes_bf16(device.computes_bf16);
+  encoded.set_computes_bf16(device.computes.bf16);
+  encoded.set_computes_f16(device.computes.f16);
   encoded.set_emulated(device.emulated);
   return encoded;
 }

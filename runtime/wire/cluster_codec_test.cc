@@ -79,7 +79,7 @@ TEST_CASE("a device has what its agent was told and what opening it showed") {
   CHECK(decoded.description.backend == "emulated");
   CHECK(decoded.description.memory_limit.value == std::numeric_limits<int64_t>::max());
   CHECK(decoded.kind == "emulated A100");
-  CHECK(decoded.computes_bf16);
+  CHECK(decoded.computes == ComputedPrecisions{.bf16 = true});
   CHECK(decoded.emulated);
   device.set_memory_bytes(std::numeric_limits<int64_t>::max());
   CHECK(MessageDifferencer::Equals(EncodeClusterDevice(decoded), device));

@@ -4,11 +4,11 @@
 
 namespace medley {
 
-// `device` must hold to its rules (runtime/wire/validate.h). Its kind and computes_bf16 are found out by
+// `device` must hold to its rules (runtime/wire/validate.h). Its kind and what it computes in are found out by
 // opening it, and are no part of a description. A memory of more than 2^63 - 1 bytes is that many.
 DeviceDescription DecodeDevice(const v1::Device& device);
 
-// Without kind and computes_bf16.
+// Without kind and what it computes in.
 v1::Device EncodeDevice(const DeviceDescription& description);
 
 }  // namespace medley

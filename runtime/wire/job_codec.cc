@@ -225,12 +225,25 @@ DeviceMemoryStrategy DecodeDeviceMemory(v1::DeviceMemoryStrategy strategy) {
   }
 }
 
+Precision DecodePrecision(v1::Precision precision) {
+  switch (precision) {
+    case v1::PRECISION_BF16:
+      return Precision::kBf16;
+    case v1::PRECISION_F16:
+      return Precision::kF16;
+    default:
+      return Precision::kF32;
+  }
+}
+
 absl::StatusOr<CommunicationSettings> DecodeCommunication(const v1::CommunicationSpec& spec) {
   CommunicationSettings settings;
   if (spec.all_reduce() != v1::ALL_REDUCE_ALGORITHM_UNSPECIFIED) {
     ASSIGN_OR_RETURN(settings.all_reduce, DecodeAllReduceAlgorithm(spec.all_reduce()));
   }
-  if (spec.gradient_wire() == v1::PRECISION_BF16) settings.gradient_wire = Precision::kBf16;
+  settings.gradient_wire = DecodePrecision(spec.gradient_wire());
+  if (settings.gradient_wire == Precision::kF16)
+    return absl::InvalidArgumentError("communication.gradient_wire: f16, must be f32 or bf16");
   settings.device_memory = DecodeDeviceMemory(spec.device_memory());
   return settings;
 }
@@ -270,7 +283,7 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
       spec.data().order() == v1::ORDER_SHUFFLED ? DataOrder::kShuffled : DataOrder::kSequential;
   result.steps = spec.steps();
   ASSIGN_OR_RETURN(result.optimizer, DecodeOptimizer(spec.optimizer(), spec.steps()));
-  result.precision = spec.precision() == v1::PRECISION_BF16 ? Precision::kBf16 : Precision::kF32;
+  result.precision = DecodePrecision(spec.precision());
   result.seed = spec.seed();
   ASSIGN_OR_RETURN(result.communication, DecodeCommunication(spec.communication()));
   result.allow_emulated = spec.allow_emulated();

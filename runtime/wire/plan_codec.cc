@@ -15,11 +15,24 @@ absl::StatusOr<Dtype> DecodeType(v1::TensorType type, const std::string& path) {
       return Dtype::kF32;
     case v1::TENSOR_TYPE_BF16:
       return Dtype::kBf16;
+    case v1::TENSOR_TYPE_F16:
+      return Dtype::kF16;
     default:
       break;
   }
   return absl::InvalidArgumentError(
       absl::StrCat(path, ".activations: ", static_cast<int>(type), " is none of its values"));
+}
+
+v1::TensorType EncodeType(Dtype type) {
+  switch (type) {
+    case Dtype::kBf16:
+      return v1::TENSOR_TYPE_BF16;
+    case Dtype::kF16:
+      return v1::TENSOR_TYPE_F16;
+    default:
+      return v1::TENSOR_TYPE_F32;
+  }
 }
 
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
@@ -124,7 +137,7 @@ v1::Plan EncodePlan(const Plan& plan) {
       part.set_feed_forward(share.feed_forward.size());
       part.set_vocabulary(share.vocabulary.size());
     }
-    encoded.set_activations(unit.activations == Dtype::kBf16 ? v1::TENSOR_TYPE_BF16 : v1::TENSOR_TYPE_F32);
+    encoded.set_activations(EncodeType(unit.activations));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

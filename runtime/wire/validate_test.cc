@@ -49,7 +49,7 @@ TEST_CASE("one wrong value in an otherwise valid message is named") {
   CHECK(ErrorOf(seed, [](v1::JobSpec& s) { s.clear_model(); }) == "model: is required, but missing");
   CHECK(ErrorOf(seed, [](v1::JobSpec& s) { s.set_name(""); }) == "name: is required, but empty");
   CHECK(ErrorOf(seed, [](v1::JobSpec& s) { s.set_precision(static_cast<v1::Precision>(9)); }) ==
-        "precision: 9 is none of its values: f32, bf16");
+        "precision: 9 is none of its values: f32, bf16, f16");
   CHECK(ErrorOf(seed, [](v1::JobSpec& s) { s.mutable_optimizer()->set_learning_rate(std::nan("")); }) ==
         "optimizer.learning_rate: nan is not a number");
   CHECK(ErrorOf(seed, [](v1::JobSpec& s) {

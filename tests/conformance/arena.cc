@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/bf16.h"
+#include "runtime/base/f16.h"
 #include "tests/conformance/device_under_test.h"
 
 namespace medley {
@@ -75,15 +76,15 @@ Slice Arena::Place(const void* data, int64_t count, Dtype dtype) {
 
 Slice Arena::Input(const Values& values, Dtype dtype) {
   if (dtype == Dtype::kF32) return Place(values.data(), values.size(), dtype);
-  std::vector<uint16_t> bf16(values.size());
-  std::transform(values.begin(), values.end(), bf16.begin(), ToBf16);
-  return Input(bf16);
+  std::vector<uint16_t> narrow(values.size());
+  std::transform(values.begin(), values.end(), narrow.begin(), dtype == Dtype::kF16 ? ToF16 : ToBf16);
+  return Input(narrow, dtype);
 }
 Slice Arena::Input(const std::vector<int32_t>& values) {
   return Place(values.data(), values.size(), Dtype::kI32);
 }
-Slice Arena::Input(const std::vector<uint16_t>& bf16) {
-  return Place(bf16.data(), bf16.size(), Dtype::kBf16);
+Slice Arena::Input(const std::vector<uint16_t>& narrow, Dtype dtype) {
+  return Place(narrow.data(), narrow.size(), dtype);
 }
 Slice Arena::Output(int64_t count, Dtype dtype) {
   const std::vector<std::byte> nan(count * SizeOf(dtype).value, std::byte{0xff});
@@ -100,10 +101,11 @@ void Arena::Download(const Slice& from, void* to, int64_t bytes) {
 
 Values Arena::Read(const Slice& slice) {
   Values values(slice.elements);
-  if (slice.dtype == Dtype::kBf16) {
-    std::vector<uint16_t> bf16(slice.elements);
-    Download(slice, bf16.data(), slice.elements * SizeOf(slice.dtype).value);
-    std::transform(bf16.begin(), bf16.end(), values.begin(), FromBf16);
+  if (slice.dtype == Dtype::kBf16 || slice.dtype == Dtype::kF16) {
+    std::vector<uint16_t> narrow(slice.elements);
+    Download(slice, narrow.data(), slice.elements * SizeOf(slice.dtype).value);
+    std::transform(narrow.begin(), narrow.end(), values.begin(),
+                   slice.dtype == Dtype::kF16 ? FromF16 : FromBf16);
     return values;
   }
   Download(slice, values.data(), slice.elements * 4);

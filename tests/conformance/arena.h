@@ -50,7 +50,7 @@ class Arena {
   // Rounded to `dtype`, which is an activation's.
   Slice Input(const Values& values, Dtype dtype = Dtype::kF32);
   Slice Input(const std::vector<int32_t>& values);
-  Slice Input(const std::vector<uint16_t>& bf16);
+  Slice Input(const std::vector<uint16_t>& narrow, Dtype dtype = Dtype::kBf16);
   // Filled with NaN: who reads it, or leaves part of it unwritten, shows.
   Slice Output(int64_t count, Dtype dtype = Dtype::kF32);
   // One f64.

@@ -96,7 +96,7 @@ TEST_CASE("a type that an operand cannot be is refused by name") {
   CHECK(std::string(ops.SumRows({.x = x, .out = narrow, .rows = 1, .columns = 4}).message()) ==
         "SumRows: out is bf16, must be f32");
   CHECK(std::string(ops.Add({.a = x, .b = ids, .c = x, .elements = 4}).message()) ==
-        "Add: b is i32, must be f32 or bf16");
+        "Add: b is i32, must be f32, bf16 or f16");
 }
 
 }  // namespace

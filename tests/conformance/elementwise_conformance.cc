@@ -53,24 +53,26 @@ TEST_CASE("Scale and Cast give the reference's bits", "[conformance]") {
   CAPTURE(seed);
   std::mt19937_64 random(seed);
   const Values x = RandomValues(random, count);
-  std::vector<uint16_t> bf16(count);
-  for (uint16_t& bits : bf16)
-    bits = static_cast<uint16_t>(random() % 0x7f80);  // finite, subnormals among them
+  // Finite, subnormals among them.
+  const Dtype dtype = GENERATE(Dtype::kBf16, Dtype::kF16);
+  CAPTURE(dtype);
+  std::vector<uint16_t> bits(count);
+  for (uint16_t& each : bits)
+    each = static_cast<uint16_t>(random() % (dtype == Dtype::kF16 ? 0x7c00 : 0x7f80));
   CompareWithReference([&](Arena& arena) {
-    const Slice scaled = arena.Input(x), at_x = arena.Input(x), at_bf16 = arena.Input(bf16);
-    const Slice narrow = arena.Output(count, Dtype::kBf16), same_bf16 = arena.Output(count, Dtype::kBf16);
+    const Slice scaled = arena.Input(x), at_x = arena.Input(x), at_narrow = arena.Input(bits, dtype);
+    const Slice narrow = arena.Output(count, dtype), same_narrow = arena.Output(count, dtype);
     const Slice wide = arena.Output(count), same = arena.Output(count);
     arena.Run(ScaleArgs{scaled, count, 0.37f});
     arena.Run(CastArgs{at_x, narrow, count});
-    arena.Run(CastArgs{at_bf16, wide, count});
+    arena.Run(CastArgs{at_narrow, wide, count});
     arena.Run(CastArgs{at_x, same, count});
-    arena.Run(CastArgs{at_bf16, same_bf16, count});
+    arena.Run(CastArgs{at_narrow, same_narrow, count});
     CHECK(arena.Read(same) == x);
-    return std::vector<Result>{
-        {"scaled", arena.Read(scaled), Arithmetic::kExact},
-        {"f32 to bf16", arena.ReadBytes(narrow, Dtype::kBf16), Arithmetic::kExact},
-        {"bf16 to f32", arena.ReadBytes(wide, Dtype::kF32), Arithmetic::kExact},
-        {"bf16 to bf16", arena.ReadBytes(same_bf16, Dtype::kBf16), Arithmetic::kExact}};
+    return std::vector<Result>{{"scaled", arena.Read(scaled), Arithmetic::kExact},
+                               {"to narrow", arena.ReadBytes(narrow, dtype), Arithmetic::kExact},
+                               {"from narrow", arena.ReadBytes(wide, Dtype::kF32), Arithmetic::kExact},
+                               {"narrow to narrow", arena.ReadBytes(same_narrow, dtype), Arithmetic::kExact}};
   });
 }
 
@@ -93,6 +95,30 @@ TEST_CASE("Cast rounds ties to even, overflows to infinity and keeps NaN", "[con
     CHECK(std::signbit(got[7]));
     const Slice nan = arena.Input(Values(3, std::numeric_limits<float>::quiet_NaN()));
     const Slice narrow_nan = arena.Output(3, Dtype::kBf16), back = arena.Input(Values(3));
+    arena.Run(CastArgs{nan, narrow_nan, 3});
+    arena.Run(CastArgs{narrow_nan, back, 3});
+    for (float value : arena.Read(back)) CHECK(std::isnan(value));
+    return std::vector<Result>{};
+  });
+}
+
+TEST_CASE("Cast to f16 rounds ties to even, knows subnormals, overflows to infinity and keeps NaN",
+          "[conformance]") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Values x = {1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 65519.0f,  65520.0f,  0x1p-24f, 0x1p-25f,
+                    0x1.8p-24f,      -0x1.ffcp-15f,   -infinity, 0x1p-149f, -0.0f,    0x1.fffffep127f};
+  const Values want = {1.0f,     1.0f + 0x1p-9f, 65504.0f,  infinity, 0x1p-24f, 0.0f,
+                       0x1p-23f, -0x1p-14f,      -infinity, 0.0f,     -0.0f,    infinity};
+  const int64_t count = static_cast<int64_t>(x.size());
+  CompareWithReference([&](Arena& arena) {
+    const Slice narrow = arena.Output(count, Dtype::kF16), wide = arena.Output(count);
+    arena.Run(CastArgs{arena.Input(x), narrow, count});
+    arena.Run(CastArgs{narrow, wide, count});
+    const Values got = arena.Read(wide);
+    CHECK(got == want);
+    CHECK(std::signbit(got[10]));
+    const Slice nan = arena.Input(Values(3, std::numeric_limits<float>::quiet_NaN()));
+    const Slice narrow_nan = arena.Output(3, Dtype::kF16), back = arena.Input(Values(3));
     arena.Run(CastArgs{nan, narrow_nan, 3});
     arena.Run(CastArgs{narrow_nan, back, 3});
     for (float value : arena.Read(back)) CHECK(std::isnan(value));

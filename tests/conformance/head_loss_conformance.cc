@@ -13,7 +13,7 @@ const std::vector<Shape> kShapes = {{1, 1, 1},     {1, 5, 2}, {3, 7, 17},   {16,
 
 TEST_CASE("HeadLoss agrees with the reference, with and without gradients", "[conformance]") {
   const Shape shape = GENERATE(from_range(kShapes));
-  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16);
   const float gradient_scale = GENERATE(1.0f, 0.37f);
   const uint64_t seed = shape.rows * 1009 + shape.vocabulary;
   CAPTURE(seed, shape.rows, shape.columns, shape.vocabulary, precision, gradient_scale);

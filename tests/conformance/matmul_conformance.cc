@@ -23,7 +23,7 @@ TEST_CASE("Matmul agrees with the reference for every transpose, store, bias and
   const Transpose transpose_b = GENERATE(Transpose::kNo, Transpose::kYes);
   const Store store = GENERATE(Store::kOverwrite, Store::kAdd);
   const bool biased = GENERATE(false, true);
-  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16);
   const Constness constness = GENERATE(Constness::kVaries, Constness::kParameter);
   const uint64_t seed = shape.m * 1000003 + shape.n * 1009 + shape.k;
   CAPTURE(seed, shape.m, shape.n, shape.k, transpose_a, transpose_b, store, biased, precision, constness);
@@ -56,7 +56,7 @@ TEST_CASE("Matmul's epilogues agree with the reference", "[conformance]") {
   const Transpose transpose = GENERATE(Transpose::kNo, Transpose::kYes);
   const Epilogue epilogue = GENERATE(Epilogue::kGelu, Epilogue::kGeluGradient);
   const bool biased = GENERATE(false, true);
-  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16);
   const uint64_t seed = shape.m * 1000003 + shape.n * 1009 + shape.k;
   CAPTURE(seed, shape.m, shape.n, shape.k, transpose, epilogue, biased, precision);
   std::mt19937_64 random(seed);
@@ -104,7 +104,7 @@ TEST_CASE("bf16 operands are rounded to nearest even where the device computes b
   Arena reference(ReferenceDevice());
   CHECK(product(reference) == rounded);
   OnDeviceUnderTest(
-      [&](Arena& arena) { CHECK(product(arena) == (DeviceUnderTest()->computes_bf16 ? rounded : a)); });
+      [&](Arena& arena) { CHECK(product(arena) == (DeviceUnderTest()->computes.bf16 ? rounded : a)); });
 }
 
 TEST_CASE("a product in f32 keeps the bits that narrower formats drop", "[conformance]") {
@@ -119,7 +119,7 @@ TEST_CASE("a product in f32 keeps the bits that narrower formats drop", "[confor
 }
 
 TEST_CASE("a parameter's new values are used after ParametersChanged", "[conformance]") {
-  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kF32, Precision::kBf16, Precision::kF16);
   CAPTURE(precision);
   OnDeviceUnderTest([&](Arena& arena) {
     const Slice b = arena.Input(Values{2.0f}), c = arena.Output(1);

@@ -104,7 +104,7 @@ ROOMS = {
 
     # What the worker alone runs. It knows devices and transports, never a vendor.
     "runtime/engine/data": (FILES + ["runtime/ir/job"], []),
-    "runtime/engine/checkpoint": (FILES + ["hashes", "JSON", "runtime/engine/data", "runtime/ir/model"], []),
+    "runtime/engine/checkpoint": (FILES + ["hashes", "JSON", "runtime/engine/data", "runtime/ir/job", "runtime/ir/model"], []),
     "runtime/engine/shard": (DEVICE + ["runtime/ir/model", "runtime/ir/program"], ["runtime/base/mutex.h", "threads"]),
     "runtime/engine/exec": (VALUES + FILES + DEVICE + LOCKS + TRANSPORT + [
         "comm/collective", "comm/staging", "runtime/base/current_phase.h", "runtime/engine/checkpoint", "runtime/engine/data",

@@ -122,7 +122,7 @@ absl::Status Run(const Options& options) {
   const TrainingShape shape{
       .model = ModelOf(options.model), .sequence = options.sequence, .global_batch_sequences = options.batch};
   const BlockRange all{0, shape.model.blocks()};
-  const Dtype activations = options.activations.empty()     ? ActivationsOf(precision, device.computes_bf16)
+  const Dtype activations = options.activations.empty()     ? TypeOf(device.computes.For(precision))
                             : options.activations == "bf16" ? Dtype::kBf16
                                                             : Dtype::kF32;
   const BufferCounts buffers{.stash = {1}, .activations = activations, .narrowest = activations};

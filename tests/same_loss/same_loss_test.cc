@@ -196,6 +196,26 @@ TEST_CASE("units that store activations as bf16 follow the f32 run within bf16's
   CHECK((difference > 1e-6) == rounds);
 }
 
+TEST_CASE("an f16 job follows the f32 one within f16's rounding, whichever units store it", "[property]") {
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  spec.precision = Precision::kF16;
+  const uint64_t seed = GENERATE(range(uint64_t{401}, uint64_t{405}));
+  Plan plan = RandomPlan(seed, spec.shape, 4);
+  for (size_t u = 0; u < plan.units.size(); ++u)
+    plan.units[u].activations = (u + seed) % 3 == 0 ? Dtype::kF32 : Dtype::kF16;
+  CAPTURE(seed, Describe(plan));
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  CHECK(run->losses != single.losses);
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-4));
+    CHECK(run->gradient_norms[i] == Approx(single.gradient_norms[i]).epsilon(2e-2));
+  }
+}
+
 TEST_CASE("a loss that is not finite stops the job on every unit and updates nothing") {
   TrainingSpec spec = TinyJob();
   const StartFunction poisoned = [&](ParameterArena& arena) -> absl::Status {

@@ -97,7 +97,7 @@ TEST_CASE("a record that lies is refused with the member and what is allowed") {
   struct Case {
     std::string from, to, says;
   };
-  const auto c = GENERATE(values<Case>({{"\"f32\"", "\"f16\"", "must be f32 or bf16"},
+  const auto c = GENERATE(values<Case>({{"\"f32\"", "\"f64\"", "must be f32, bf16 or f16"},
                                         {"[1.0]", "[\"1\"]", "\"losses\" has"},
                                         {"[1.0]", "{}", "\"losses\" is no list"},
                                         {"\"repeats\":0", "\"repeats\":-1", "\"repeats\" is -1"},

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/bf16.h"
+#include "runtime/base/f16.h"
 #include "runtime/engine/align/tolerance.h"
 
 namespace medley {
@@ -68,12 +70,10 @@ double TensorView::operator[](int64_t index) const {
       return Load<double>(at);
     case Dtype::kI32:
       return Load<int32_t>(at);
-    case Dtype::kBf16: {
-      const uint32_t bits = uint32_t{Load<uint16_t>(at)} << 16;
-      float value;
-      std::memcpy(&value, &bits, sizeof(value));
-      return value;
-    }
+    case Dtype::kBf16:
+      return FromBf16(Load<uint16_t>(at));
+    case Dtype::kF16:
+      return FromF16(Load<uint16_t>(at));
   }
   return 0;
 }

@@ -60,7 +60,7 @@ std::string EncodeDeviceRecord(const DeviceRecord& record) {
   VisitCounts(record.capture, [&](const char* name, int64_t value) { capture[name] = value; });
   const json encoded = {{"device", record.device},
                         {"name", record.name},
-                        {"computes_in", record.computes_in == Precision::kBf16 ? "bf16" : "f32"},
+                        {"computes_in", std::string(NameOf(record.computes_in))},
                         {"losses", record.losses},
                         {"capture", std::move(capture)},
                         {"status", EncodeStatus(record.status)},
@@ -74,11 +74,13 @@ absl::StatusOr<DeviceRecord> DecodeDeviceRecord(const std::string& text) {
   ASSIGN_OR_RETURN(record.device, StringMember(encoded, "device"));
   ASSIGN_OR_RETURN(record.name, StringMember(encoded, "name"));
   ASSIGN_OR_RETURN(const std::string precision, StringMember(encoded, "computes_in"));
-  if (precision != "f32" && precision != "bf16") {
+  const auto known = std::find_if(kAllPrecisions.begin(), kAllPrecisions.end(),
+                                  [&](Precision each) { return NameOf(each) == precision; });
+  if (known == kAllPrecisions.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"computes_in\" is \"", precision, "\", must be f32 or bf16"));
+        absl::StrCat("\"computes_in\" is \"", precision, "\", must be f32, bf16 or f16"));
   }
-  record.computes_in = precision == "bf16" ? Precision::kBf16 : Precision::kF32;
+  record.computes_in = *known;
   ASSIGN_OR_RETURN(const json* losses, Member(encoded, "losses"));
   if (!losses->is_array()) return absl::InvalidArgumentError("\"losses\" is no list");
   for (const json& loss : *losses) {

@@ -53,8 +53,10 @@ CheckpointManifest ManifestOf(int64_t step) {
                    .global_batch_sequences = 4}};
 }
 
-CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step) {
+CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step,
+                                   std::optional<LossScale> loss_scale = std::nullopt) {
   CheckpointManifest manifest = ManifestOf(step);
+  manifest.loss_scale = loss_scale;
   for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
     const auto record = WriteState(root, step, segment);
     REQUIRE(record.ok());
@@ -105,6 +107,19 @@ TEST_CASE("a committed checkpoint is found and read back to the bit") {
     REQUIRE(state.ok());
     CHECK(*state == StateOf(123, segment));
   }
+}
+
+TEST_CASE("a manifest keeps the loss scale, where there is one, and refuses one that cannot be") {
+  const TemporaryDirectory root;
+  for (const std::optional<LossScale> scale :
+       {std::optional<LossScale>(), std::optional(LossScale{1, 1999})}) {
+    const CheckpointManifest written = WriteCheckpoint(root.path(), scale.has_value() ? 2 : 1, scale);
+    CHECK(ReadManifest(written.directory)->loss_scale == scale);
+  }
+  const CheckpointManifest odd = WriteCheckpoint(root.path(), 3, LossScale{.factor = 3});
+  const absl::Status refused = ReadManifest(odd.directory).status();
+  CHECK(absl::IsDataLoss(refused));
+  CHECK_THAT(std::string(refused.message()), Catch::Contains("must be a power of two"));
 }
 
 TEST_CASE("a search for a step at most finds none beyond it and does not speak of those") {

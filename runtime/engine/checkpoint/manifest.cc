@@ -55,6 +55,17 @@ absl::StatusOr<DataPosition> ParseData(const json& object) {
   return data;
 }
 
+absl::StatusOr<LossScale> ParseLossScale(const json& object) {
+  LossScale scale;
+  ASSIGN_OR_RETURN(scale.factor, IntegerMember(object, "factor", {1, LossScale::kMost}));
+  if ((scale.factor & (scale.factor - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"loss_scale\".\"factor\" is ", scale.factor, ", must be a power of two"));
+  }
+  ASSIGN_OR_RETURN(scale.good_steps, IntegerMember(object, "good_steps", {0, LossScale::kStepsToGrow}));
+  return scale;
+}
+
 absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& array) {
   if (!array.is_array()) return absl::InvalidArgumentError("\"files\" must be a list");
   std::vector<FileRecord> files;
@@ -79,6 +90,9 @@ absl::StatusOr<CheckpointManifest> FromJson(const json& object) {
     ASSIGN_OR_RETURN(manifest.data_fingerprint, StringMember(object, "data_fingerprint"));
   }
   ASSIGN_OR_RETURN(manifest.step, IntegerMember(object, "step", kCount));
+  if (const auto scale = object.find("loss_scale"); scale != object.end()) {
+    ASSIGN_OR_RETURN(manifest.loss_scale, ParseLossScale(*scale));
+  }
   ASSIGN_OR_RETURN(const json* model, Member(object, "model"));
   ASSIGN_OR_RETURN(manifest.model, ParseModelJson(*model));
   ASSIGN_OR_RETURN(const json* data, Member(object, "data"));
@@ -112,16 +126,20 @@ std::string ManifestText(const CheckpointManifest& manifest) {
                      {"bytes", file.digest.bytes},
                      {kChecksum, HexText(file.digest.xxh3)}});
   }
-  return CheckedJsonText(kFormat, kManifestVersion,
-                         {{"job", manifest.job},
-                          {"run", manifest.run},
-                          {"spec", manifest.spec},
-                          {"launch", manifest.launch},
-                          {"data_fingerprint", manifest.data_fingerprint},
-                          {"step", manifest.step},
-                          {"model", ModelJson(manifest.model)},
-                          {"data", ToJson(manifest.data)},
-                          {"files", std::move(files)}});
+  json object = {{"job", manifest.job},
+                 {"run", manifest.run},
+                 {"spec", manifest.spec},
+                 {"launch", manifest.launch},
+                 {"data_fingerprint", manifest.data_fingerprint},
+                 {"step", manifest.step},
+                 {"model", ModelJson(manifest.model)},
+                 {"data", ToJson(manifest.data)},
+                 {"files", std::move(files)}};
+  if (manifest.loss_scale.has_value()) {
+    object["loss_scale"] = {{"factor", manifest.loss_scale->factor},
+                            {"good_steps", manifest.loss_scale->good_steps}};
+  }
+  return CheckedJsonText(kFormat, kManifestVersion, std::move(object));
 }
 
 absl::StatusOr<CheckpointManifest> ParseManifest(const std::string& text) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/types/span.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/engine/data/window_order.h"
+#include "runtime/ir/job/loss_scale.h"
 #include "runtime/ir/model/model_config.h"
 
 namespace medley {
@@ -37,13 +39,14 @@ struct DataPosition {
 
 // What a checkpoint is: a training state, and nothing of the plan it was reached under.
 struct CheckpointManifest {
-  std::string directory;         // where it lies; not stored
-  std::string job;               // the job's name
-  std::string run;               // the random id of the run that made it; empty: not known
-  std::string spec;              // fingerprint of the run's job spec; empty: not known
-  uint64_t launch = 0;           // of the run that made it; grows with every launch; 0: not known
-  std::string data_fingerprint;  // of the run's token files (FileWindowSource); empty: not known
-  int64_t step = 0;              // optimizer steps done
+  std::string directory;                // where it lies; not stored
+  std::string job;                      // the job's name
+  std::string run;                      // the random id of the run that made it; empty: not known
+  std::string spec;                     // fingerprint of the run's job spec; empty: not known
+  uint64_t launch = 0;                  // of the run that made it; grows with every launch; 0: not known
+  std::string data_fingerprint;         // of the run's token files (FileWindowSource); empty: not known
+  int64_t step = 0;                     // optimizer steps done
+  std::optional<LossScale> loss_scale;  // of the next step, where the loss is scaled
   ModelConfig model;
   DataPosition data;
   std::vector<FileRecord> files;  // one a segment, ascending

@@ -163,6 +163,7 @@ class CheckpointTry {
   absl::Status Commit(const std::vector<double>& numbers, absl::Status& tidied) {
     Enter("committing");
     CheckpointManifest manifest = ManifestOf(spec_, identity_, step_);
+    if (spec_.precision == Precision::kF16) manifest.loss_scale = executor_.loss_scale();
     for (int segment = 0; segment < SegmentCount(spec_.shape.model); ++segment) {
       manifest.files.push_back(Decode(
           segment, absl::MakeConstSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment)));

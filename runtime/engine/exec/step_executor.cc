@@ -56,7 +56,8 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
       submitted_(train_program_.instructions.size()),
       arrivals_(train_program_.instructions.size()),
-      scalars_(ScalarCount(options_.spec.shape.model)) {
+      scalars_(ScalarCount(options_.spec.shape.model)),
+      loss_scale_(options_.loss_scale.value_or(LossScale::For(options_.spec.precision))) {
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,
@@ -141,6 +142,8 @@ absl::Status StepExecutor::RunWatched(const Pass& pass, int index, MeasuredTime&
 
 absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step) {
   step_ = step;
+  const int64_t scale = loss_scale_.factor;
+  shard_.SetLossScale(static_cast<float>(scale));
   board_->Enter(absl::StrCat("step ", step));
   StepRun run = RunProgram(train_program_, Purpose::kTrain, step - 1);
   if (!run.status.ok()) return Annotate(run.status, absl::StrFormat("step %d", step));
@@ -149,10 +152,11 @@ absl::StatusOr<StepOutcome> StepExecutor::TrainStep(int64_t step) {
   const absl::Duration length = Now() - run.started_at;
   longest_step_ = std::max(longest_step_, length);
   return StepOutcome{.loss = scalars_.loss() / tokens,
-                     .gradient_norm = scalars_.norm(),
+                     .gradient_norm = scalars_.norm() / static_cast<double>(scale),
                      .learning_rate = LearningRateAt(options_.spec.optimizer, step, options_.spec.steps),
                      .finish_wished = scalars_.wishes() > 0,
-                     .skipped = skipped_in_a_row_ > 0,
+                     .skipped = skipped_,
+                     .loss_scale = scale,
                      .seconds = absl::ToDoubleSeconds(length),
                      .started_at = run.started_at,
                      .times = std::move(run.times)};
@@ -324,9 +328,11 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
 
 absl::Status StepExecutor::Update() {
   const OptimizerSettings& optimizer = options_.spec.optimizer;
-  const double norm = scalars_.norm();
-  if (!std::isfinite(scalars_.loss()) || !std::isfinite(norm)) {
+  const double scale = static_cast<double>(loss_scale_.factor), norm = scalars_.norm() / scale;
+  skipped_ = !std::isfinite(scalars_.loss()) || !std::isfinite(norm);
+  if (skipped_) {
     // Every rank decides by the same bits.
+    if (loss_scale_.Shrink()) return shard_.ZeroGradients();
     if (skipped_in_a_row_ < optimizer.skip_non_finite) {
       ++skipped_in_a_row_;
       return shard_.ZeroGradients();
@@ -341,6 +347,7 @@ absl::Status StepExecutor::Update() {
             : ""));
   }
   skipped_in_a_row_ = 0;
+  loss_scale_.Grow(options_.spec.precision);
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
   return shard_.UpdateParameters(
       {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
@@ -348,7 +355,7 @@ absl::Status StepExecutor::Update() {
        .beta2 = static_cast<float>(optimizer.beta2),
        .epsilon = static_cast<float>(optimizer.epsilon),
        .weight_decay = static_cast<float>(optimizer.weight_decay),
-       .gradient_scale = clips ? static_cast<float>(optimizer.clip_norm / (norm + 1e-6)) : 1.0f,
+       .gradient_scale = static_cast<float>((clips ? optimizer.clip_norm / (norm + 1e-6) : 1.0) / scale),
        .step = step_});
 }
 

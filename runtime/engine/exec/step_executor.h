@@ -14,6 +14,7 @@
 #include "runtime/engine/exec/step_streams.h"
 #include "runtime/engine/exec/window_source.h"
 #include "runtime/engine/shard/model_shard.h"
+#include "runtime/ir/job/loss_scale.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/plan/plan.h"
@@ -28,6 +29,7 @@ struct StepOutcome {
   double learning_rate = 0;
   bool finish_wished = false;  // by some rank; see Options
   bool skipped = false;        // loss or gradient was not finite: nothing was updated
+  int64_t loss_scale = 1;      // that the step's gradients were computed with
   double seconds = 0;
   absl::Time started_at;
   std::vector<MeasuredTime> times;  // parallel to the training program's instructions
@@ -48,6 +50,8 @@ class StepExecutor {
     TrainingSpec spec;
     Plan plan;
     Rank rank = 0;
+    // That training goes on with, the same at all ranks; none: LossScale::For the job's precision.
+    std::optional<LossScale> loss_scale;
     // The same at all ranks; slices without one: an even ring.
     std::vector<ReductionChoice> reductions;
     // At least 20 predicted steps; grows with the length of the steps seen.
@@ -63,8 +67,9 @@ class StepExecutor {
   // and `windows` outlive the executor. `transport` is of the rank and knows all of the plan's.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
-  // Training step `step` (from 1). InvalidArgument: the loss or the gradient is not finite, for one step in a
-  // row more than the job skips; then nothing was updated, on any rank.
+  // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
+  // the loss is scaled, the next one is with half the scale. InvalidArgument: there was no scale to halve, for one
+  // step in a row more than the job skips.
   absl::StatusOr<StepOutcome> TrainStep(int64_t step);
 
   // Mean loss over the validation batches; nothing changes.
@@ -81,6 +86,8 @@ class StepExecutor {
 
   const StepProgram& program() const { return train_program_; }
   Rank rank() const { return options_.rank; }
+  // With which the next step is computed.
+  const LossScale& loss_scale() const { return loss_scale_; }
   const Plan& plan() const { return options_.plan; }
   bool wishes_to_finish() const { return options_.wishes_to_finish && options_.wishes_to_finish(); }
 
@@ -142,7 +149,9 @@ class StepExecutor {
     double norm() const;
   };
   Scalars scalars_;
-  int skipped_in_a_row_ = 0;
+  LossScale loss_scale_;
+  bool skipped_ = false;      // the last step
+  int skipped_in_a_row_ = 0;  // that no loss scale answers for
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned
 };

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +68,7 @@ struct Changes {
   RunIdentity identity;
   absl::Duration stall_timeout = absl::Seconds(30);
   absl::Duration last_save_limit = absl::Hours(1);
+  std::optional<LossScale> loss_scale;  // that training begins with
   std::function<bool()> wishes_to_finish;
   std::function<void(int64_t step, ModelShard& shard)> after_step;          // on the rank's own thread
   std::function<void(int64_t step, const std::string&)> checkpoint_failed;  // on rank 0
@@ -75,6 +77,7 @@ struct Changes {
 struct Run {
   std::map<int64_t, double> losses, validations;
   std::vector<int64_t> checkpoints, skipped;
+  std::map<int64_t, int64_t> loss_scales;
   std::map<int64_t, std::string> failed;            // checkpoints that could not be written, and why
   std::vector<std::string> warnings;                // of rank 0
   TrainingEnd end;                                  // likewise
@@ -88,18 +91,21 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
                        {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)}));
   const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
-                   ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, Precision::kF32)));
+                   ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
+  std::optional<LossScale> loss_scale = changes.loss_scale;
   if (from == 0) {
     RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
   } else {
     ASSIGN_OR_RETURN(const CheckpointManifest manifest,
                      ReadManifest(CheckpointDirectory(spec.checkpoint_directory, from)));
     RETURN_IF_ERROR(LoadCheckpoint(manifest, spec, *shard));
+    loss_scale = manifest.loss_scale;
   }
   MadeUpWindows windows(3, spec.shape.model.vocabulary);
   StepExecutor executor({.spec = spec,
                          .plan = plan,
                          .rank = rank,
+                         .loss_scale = loss_scale,
                          .stall_timeout = changes.stall_timeout,
                          .wishes_to_finish = changes.wishes_to_finish},
                         *shard, transport, windows);
@@ -107,6 +113,7 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   reports.step = [&](int64_t step, const StepOutcome& outcome) {
     if (rank == 0) run.losses[step] = outcome.loss;
     if (rank == 0 && outcome.skipped) run.skipped.push_back(step);
+    if (rank == 0) run.loss_scales[step] = outcome.loss_scale;
     if (changes.after_step) changes.after_step(step, *shard);
   };
   if (rank == 0) {
@@ -538,6 +545,36 @@ TEST_CASE(
     CAPTURE(name);
     CHECK(run.state.at(name) == values);
   }
+}
+
+Plan StoringF16(Plan plan) {
+  for (Unit& unit : plan.units) unit.activations = Dtype::kF16;
+  return plan;
+}
+
+TEST_CASE(
+    "a loss scale that is too large halves until the gradients are finite, and no step but those is lost") {
+  const TemporaryDirectory directory;
+  TrainingSpec spec = TwelveSteps(directory.File("job"));
+  spec.precision = Precision::kF16;
+  const Plan plan = StoringF16(GENERATE(TwoStages(), TwoReplicas()));
+  CAPTURE(Describe(plan));
+  const Run run = TrainFrom(spec, plan, 0, {.loss_scale = LossScale{.factor = LossScale::kMost}});
+  REQUIRE(!run.skipped.empty());
+  const int64_t lost = static_cast<int64_t>(run.skipped.size());
+  REQUIRE(lost < 7);
+  for (int64_t step = 1; step <= 12; ++step) {
+    CAPTURE(step);
+    CHECK((step <= lost) == (std::count(run.skipped.begin(), run.skipped.end(), step) == 1));
+    CHECK(run.loss_scales.at(step) == LossScale::kMost >> std::min(step - 1, lost));
+    CHECK(std::isfinite(run.losses.at(step)));
+    if (step <= lost) CHECK(run.losses.at(step) == Approx(run.losses.at(1)).epsilon(0.02));
+  }
+  CHECK(LatestCheckpoint(spec.checkpoint_directory)->latest->loss_scale ==
+        LossScale{LossScale::kMost >> lost, 12 - lost});
+  const Run rest = TrainFrom(spec, plan, 8);
+  CHECK(rest.loss_scales.at(9) == LossScale::kMost >> lost);
+  CHECK(rest.state == run.state);
 }
 
 TEST_CASE("after a skipped step training goes on, and more in a row than are allowed fail the job") {

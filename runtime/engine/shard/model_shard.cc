@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
   shard->pass_ = {.config = LocalModel(options.shape.model, ShareOf(options)),
                   .batch = options.micro_batch_sequences,
                   .sequence = options.shape.sequence,
-                  .precision = device.computes_bf16 ? options.precision : Precision::kF32,
+                  .precision = device.computes.For(options.precision),
                   .activations = options.buffers.activations,
                   .group = options.group};
   const absl::Status allocated = shard->Allocate();
@@ -204,7 +204,7 @@ absl::Status ModelShard::HeadLoss(int stash, const Slice& normed_gradient) {
        .rows = pass_.rows(),
        .columns = pass_.config.hidden,
        .vocabulary = pass_.config.vocabulary,
-       .gradient_scale = static_cast<float>(1.0 / tokens),
+       .gradient_scale = static_cast<float>(loss_scale_ / tokens),
        .precision = pass_.precision});
 }
 

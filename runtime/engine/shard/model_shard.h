@@ -86,6 +86,9 @@ class ModelShard {
   absl::Status WeightGradient(const PassBuffers& buffers) { return WeightGradient(buffers, options_.blocks); }
   absl::Status WeightGradient(const PassBuffers& buffers, BlockRange blocks);
 
+  // What gradients are multiplied by from the next pass on; 1 before.
+  void SetLossScale(float factor) { loss_scale_ = factor; }
+
   // Submits the squared norm of the gradient of each of `segments`, which are held.
   absl::Status ComputeNorms(absl::Span<const int> segments);
   // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for;
@@ -148,6 +151,7 @@ class ModelShard {
   const ShardOptions options_;
   const OuterNames names_;
   PassShape pass_;
+  float loss_scale_ = 1;
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
   std::vector<Stash> stash_;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/dtype.h"
 #include "runtime/device/device_description.h"
 #include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/cluster/host_slowdown.h"
@@ -14,7 +15,7 @@ namespace medley {
 struct ClusterDevice {
   DeviceDescription description;
   std::string kind;  // devices of equal kind take equal times
-  bool computes_bf16 = false;
+  ComputedPrecisions computes;
   bool emulated = false;  // takes time and computes nothing
   friend bool operator==(const ClusterDevice&, const ClusterDevice&) = default;
 };

@@ -150,8 +150,9 @@ std::string Describe(const Plan& plan) {
       const int chunk = ChunkFrom(unit, first_block);
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
-      absl::StrAppend(&text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-",
-                      blocks.end - 1, unit.activations == Dtype::kF32 ? "" : " in bf16");
+      absl::StrAppend(
+          &text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-", blocks.end - 1,
+          unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))));
       separator = " -> ";
       first_block = blocks.end;
     }

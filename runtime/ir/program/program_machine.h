@@ -224,8 +224,8 @@ class ProgramMachine {
     const bool from_previous =
         i.kind == Kind::kGatherActivation || (i.kind != Kind::kGatherGradient && kind == BufferKind::kInput);
     const std::vector<Unit>& units = planned_.plan.units;
-    const bool narrow = units[programs_[rank].unit].activations == Dtype::kBf16 ||
-                        units[from_previous ? at.previous : at.next].activations == Dtype::kBf16;
+    const bool narrow = units[programs_[rank].unit].activations != Dtype::kF32 ||
+                        units[from_previous ? at.previous : at.next].activations != Dtype::kF32;
     return {{0, (narrow ? int64_t{2} : int64_t{4}) * at.micro_batch_sequences * planned_.shape.sequence *
                     planned_.shape.model.hidden}};
   }

@@ -6,6 +6,12 @@
 #include <string>
 
 namespace medley {
+namespace {
+
+// What units store activations as; f32 as often as all others.
+constexpr Dtype kTypes[] = {Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kF16};
+
+}  // namespace
 
 PlannedShape RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -52,7 +58,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   std::vector<Unit> units(plan.units.size());
   for (size_t u = 0; u < units.size(); ++u) {
     units[number[u]] = plan.units[u];
-    units[number[u]].activations = integer(0, 2) == 0 ? Dtype::kBf16 : Dtype::kF32;
+    units[number[u]].activations = kTypes[integer(0, 4)];
   }
   plan.units = units;
   for (Route& route : plan.routes) {
@@ -113,7 +119,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
     std::sort(chunks[u].begin(), chunks[u].end(),
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
-    unit.activations = integer(0, 2) == 0 ? Dtype::kBf16 : Dtype::kF32;
+    unit.activations = kTypes[integer(0, 4)];
     for (int d = 0; d < degree; ++d)
       unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());
