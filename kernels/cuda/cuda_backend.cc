@@ -14,6 +14,8 @@
 #ifdef MEDLEY_HAS_CUDNN
 #include "kernels/cuda/cudnn_attention_ops.h"
 #endif
+#include "kernels/cuda/nccl_groups.h"
+#include "kernels/cuda/nccl_library.h"
 #include "kernels/fallback/reference_fallback_ops.h"
 #include "kernels/portable/portable_ops.h"
 #include "runtime/base/status_macros.h"
@@ -73,6 +75,11 @@ std::vector<std::string> LibraryVersions() {
   return versions;
 }
 
+absl::StatusOr<std::unique_ptr<GroupLibrary>> OpenGroups(CudaQueue& queue) {
+  ASSIGN_OR_RETURN(const NcclLibrary* library, NcclLibrary::Get());
+  return std::make_unique<NcclGroups>(queue, *library);
+}
+
 absl::StatusOr<Device> Open(const DeviceDescription& description) {
   ASSIGN_OR_RETURN(const CudaVariant variant, ParseCudaVariant(description.variant));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> gpu, CudaDevice::Open(variant.ordinal));
@@ -80,6 +87,7 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
   const ComputedPrecisions computes = ComputedBy(gpu->properties());
   ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue,
                    CudaQueue::Create(std::move(gpu), description.memory_limit));
+  queue->SetGroups(OpenGroups(*queue));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaLauncher> launcher, CudaLauncher::Create(*queue));
   Device device;
   auto ops = std::make_unique<CudaOps>(*queue, std::move(launcher), variant);

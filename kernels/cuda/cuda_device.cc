@@ -1,5 +1,6 @@
 #include "kernels/cuda/cuda_device.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
 
@@ -31,6 +32,9 @@ absl::StatusOr<CudaDevice::Properties> PropertiesOf(const CudaDriver& driver, CU
   char name[256] = "";
   RETURN_IF_ERROR(driver.ToStatus(driver.cuDeviceGetName(name, sizeof(name), device), "cuDeviceGetName"));
   properties.name = name;
+  CUuuid uuid;
+  RETURN_IF_ERROR(driver.ToStatus(driver.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid"));
+  properties.uuid = absl::BytesToHexString(absl::string_view(uuid.bytes, sizeof(uuid.bytes)));
   size_t memory_bytes = 0;
   RETURN_IF_ERROR(driver.ToStatus(driver.cuDeviceTotalMem(&memory_bytes, device), "cuDeviceTotalMem"));
   properties.memory = {static_cast<int64_t>(memory_bytes)};

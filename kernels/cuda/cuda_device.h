@@ -15,6 +15,7 @@ class CudaDevice {
  public:
   struct Properties {
     std::string name;  // as the driver has it: "NVIDIA H100 80GB HBM3"
+    std::string uuid;  // of this very GPU, in hexadecimal digits
     Bytes memory;
     int compute_major = 0, compute_minor = 0;  // sm_90 is 9, 0
     int multiprocessors = 0;

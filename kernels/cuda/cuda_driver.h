@@ -16,6 +16,7 @@
   X(cuDeviceGet)                     \
   X(cuDeviceGetName)                 \
   X(cuDeviceGetAttribute)            \
+  X(cuDeviceGetUuid)                 \
   X(cuDeviceTotalMem)                \
   X(cuDevicePrimaryCtxRetain)        \
   X(cuDevicePrimaryCtxRelease)       \

@@ -293,6 +293,11 @@ absl::Status CudaQueue::HoldStream(CUstream stream, Fence fence) {
                                 : PoisonLocked(driver().ToStatus(result, "cuStreamWaitEvent"));
 }
 
+absl::StatusOr<GroupLibrary*> CudaQueue::groups() {
+  RETURN_IF_ERROR(groups_.status());
+  return groups_->get();
+}
+
 void CudaQueue::DropReached() {
   while (!marks_.empty()) {
     Mark& mark = *marks_.front();

@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "runtime/base/mutex.h"
 #include "runtime/device/copy_lane.h"
+#include "runtime/device/device_group.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/ops.h"
 #include "runtime/device/queue_timer.h"
@@ -39,6 +40,7 @@ class CudaQueue final : public DeviceQueue {
   absl::StatusOr<std::unique_ptr<CopyLane>> OpenCopyLane() override;
   absl::Status AwaitLane(CopyLane& lane, Fence fence) override;
   absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) override;
+  absl::StatusOr<GroupLibrary*> groups() override;
   Bytes allocated() const override { return {allocated_.load()}; }
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
@@ -62,6 +64,9 @@ class CudaQueue final : public DeviceQueue {
   // What is submitted to `stream` from now on begins when the queue has reached `fence`, downloads included.
   // Any thread that has the device's context. Errors: the queue's.
   absl::Status HoldStream(CUstream stream, Fence fence);
+
+  // What groups() has from now on. Before its first use, while nobody else uses the queue.
+  void SetGroups(absl::StatusOr<std::unique_ptr<GroupLibrary>> groups) { groups_ = std::move(groups); }
 
   CUstream compute_stream() const { return compute_stream_; }
   const CudaDevice& device() const { return *device_; }
@@ -106,6 +111,7 @@ class CudaQueue final : public DeviceQueue {
 
   const std::unique_ptr<CudaDevice> device_;
   const Bytes limit_;
+  absl::StatusOr<std::unique_ptr<GroupLibrary>> groups_ = absl::UnavailableError("this queue was given none");
   CUstream compute_stream_ = nullptr, copy_stream_ = nullptr;
   std::atomic<int64_t> allocated_ = 0;
   std::atomic<int64_t> peak_allocated_ = 0;

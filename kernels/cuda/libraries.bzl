@@ -21,15 +21,24 @@ def cuda_libraries():
     )
     medley_library(name = "cuda_device", deps = _BASE + [":cuda_driver", "//runtime/base:bytes"])
     medley_library(
+        name = "nccl_library",
+        hdrs = ["nccl_interface.h", "nccl_library.h"],
+        visibility = ["//:comm"],
+        deps = _BASE + ["//kernels/host:dynamic_library", "@local_cuda//:headers"],
+    )
+    medley_library(
         name = "cuda_queue",
         srcs = ["cuda_copy_lane.cc", "cuda_queue.cc", "cuda_timer.cc"],
         hdrs = ["cuda_copy_lane.h", "cuda_queue.h"],
         visibility = ["//:comm"],
         deps = _BASE + [
             ":cuda_device", "//runtime/base:mutex", "//runtime/device:copy_lane", "//runtime/device:copy_range",
-            "//runtime/device:ops",
+            "//runtime/device:device_group", "//runtime/device:ops",
         ],
     )
+    medley_library(name = "nccl_groups", visibility = ["//:comm"], deps = _BASE + [
+        ":cuda_queue", ":nccl_library", "//runtime/device:device_group",
+    ])
     medley_library(name = "cuda_launcher", deps = _BASE + [":cuda_kernels", ":cuda_queue", "//kernels/portable:launcher"])
     medley_library(name = "rounded_operands", deps = _BASE + [":cuda_queue"])
     medley_library(name = "cublaslt_ops", deps = _BASE + [
@@ -42,17 +51,23 @@ def cuda_libraries():
         local_defines = ["MEDLEY_HAS_CUDNN"] if HAS_CUDNN else [],
         deps = _BASE + [
             ":cublaslt_ops", ":cuda_backend_header", ":cuda_launcher", ":cuda_variant",
-            "//kernels/fallback:reference_fallback_ops", "//kernels/portable:portable_ops", "//runtime/device:candidate_ops",
-            "//runtime/device:converting_ops",
+            ":nccl_groups", ":nccl_library", "//kernels/fallback:reference_fallback_ops", "//kernels/portable:portable_ops",
+            "//runtime/device:candidate_ops", "//runtime/device:converting_ops",
         ] + ([":cudnn_attention_ops"] if HAS_CUDNN else []),
     )
     medley_library(name = "simulated_driver", testonly = True, visibility = ["//:comm", "//:tests"], deps = [":cuda_driver"])
+    medley_library(name = "simulated_nccl", testonly = True, visibility = ["//:comm", "//:tests"], deps = [
+        ":nccl_library", ":simulated_driver", "//third_party:threads",
+    ])
     medley_library(name = "simulated_device", testonly = True, visibility = ["//:tests"], deps = _BASE + [
-        ":cuda_queue", ":simulated_driver", "//kernels/arguments:op_arguments", "//kernels/host:host_queue",
-        "//kernels/reference:reference_ops", "//runtime/device", "//runtime/device:converting_ops",
+        ":cuda_queue", ":nccl_groups", ":nccl_library", ":simulated_driver", "//kernels/arguments:op_arguments",
+        "//kernels/host:host_queue", "//kernels/reference:reference_ops", "//runtime/device", "//runtime/device:converting_ops",
         "//runtime/device:op_slices", "//runtime/device:uniform_ops",
     ])
     medley_test(name = "cuda_queue_test", deps = [":cuda_queue", ":simulated_driver"])
+    medley_test(name = "nccl_groups_test", deps = _BASE + [
+        ":cuda_queue", ":nccl_groups", ":nccl_library", ":simulated_driver", ":simulated_nccl",
+    ])
     medley_test(name = "cuda_copy_lane_test", deps = _BASE + [
         ":cuda_queue", ":simulated_driver", "//runtime/device:copy_lane_program",
     ])

@@ -6,6 +6,7 @@
 
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/cuda/cuda_queue.h"
+#include "kernels/cuda/nccl_groups.h"
 #include "kernels/cuda/simulated_driver.h"
 #include "kernels/host/host_queue.h"
 #include "kernels/reference/reference_ops.h"
@@ -67,9 +68,15 @@ class SimulatedOps final : public UniformOps<SimulatedOps> {
 
 }  // namespace
 
-absl::StatusOr<Device> OpenSimulatedDevice(const CudaDriver& driver, Bytes memory_limit) {
-  ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> gpu, CudaDevice::Open(driver, 0));
+absl::StatusOr<Device> OpenSimulatedDevice(const CudaDriver& driver, Bytes memory_limit, int ordinal,
+                                           const NcclLibrary* nccl) {
+  ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> gpu, CudaDevice::Open(driver, ordinal));
   ASSIGN_OR_RETURN(std::unique_ptr<CudaQueue> queue, CudaQueue::Create(std::move(gpu), memory_limit));
+  if (nccl != nullptr) {
+    queue->SetGroups(std::make_unique<NcclGroups>(*queue, *nccl));
+  } else {
+    queue->SetGroups(absl::UnavailableError("NCCL is not found"));
+  }
   Device device;
   device.ops = std::make_unique<ConvertingOps>(*queue, std::make_unique<SimulatedOps>(*queue));
   device.queue = std::move(queue);

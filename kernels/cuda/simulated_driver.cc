@@ -16,7 +16,8 @@ namespace {
 struct Task {
   std::function<void()> work;
   size_t awaited_stream = 0;
-  uint64_t awaited_tasks = 0;  // of that stream, done
+  uint64_t awaited_tasks = 0;           // of that stream, done
+  std::function<bool()> can = nullptr;  // whether it can go on; null: it can
 };
 struct Stream {
   std::deque<Task> tasks;
@@ -66,8 +67,8 @@ bool Step() {
   for (Stream& stream : gpu.streams) {
     if (stream.tasks.empty()) continue;
     const Task& task = stream.tasks.front();
-    if (task.awaited_tasks == 0 || gpu.streams[task.awaited_stream].done >= task.awaited_tasks)
-      ready.push_back(&stream);
+    if (task.awaited_tasks != 0 && gpu.streams[task.awaited_stream].done < task.awaited_tasks) continue;
+    if (task.can == nullptr || task.can()) ready.push_back(&stream);
   }
   if (ready.empty()) return false;
   Stream& stream = *ready[gpu.random() % ready.size()];
@@ -190,11 +191,16 @@ void FillDevice(CudaDriver& driver) {
     return CUDA_SUCCESS;
   };
   driver.cuDeviceGetCount = [](int* count) -> CUresult {
-    *count = 1;
+    *count = kGpus;
     return CUDA_SUCCESS;
   };
   driver.cuDeviceGet = [](CUdevice* device, int ordinal) -> CUresult {
     *device = ordinal;
+    return CUDA_SUCCESS;
+  };
+  driver.cuDeviceGetUuid = [](CUuuid* uuid, CUdevice device) -> CUresult {
+    std::memset(uuid->bytes, 0, sizeof(uuid->bytes));
+    uuid->bytes[0] = static_cast<char>(device + 1);
     return CUDA_SUCCESS;
   };
   driver.cuDeviceGetName = [](char* name, int, CUdevice) -> CUresult {
@@ -228,6 +234,10 @@ const CudaDriver& Start(uint64_t seed) {
 }
 
 void Launch(CUstream stream, std::function<void()> work) { Submit(stream, {std::move(work)}); }
+
+void LaunchWhen(CUstream stream, std::function<bool()> can, std::function<void()> work) {
+  Submit(stream, {.work = std::move(work), .can = std::move(can)});
+}
 
 void FailWith(CUresult result) {
   const Lock lock(mutex);

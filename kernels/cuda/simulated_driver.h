@@ -4,16 +4,22 @@
 
 #include "kernels/cuda/cuda_driver.h"
 
-// A driver in the place of NVIDIA's, for tests: one GPU whose memory is the host's, and whose streams run
-// only when somebody waits, then in an order drawn from a seed. Whatever a program leaves unordered comes in
+// A driver in the place of NVIDIA's, for tests: GPUs whose memory is the host's, and whose streams run only
+// when somebody waits, then in an order drawn from a seed. Whatever a program leaves unordered comes in
 // a bad order for some seed. Any thread may call it, one at a time is served.
 namespace medley::simulated {
+
+// They differ in nothing but their number.
+inline constexpr int kGpus = 16;
 
 // Forgets everything; streams will run in the order of `seed`. Of this process: one test at a time.
 const CudaDriver& Start(uint64_t seed);
 
 // Does `work` on `stream` in its turn, as a kernel would.
 void Launch(CUstream stream, std::function<void()> work);
+
+// The same, but its turn comes only once it `can`, which is asked by whoever runs streams.
+void LaunchWhen(CUstream stream, std::function<bool()> can, std::function<void()> work);
 
 // Every later call that submits, allocates or waits fails with `result`; CUDA_SUCCESS ends that.
 void FailWith(CUresult result);

@@ -12,6 +12,7 @@
 namespace medley {
 
 class CopyLane;
+class GroupLibrary;
 class QueueTimer;
 
 // In whose way a device addresses its memory, as a network that reads and writes it by itself has to know.
@@ -82,6 +83,12 @@ class DeviceQueue {
   // `marks` marks to read times by (queue_timer.h). Any thread. ResourceExhausted or Internal: the driver's
   // words.
   virtual absl::StatusOr<std::unique_ptr<QueueTimer>> OpenTimer(int marks) = 0;
+
+  // What sums memory of this device and others of its kind (device_group.h); the queue's. An error: there is
+  // none, and why.
+  virtual absl::StatusOr<GroupLibrary*> groups() {
+    return absl::UnimplementedError("no library sums memory of such devices");
+  }
 
   // Bytes of live Buffers, the most there ever were, and how many there may be.
   virtual Bytes allocated() const = 0;
