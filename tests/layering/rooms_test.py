@@ -97,6 +97,8 @@ ROOMS = {
     "comm/reshard": (TRANSPORT, ["threads"]),
     "comm/staging": (TRANSPORT + DEVICE + ["runtime/ir/link"],
                      REGISTRY + ["kernels/cuda", "kernels/emulated", "kernels/host", "kernels/opencl", "threads"]),
+    "comm/group": (TRANSPORT + DEVICE + ["comm/collective", "runtime/ir/collective", "runtime/ir/link", "threads"],
+                   ["kernels/cuda"]),
     "comm/topology": (DEVICE + ["hwloc"], []),
     "comm/probe": (TRANSPORT + ["comm/collective", "runtime/ir/link"], ["CLI11", "comm/ucx"]),
     "comm/conformance": (TRANSPORT + LOCKS, ["comm/probe", "comm/ucx"]),
@@ -107,7 +109,7 @@ ROOMS = {
     "runtime/engine/checkpoint": (FILES + ["hashes", "JSON", "runtime/engine/data", "runtime/ir/job", "runtime/ir/model"], []),
     "runtime/engine/shard": (DEVICE + ["runtime/ir/model", "runtime/ir/program"], ["runtime/base/mutex.h", "threads"]),
     "runtime/engine/exec": (VALUES + FILES + DEVICE + LOCKS + TRANSPORT + [
-        "comm/collective", "comm/staging", "runtime/base/current_phase.h", "runtime/engine/checkpoint", "runtime/engine/data",
+        "comm/collective", "comm/group", "comm/staging", "runtime/base/current_phase.h", "runtime/engine/checkpoint", "runtime/engine/data",
         "runtime/engine/shard"], []),
     "runtime/engine/align": (DEVICE + FILES + ["JSON"], []),
 

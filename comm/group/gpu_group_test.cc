@@ -1,0 +1,156 @@
+#include <catch2/catch.hpp>
+#include <functional>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "comm/group/join_group.h"
+#include "comm/group/sum_in_group.h"
+#include "comm/loopback/loopback_fabric.h"
+#include "kernels/cuda/cuda_queue.h"
+#include "kernels/cuda/nccl_groups.h"
+#include "kernels/cuda/simulated_driver.h"
+#include "kernels/cuda/simulated_nccl.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status_macros.h"
+
+// Groups of simulated GPUs whose ranks talk over a loopback: coming together or not, and what becomes of those
+// that wait for a member that will not come.
+namespace medley {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int64_t kElements = 5;
+
+struct Rank {
+  Transport& transport;
+  CudaQueue& queue;
+  NcclGroups& groups;
+  std::vector<int> members;
+};
+
+// Runs `body` of every rank on a thread of its own; who fails is gone for the others. What each returned.
+std::vector<absl::Status> OnEveryRank(const std::function<absl::Status(Rank&)>& body) {
+  LoopbackFabric fabric(kRanks);
+  std::vector<absl::Status> statuses(kRanks);
+  std::vector<std::thread> threads;
+  const CudaDriver& driver = simulated::Start(1);
+  const NcclLibrary& library = simulated::StartNccl();
+  for (int i = 0; i < kRanks; ++i) {
+    threads.emplace_back([&, i] {
+      const std::unique_ptr<Transport> transport = fabric.Join(i);
+      const auto run = [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Open(driver, i));
+        ASSIGN_OR_RETURN(const std::unique_ptr<CudaQueue> queue,
+                         CudaQueue::Create(std::move(device), MiB(64)));
+        NcclGroups groups(*queue, library);
+        Rank rank{*transport, *queue, groups, std::vector<int>(kRanks)};
+        std::iota(rank.members.begin(), rank.members.end(), 0);
+        return body(rank);
+      };
+      statuses[static_cast<size_t>(i)] = run();
+      if (!statuses[static_cast<size_t>(i)].ok()) fabric.MarkGone(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+absl::Time Soon() { return Now() + absl::Seconds(60); }
+
+absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(Rank& rank) {
+  ASSIGN_OR_RETURN(JoinedGroup joined, JoinGroup(rank.transport, rank.groups, rank.members, Soon()));
+  if (joined.group == nullptr) return absl::AbortedError(joined.failure);
+  return std::move(joined.group);
+}
+
+absl::Status Sum(Rank& rank, DeviceGroup& group, Buffer& buffer, absl::Time deadline) {
+  return SumInGroup(group, rank.queue, rank.transport, rank.members, 0, {&buffer, 0, kElements},
+                    rank.queue.Record(), nullptr, deadline);
+}
+
+TEST_CASE("members come together and sum") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto group, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    std::vector<float> values(kElements, static_cast<float>(rank.transport.rank() + 1));
+    const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(values.data()), kElements * 4);
+    RETURN_IF_ERROR(rank.queue.Upload(bytes, *buffer, {0}));
+    for (int i = 0; i < 3; ++i) RETURN_IF_ERROR(Sum(rank, *group, *buffer, Soon()));
+    RETURN_IF_ERROR(rank.queue.Download(*buffer, {0}, bytes));
+    RETURN_IF_ERROR(rank.queue.Wait(rank.queue.Record()));
+    // All have 6 after the first, which each of the others triples.
+    if (values != std::vector<float>(kElements, 54)) return absl::InternalError("another sum");
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) CHECK(status == absl::OkStatus());
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+TEST_CASE("where one cannot join none does, and all say why") {
+  const auto statuses = OnEveryRank([](Rank& rank) {
+    simulated::FailJoining(1);
+    return Join(rank).status();
+  });
+  for (const absl::Status& status : statuses) {
+    CHECK(status.message() ==
+          "rank 1 cannot join: joining a group of GPUs: unhandled system error: it was asked to fail");
+  }
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+TEST_CASE("a member that is gone before it joins does not keep the others") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    if (rank.transport.rank() == 1) return absl::InternalError("it crashes");
+    return Join(rank).status();
+  });
+  CHECK(absl::IsUnavailable(statuses[0]));
+  CHECK_THAT(std::string(statuses[2].message()), Catch::Contains("with rank"));
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+TEST_CASE("a member that is gone before a sum ends it for the others") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto group, Join(rank));
+    if (rank.transport.rank() == 2) return absl::InternalError("it crashes");
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    return Sum(rank, *group, *buffer, Soon());
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const absl::Status& status = statuses[static_cast<size_t>(rank)];
+    CAPTURE(status);
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(std::string(status.message()),
+               Catch::StartsWith("sum of ranks 0, 1, 2 in their devices' memory: collective with rank "));
+  }
+  CHECK(simulated::LiveCommunicators() == 0);
+  CHECK(simulated::AbortedCommunicators() == 2);
+}
+
+TEST_CASE("a rank that fails elsewhere leaves its sum") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto group, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    if (rank.transport.rank() == 1) rank.transport.Abort("a send failed");
+    return Sum(rank, *group, *buffer, Soon());
+  });
+  CHECK(absl::IsCancelled(statuses[1]));
+  for (const absl::Status& status : statuses) CHECK_FALSE(status.ok());
+}
+
+TEST_CASE("a sum that hangs ends at its deadline") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto group, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    return Sum(rank, *group, *buffer, Now() + absl::Milliseconds(30));
+  });
+  for (const absl::Status& status : statuses) {
+    CHECK(status.message() ==
+          "sum of ranks 0, 1, 2 in their devices' memory: the devices have not finished it in time");
+  }
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,49 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/group/group_facts.h"
+#include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/wire_type.h"
+#include "runtime/ir/link/device_memory_strategy.h"
+
+// Which way sums of gradients go among some ranks. Pure; all ranks come to the same.
+namespace medley {
+
+enum class GroupWay {
+  kLibrary,  // a library of the devices sums in their memory
+  kDirect,   // the network reads and writes the devices' memory, and the devices add
+  kHost,     // the hosts sum: in the memory itself where it is theirs, otherwise in pinned copies
+};
+
+struct GroupWayQuestion {
+  std::vector<int> members;       // ranks, ascending, at least two
+  std::vector<GroupFacts> facts;  // of all ranks
+  // What the job forces.
+  DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
+  WireType wire = WireType::kF32;
+  std::optional<CollectiveAlgorithm> algorithm;
+  // Why the library could not bring the members together, which was tried; empty: not tried, or it could.
+  std::string failure;
+};
+
+struct GroupWayCandidate {
+  GroupWay way = GroupWay::kHost;
+  std::string name;       // for people: "NCCL 2.28.3", "direct", "staged through the host"
+  std::string objection;  // why it cannot be; empty: it can
+};
+
+struct GroupWayChoice {
+  GroupWay way = GroupWay::kHost;
+  std::string reason;                         // why it is taken
+  std::vector<GroupWayCandidate> candidates;  // in the order in which they are asked; the first that can be
+};
+
+// The host can always be.
+GroupWayChoice ChooseGroupWay(const GroupWayQuestion& question);
+
+// A line on what is done and why, then one for each candidate that was not taken.
+std::string Explain(const GroupWayQuestion& question, const GroupWayChoice& choice);
+
+}  // namespace medley
