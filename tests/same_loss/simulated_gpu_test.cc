@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/simulated_device.h"
 #include "kernels/cuda/simulated_driver.h"
+#include "kernels/cuda/simulated_nccl.h"
 #include "kernels/reference/reference_backend.h"
 #include "tests/same_loss/training_harness.h"
 
@@ -29,41 +30,91 @@ WindowFactory Windows(const TrainingSpec& spec) {
       [vocabulary = spec.shape.model.vocabulary] { return std::make_unique<MadeUpWindows>(3, vocabulary); };
 }
 
-absl::StatusOr<TrainingRun> TrainOnGpus(const TrainingSpec& spec, const Plan& plan, uint64_t seed,
-                                        bool mixed) {
+absl::StatusOr<TrainingRun> TrainOnGpus(const TrainingSpec& spec, const Plan& plan, uint64_t seed, bool mixed,
+                                        const NcclLibrary* nccl = nullptr) {
   const CudaDriver& driver = simulated::Start(seed);
   const auto open = [&, mixed](int rank) -> absl::StatusOr<Device> {
-    if (!mixed || rank % 2 == 1) return OpenSimulatedDevice(driver, MiB(256));
+    if (!mixed || rank % 2 == 1) return OpenSimulatedDevice(driver, MiB(256), rank, nccl);
     return ReferenceBackend().open(
         {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
   };
   return TrainUnderPlan(spec, plan, Windows(spec), nullptr, open);
 }
 
-TEST_CASE("GPUs train as the reference does, whatever order their streams take, alone and among others",
-          "[property]") {
+void CheckSame(const TrainingRun& single, const TrainingRun& run) {
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(run.losses[i] == Approx(single.losses[i]).epsilon(1e-5));
+    CHECK(run.gradient_norms[i] == Approx(single.gradient_norms[i]).epsilon(1e-4));
+  }
+  CHECK(run.validation_loss == Approx(single.validation_loss).epsilon(1e-5));
+  for (const auto& [name, values] : single.parameters) {
+    CAPTURE(name);
+    const std::vector<float>& others = run.parameters.at(name);
+    for (size_t i = 0; i < values.size(); ++i) CHECK(std::abs(values[i] - others[i]) < 1e-4);
+  }
+}
+
+TEST_CASE(
+    "GPUs train as the reference does, whatever order their streams take, alone and among others, summing "
+    "on the host or among themselves",
+    "[property]") {
   const TrainingSpec spec = TinyJob();
   const absl::StatusOr<TrainingRun> single =
       TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
   REQUIRE(single.ok());
+  int sums = 0;
   for (uint64_t seed = 0; seed < 24; ++seed) {
     const Plan plan = RandomPlan(300 + seed, spec.shape, 4);
     CAPTURE(seed, Describe(plan));
-    const absl::StatusOr<TrainingRun> run = TrainOnGpus(spec, plan, seed, seed % 2 == 0);
-    INFO(run.status().ToString());
-    REQUIRE(run.ok());
-    for (size_t i = 0; i < single->losses.size(); ++i) {
-      CAPTURE(i);
-      CHECK(run->losses[i] == Approx(single->losses[i]).epsilon(1e-5));
-      CHECK(run->gradient_norms[i] == Approx(single->gradient_norms[i]).epsilon(1e-4));
+    for (const bool by_nccl : {false, true}) {
+      CAPTURE(by_nccl);
+      const absl::StatusOr<TrainingRun> run =
+          TrainOnGpus(spec, plan, seed, seed % 2 == 0, by_nccl ? &simulated::StartNccl() : nullptr);
+      INFO(run.status().ToString());
+      REQUIRE(run.ok());
+      CheckSame(*single, *run);
     }
-    CHECK(run->validation_loss == Approx(single->validation_loss).epsilon(1e-5));
-    for (const auto& [name, values] : single->parameters) {
-      CAPTURE(name);
-      const std::vector<float>& others = run->parameters.at(name);
-      for (size_t i = 0; i < values.size(); ++i) CHECK(std::abs(values[i] - others[i]) < 1e-4);
-    }
+    sums += simulated::SubmittedSums();
+    CHECK(simulated::LiveCommunicators() == 0);
   }
+  CHECK(sums > 100);
+}
+
+// Two replicas of the whole model.
+Plan Replicas(const TrainingShape& shape) {
+  Plan plan;
+  for (int i = 0; i < 2; ++i) {
+    plan.units.push_back({.devices = {"test/" + std::to_string(i)}, .chunks = {{0, shape.model.blocks()}}});
+    plan.routes.push_back(
+        {.units = {i}, .micro_batches = 2, .micro_batch_sequences = shape.global_batch_sequences / 4});
+  }
+  return plan;
+}
+
+TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as those that have no library") {
+  const TrainingSpec spec = TinyJob();
+  const Plan plan = Replicas(spec.shape);
+  const absl::StatusOr<TrainingRun> without = TrainOnGpus(spec, plan, 1, false);
+  REQUIRE(without.ok());
+  const NcclLibrary& nccl = simulated::StartNccl();
+  simulated::FailJoining(1);
+  const absl::StatusOr<TrainingRun> with = TrainOnGpus(spec, plan, 1, false, &nccl);
+  REQUIRE(with.ok());
+  CHECK(simulated::SubmittedSums() == 0);
+  CHECK(with->losses == without->losses);
+  CHECK(with->parameters == without->parameters);
+}
+
+TEST_CASE("a GPU whose sum fails ends the training of all, by its library's words") {
+  const TrainingSpec spec = TinyJob();
+  const NcclLibrary& nccl = simulated::StartNccl();
+  simulated::FailSums(0);
+  const absl::Status status = TrainOnGpus(spec, Replicas(spec.shape), 1, false, &nccl).status();
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("sum of ranks 0, 1 in their devices' memory: summing in a group of GPUs: remote "
+                             "process exited: it was asked to fail"));
+  CHECK(simulated::LiveCommunicators() == 0);
 }
 
 // The host's waits on all ranks in the steps after the first, which opens what later ones use.

@@ -3,6 +3,10 @@
 #include <utility>
 
 #include "comm/collective/run_collective.h"
+#include "comm/group/exchange_facts.h"
+#include "comm/group/group_way.h"
+#include "comm/group/join_group.h"
+#include "comm/group/sum_in_group.h"
 #include "comm/staging/exchange_terms.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
@@ -19,6 +23,23 @@ CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<Redu
   return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements, choice).value();
 }
 
+WireType WireOf(const CommunicationSettings& settings) {
+  return settings.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
+}
+
+GroupFacts FactsOf(DeviceQueue& queue, const EndMemory& memory) {
+  GroupFacts facts{
+      .device = queue.name(), .host_reaches = memory.host_reaches, .network_reaches = memory.network_reaches};
+  const absl::StatusOr<GroupLibrary*> library = queue.groups();
+  if (library.ok()) {
+    facts.library = (*library)->name();
+    facts.identity = (*library)->device();
+  } else {
+    facts.objection = std::string(library.status().message());
+  }
+  return facts;
+}
+
 }  // namespace
 
 StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
@@ -30,7 +51,7 @@ StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoi
   }
 }
 
-absl::Status StepExchange::Open(absl::Time deadline) {
+absl::Status StepExchange::Open(const std::function<void(const std::string&)>& tell, absl::Time deadline) {
   if (open_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), transport_));
   ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, settings_.device_memory));
@@ -41,18 +62,53 @@ absl::Status StepExchange::Open(absl::Time deadline) {
     if (instruction.peer < 0 || stream != nullptr) continue;
     ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
   }
-  if (!memory.host_reaches && !program_.slices.empty()) {
-    ASSIGN_OR_RETURN(gradient_lane_, shard_.queue().OpenCopyLane());
-  }
-  for (const GradientSlice& slice : program_.slices) {
-    const Slice gradients =
-        shard_.arena().Segments(ParameterArena::Part::kGradient, slice.first_segment, slice.end_segment);
-    ASSIGN_OR_RETURN(PinnedMirror mirror,
-                     PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), gradients));
-    gradients_.push_back(std::move(mirror));
-  }
+  RETURN_IF_ERROR(OpenGroups(memory, tell, deadline));
+  RETURN_IF_ERROR(OpenMirrors(memory.host_reaches));
   open_ = true;
   return absl::OkStatus();
+}
+
+absl::Status StepExchange::OpenGroups(const EndMemory& memory,
+                                      const std::function<void(const std::string&)>& tell,
+                                      absl::Time deadline) {
+  const absl::StatusOr<GroupLibrary*> library = shard_.queue().groups();
+  GroupWayQuestion question{
+      .device_memory = settings_.device_memory, .wire = WireOf(settings_), .algorithm = settings_.all_reduce};
+  ASSIGN_OR_RETURN(question.facts, ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
+  for (const std::vector<int>& members : members_) groups_.try_emplace(members);
+  // In the order of the holders, which is one for all ranks.
+  for (auto& [members, group] : groups_) {
+    question.members = members;
+    question.failure.clear();
+    GroupWayChoice choice = ChooseGroupWay(question);
+    if (choice.way == GroupWay::kLibrary) {
+      ASSIGN_OR_RETURN(JoinedGroup joined, JoinGroup(transport_, **library, members, deadline));
+      group = std::move(joined.group);
+      question.failure = joined.failure;
+      if (group == nullptr) choice = ChooseGroupWay(question);
+    }
+    if (tell) tell(Explain(question, choice));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepExchange::OpenMirrors(bool host_reaches) {
+  for (size_t i = 0; i < program_.slices.size(); ++i) {
+    std::optional<PinnedMirror>& gradients = gradients_.emplace_back();
+    if (groups_.at(members_[i]) != nullptr) continue;
+    if (!host_reaches && gradient_lane_ == nullptr) {
+      ASSIGN_OR_RETURN(gradient_lane_, shard_.queue().OpenCopyLane());
+    }
+    ASSIGN_OR_RETURN(gradients, PinnedMirror::Create(shard_.queue(), gradient_lane_.get(),
+                                                     GradientsOf(static_cast<int>(i))));
+  }
+  return absl::OkStatus();
+}
+
+Slice StepExchange::GradientsOf(int slice) const {
+  const GradientSlice& gradients = program_.slices[slice];
+  return shard_.arena().Segments(ParameterArena::Part::kGradient, gradients.first_segment,
+                                 gradients.end_segment);
 }
 
 absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction,
@@ -81,16 +137,21 @@ absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after,
                                                     const std::function<void()>& when_ready,
                                                     absl::Time deadline) {
   const GradientSlice& reduced = program_.slices[slice];
-  PinnedMirror& mirror = gradients_[slice];
-  RETURN_IF_ERROR(mirror.FromDevice(after));
-  if (when_ready) when_ready();
-  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
-  const WireType wire = settings_.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
+  const std::vector<int>& members = members_[slice];
   // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each
   // other.
   const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
+  if (DeviceGroup* const group = groups_.at(members).get(); group != nullptr) {
+    RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members, channel, GradientsOf(slice),
+                               after, when_ready, deadline));
+    return MessageArrival{};
+  }
+  PinnedMirror& mirror = *gradients_[slice];
+  RETURN_IF_ERROR(mirror.FromDevice(after));
+  if (when_ready) when_ready();
+  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
   RETURN_IF_ERROR(
-      RunCollective(transport_, schedules_[slice], members_[slice], channel, values, wire, deadline));
+      RunCollective(transport_, schedules_[slice], members, channel, values, WireOf(settings_), deadline));
   ASSIGN_OR_RETURN(const std::optional<Fence> there, mirror.ToDevice());
   return there.has_value() ? MessageArrival{gradient_lane_.get(), *there} : MessageArrival{};
 }

@@ -1,15 +1,19 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/staging/device_stream.h"
 #include "comm/staging/pinned_mirror.h"
+#include "comm/staging/staging_terms.h"
 #include "comm/transport/transport.h"
+#include "runtime/device/device_group.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/collective/wire_type.h"
@@ -20,7 +24,8 @@
 namespace medley {
 
 // What a rank exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of
-// gradients. Device memory goes the way that comm/staging finds for it, beside the device's computing.
+// gradients. Device memory goes the way that comm/staging finds for it, and is summed the way that comm/group
+// finds for its holders, beside the device's computing.
 //
 // Each stream of the program has its own line of messages: Transfer and Reduce may be called from as many
 // threads as the program has streams, one for each.
@@ -31,10 +36,12 @@ class StepExchange {
   StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
                const CommunicationSettings& settings, ModelShard& shard, Transport& transport);
 
-  // Measures this rank's memory where that matters, and learns how the others handle theirs. All ranks call
-  // it before anything else; only the first call does something. Errors: of the transport; InvalidArgument:
-  // the job asks for a way that this rank's memory does not have.
-  absl::Status Open(absl::Time deadline);
+  // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices
+  // together that can sum among themselves. All ranks call it before anything else; only the first call does
+  // something. `tell` (may be null) is told which way the gradients go that this rank sums with others, and
+  // why. Errors: of the transport; InvalidArgument: the job asks for a way that this rank's memory does not
+  // have.
+  absl::Status Open(const std::function<void(const std::string&)>& tell, absl::Time deadline);
 
   // Waits for copies under way: the lane goes before the memory that it copies.
   ~StepExchange() { gradient_lane_ = nullptr; }
@@ -46,23 +53,32 @@ class StepExchange {
                                           const std::function<void()>& when_ready, absl::Time deadline);
 
   // The gradients that the device has when it reaches `after`, of the training program's slice, become their
-  // sums over its holders; they are on the device when the arrival says so. `when_ready`: they have left the
-  // device.
+  // sums over its holders; they are on the device when the arrival says so. `when_ready`: the device has
+  // them ready.
   absl::StatusOr<MessageArrival> Reduce(int slice, Fence after, const std::function<void()>& when_ready,
                                         absl::Time deadline);
 
  private:
+  // Gives the holders of each slice that are to have one their group.
+  absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
+                          absl::Time deadline);
+  // The others' gradients have their pinned memory, and lanes.
+  absl::Status OpenMirrors(bool host_reaches);
+  Slice GradientsOf(int slice) const;
+
   const StepProgram& program_;
   const CommunicationSettings settings_;
   ModelShard& shard_;
   Transport& transport_;
   bool open_ = false;
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
-  // Null where the host reaches the device's memory.
+  // By holders; null: they sum on the hosts.
+  std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;
+  // Null where the host reaches the device's memory, or sums nothing of it.
   std::unique_ptr<CopyLane> gradient_lane_;
-  std::vector<PinnedMirror> gradients_;        // parallel to the program's slices
-  std::vector<CollectiveSchedule> schedules_;  // likewise
-  std::vector<std::vector<int>> members_;      // likewise: the holders
+  std::vector<std::optional<PinnedMirror>> gradients_;  // parallel to the program's slices; none with a group
+  std::vector<CollectiveSchedule> schedules_;           // likewise
+  std::vector<std::vector<int>> members_;               // likewise: the holders
 };
 
 }  // namespace medley

@@ -98,8 +98,8 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
 
 absl::Status StepExecutor::Open() {
   if (timer_ != nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(
-      Annotate(exchange_.Open(Deadline()), "agreeing with the other ranks on how memory is sent"));
+  RETURN_IF_ERROR(Annotate(exchange_.Open(options_.tell, Deadline()),
+                           "agreeing with the other ranks on how memory is sent"));
   RETURN_IF_ERROR(Finish());  // what loading the model has submitted
   ASSIGN_OR_RETURN(timer_, shard_.queue().OpenTimer(BeginMark() + 1));
   return absl::OkStatus();

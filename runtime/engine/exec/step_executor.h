@@ -60,6 +60,8 @@ class StepExecutor {
     AskRank ask;  // what another rank is at; null: nobody is asked
     // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
+    // It is told once which way gradients are summed, and why; null: nobody is told.
+    std::function<void(const std::string&)> tell;
     // Asked once a step, so that all ranks learn it; null: never.
     std::function<bool()> wishes_to_finish;
   };
