@@ -1,8 +1,7 @@
 #include "comm/group/group_facts.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "runtime/base/valid_utf8.h"
 
 namespace medley {
 namespace {
@@ -16,18 +15,19 @@ static_assert(kHeadBytes + 4 * kSizeBytes + kDeviceBytes + kLibraryBytes + kIden
               kGroupFactsBytes);
 
 void Append(const std::string& text, size_t most, std::string& bytes) {
-  const size_t size = std::min(text.size(), most);
-  bytes.push_back(static_cast<char>(size));
-  bytes.append(text, 0, size);
+  const std::string valid = ValidUtf8(text);
+  const absl::string_view cut = CutUtf8(valid, most);
+  bytes.push_back(static_cast<char>(cut.size()));
+  bytes.append(cut.data(), cut.size());
 }
 
-// Takes a text from the front of `left`.
-bool Take(std::string& left, std::string& text) {
-  const size_t size = left.empty() ? 0 : static_cast<unsigned char>(left[0]);
-  if (left.size() < kSizeBytes + size) return false;
-  text = left.substr(kSizeBytes, size);
-  left.erase(0, kSizeBytes + size);
-  return true;
+// Takes a text from `bytes` at `at`, which moves behind it.
+bool Take(const std::string& bytes, size_t most, size_t& at, std::string& text) {
+  const size_t size = static_cast<unsigned char>(bytes[at]);
+  if (size > most) return false;
+  text = bytes.substr(at + kSizeBytes, size);
+  at += kSizeBytes + size;
+  return IsUtf8(text);
 }
 
 }  // namespace
@@ -53,10 +53,11 @@ absl::StatusOr<GroupFacts> DecodeGroupFacts(const std::string& bytes) {
   GroupFacts facts;
   facts.host_reaches = (bytes[1] & kHostReaches) != 0;
   facts.network_reaches = (bytes[1] & kNetworkReaches) != 0;
-  std::string left = bytes.substr(kHeadBytes);
-  if (!Take(left, facts.device) || !Take(left, facts.library) || !Take(left, facts.identity) ||
-      !Take(left, facts.objection)) {
-    return absl::InvalidArgumentError("group facts: a text is longer than the message");
+  size_t at = kHeadBytes;
+  if (!Take(bytes, kDeviceBytes, at, facts.device) || !Take(bytes, kLibraryBytes, at, facts.library) ||
+      !Take(bytes, kIdentityBytes, at, facts.identity) ||
+      !Take(bytes, kObjectionBytes, at, facts.objection)) {
+    return absl::InvalidArgumentError("group facts: a text is too long, or none");
   }
   return facts;
 }

@@ -1,6 +1,8 @@
 #include "comm/group/group_way.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <utility>
 
 namespace medley {
 namespace {
