@@ -76,7 +76,7 @@ std::string InF32Instead(const v1::PlanReport& report) {
   }
   if (names.empty()) return "";
   return absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " computes" : " compute",
-                      " bf16 jobs in f32");
+                      " this job in f32");
 }
 
 std::string FormatDevices(const v1::PlanReport& report, size_t columns) {

@@ -144,7 +144,7 @@ TEST_CASE(
   use.set_correction("1.1 by 40 steps");
   for (const PlanDetail detail : {PlanDetail::kSummary, PlanDetail::kExplanation}) {
     CHECK_THAT(FormatPlan(report, detail),
-               Catch::Contains("\na/cpu0 computes bf16 jobs in f32\n") &&
+               Catch::Contains("\na/cpu0 computes this job in f32\n") &&
                    Catch::Contains("\nleft out: b/cpu0: blocks 0-3 need 4 GiB\n"));
   }
   CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
@@ -152,7 +152,7 @@ TEST_CASE(
                  Catch::Contains("\nDOUBTFUL: cpu avx2: the time falls with the micro-batch\n"));
   v1::Job job;
   *job.mutable_plan() = report;
-  CHECK_THAT(FormatJob(job), Catch::Contains("a/cpu0 computes bf16 jobs in f32\n"));
+  CHECK_THAT(FormatJob(job), Catch::Contains("a/cpu0 computes this job in f32\n"));
 }
 
 TEST_CASE("a job shows its attempt, its restart budget, that it is held and why it has no checkpoint") {

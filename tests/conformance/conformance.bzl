@@ -18,7 +18,7 @@ def device_under_test(name, device, backends = "//kernels:backends"):
         ],
     )
 
-def ops_conformance_test(name, device, backends = "//kernels:backends", size = "small"):
+def ops_conformance_test(name, device, backends = "//kernels:backends", size = "medium"):
     """The whole suite on `device` of `backends`; counts as skipped where the machine lacks it."""
     device_under_test(name + "_device", device, backends)
     native.cc_test(

@@ -69,7 +69,7 @@ class AlignTest(ClusterTest):
         self.assert_refused(self.align("--model", self.directory, *devices), "--model", "config.json")
         self.assert_refused(self.align("--model", job, *devices, "--sequence", "33"), "--sequence", "33", "32")
         self.assert_refused(self.align("--model", job, *devices, "--data", "/nowhere.txt"), "/nowhere.txt")
-        self.assertEqual(self.align("--model", job, *devices, "--precision", "f16").status, 2)
+        self.assertEqual(self.align("--model", job, *devices, "--precision", "f64").status, 2)
 
     def test_an_interrupt_ends_the_workers_and_removes_the_files(self):
         temporary = tempfile.mkdtemp(dir=self.directory)

@@ -67,7 +67,7 @@ class ErrorsTest(ClusterTest):
             "micro-batches": (good + "plan: {micro_batch_sequences: 4, units: [{devices: [a/cpu0], blocks: [{end: 5}]}], "
                               "routes: [{units: [0], micro_batches: 1}]}\n", ":8:", "must be the global batch of 8"),
             "scheduling": (good + "scheduling: {least_devices: 3, most_devices: 2}\n", ":8:", "scheduling.least_devices: 3"),
-            "enum": (good + "precision: f16\n", ":8:", "precision", "f16", "bf16"),
+            "enum": (good + "precision: f64\n", ":8:", "precision", "f64", "bf16"),
             "heads": (good.replace("heads: 4", "heads: 5"), ":3:", "heads", "5", "32"),
             "empty": ("", "name"),
             "indentation": (good + " a: b\n", ":8:", "not valid YAML (indentation?)"),
