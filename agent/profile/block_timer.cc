@@ -397,7 +397,7 @@ class BlockTimer {
     RETURN_IF_ERROR(timed.TimeOnce().status());
     times.copy_bytes_per_parameter = KeptBytes() / elements;
     std::vector<PassSample> update, norm;
-    std::vector<int> layers;  // their segments
+    std::vector<SegmentId> layers;
     for (int layer = 1; layer <= entry.layers; ++layer) layers.push_back(SegmentOfBlock(layer));
     for (int i = 0; i < 2 * limits_.fewest_rounds; ++i) {
       ASSIGN_OR_RETURN(norm.emplace_back(), timed.Time([&] { return timed.shard().ComputeNorms(layers); }));

@@ -49,10 +49,10 @@ struct TrainingSetup {
   Rank rank = 0;
   StepProgram program;  // of a training step
   int64_t done_steps = 0;
-  std::optional<LossScale> loss_scale;  // of the checkpoint that it goes on from
-  RunIdentity identity;                 // data_fingerprint: of this rank's own files
-  std::vector<int> saved_segments;      // that this rank writes
-  std::string resume_from;              // a checkpoint's directory; empty: from the start
+  std::optional<LossScale> loss_scale;    // of the checkpoint that it goes on from
+  RunIdentity identity;                   // data_fingerprint: of this rank's own files
+  std::vector<SegmentId> saved_segments;  // that this rank writes
+  std::string resume_from;                // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
   // The data fingerprint of the ranks that read data, as the coordinator knows it; empty: not yet.
   std::string known_data_fingerprint;

@@ -125,11 +125,12 @@ bool SearchTables::Interchangeable(int a, int b) const {
 void SearchTables::TabulateSegments() {
   const ModelConfig& config = problem_.shape.model;
   buckets_.resize((segments_ + 1) * (segments_ + 1));
-  for (int first = 0; first < segments_; ++first) {
-    for (int end = first + 1; end <= segments_; ++end) {
+  for (SegmentId first = 0; first < segments_; ++first) {
+    for (SegmentId end = first + 1; end <= segments_; ++end) {
       for (const auto& [first_segment, end_segment] : CutIntoBuckets(config, first, end)) {
         Bucket& bucket = buckets_[first * (segments_ + 1) + end].emplace_back(Bucket{first_segment});
-        for (int s = first_segment; s < end_segment; ++s) bucket.parameters += SegmentElements(config, s);
+        for (SegmentId s = first_segment; s < end_segment; ++s)
+          bucket.parameters += SegmentElements(config, s);
       }
     }
   }

@@ -54,14 +54,14 @@ class SearchTables {
 
   // The slices that CutIntoBuckets makes of segments [first_segment, end_segment), in their order.
   struct Bucket {
-    int first_segment = 0;
+    SegmentId first_segment = 0;
     int64_t parameters = 0;
   };
-  const std::vector<Bucket>& Buckets(int first_segment, int end_segment) const {
+  const std::vector<Bucket>& Buckets(SegmentId first_segment, SegmentId end_segment) const {
     return buckets_[first_segment * (segments_ + 1) + end_segment];
   }
   // Those with parameters, from the last to the first.
-  const std::vector<int>& FilledSegments() const { return filled_segments_; }
+  const std::vector<SegmentId>& FilledSegments() const { return filled_segments_; }
 
   // A stage by what its buffers depend on.
   struct Stage {
@@ -92,7 +92,7 @@ class SearchTables {
   const int blocks_, segments_;
   int64_t tied_ = 0;
   std::vector<std::vector<Bucket>> buckets_;  // [first segment * (segments_ + 1) + end segment]
-  std::vector<int> filled_segments_;
+  std::vector<SegmentId> filled_segments_;
   std::vector<std::vector<int>> classes_;
   std::vector<int64_t> untied_before_;
   // [device class][size][blocks before]

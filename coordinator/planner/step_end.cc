@@ -41,12 +41,12 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   for (const UnitEnd& unit : units) devices.push_back(unit.device);
 
   // When the last backward of a unit has gone through the segments from `segment` on.
-  const auto complete_seconds = [&](const UnitEnd& unit, int segment) {
+  const auto complete_seconds = [&](const UnitEnd& unit, SegmentId segment) {
     const int block = CompletedBy(config, {unit.blocks}, segment);
     return unit.last_backward_seconds -
            tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
   };
-  const auto reduce = [&](const Holders& holders, int first_segment, int end_segment) {
+  const auto reduce = [&](const Holders& holders, SegmentId first_segment, SegmentId end_segment) {
     if (holders.empty()) return;
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
     std::vector<int> group_devices;
@@ -65,8 +65,8 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   };
   // From the last segment to the first; segments with the same holders are one run.
   Holders holders;
-  int end_segment = 0, first_segment = 0;
-  for (const int segment : tables.FilledSegments()) {
+  SegmentId end_segment = 0, first_segment = 0;
+  for (const SegmentId segment : tables.FilledSegments()) {
     Holders next =
         segment == kTiedSegment ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, segment - 1);
     if (next != holders) {

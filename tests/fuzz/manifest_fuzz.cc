@@ -51,7 +51,7 @@ std::vector<std::string> FuzzSeeds() {
     // As many files as the model has segments.
     manifest.files.clear();
     while (!CheckManifest(manifest).ok() && manifest.files.size() < 16) {
-      const int segment = static_cast<int>(manifest.files.size());
+      const SegmentId segment = static_cast<int>(manifest.files.size());
       manifest.files.push_back({.segment = segment, .name = SegmentFileName(segment)});
     }
     seeds.push_back(ManifestText(manifest));

@@ -16,7 +16,7 @@ CheckpointManifest CheckpointOf(const std::string& folder, const std::string& ro
   const HuggingFaceModel model = *HuggingFaceModel::Open(folder);
   CheckpointManifest manifest = {
       .job = "golden", .model = model.config(), .data = {.sequence = 16, .global_batch_sequences = 4}};
-  for (int segment = 0; segment < SegmentCount(model.config()); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(model.config()); ++segment) {
     std::vector<float> values(static_cast<size_t>(SegmentElements(model.config(), segment)));
     REQUIRE(model.ReadSegment(segment, absl::MakeSpan(values)).ok());
     const std::vector<float> moments(values.size());

@@ -43,7 +43,7 @@ void CheckTensor(const std::string& name, const std::vector<float>& values, cons
 
 // What a job starts from, in any holder's arena.
 absl::Status Load(const HuggingFaceModel& model, ParameterArena& arena) {
-  for (const int segment : arena.layout().segments) {
+  for (const SegmentId segment : arena.layout().segments) {
     std::vector<float> values(SegmentElements(model.config(), segment));
     absl::Status status = model.ReadSegment(segment, absl::MakeSpan(values));
     int64_t at = 0;

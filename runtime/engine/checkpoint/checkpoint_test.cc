@@ -25,7 +25,7 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-State StateOf(int64_t step, int segment) {
+State StateOf(int64_t step, SegmentId segment) {
   std::mt19937_64 random(static_cast<uint64_t>(step * 100 + segment));
   State state;
   for (std::vector<float>* values : {&state.parameters, &state.m, &state.v}) {
@@ -35,7 +35,7 @@ State StateOf(int64_t step, int segment) {
   return state;
 }
 
-absl::StatusOr<FileRecord> WriteState(const std::string& root, int64_t step, int segment) {
+absl::StatusOr<FileRecord> WriteState(const std::string& root, int64_t step, SegmentId segment) {
   const State state = StateOf(step, segment);
   return WriteSegment(
       CheckpointDirectory(root, step), segment,
@@ -57,7 +57,7 @@ CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step,
                                    std::optional<LossScale> loss_scale = std::nullopt) {
   CheckpointManifest manifest = ManifestOf(step);
   manifest.loss_scale = loss_scale;
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
     const auto record = WriteState(root, step, segment);
     REQUIRE(record.ok());
     manifest.files.push_back(*record);
@@ -69,7 +69,7 @@ CheckpointManifest WriteCheckpoint(const std::string& root, int64_t step,
   return manifest;
 }
 
-absl::StatusOr<State> ReadState(const CheckpointManifest& manifest, int segment) {
+absl::StatusOr<State> ReadState(const CheckpointManifest& manifest, SegmentId segment) {
   const size_t elements = static_cast<size_t>(SegmentElements(kModel, segment));
   State state = {std::vector<float>(elements), std::vector<float>(elements), std::vector<float>(elements)};
   const absl::Status status = ReadSegment(manifest, segment,
@@ -102,7 +102,7 @@ TEST_CASE("a committed checkpoint is found and read back to the bit") {
   REQUIRE(search.latest.has_value());
   CHECK(*search.latest == written);
   CHECK(search.skipped.empty());
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
     const auto state = ReadState(*search.latest, segment);
     REQUIRE(state.ok());
     CHECK(*state == StateOf(123, segment));
@@ -189,7 +189,7 @@ TEST_CASE("a tensor is read by its name and held to its shape") {
 TEST_CASE("processes write the segments of one step side by side, and one commits") {
   const TemporaryDirectory root;
   std::vector<pid_t> children;
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) _exit(WriteState(root.path(), 7, segment).ok() ? 0 : 1);
@@ -203,7 +203,7 @@ TEST_CASE("processes write the segments of one step side by side, and one commit
   CHECK_FALSE(Search(root.path()).latest.has_value());
   CheckpointManifest manifest = ManifestOf(7);
   const TemporaryDirectory elsewhere;  // the same contents have the same records
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
     manifest.files.push_back(*WriteState(elsewhere.path(), 7, segment));
   }
   REQUIRE(CommitManifest(root.path(), manifest).ok());
@@ -215,7 +215,7 @@ TEST_CASE("processes write the segments of one step side by side, and one commit
 TEST_CASE("a crash between the segments and the manifest leaves the checkpoint before") {
   const TemporaryDirectory root;
   WriteCheckpoint(root.path(), 10);
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment)
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment)
     REQUIRE(WriteState(root.path(), 20, segment).ok());
   const CheckpointSearch search = Search(root.path());
   REQUIRE(search.latest.has_value());
@@ -261,7 +261,7 @@ TEST_CASE("a segment that is truncated, changed or missing is noticed and the ch
 TEST_CASE("a manifest with a flipped bit is refused, or says the same") {
   const CheckpointManifest manifest = [] {
     CheckpointManifest m = ManifestOf(3);
-    for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+    for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
       m.files.push_back({segment, SegmentFileName(segment), {100, 0xabcdef}});
     }
     return m;

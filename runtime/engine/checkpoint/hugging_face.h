@@ -9,6 +9,7 @@
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/engine/checkpoint/safetensors.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/parameters.h"
 
 // Exchange with Hugging Face transformers: a directory with config.json and model.safetensors (or its shards
 // and model.safetensors.index.json) of a GPT2LMHeadModel or a LlamaForCausalLM.
@@ -45,7 +46,7 @@ class HuggingFaceModel {
   // Writes the parameters of `segment`, one after another in the order of SegmentParameters, as f32. Errors:
   // InvalidArgument, values.size() is not SegmentElements(config(), segment), or a value is not finite (the
   // message names file, tensor and element); FailedPrecondition, a file has shrunk.
-  absl::Status ReadSegment(int segment, absl::Span<float> values) const;
+  absl::Status ReadSegment(SegmentId segment, absl::Span<float> values) const;
 
  private:
   struct Place {

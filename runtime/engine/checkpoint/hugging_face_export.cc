@@ -32,7 +32,7 @@ absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string&
   std::vector<TensorDeclaration> declarations;
   const HuggingFaceFamily& family = HuggingFaceFamilyOf(manifest.model);
   const int segments = SegmentCount(manifest.model);
-  for (int segment = 0; segment < segments; ++segment) {
+  for (SegmentId segment = 0; segment < segments; ++segment) {
     for (ParameterSpec& spec : SegmentParameters(manifest.model, segment)) {
       declarations.push_back({family.StoredName(spec.name), std::move(spec.shape)});
     }
@@ -41,7 +41,7 @@ absl::Status WriteWeights(const CheckpointManifest& manifest, const std::string&
       {"format", "pt"}, {kStepMetadata, std::to_string(manifest.step)}, {"medley_job", manifest.job}};
   ASSIGN_OR_RETURN(SafetensorsWriter writer,
                    SafetensorsWriter::Create(path, std::move(declarations), metadata));
-  for (int segment = 0; segment < segments; ++segment) {
+  for (SegmentId segment = 0; segment < segments; ++segment) {
     std::vector<float> values(static_cast<size_t>(SegmentElements(manifest.model, segment)));
     const auto buffers = CutSegment(manifest.model, segment, absl::MakeSpan(values), {}, {});
     RETURN_IF_ERROR(ReadSegment(manifest, segment, buffers));

@@ -92,7 +92,7 @@ void HuggingFaceModel::AddFile(SafetensorsFile file) {
 }
 
 absl::Status HuggingFaceModel::CheckParameters(const std::string& directory) const {
-  for (int segment = 0; segment < SegmentCount(config_); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(config_); ++segment) {
     for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {
       const auto place = places_.find(spec.name);
       if (place == places_.end()) {
@@ -138,10 +138,10 @@ absl::Status HuggingFaceModel::CheckTiedHead() const {
                    "\", but config.json ties the two (\"tie_word_embeddings\"): one of them would be lost"));
 }
 
-absl::Status HuggingFaceModel::ReadSegment(int segment, absl::Span<float> values) const {
+absl::Status HuggingFaceModel::ReadSegment(SegmentId segment, absl::Span<float> values) const {
   if (segment < 0 || segment >= SegmentCount(config_) ||
       static_cast<int64_t>(values.size()) != SegmentElements(config_, segment)) {
-    return absl::InvalidArgumentError(absl::StrCat("segment ", segment, " of ", SegmentCount(config_),
+    return absl::InvalidArgumentError(absl::StrCat("segment ", segment.value(), " of ", SegmentCount(config_),
                                                    " asked for into ", values.size(), " values"));
   }
   for (const ParameterSpec& spec : SegmentParameters(config_, segment)) {

@@ -96,7 +96,7 @@ std::vector<float> ValuesOf(const std::string& name, int64_t elements) {
   return values;
 }
 
-std::vector<float> SegmentValues(const ModelConfig& model, int segment) {
+std::vector<float> SegmentValues(const ModelConfig& model, SegmentId segment) {
   std::vector<float> values;
   for (const ParameterSpec& spec : SegmentParameters(model, segment)) {
     const std::vector<float> tensor = ValuesOf(spec.name, spec.elements);
@@ -106,11 +106,11 @@ std::vector<float> SegmentValues(const ModelConfig& model, int segment) {
 }
 
 // Weights of segments [first, end), and a buffer.
-void WriteWeights(const std::string& path, const Sample& sample, const std::string& prefix, int first,
-                  int end) {
+void WriteWeights(const std::string& path, const Sample& sample, const std::string& prefix, SegmentId first,
+                  SegmentId end) {
   std::vector<TensorDeclaration> declarations = {{prefix + sample.buffer, {1, 1, 2, 2}}};
   std::vector<std::vector<float>> values = {{1, 0, 1, 1}};
-  for (int segment = first; segment < end; ++segment) {
+  for (SegmentId segment = first; segment < end; ++segment) {
     for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
       declarations.push_back({StoredName(sample, prefix, spec.name), spec.shape});
       values.push_back(ValuesOf(spec.name, spec.elements));
@@ -127,7 +127,7 @@ void CheckHoldsTheValues(const std::string& directory, const ModelConfig& expect
   INFO(model.status().ToString());
   REQUIRE(model.ok());
   CHECK(model->config() == expected);
-  for (int segment = 0; segment < SegmentCount(expected); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(expected); ++segment) {
     CAPTURE(segment);
     std::vector<float> values(static_cast<size_t>(SegmentElements(expected, segment)));
     REQUIRE(model->ReadSegment(segment, absl::MakeSpan(values)).ok());
@@ -150,7 +150,7 @@ TEST_CASE("a model is read with and without the prefix, in one file and in shard
     WriteWeights(directory.File("model-00002-of-00002.safetensors"), sample, prefix, 3,
                  SegmentCount(sample.model));
     json map;
-    for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+    for (SegmentId segment = 0; segment < SegmentCount(sample.model); ++segment) {
       for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
         map[StoredName(sample, prefix, spec.name)] =
             segment < 3 ? "model-00001-of-00002.safetensors" : "model-00002-of-00002.safetensors";
@@ -182,7 +182,7 @@ std::string WriteModelWith(const TemporaryDirectory& directory, const Sample& sa
   directory.Write("config.json", Config(sample).dump());
   std::vector<TensorDeclaration> declarations = {extra};
   std::vector<std::vector<float>> values = {extra_values};
-  for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(sample.model); ++segment) {
     for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
       if (StoredName(sample, sample.prefix, spec.name) == extra.name) continue;
       declarations.push_back({StoredName(sample, sample.prefix, spec.name), spec.shape});
@@ -232,7 +232,7 @@ TEST_CASE("weights that are not finite are refused with file, tensor and element
       HuggingFaceModel::Open(WriteModelWith(directory, kGpt2, {"transformer.ln_f.bias", {8}}, norm));
   REQUIRE(model.ok());
   absl::Status refused;
-  for (int segment = 0; segment < SegmentCount(kGpt2.model); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kGpt2.model); ++segment) {
     std::vector<float> values(static_cast<size_t>(SegmentElements(kGpt2.model, segment)));
     refused.Update(model->ReadSegment(segment, absl::MakeSpan(values)));
   }
@@ -275,7 +275,7 @@ TEST_CASE("weights that do not fit the config are refused with the tensor's name
 CheckpointManifest WriteCheckpoint(const ModelConfig& model, const std::string& root, int64_t step) {
   CheckpointManifest manifest = {
       .job = "export", .step = step, .model = model, .data = {.sequence = 8, .global_batch_sequences = 2}};
-  for (int segment = 0; segment < SegmentCount(model); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(model); ++segment) {
     const std::vector<float> values = SegmentValues(model, segment);
     const std::vector<float> moments(values.size(), 9.0f);
     const auto tensors = CutSegment(model, segment, absl::Span<const float>(values), moments, moments);
@@ -300,7 +300,7 @@ TEST_CASE("what is exported is read back to the bit, and says that its tokens ar
   REQUIRE(weights.ok());
   CHECK(weights->metadata().at("format") == "pt");
   size_t parameters = 0;
-  for (int segment = 0; segment < SegmentCount(sample.model); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(sample.model); ++segment) {
     for (const ParameterSpec& spec : SegmentParameters(sample.model, segment)) {
       ++parameters;
       CHECK(weights->Find(StoredName(sample, sample.prefix, spec.name)) != nullptr);

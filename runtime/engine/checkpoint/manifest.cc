@@ -116,12 +116,14 @@ absl::Status AsDataLoss(const absl::Status& status) {
 
 }  // namespace
 
-std::string SegmentFileName(int segment) { return absl::StrFormat("segment-%05d.safetensors", segment); }
+std::string SegmentFileName(SegmentId segment) {
+  return absl::StrFormat("segment-%05d.safetensors", segment.value());
+}
 
 std::string ManifestText(const CheckpointManifest& manifest) {
   json files = json::array();
   for (const FileRecord& file : manifest.files) {
-    files.push_back({{"segment", file.segment},
+    files.push_back({{"segment", file.segment.value()},
                      {"name", file.name},
                      {"bytes", file.digest.bytes},
                      {kChecksum, HexText(file.digest.xxh3)}});
@@ -207,12 +209,12 @@ absl::Status CheckManifest(const CheckpointManifest& manifest) {
                                                    " files, must have one for each of ", segments,
                                                    " segments"));
   }
-  for (int segment = 0; segment < segments; ++segment) {
+  for (SegmentId segment = 0; segment < segments; ++segment) {
     const FileRecord& file = manifest.files[static_cast<size_t>(segment)];
     if (file.segment != segment || file.name != SegmentFileName(segment)) {
-      return absl::InvalidArgumentError(absl::StrCat("\"files\"[", segment, "] is segment ", file.segment,
-                                                     ", file ", Excerpt(file.name), "; must be segment ",
-                                                     segment, ", file \"", SegmentFileName(segment), "\""));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"files\"[", segment.value(), "] is segment ", file.segment.value(), ", file ", Excerpt(file.name),
+          "; must be segment ", segment.value(), ", file \"", SegmentFileName(segment), "\""));
     }
   }
   return absl::OkStatus();

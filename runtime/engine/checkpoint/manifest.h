@@ -12,6 +12,7 @@
 #include "runtime/engine/data/window_order.h"
 #include "runtime/ir/job/loss_scale.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/parameters.h"
 
 namespace medley {
 
@@ -21,7 +22,7 @@ inline constexpr char kManifestName[] = "manifest.json";
 
 // One file of a checkpoint.
 struct FileRecord {
-  int segment = 0;
+  SegmentId segment = 0;
   std::string name;  // within the checkpoint's directory
   FileDigest digest;
   friend bool operator==(const FileRecord&, const FileRecord&) = default;
@@ -54,7 +55,7 @@ struct CheckpointManifest {
 };
 
 // "segment-00005.safetensors"
-std::string SegmentFileName(int segment);
+std::string SegmentFileName(SegmentId segment);
 
 // The text of manifest.json, which ends in a checksum over itself. README.md describes it.
 std::string ManifestText(const CheckpointManifest& manifest);

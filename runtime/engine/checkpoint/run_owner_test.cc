@@ -29,7 +29,7 @@ CheckpointManifest WriteSegments(const std::string& root, int64_t step, const Ru
                                  .step = step,
                                  .model = kModel,
                                  .data = {.steps = step, .sequence = 4, .global_batch_sequences = 1}};
-  for (int segment = 0; segment < SegmentCount(kModel); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(kModel); ++segment) {
     const std::vector<float> values(static_cast<size_t>(SegmentElements(kModel, segment)), 1.0f);
     manifest.files.push_back(
         *WriteSegment(CheckpointDirectory(root, step), segment,

@@ -18,7 +18,7 @@ namespace medley {
 namespace {
 
 template <typename Tensor, typename Value>
-std::vector<Tensor> Cut(const ModelConfig& config, int segment, absl::Span<Value> parameters,
+std::vector<Tensor> Cut(const ModelConfig& config, SegmentId segment, absl::Span<Value> parameters,
                         absl::Span<Value> m, absl::Span<Value> v) {
   std::vector<Tensor> tensors;
   size_t offset = 0;
@@ -86,19 +86,19 @@ absl::Status PlanCopies(const CheckpointManifest& manifest, const FileRecord& re
 
 }  // namespace
 
-std::vector<SegmentTensor> CutSegment(const ModelConfig& config, int segment,
+std::vector<SegmentTensor> CutSegment(const ModelConfig& config, SegmentId segment,
                                       absl::Span<const float> parameters, absl::Span<const float> m,
                                       absl::Span<const float> v) {
   return Cut<SegmentTensor>(config, segment, parameters, m, v);
 }
 
-std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segment,
+std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, SegmentId segment,
                                             absl::Span<float> parameters, absl::Span<float> m,
                                             absl::Span<float> v) {
   return Cut<SegmentTensorBuffer>(config, segment, parameters, m, v);
 }
 
-absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segment,
+absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, SegmentId segment,
                                         absl::Span<const SegmentTensor> tensors) {
   std::vector<TensorDeclaration> declarations;
   for (const SegmentTensor& tensor : tensors) {
@@ -118,11 +118,11 @@ absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segmen
   return record;
 }
 
-absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
+absl::Status ReadSegment(const CheckpointManifest& manifest, SegmentId segment,
                          absl::Span<const SegmentTensorBuffer> tensors) {
   if (segment < 0 || segment >= static_cast<int>(manifest.files.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("segment ", segment, " of a checkpoint with ", manifest.files.size(), " segments"));
+    return absl::InvalidArgumentError(absl::StrCat("segment ", segment.value(), " of a checkpoint with ",
+                                                   manifest.files.size(), " segments"));
   }
   const FileRecord& record = manifest.files[static_cast<size_t>(segment)];
   // The copies are planned by the header, and made in the one pass over the file that verifies it. What a

@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/parameters.h"
 
 // One segment's parameters and optimizer state in a file. m and v are AdamW's running means of the gradient
 // and of its square, before bias correction.
@@ -30,10 +31,10 @@ struct SegmentTensorBuffer {
 // The tensors of `segment`, cut from memory where they lie one after another in the order of
 // SegmentParameters (as in a ParameterLayout, from the segment's offset). Each span has
 // SegmentElements(config, segment) values; those of a buffer may also be empty.
-std::vector<SegmentTensor> CutSegment(const ModelConfig& config, int segment,
+std::vector<SegmentTensor> CutSegment(const ModelConfig& config, SegmentId segment,
                                       absl::Span<const float> parameters, absl::Span<const float> m,
                                       absl::Span<const float> v);
-std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segment,
+std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, SegmentId segment,
                                             absl::Span<float> parameters, absl::Span<float> m,
                                             absl::Span<float> v);
 
@@ -44,7 +45,7 @@ std::vector<SegmentTensorBuffer> CutSegment(const ModelConfig& config, int segme
 //
 // Errors: those of AtomicFile (ResourceExhausted: the disk is full), with the path, and nothing of this
 // segment is left; InvalidArgument: a span has another size than its shape says.
-absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segment,
+absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, SegmentId segment,
                                         absl::Span<const SegmentTensor> tensors);
 
 // Reads `tensors` from the file of `segment` of a committed checkpoint, in the one pass that verifies its
@@ -54,7 +55,7 @@ absl::StatusOr<FileRecord> WriteSegment(const std::string& directory, int segmen
 //   NotFound          the file or a tensor in it is missing.
 //   DataLoss          the file's size or checksum is not the manifest's, or the disk fails.
 //   InvalidArgument   a tensor has another shape; there is no such segment.
-absl::Status ReadSegment(const CheckpointManifest& manifest, int segment,
+absl::Status ReadSegment(const CheckpointManifest& manifest, SegmentId segment,
                          absl::Span<const SegmentTensorBuffer> tensors);
 
 }  // namespace medley

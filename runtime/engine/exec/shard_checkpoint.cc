@@ -34,7 +34,8 @@ constexpr PartOf kParts[] = {{Part::kParameter, &SegmentValues::parameters},
 
 // Calls `visit(tensor name, its part, its place in `values`)` for every tensor of `segment`.
 template <typename Visit>
-absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValues& values, Visit visit) {
+absl::Status ForEachTensor(const ParameterArena& arena, SegmentId segment, SegmentValues& values,
+                           Visit visit) {
   int64_t first = -1;
   for (const PlacedParameter& placed : arena.layout().parameters) {
     if (placed.segment != segment) continue;
@@ -49,7 +50,7 @@ absl::Status ForEachTensor(const ParameterArena& arena, int segment, SegmentValu
 }
 
 // A copy on the host of the values that the device has of `segment`.
-absl::StatusOr<SegmentValues> ReadValues(int segment, const ModelConfig& config,
+absl::StatusOr<SegmentValues> ReadValues(SegmentId segment, const ModelConfig& config,
                                          const ParameterArena& arena) {
   SegmentValues values(SegmentElements(config, segment));
   RETURN_IF_ERROR(
@@ -69,7 +70,7 @@ void Encode(const FileRecord& record, absl::Span<double> numbers) {
   numbers[2] = static_cast<double>(record.digest.xxh3 & 0xffffffffu);
 }
 
-FileRecord Decode(int segment, absl::Span<const double> numbers) {
+FileRecord Decode(SegmentId segment, absl::Span<const double> numbers) {
   return {.segment = segment,
           .name = SegmentFileName(segment),
           .digest = {.bytes = static_cast<int64_t>(numbers[0]),
@@ -117,13 +118,13 @@ class CheckpointTry {
         executor_(executor),
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
-  absl::StatusOr<SavedCheckpoint> Run(const std::vector<int>& segments) {
+  absl::StatusOr<SavedCheckpoint> Run(const std::vector<SegmentId>& segments) {
     const int count = SegmentCount(spec_.shape.model);
     std::vector<double> numbers(count * kNumbersPerSegment);
     absl::Status failure = CheckFolder();
-    for (const int segment : segments) {
+    for (const SegmentId segment : segments) {
       if (!failure.ok()) break;
-      Enter(absl::StrCat("writing segment ", segment));
+      Enter(absl::StrCat("writing segment ", segment.value()));
       ASSIGN_OR_RETURN(const SegmentValues values, ReadValues(segment, spec_.shape.model, shard_.arena()));
       failure = Write(segment, values,
                       absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
@@ -149,7 +150,7 @@ class CheckpointTry {
     return executor_.rank() == 0 ? KeepRunOwner(root, identity_.owner) : CheckRunOwner(root, identity_.owner);
   }
 
-  absl::Status Write(int segment, const SegmentValues& values, absl::Span<double> numbers) {
+  absl::Status Write(SegmentId segment, const SegmentValues& values, absl::Span<double> numbers) {
     written_.push_back(segment);
     ASSIGN_OR_RETURN(
         const FileRecord record,
@@ -164,7 +165,7 @@ class CheckpointTry {
     Enter("committing");
     CheckpointManifest manifest = ManifestOf(spec_, identity_, step_);
     if (spec_.precision == Precision::kF16) manifest.loss_scale = executor_.loss_scale();
-    for (int segment = 0; segment < SegmentCount(spec_.shape.model); ++segment) {
+    for (SegmentId segment = 0; segment < SegmentCount(spec_.shape.model); ++segment) {
       manifest.files.push_back(Decode(
           segment, absl::MakeConstSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment)));
     }
@@ -200,7 +201,7 @@ class CheckpointTry {
 
   // What cannot be removed on a disk that fails stays, and is no checkpoint.
   void RemoveWritten() const {
-    for (const int segment : written_)
+    for (const SegmentId segment : written_)
       unlink(absl::StrCat(directory_, "/", SegmentFileName(segment)).c_str());
   }
 
@@ -210,14 +211,14 @@ class CheckpointTry {
   ModelShard& shard_;
   StepExecutor& executor_;
   const std::string directory_;
-  std::vector<int> written_;  // segments
+  std::vector<SegmentId> written_;
 };
 
 }  // namespace
 
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
                                                int64_t step, ModelShard& shard, StepExecutor& executor,
-                                               const std::vector<int>& segments) {
+                                               const std::vector<SegmentId>& segments) {
   return CheckpointTry(spec, identity, step, shard, executor).Run(segments);
 }
 
@@ -225,8 +226,9 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
   RETURN_IF_ERROR(CheckSameTraining(manifest, spec));
   const ModelConfig& config = spec.shape.model;
   ParameterArena& arena = shard.arena();
-  for (const int segment : arena.layout().segments) {
-    CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment, " of ", manifest.directory));
+  for (const SegmentId segment : arena.layout().segments) {
+    CurrentPhase::OfProcess().Enter(
+        absl::StrCat("reading segment ", segment.value(), " of ", manifest.directory));
     SegmentValues values(SegmentElements(config, segment));
     const absl::Status read = ReadSegment(manifest, segment,
                                           CutSegment(config, segment, absl::MakeSpan(values.parameters),
@@ -247,8 +249,8 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
 absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
   ASSIGN_OR_RETURN(const HuggingFaceModel model, HuggingFaceModel::Open(directory));
   ParameterArena& arena = shard.arena();
-  for (const int segment : arena.layout().segments) {
-    CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment, " from ", directory));
+  for (const SegmentId segment : arena.layout().segments) {
+    CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment.value(), " from ", directory));
     SegmentValues values(SegmentElements(model.config(), segment));
     RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
     RETURN_IF_ERROR(ForEachTensor(

@@ -38,7 +38,7 @@ struct SavedCheckpoint {
 // transport. A disk that is full or fails is no error.
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
                                                int64_t step, ModelShard& shard, StepExecutor& executor,
-                                               const std::vector<int>& segments);
+                                               const std::vector<SegmentId>& segments);
 
 // Loads parameters and moments of every segment that `shard` holds.
 //   FailedPrecondition   the checkpoint is of another model, data order or batch; the message names the

@@ -314,7 +314,7 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
                                          const std::function<void()>& when_ready) {
   if (pass.purpose == Purpose::kTrain) {
     RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
-    for (const int segment : owned_segments_)
+    for (const SegmentId segment : owned_segments_)
       scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
   } else {
     RETURN_IF_ERROR(shard_.TakeLossSum().status());

@@ -133,7 +133,7 @@ class StepExecutor {
   Transport& transport_;
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
-  const std::vector<int> owned_segments_;
+  const std::vector<SegmentId> owned_segments_;
   const std::vector<int> all_ranks_;
   StepExchange exchange_;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
@@ -145,7 +145,7 @@ class StepExecutor {
   struct Scalars {
     std::vector<double> values;  // squared norm by segment, sum of the losses, wishes to finish
     explicit Scalars(int count) : values(count) {}
-    double& squared_norm(int segment) { return values[segment]; }
+    double& squared_norm(SegmentId segment) { return values[segment]; }
     double& loss() { return values[values.size() - 2]; }
     double& wishes() { return values.back(); }
     double norm() const;

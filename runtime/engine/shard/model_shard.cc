@@ -288,13 +288,13 @@ absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange b
       [&] { return EmbeddingBackward(buffers); });
 }
 
-size_t ModelShard::ScalarOf(int segment) const {
-  const std::vector<int>& segments = arena_->layout().segments;
+size_t ModelShard::ScalarOf(SegmentId segment) const {
+  const std::vector<SegmentId>& segments = arena_->layout().segments;
   return 1 + (std::find(segments.begin(), segments.end(), segment) - segments.begin());
 }
 
-absl::Status ModelShard::ComputeNorms(absl::Span<const int> segments) {
-  for (const int segment : segments) {
+absl::Status ModelShard::ComputeNorms(absl::Span<const SegmentId> segments) {
+  for (const SegmentId segment : segments) {
     const Slice x = arena_->Segments(Part::kGradient, segment, segment + 1);
     const Slice out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(ScalarOf(segment)), 1};
     RETURN_IF_ERROR(device_.ops->SquaredNorm({.x = x, .out = out, .elements = x.elements}));
@@ -309,7 +309,7 @@ absl::Status ModelShard::FetchScalars() {
   return device_.queue->Upload(kZero, *scalar_buffer_, {0});
 }
 
-double ModelShard::fetched_squared_norm(int segment) const { return scalars_[ScalarOf(segment)]; }
+double ModelShard::fetched_squared_norm(SegmentId segment) const { return scalars_[ScalarOf(segment)]; }
 
 absl::StatusOr<double> ModelShard::TakeLossSum() {
   RETURN_IF_ERROR(FetchScalars());

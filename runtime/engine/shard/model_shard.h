@@ -90,13 +90,13 @@ class ModelShard {
   void SetLossScale(float factor) { loss_scale_ = factor; }
 
   // Submits the squared norm of the gradient of each of `segments`, which are held.
-  absl::Status ComputeNorms(absl::Span<const int> segments);
+  absl::Status ComputeNorms(absl::Span<const SegmentId> segments);
   // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for;
   // the losses begin anew.
   absl::Status FetchScalars();
   double fetched_loss_sum() const { return scalars_[0]; }  // of all tokens since the last fetch, in nats
   // The squared norm of the gradient of a segment that ComputeNorms was last called for.
-  double fetched_squared_norm(int segment) const;
+  double fetched_squared_norm(SegmentId segment) const;
 
   // The loss sum at once. Waits for the queue.
   absl::StatusOr<double> TakeLossSum();
@@ -132,7 +132,7 @@ class ModelShard {
   absl::Status GoBack(BlockRange blocks, const OfHead& of_head, const OfBranch& of_branch,
                       const OfEmbedding& of_embedding);
   int FirstBranchOf(int block) const { return kBranches * (block - std::max(options_.blocks.first, 1)); }
-  size_t ScalarOf(int segment) const;  // index into scalars_
+  size_t ScalarOf(SegmentId segment) const;  // index into scalars_
 
   // What the blocks keep of one micro-batch. Vectors parallel to branches_.
   struct Stash {

@@ -358,7 +358,8 @@ TEST_CASE("gradients and losses add up over micro-batches, and an update starts 
     REQUIRE(whole->ComputeNorms(whole->arena().layout().segments).ok());
     REQUIRE(whole->TakeLossSum().ok());  // fetches and waits
     double sum = 0;
-    for (const int segment : whole->arena().layout().segments) sum += whole->fetched_squared_norm(segment);
+    for (const SegmentId segment : whole->arena().layout().segments)
+      sum += whole->fetched_squared_norm(segment);
     return sum;
   };
   const double squared = squared_norm();

@@ -36,7 +36,7 @@ Slice ParameterArena::Tensor(Part part, const std::string& name) const {
   return Whole(part).Sub(placed->offset, placed->spec.elements);
 }
 
-Slice ParameterArena::Segments(Part part, int first_segment, int end_segment) const {
+Slice ParameterArena::Segments(Part part, SegmentId first_segment, SegmentId end_segment) const {
   int64_t begin = layout_.elements, end = 0;
   for (size_t i = 0; i < layout_.segments.size(); ++i) {
     if (layout_.segments[i] < first_segment || layout_.segments[i] >= end_segment) continue;

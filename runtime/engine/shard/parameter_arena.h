@@ -30,7 +30,7 @@ class ParameterArena {
   // The tensor `name`, which the layout has.
   Slice Tensor(Part part, const std::string& name) const;
   // Segments [first, end), which are held and lie side by side.
-  Slice Segments(Part part, int first_segment, int end_segment) const;
+  Slice Segments(Part part, SegmentId first_segment, SegmentId end_segment) const;
   Slice Whole(Part part) const;
 
   // Copies what is held of a tensor from or to the host, where `values` are the whole tensor; Read leaves the

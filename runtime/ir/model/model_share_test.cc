@@ -53,7 +53,7 @@ TEST_CASE("shares of any size together hold every element of a cut tensor once, 
   const int degree = static_cast<int>(1 + random() % 5);
   const std::vector<ModelShare> shares =
       seed % 4 == 0 ? EvenShares(config, degree) : RandomShares(config, degree, random);
-  for (int segment = 0; segment < SegmentCount(config); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
     const std::vector<ParameterSpec> tensors = SegmentParameters(config, segment);
     for (size_t t = 0; t < tensors.size(); ++t) {
       CAPTURE(tensors[t].name, degree);
@@ -76,7 +76,7 @@ TEST_CASE("shares of any size together hold every element of a cut tensor once, 
   }
   for (const ModelShare& share : shares) {
     const ModelConfig local = LocalModel(config, share);
-    for (int segment = 0; segment < SegmentCount(config); ++segment) {
+    for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
       int64_t elements = 0;
       for (const ParameterSpec& tensor : SegmentParameters(local, segment)) elements += tensor.elements;
       CHECK(SegmentElements(local, segment) == elements);

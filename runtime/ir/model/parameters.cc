@@ -107,7 +107,7 @@ OuterNames OuterNamesOf(const ModelConfig& config) {
           weight(config.tied_head ? family.token_embedding : family.head)};
 }
 
-std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment) {
+std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentId segment) {
   std::vector<ParameterSpec> parameters;
   const OuterNames names = OuterNamesOf(config);
   const int block = segment - 1;
@@ -131,7 +131,7 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segm
   return parameters;
 }
 
-int64_t SegmentElements(const ModelConfig& c, int segment) {
+int64_t SegmentElements(const ModelConfig& c, SegmentId segment) {
   const Family& family = FamilyOf(c);
   const int64_t C = c.hidden, untied = c.tied_head ? 0 : c.vocabulary * C;
   const int block = segment - 1;
@@ -147,8 +147,8 @@ bool Holds(absl::Span<const BlockRange> chunks, int block) {
                      [&](const BlockRange& range) { return range.contains(block); });
 }
 
-std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
-  std::vector<int> segments;
+std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
+  std::vector<SegmentId> segments;
   if (Holds(chunks, config.embedding_block()) || Holds(chunks, config.head_block())) {
     segments.push_back(kTiedSegment);
   }
@@ -160,7 +160,7 @@ std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRan
 
 int64_t ModelElements(const ModelConfig& config) {
   int64_t elements = 0;
-  for (int segment = 0; segment < SegmentCount(config); ++segment)
+  for (SegmentId segment = 0; segment < SegmentCount(config); ++segment)
     elements += SegmentElements(config, segment);
   return elements;
 }
@@ -174,7 +174,7 @@ const PlacedParameter* ParameterLayout::Find(const std::string& name) const {
 
 ParameterLayout LayoutOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   ParameterLayout layout;
-  for (const int segment : SegmentsOf(config, chunks)) {
+  for (const SegmentId segment : SegmentsOf(config, chunks)) {
     layout.segments.push_back(segment);
     layout.segment_offsets.push_back(layout.elements);
     for (ParameterSpec& spec : SegmentParameters(config, segment)) {

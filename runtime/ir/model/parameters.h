@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/base/id.h"
 #include "runtime/ir/model/family.h"
 #include "runtime/ir/model/model_config.h"
 
@@ -30,8 +31,10 @@ struct ParameterSpec {
   int cut_axis = 0;  // index into shape
 };
 
-constexpr int kTiedSegment = 0;
-inline int SegmentOfBlock(int block) { return block + 1; }
+using SegmentId = Id<struct SegmentTag>;  // as numbered above
+
+constexpr SegmentId kTiedSegment = 0;
+inline SegmentId SegmentOfBlock(int block) { return block + 1; }
 inline int SegmentCount(const ModelConfig& config) { return config.blocks() + 1; }
 
 // The tensors outside the layers, by what they do; empty: the family has none.
@@ -41,29 +44,29 @@ struct OuterNames {
 OuterNames OuterNamesOf(const ModelConfig& config);
 
 // The tensors of one segment, in the order in which they are stored.
-std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, int segment);
-int64_t SegmentElements(const ModelConfig& config, int segment);
+std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentId segment);
+int64_t SegmentElements(const ModelConfig& config, SegmentId segment);
 
 // Whether one of `chunks` has `block`.
 bool Holds(absl::Span<const BlockRange> chunks, int block);
 
 // Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has
 // the first or the last block, and one a block.
-std::vector<int> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
+std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 // Parameters of the whole model, the tied embedding counted once.
 int64_t ModelElements(const ModelConfig& config);
 
 struct PlacedParameter {
   ParameterSpec spec;
-  int segment = 0;
+  SegmentId segment = 0;
   int64_t offset = 0;  // elements from the start of the holder's arena
 };
 
 // The arena of one holder: its segments one after another, ascending.
 struct ParameterLayout {
   std::vector<PlacedParameter> parameters;
-  std::vector<int> segments;
+  std::vector<SegmentId> segments;
   std::vector<int64_t> segment_offsets;  // parallel to segments
   int64_t elements = 0;
 

@@ -35,7 +35,7 @@ TEST_CASE("a segment's size is the sum of its tensors, and the model's that of i
   const ModelConfig config = AnyConfig();
   int64_t total = 0;
   std::set<std::string> names;
-  for (int segment = 0; segment < SegmentCount(config); ++segment) {
+  for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
     CAPTURE(segment);
     int64_t elements = 0;
     for (const ParameterSpec& tensor : SegmentParameters(config, segment)) {

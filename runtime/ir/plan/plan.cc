@@ -90,7 +90,7 @@ ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
 
 bool Holds(const Unit& unit, int block) { return Holds(unit.chunks, block); }
 
-std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment) {
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment) {
   std::vector<UnitId> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
     const Unit& unit = plan.units[u];

@@ -95,7 +95,7 @@ ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
 bool Holds(const Unit& unit, int block);
 
 // Units that hold `segment` (runtime/ir/model/parameters.h), ascending.
-std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, int segment);
+std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment);
 
 // The sequences in a micro-batch of each size that the routes have, ascending.
 std::vector<int> MicroBatchSizesOf(const Plan& plan);

@@ -1,11 +1,19 @@
 #include "runtime/ir/plan/plan.h"
 
 #include <catch2/catch.hpp>
+#include <type_traits>
 
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
 namespace {
+
+template <typename A, typename B>
+concept TakenFor =
+    std::is_convertible_v<A, B> || std::is_constructible_v<B, A> || std::is_assignable_v<B&, A>;
+
+static_assert(TakenFor<SegmentId, SegmentId> && TakenFor<int, SegmentId> && TakenFor<SegmentId, int>);
+static_assert(!TakenFor<SegmentId, UnitId> && !TakenFor<UnitId, SegmentId>);
 
 // Route 0: units 0 and 2; route 1: unit 1 alone. Six blocks.
 Plan TwoRoutes() {

@@ -14,8 +14,8 @@ constexpr int64_t kLargeBucketElements = int64_t{4} << 20;
 constexpr int64_t kFewestBuckets = 8;
 
 // Whether segments [first, end) have no parameters.
-bool AreEmpty(const ModelConfig& config, int first, int end) {
-  for (int segment = first; segment < end; ++segment) {
+bool AreEmpty(const ModelConfig& config, SegmentId first, SegmentId end) {
+  for (SegmentId segment = first; segment < end; ++segment) {
     if (SegmentElements(config, segment) > 0) return false;
   }
   return true;
@@ -30,10 +30,10 @@ std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, in
 
 }  // namespace
 
-std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
-                                                int end_segment) {
+std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
+                                                            SegmentId first_segment, SegmentId end_segment) {
   const int64_t enough = std::min(kLargeBucketElements, ModelElements(config) / kFewestBuckets);
-  std::vector<std::pair<int, int>> buckets;
+  std::vector<std::pair<SegmentId, SegmentId>> buckets;
   int64_t elements = 0;
   for (int segment = end_segment - 1, end = end_segment; segment >= first_segment; --segment) {
     elements += SegmentElements(config, segment);
@@ -45,7 +45,7 @@ std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int f
   return buckets;
 }
 
-int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment) {
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment) {
   if (first_segment != kTiedSegment) return first_segment - 1;
   return Holds(chunks, config.embedding_block()) ? config.embedding_block() : config.head_block();
 }
@@ -56,11 +56,11 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   const ModelConfig local = LocalModel(config, ShareOf(plan, rank, config));
   // Runs of segments with the same holders; empty ones are passed over.
   struct Run {
-    int first_segment, end_segment;
+    SegmentId first_segment, end_segment;
     std::vector<UnitId> units;
   };
   std::vector<Run> runs;
-  for (const int segment : SegmentsOf(config, unit.chunks)) {
+  for (const SegmentId segment : SegmentsOf(config, unit.chunks)) {
     if (SegmentElements(config, segment) == 0) continue;
     std::vector<UnitId> units = HoldersOf(plan, config, segment);
     if (!runs.empty() && runs.back().units == units && AreEmpty(config, runs.back().end_segment, segment)) {
@@ -75,7 +75,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
       GradientSlice& slice =
           slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
-      for (int segment = first; segment < end; ++segment) slice.elements += SegmentElements(local, segment);
+      for (SegmentId segment = first; segment < end; ++segment)
+        slice.elements += SegmentElements(local, segment);
       slice.completed_by = CompletedBy(config, unit.chunks, first);
     }
   }
@@ -84,22 +85,23 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
 
 int ScalarCount(const ModelConfig& config) { return SegmentCount(config) + 2; }
 
-std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
   const UnitId unit = PlaceOf(plan, rank).unit;
-  std::vector<int> owned = SegmentsOf(config, plan.units[unit].chunks);
-  std::erase_if(owned, [&](int segment) { return HoldersOf(plan, config, segment).front() != unit; });
+  std::vector<SegmentId> owned = SegmentsOf(config, plan.units[unit].chunks);
+  std::erase_if(owned, [&](SegmentId segment) { return HoldersOf(plan, config, segment).front() != unit; });
   return owned;
 }
 
-std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+std::vector<SegmentId> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
   const UnitId unit = PlaceOf(plan, rank).unit;
-  std::vector<int> segments(SegmentCount(config));
+  std::vector<SegmentId> segments(SegmentCount(config));
   std::iota(segments.begin(), segments.end(), 0);
-  std::stable_sort(segments.begin(), segments.end(),
-                   [&](int a, int b) { return SegmentElements(config, a) > SegmentElements(config, b); });
+  std::stable_sort(segments.begin(), segments.end(), [&](SegmentId a, SegmentId b) {
+    return SegmentElements(config, a) > SegmentElements(config, b);
+  });
   std::vector<int64_t> elements(plan.units.size());  // to write, by unit
-  std::vector<int> saved;
-  for (const int segment : segments) {
+  std::vector<SegmentId> saved;
+  for (const SegmentId segment : segments) {
     const std::vector<UnitId> holders = HoldersOf(plan, config, segment);
     const UnitId writer = *std::min_element(holders.begin(), holders.end(),
                                             [&](UnitId a, UnitId b) { return elements[a] < elements[b]; });

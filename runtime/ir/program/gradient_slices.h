@@ -11,8 +11,8 @@ namespace medley {
 
 // Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
 struct GradientSlice {
-  int first_segment = 0;
-  int end_segment = 0;
+  SegmentId first_segment = 0;
+  SegmentId end_segment = 0;
   int64_t elements = 0;
   std::vector<Rank> holders;  // ascending; at least two
   int completed_by = 0;       // the unit's block whose weights' gradient is the last to add to it
@@ -20,13 +20,13 @@ struct GradientSlice {
 
 // The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
 // `chunks`.
-int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, int first_segment);
+int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment);
 
 // Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon
 // as the last backward has gone through it, while that goes on; it is large enough to make little of the
 // latency.
-std::vector<std::pair<int, int>> CutIntoBuckets(const ModelConfig& config, int first_segment,
-                                                int end_segment);
+std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
+                                                            SegmentId first_segment, SegmentId end_segment);
 
 // Slices that `rank` reduces, from the last segment to the first: the order in which backward ends.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
@@ -36,10 +36,10 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
 int ScalarCount(const ModelConfig& config);
 
 // Segments whose squared norm `rank` answers for: those its unit is the first holder of.
-std::vector<int> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
+std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 // Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the
 // largest being given out first, each to the holder that has fewest elements to write so far.
-std::vector<int> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
+std::vector<SegmentId> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 }  // namespace medley

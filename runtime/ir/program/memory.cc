@@ -16,7 +16,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   const int64_t rows = int64_t{micro_batch_sequences} * sequence;
   const Dtype type = buffers.activations;
   int64_t parameters = 0;
-  for (const int segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
+  for (const SegmentId segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
   Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
     for (int block = chunks[c].first; block < chunks[c].end; ++block)

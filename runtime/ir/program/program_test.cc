@@ -140,7 +140,8 @@ TEST_CASE("a bucket is summed behind the piece of the last backward that complet
                 (planned.plan.schedule == Schedule::kZeroBubbleH1 ? Kind::kWeightGradient : Kind::kBackward));
         CHECK(piece.micro_batch == program.visits[0].first_micro_batch + program.visits[0].micro_batches - 1);
         CHECK(piece.blocks.first <= slice.completed_by);
-        for (int segment = std::max(1, slice.first_segment); segment < slice.end_segment; ++segment) {
+        for (SegmentId segment = std::max(1, slice.first_segment.value()); segment < slice.end_segment;
+             ++segment) {
           CHECK(piece.blocks.first <= segment - 1);
         }
         overlapped += reduce.waits_for[0] != last_backward;
@@ -156,17 +157,17 @@ TEST_CASE("buckets cover their segments once, from the last to the first, and ar
     CAPTURE(seed);
     const ModelConfig model = RandomPlan(seed).shape.model;
     const int64_t enough = std::min<int64_t>(4 << 20, ModelElements(model) / 8);
-    int end = SegmentCount(model);
+    SegmentId end = SegmentCount(model);
     for (const auto& [first_segment, end_segment] : CutIntoBuckets(model, 0, SegmentCount(model))) {
       CHECK(end_segment <= end);
-      for (int empty = end_segment; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
+      for (SegmentId empty = end_segment; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
       int64_t elements = 0;
-      for (int segment = first_segment; segment < end_segment; ++segment)
+      for (SegmentId segment = first_segment; segment < end_segment; ++segment)
         elements += SegmentElements(model, segment);
       CHECK((elements >= enough || first_segment == 0));
       end = first_segment;
     }
-    for (int empty = 0; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
+    for (SegmentId empty = 0; empty < end; ++empty) CHECK(SegmentElements(model, empty) == 0);
   }
 }
 
@@ -193,7 +194,7 @@ TEST_CASE("every segment is saved by one of its holders", "[property]") {
     const ModelConfig& model = planned.shape.model;
     std::vector<int> writers(SegmentCount(model), 0);
     for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
-      for (const int segment : SavedSegments(planned.plan, u, model)) {
+      for (const SegmentId segment : SavedSegments(planned.plan, u, model)) {
         ++writers[segment];
         const std::vector<UnitId> holders = HoldersOf(planned.plan, model, segment);
         CHECK(std::find(holders.begin(), holders.end(), UnitId(u)) != holders.end());
@@ -214,7 +215,7 @@ TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
   for (int u = 0; u < 4; ++u) {
     CAPTURE(u);
     int64_t elements = 0;
-    for (const int segment : SavedSegments(plan, u, model)) elements += SegmentElements(model, segment);
+    for (const SegmentId segment : SavedSegments(plan, u, model)) elements += SegmentElements(model, segment);
     CHECK(elements <= ModelElements(model) / 4 + SegmentElements(model, SegmentOfBlock(1)));
     CHECK(elements >= ModelElements(model) / 4 - SegmentElements(model, SegmentOfBlock(1)));
   }
@@ -230,11 +231,11 @@ TEST_CASE("every parameter held by several units is summed once, and one unit an
     for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
       const RankPlace place = PlaceOf(planned.plan, rank);
       const ModelConfig local = LocalModel(model, ShareOf(planned.plan, rank, model));
-      std::map<int, int> reduced;
+      std::map<SegmentId, int> reduced;
       for (const GradientSlice& slice : SlicesOf(planned.plan, rank, model)) {
         CHECK(std::find(slice.holders.begin(), slice.holders.end(), rank) != slice.holders.end());
         int64_t elements = 0;
-        for (int segment = slice.first_segment; segment < slice.end_segment; ++segment) {
+        for (SegmentId segment = slice.first_segment; segment < slice.end_segment; ++segment) {
           if (SegmentElements(model, segment) == 0) continue;
           ++reduced[segment];
           elements += SegmentElements(local, segment);
@@ -247,12 +248,13 @@ TEST_CASE("every parameter held by several units is summed once, and one unit an
         }
         CHECK(slice.elements == elements);
       }
-      for (const int segment : SegmentsOf(model, planned.plan.units[place.unit].chunks)) {
+      for (const SegmentId segment : SegmentsOf(model, planned.plan.units[place.unit].chunks)) {
         const bool shared =
             SegmentElements(model, segment) > 0 && HoldersOf(planned.plan, model, segment).size() > 1;
         CHECK(reduced[segment] == (shared ? 1 : 0));
       }
-      for (const int segment : OwnedSegments(planned.plan, rank, model)) owners[segment].insert(place.unit);
+      for (const SegmentId segment : OwnedSegments(planned.plan, rank, model))
+        owners[segment].insert(place.unit);
     }
     for (const std::set<int>& units : owners) CHECK(units.size() == 1);
   }
