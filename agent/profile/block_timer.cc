@@ -164,14 +164,14 @@ TrainingShape WithFewLayers(TrainingShape shape) {
 // Of both passes over one window.
 ModelWork WorkOf(const TrainingShape& shape, double update_seconds_per_parameter) {
   const ModelConfig& model = shape.model;
-  const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(1)));
+  const double layer = static_cast<double>(SegmentElements(model, SegmentOfBlock(BlockOfLayer(0))));
   const double head = static_cast<double>(model.vocabulary) * model.hidden;
   ModelWork work;
-  const auto flops = [&](int block) {
+  const auto flops = [&](BlockId block) {
     const BlockWork of_block = WorkOf(model, block, 1, shape.sequence);
     return of_block.forward.flops + of_block.backward().flops;
   };
-  work.layer = {flops(1), kPassBytesPerParameter * layer};
+  work.layer = {flops(BlockOfLayer(0)), kPassBytesPerParameter * layer};
   work.head = {flops(model.head_block()), kPassBytesPerParameter * head};
   if (update_seconds_per_parameter > 0)
     work.bytes_per_second = kUpdateBytesPerParameter / update_seconds_per_parameter;
@@ -222,7 +222,7 @@ class BlockTimer {
 
   BlockRange BlocksOf(const Entry& entry) const {
     if (entry.block == TimedBlock::kEmbedding) return {0, 1};
-    const int head = shape_.model.head_block();
+    const BlockId head = shape_.model.head_block();
     return entry.block == TimedBlock::kHead ? BlockRange{head, head + 1} : BlockRange{1, 1 + entry.layers};
   }
 
@@ -398,7 +398,8 @@ class BlockTimer {
     times.copy_bytes_per_parameter = KeptBytes() / elements;
     std::vector<PassSample> update, norm;
     std::vector<SegmentId> layers;
-    for (int layer = 1; layer <= entry.layers; ++layer) layers.push_back(SegmentOfBlock(layer));
+    for (LayerId layer = 0; layer < entry.layers; ++layer)
+      layers.push_back(SegmentOfBlock(BlockOfLayer(layer)));
     for (int i = 0; i < 2 * limits_.fewest_rounds; ++i) {
       ASSIGN_OR_RETURN(norm.emplace_back(), timed.Time([&] { return timed.shard().ComputeNorms(layers); }));
       ASSIGN_OR_RETURN(update.emplace_back(), timed.Time([&] {

@@ -18,9 +18,9 @@ Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) 
   plan.routes.push_back(
       {.micro_batches = problem.shape.global_batch_sequences / size, .micro_batch_sequences = size});
   const int stages = static_cast<int>(problem.devices.size());
-  int first = 0;
+  BlockId first = 0;
   for (int s = 0; s < stages; ++s) {
-    const int end = first + EvenPart(problem.shape.model.blocks(), stages, s);
+    const BlockId end = first + EvenPart(problem.shape.model.blocks(), stages, s);
     plan.units.push_back({.devices = {problem.devices[s].name}, .chunks = {{first, end}}});
     plan.routes[0].units.push_back(s);
     first = end;

@@ -37,7 +37,7 @@ class Visitor {
     }
   }
 
-  void AddStage(int first_block, int left) {
+  void AddStage(BlockId first_block, int left) {
     const int blocks = problem_.shape.model.blocks();
     if (first_block == blocks) return StartRoute(left);
     const int most = problem_.constraints.max_stages;
@@ -46,7 +46,7 @@ class Visitor {
       if (used_[d] || (same_kind_ == SameKind::kInOrder && SkipsOneOfItsKind(d))) continue;
       used_[d] = true;
       plan_.routes.back().units.push_back(static_cast<int>(plan_.units.size()));
-      for (int end = first_block + 1; end <= blocks && going_on_; ++end) {
+      for (BlockId end = first_block + 1; end <= blocks && going_on_; ++end) {
         plan_.units.push_back({.devices = {problem_.devices[d].name},
                                .chunks = {{first_block, end}},
                                .activations = problem_.devices[d].activations});

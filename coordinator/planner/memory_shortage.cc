@@ -37,8 +37,8 @@ Shortage LeastShortage(SearchTables& tables, Schedule schedule, const std::vecto
                                                              .narrowest = narrowest});
     const std::vector<int64_t>& available = tables.AvailableBytes(classes[s]);
     std::vector<Shortage> here(blocks + 1);
-    for (int first = 0; first < blocks; ++first) {
-      for (int end = first + 1; end <= blocks; ++end) {
+    for (BlockId first = 0; first < blocks; ++first) {
+      for (BlockId end = first + 1; end <= blocks; ++end) {
         if (after[end].bytes == kNever) continue;
         const int64_t own = needed[tables.At({first, end})] - available[tables.At({first, end})];
         const Shortage with =
@@ -80,7 +80,7 @@ std::string DescribeShortage(SearchTables& tables, int min_stages, int max_stage
   return absl::StrCat("no plan fits the devices' memory: the best of the attempts, a pipeline of ",
                       least.stages, " with micro-batch ", tables.problem().micro_batch_sizes[0], ", lacks ",
                       FormatBytes({least.bytes}), " on ", device.name, " (limit ", FormatBytes(device.memory),
-                      ") for blocks ", least.blocks.first, "-", least.blocks.end - 1);
+                      ") for blocks ", least.blocks.first.value(), "-", least.blocks.end - 1);
 }
 
 }  // namespace medley

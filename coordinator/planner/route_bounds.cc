@@ -86,8 +86,8 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
     const std::vector<Rest>& after = RestOf(work, lists_[list].rest, StoredBy(list));
     const std::vector<int64_t>& needed = Needed(work, list, before);
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
-    for (int first = 0; first < blocks; ++first) {
-      for (int end = first + 1; end <= blocks; ++end) {
+    for (BlockId first = 0; first < blocks; ++first) {
+      for (BlockId end = first + 1; end <= blocks; ++end) {
         const int at = tables_.At({first, end});
         if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
         const StageSeconds stage = Stage(work, list, {first, end}, after[end].round_trip, false);
@@ -113,7 +113,7 @@ double RouteBounds::Bound(const Work& work) {
   const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
   const std::vector<int64_t>& needed = Needed(work, work.list, std::nullopt);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[work.list].classes.front());
-  for (int end = 1; end <= tables_.blocks(); ++end) {
+  for (BlockId end = 1; end <= tables_.blocks(); ++end) {
     const int at = tables_.At({0, end});
     if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
     const StageSeconds stage = Stage(work, work.list, {0, end}, after[end].round_trip, true);
@@ -125,7 +125,7 @@ double RouteBounds::Bound(const Work& work) {
 
 std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double below, size_t limit) {
   std::vector<Split> splits;
-  std::vector<int> ends;
+  std::vector<BlockId> ends;
   ExtendSplit(work, work.list, std::nullopt, 0, 0, 0, 0, below, limit, ends, splits);
   std::sort(splits.begin(), splits.end(), [](const Split& a, const Split& b) {
     return a.bound_seconds != b.bound_seconds ? a.bound_seconds < b.bound_seconds : a.ends < b.ends;
@@ -135,9 +135,9 @@ std::vector<RouteBounds::Split> RouteBounds::Splits(const Work& work, double bel
 
 // `passage` is that of the stages before `list`, `bound` the greatest of their own bounds, `after` what
 // follows passes.
-void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> before, int first_block,
+void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> before, BlockId first_block,
                               double passage, double bound, double after, double below, size_t limit,
-                              std::vector<int>& ends, std::vector<Split>& splits) {
+                              std::vector<BlockId>& ends, std::vector<Split>& splits) {
   if (list == 0) {
     const double own = BoundOf(work, ends);
     if (own < below) splits.push_back({ends, own});
@@ -147,7 +147,7 @@ void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> b
   const std::vector<Rest>& rest = RestOf(work, lists_[list].rest, StoredBy(list));
   const std::vector<int64_t>& needed = Needed(work, list, before);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
-  for (int end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
+  for (BlockId end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
     const int at = tables_.At({first_block, end});
     if (rest[end].round_trip == kInfinity || needed[at] > available[at]) continue;
     const StageSeconds stage = Stage(work, list, {first_block, end}, rest[end].round_trip, first);
@@ -161,10 +161,11 @@ void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> b
   }
 }
 
-double RouteBounds::BoundOfSplit(const Work& work, const std::vector<int>& ends) {
-  int first_block = 0, list = work.list;
+double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& ends) {
+  BlockId first_block = 0;
+  int list = work.list;
   std::optional<Dtype> before;
-  for (const int end : ends) {
+  for (const BlockId end : ends) {
     if (end <= first_block) return kInfinity;
     const int at = tables_.At({first_block, end});
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
@@ -176,12 +177,13 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<int>& ends)
   return BoundOf(work, ends);
 }
 
-double RouteBounds::BoundOf(const Work& work, const std::vector<int>& ends) const {
+double RouteBounds::BoundOf(const Work& work, const std::vector<BlockId>& ends) const {
   std::vector<int> lists;
   for (int list = work.list; list != 0; list = lists_[list].rest) lists.push_back(list);
   double passes = 0, round_trip = 0, after = 0;
   for (int s = static_cast<int>(ends.size()) - 1; s >= 0; --s) {
-    const StageSeconds stage = Stage(work, lists[s], {s == 0 ? 0 : ends[s - 1], ends[s]}, round_trip, s == 0);
+    const StageSeconds stage =
+        Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]}, round_trip, s == 0);
     passes = std::max(stage.passes_and_update, stage.passage + passes);
     round_trip = stage.round_trip;
     after = stage.after_passes;

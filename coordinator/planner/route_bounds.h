@@ -33,11 +33,11 @@ class RouteBounds {
   double Bound(const Work& work);
 
   struct Split {
-    std::vector<int> ends;  // of each stage's blocks
+    std::vector<BlockId> ends;  // of each stage's blocks
     double bound_seconds = 0;
   };
   // The bound of one split; infinite if it does not fit, or a stage has no block.
-  double BoundOfSplit(const Work& work, const std::vector<int>& ends);
+  double BoundOfSplit(const Work& work, const std::vector<BlockId>& ends);
   // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
   std::vector<Split> Splits(const Work& work, double below, size_t limit);
 
@@ -68,10 +68,10 @@ class RouteBounds {
   // Of the first stage of `list`; nothing is before the first one of a route.
   const std::vector<int64_t>& Needed(const Work& work, int list, std::optional<Dtype> before);
   Dtype StoredBy(int list) const { return tables_.Cost(lists_[list].classes.front()).activations; }
-  void ExtendSplit(const Work& work, int list, std::optional<Dtype> before, int first_block, double passage,
-                   double bound, double after, double below, size_t limit, std::vector<int>& ends,
-                   std::vector<Split>& splits);
-  double BoundOf(const Work& work, const std::vector<int>& ends) const;
+  void ExtendSplit(const Work& work, int list, std::optional<Dtype> before, BlockId first_block,
+                   double passage, double bound, double after, double below, size_t limit,
+                   std::vector<BlockId>& ends, std::vector<Split>& splits);
+  double BoundOf(const Work& work, const std::vector<BlockId>& ends) const;
 
   SearchTables& tables_;
   mutable int64_t looked_at_ = 0;

@@ -63,8 +63,8 @@ bool SharesMessages(const std::vector<std::vector<int>>& lists) {
                      [](const std::vector<int>& list) { return list.size() > 2; });
 }
 
-BlockRange BlocksOf(const std::vector<int>& ends, size_t stage) {
-  return {stage == 0 ? 0 : ends[stage - 1], ends[stage]};
+BlockRange BlocksOf(const std::vector<BlockId>& ends, size_t stage) {
+  return {stage == 0 ? BlockId(0) : ends[stage - 1], ends[stage]};
 }
 
 std::vector<int> InOrder(size_t count) {
@@ -345,7 +345,7 @@ void Search::Improve(const Arrangement& arrangement) {
       for (size_t s = 0; s + 1 < choice[r].ends.size(); ++s) {
         for (const int step : {-1, 1}) {
           std::vector<RouteChoice> changed = choice;
-          changed[r].ends[s] += step;
+          changed[r].ends[s] = changed[r].ends[s] + step;
           if (try_choice(changed)) better = true;
         }
       }
@@ -488,7 +488,7 @@ void Search::ChooseSplits(Choosing& choosing, size_t next) {
 
 void Search::AddLastBackwards(Choosing& choosing, size_t route) {
   const Arrangement& arrangement = choosing.arrangement;
-  const std::vector<int>& ends = choosing.choice[route].ends;
+  const std::vector<BlockId>& ends = choosing.choice[route].ends;
   const std::vector<double>& last_backwards = LastBackwards(arrangement, route, choosing.choice[route]);
   for (size_t s = 0; s < ends.size(); ++s) {
     const BlockRange blocks = BlocksOf(ends, s);
@@ -553,7 +553,7 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
 // anything down.
 const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement, size_t route,
                                                  const RouteChoice& choice) {
-  std::vector<int> key = choice.ends;
+  std::vector<int> key(choice.ends.begin(), choice.ends.end());
   key.insert(key.end(), {arrangement.lists[route], arrangement.size, static_cast<int>(arrangement.schedule),
                          choice.micro_batches});
   const auto [entry, inserted] = last_backwards_.try_emplace(std::move(key));

@@ -48,7 +48,7 @@ class Search {
   };
   struct RouteChoice {
     int micro_batches = 0;
-    std::vector<int> ends;  // of the stages' blocks
+    std::vector<BlockId> ends;  // of the stages' blocks
     friend bool operator==(const RouteChoice&, const RouteChoice&) = default;
   };
   // How a list that is being written stands to the one before it.

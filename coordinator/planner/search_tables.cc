@@ -58,7 +58,7 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
   TabulateSegments();
   tied_ = SegmentElements(config, kTiedSegment);
   untied_before_.push_back(0);
-  for (int block = 0; block < blocks_; ++block) {
+  for (BlockId block = 0; block < blocks_; ++block) {
     untied_before_.push_back(untied_before_.back() + SegmentElements(config, SegmentOfBlock(block)));
   }
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
@@ -67,7 +67,7 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     backward_before_.emplace_back();
     for (const BlockTimes& times : cost.times) {
       std::vector<double> forward = {0}, backward = {0};
-      for (int block = 0; block < blocks_; ++block) {
+      for (BlockId block = 0; block < blocks_; ++block) {
         const PassTimes& pass = block == config.embedding_block() ? times.embedding
                                 : block == config.head_block()    ? times.head
                                                                   : times.layer;
@@ -82,8 +82,8 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
       reduced_after_.back().push_back(ReducedAfter(c, size));
     }
     available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
-    for (int first = 0; first < blocks_; ++first) {
-      for (int end = first + 1; end <= blocks_; ++end) {
+    for (BlockId first = 0; first < blocks_; ++first) {
+      for (BlockId end = first + 1; end <= blocks_; ++end) {
         const double copies = cost.copy_bytes_per_parameter * static_cast<double>(Parameters({first, end}));
         available_.back()[At({first, end})] =
             cost.memory.value - cost.workspace.value - static_cast<int64_t>(std::ceil(copies));
@@ -94,9 +94,9 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
 
 std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const {
   std::vector<double> seconds((blocks_ + 1) * (blocks_ + 1), 0);
-  for (int first = 0; first < blocks_; ++first) {
+  for (BlockId first = 0; first < blocks_; ++first) {
     double least = 0;
-    for (int block = first; block < blocks_; ++block) {
+    for (BlockId block = first; block < blocks_; ++block) {
       const double sum =
           reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
       least = std::max(least, sum - BackwardSeconds(device_class, size, {first, block}));
@@ -207,8 +207,8 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
-    for (int first = 0; first < blocks_; ++first) {
-      for (int end = first + 1; end <= blocks_; ++end) {
+    for (BlockId first = 0; first < blocks_; ++first) {
+      for (BlockId end = first + 1; end <= blocks_; ++end) {
         const RankMemory memory = MemoryOf(problem_.shape.model, problem_.shape.sequence, {{first, end}},
                                            problem_.micro_batch_sizes[stage.size], buffers);
         entry->second[At({first, end})] = memory.total().value;

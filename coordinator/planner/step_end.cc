@@ -15,7 +15,7 @@ constexpr size_t kMostExact = 8;
 
 using Holders = absl::InlinedVector<int, 16>;
 
-Holders HoldersOfBlock(const std::vector<UnitEnd>& units, int block) {
+Holders HoldersOfBlock(const std::vector<UnitEnd>& units, BlockId block) {
   Holders holders;
   for (int u = 0; u < static_cast<int>(units.size()); ++u) {
     if (units[u].blocks.contains(block)) holders.push_back(u);
@@ -42,7 +42,7 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
 
   // When the last backward of a unit has gone through the segments from `segment` on.
   const auto complete_seconds = [&](const UnitEnd& unit, SegmentId segment) {
-    const int block = CompletedBy(config, {unit.blocks}, segment);
+    const BlockId block = CompletedBy(config, {unit.blocks}, segment);
     return unit.last_backward_seconds -
            tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
   };
@@ -67,8 +67,8 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   Holders holders;
   SegmentId end_segment = 0, first_segment = 0;
   for (const SegmentId segment : tables.FilledSegments()) {
-    Holders next =
-        segment == kTiedSegment ? HoldersOfTied(units, tables.blocks()) : HoldersOfBlock(units, segment - 1);
+    Holders next = segment == kTiedSegment ? HoldersOfTied(units, tables.blocks())
+                                           : HoldersOfBlock(units, BlockOfSegment(segment));
     if (next != holders) {
       reduce(holders, first_segment, end_segment);
       holders = std::move(next);

@@ -35,7 +35,7 @@ StepSimulator::StepSimulator(const PlanningProblem& problem, Reductions* reducti
     host_.push_back(hosts.emplace(device.host, host).first->second);
   }
   parameters_before_.push_back(0);
-  for (int block = 0; block < problem.shape.model.blocks(); ++block) {
+  for (BlockId block = 0; block < problem.shape.model.blocks(); ++block) {
     parameters_before_.push_back(parameters_before_.back() +
                                  SegmentElements(problem.shape.model, SegmentOfBlock(block)));
   }
@@ -120,7 +120,7 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram&
 StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
   const ModelConfig& config = problem_.shape.model;
   VisitCost result{.first_block = blocks.first, .gradients_before = {{}}};
-  for (int block = blocks.first; block < blocks.end; ++block) {
+  for (BlockId block = blocks.first; block < blocks.end; ++block) {
     const PassTimes& pass = block == config.embedding_block() ? times.embedding
                             : block == config.head_block()    ? times.head
                                                               : times.layer;

@@ -65,7 +65,7 @@ class StepSimulator {
   };
   // The cost of what a route has a chunk do.
   struct VisitCost {
-    int first_block = 0;
+    BlockId first_block = 0;
     double forward_seconds = 0;
     std::vector<GradientSeconds> gradients_before;  // of the chunk's blocks before each, and of all
   };

@@ -69,12 +69,12 @@ absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, co
                               .store_dx = store_dx});
 }
 
-BranchTensors BranchTensors::Of(const ParameterArena& arena, ParameterArena::Part part, int layer,
+BranchTensors BranchTensors::Of(const ParameterArena& arena, ParameterArena::Part part, LayerId layer,
                                 int branch) {
   const Family& family = FamilyOf(arena.config());
   const BranchKind& kind = family.branches[branch];
   const auto tensor = [&](const char* name, const char* what) {
-    return arena.Tensor(part, absl::StrCat(family.layers, ".", layer, ".", name, ".", what));
+    return arena.Tensor(part, absl::StrCat(family.layers, ".", layer.value(), ".", name, ".", what));
   };
   BranchTensors tensors;
   tensors.norm.weight = tensor(kind.norm, "weight");
@@ -122,7 +122,7 @@ Workspace Workspace::Of(const PassShape& shape, bool has_layer, Carver& carver) 
   return workspace;
 }
 
-Branch::Branch(const ParameterArena& arena, const PassShape& shape, int layer, int branch)
+Branch::Branch(const ParameterArena& arena, const PassShape& shape, LayerId layer, int branch)
     : family_(FamilyOf(shape.config)),
       kind_(family_.branches[branch]),
       shape_(shape),

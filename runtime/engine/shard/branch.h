@@ -60,7 +60,7 @@ struct BranchTensors {
   Norm norm;
   Slice in_weight, in_bias, out_weight, out_bias;  // weights as the family's WeightOrder says
 
-  static BranchTensors Of(const ParameterArena& arena, ParameterArena::Part part, int layer, int branch);
+  static BranchTensors Of(const ParameterArena& arena, ParameterArena::Part part, LayerId layer, int branch);
 };
 
 // What a branch keeps from forward to backward: StashBytes in all.
@@ -97,7 +97,7 @@ struct FusedEpilogue {
 //   both, to the same bits.
 class Branch {
  public:
-  Branch(const ParameterArena& arena, const PassShape& shape, int layer, int branch);
+  Branch(const ParameterArena& arena, const PassShape& shape, LayerId layer, int branch);
   const BranchKind& kind() const { return kind_; }
 
   // y = x + branch(x), keeping in `stash` what backward needs.

@@ -46,13 +46,14 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
     const RankMemory need = MemoryOf(options);
-    return Annotate(allocated,
-                    absl::StrFormat("blocks %d-%d need %s (parameters, gradients and optimizer %s, "
-                                    "activations %s, boundaries %s, workspace %s) on %s",
-                                    options.blocks.first, options.blocks.end - 1, FormatBytes(need.total()),
-                                    FormatBytes(need.parameters + need.gradients + need.optimizer),
-                                    FormatBytes(need.activations), FormatBytes(need.boundaries),
-                                    FormatBytes(need.workspace + need.conversions), device.queue->name()));
+    return Annotate(
+        allocated,
+        absl::StrFormat("blocks %d-%d need %s (parameters, gradients and optimizer %s, "
+                        "activations %s, boundaries %s, workspace %s) on %s",
+                        options.blocks.first.value(), options.blocks.end - 1, FormatBytes(need.total()),
+                        FormatBytes(need.parameters + need.gradients + need.optimizer),
+                        FormatBytes(need.activations), FormatBytes(need.boundaries),
+                        FormatBytes(need.workspace + need.conversions), device.queue->name()));
   }
   shard->Carve();
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
@@ -78,7 +79,8 @@ void ModelShard::Carve() {
   const int64_t rows = pass_.rows(), C = config.hidden;
   points_ = StreamPointsOf(config, blocks);
   for (int i = 0; i < points_.branches; ++i)
-    branches_.emplace_back(*arena_, pass_, std::max(blocks.first, 1) - 1 + i / kBranches, i % kBranches);
+    branches_.emplace_back(
+        *arena_, pass_, LayerOfBlock(std::max(blocks.first, BlockOfLayer(0))) + i / kBranches, i % kBranches);
   const Dtype type = options_.buffers.activations;
   Carver stash(*stash_buffer_);
   for (int slot = 0; slot < options_.buffers.stash[0]; ++slot) {

@@ -131,7 +131,9 @@ class ModelShard {
   template <typename OfHead, typename OfBranch, typename OfEmbedding>
   absl::Status GoBack(BlockRange blocks, const OfHead& of_head, const OfBranch& of_branch,
                       const OfEmbedding& of_embedding);
-  int FirstBranchOf(int block) const { return kBranches * (block - std::max(options_.blocks.first, 1)); }
+  int FirstBranchOf(BlockId block) const {
+    return kBranches * (block - std::max(options_.blocks.first, BlockOfLayer(0)));
+  }
   size_t ScalarOf(SegmentId segment) const;  // index into scalars_
 
   // What the blocks keep of one micro-batch. Vectors parallel to branches_.

@@ -52,13 +52,13 @@ BlockWork WorkOfBranch(const ModelConfig& c, const BranchKind& branch, double ro
 PassWork BlockWork::backward() const { return input_gradient + weight_gradient; }
 
 StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks) {
-  const int layers = std::min(blocks.end, config.head_block()) - std::max(blocks.first, 1);
+  const int layers = std::min(blocks.end, config.head_block()) - std::max(blocks.first, BlockOfLayer(0));
   return {.branches = kBranches * std::max(layers, 0),
           .has_embedding = blocks.contains(config.embedding_block()),
           .has_head = blocks.contains(config.head_block())};
 }
 
-Bytes StashBytes(const ModelConfig& c, int block, int64_t rows, Dtype activations) {
+Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activations) {
   const Family& family = FamilyOf(c);
   const Bytes row = TensorBytes(rows, Dtype::kF32), norm = Statistics(family) * row;
   const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
@@ -128,7 +128,7 @@ Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks,
   return most;
 }
 
-BlockWork WorkOf(const ModelConfig& c, int block, int64_t batch, int64_t sequence) {
+BlockWork WorkOf(const ModelConfig& c, BlockId block, int64_t batch, int64_t sequence) {
   const double rows = static_cast<double>(batch * sequence), C = c.hidden, V = c.vocabulary;
   if (block == c.embedding_block())
     return {.forward = Elements(2 * rows * C), .weight_gradient = Elements(3 * rows * C)};

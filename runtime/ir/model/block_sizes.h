@@ -14,7 +14,7 @@ namespace medley {
 
 // Kept from forward to backward by `block`, of `rows` = windows * sequence tokens, the block's output
 // included.
-Bytes StashBytes(const ModelConfig& config, int block, int64_t rows, Dtype activations);
+Bytes StashBytes(const ModelConfig& config, BlockId block, int64_t rows, Dtype activations);
 
 // Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
 Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, Dtype activations);
@@ -52,6 +52,6 @@ struct BlockWork {
   PassWork backward() const;  // both gradients
 };
 // Of `batch` windows of `sequence` tokens. Attention counts the half of the scores that causality leaves.
-BlockWork WorkOf(const ModelConfig& config, int block, int64_t batch, int64_t sequence);
+BlockWork WorkOf(const ModelConfig& config, BlockId block, int64_t batch, int64_t sequence);
 
 }  // namespace medley

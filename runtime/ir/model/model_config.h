@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "runtime/base/id.h"
+
 namespace medley {
 
 // What a layer is made of; family.h has each one's table.
@@ -19,6 +21,11 @@ struct RotaryScaling {
   int original_context = 8192;
   friend bool operator==(const RotaryScaling&, const RotaryScaling&) = default;
 };
+
+using BlockId = Id<struct BlockTag>;  // as ModelConfig numbers them
+using LayerId = Id<struct LayerTag>;  // of the transformer layers alone: 0 is block 1
+constexpr BlockId BlockOfLayer(LayerId layer) { return layer + 1; }
+constexpr LayerId LayerOfBlock(BlockId block) { return block - 1; }
 
 // Dimensions of a model.
 //
@@ -42,8 +49,8 @@ struct ModelConfig {
   std::optional<RotaryScaling> rotary_scaling;
 
   int blocks() const { return layers + 2; }
-  int embedding_block() const { return 0; }
-  int head_block() const { return layers + 1; }
+  BlockId embedding_block() const { return 0; }
+  BlockId head_block() const { return layers + 1; }
 
   int key_value_head_count() const { return key_value_heads > 0 ? key_value_heads : heads; }
   int size_of_head() const { return head_size > 0 ? head_size : hidden / heads; }
@@ -57,11 +64,11 @@ struct ModelConfig {
 
 // Blocks [first, end) of a model.
 struct BlockRange {
-  int first = 0;
-  int end = 0;
+  BlockId first = 0;
+  BlockId end = 0;
 
   int size() const { return end - first; }
-  bool contains(int block) const { return first <= block && block < end; }
+  bool contains(BlockId block) const { return first <= block && block < end; }
   friend bool operator==(const BlockRange&, const BlockRange&) = default;
 };
 

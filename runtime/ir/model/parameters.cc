@@ -61,9 +61,9 @@ void AppendNorm(const ModelConfig& c, const std::string& name, std::vector<Param
 }
 
 // What goes into a branch's core lies one after another: it is one matrix to the layer.
-void AppendLayer(const ModelConfig& c, int layer, std::vector<ParameterSpec>& out) {
+void AppendLayer(const ModelConfig& c, LayerId layer, std::vector<ParameterSpec>& out) {
   const Family& family = FamilyOf(c);
-  const std::string prefix = absl::StrCat(family.layers, ".", layer, ".");
+  const std::string prefix = absl::StrCat(family.layers, ".", layer.value(), ".");
   for (const BranchKind& branch : family.branches) {
     AppendNorm(c, prefix + branch.norm, out);
     for (const NamedCut& part : branch.in) AppendLinear(c, prefix + part.name, part, true, out);
@@ -110,7 +110,7 @@ OuterNames OuterNamesOf(const ModelConfig& config) {
 std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentId segment) {
   std::vector<ParameterSpec> parameters;
   const OuterNames names = OuterNamesOf(config);
-  const int block = segment - 1;
+  const BlockId block = BlockOfSegment(segment);
   const auto vocabulary_matrix = [&](const std::string& name) {
     return Matrix(name, config.vocabulary, config.hidden, kInitialDeviation, TensorCut::kVocabulary, kRows);
   };
@@ -126,7 +126,7 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentI
     AppendNorm(config, FamilyOf(config).final_norm, parameters);
     if (!config.tied_head) parameters.push_back(vocabulary_matrix(names.head));
   } else {
-    AppendLayer(config, block - 1, parameters);
+    AppendLayer(config, LayerOfBlock(block), parameters);
   }
   return parameters;
 }
@@ -134,7 +134,7 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentI
 int64_t SegmentElements(const ModelConfig& c, SegmentId segment) {
   const Family& family = FamilyOf(c);
   const int64_t C = c.hidden, untied = c.tied_head ? 0 : c.vocabulary * C;
-  const int block = segment - 1;
+  const BlockId block = BlockOfSegment(segment);
   if (segment == kTiedSegment) return c.tied_head ? c.vocabulary * C : 0;
   if (block == c.embedding_block())
     return untied + (family.positions == PositionKind::kLearned ? c.context * C : 0);
@@ -142,7 +142,7 @@ int64_t SegmentElements(const ModelConfig& c, SegmentId segment) {
   return LayerElements(c);
 }
 
-bool Holds(absl::Span<const BlockRange> chunks, int block) {
+bool Holds(absl::Span<const BlockRange> chunks, BlockId block) {
   return std::any_of(chunks.begin(), chunks.end(),
                      [&](const BlockRange& range) { return range.contains(block); });
 }
@@ -153,7 +153,7 @@ std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const Bl
     segments.push_back(kTiedSegment);
   }
   for (const BlockRange& range : chunks) {
-    for (int block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
+    for (BlockId block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
   }
   return segments;
 }

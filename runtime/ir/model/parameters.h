@@ -34,7 +34,8 @@ struct ParameterSpec {
 using SegmentId = Id<struct SegmentTag>;  // as numbered above
 
 constexpr SegmentId kTiedSegment = 0;
-inline SegmentId SegmentOfBlock(int block) { return block + 1; }
+inline SegmentId SegmentOfBlock(BlockId block) { return block + 1; }
+inline BlockId BlockOfSegment(SegmentId segment) { return segment - 1; }  // of any but the tied one
 inline int SegmentCount(const ModelConfig& config) { return config.blocks() + 1; }
 
 // The tensors outside the layers, by what they do; empty: the family has none.
@@ -48,7 +49,7 @@ std::vector<ParameterSpec> SegmentParameters(const ModelConfig& config, SegmentI
 int64_t SegmentElements(const ModelConfig& config, SegmentId segment);
 
 // Whether one of `chunks` has `block`.
-bool Holds(absl::Span<const BlockRange> chunks, int block);
+bool Holds(absl::Span<const BlockRange> chunks, BlockId block);
 
 // Segments that a holder of `chunks`, which ascend, holds, ascending, empty ones too: the tied one if it has
 // the first or the last block, and one a block.

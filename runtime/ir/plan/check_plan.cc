@@ -64,14 +64,15 @@ class Checker {
       if (chunks.empty())
         Convict(Kind::kBlocks,
                 absl::StrCat("units[", u, "].blocks: there are none; a unit needs at least one range"));
-      int least = 0;
+      BlockId least = 0;
       for (const BlockRange& range : chunks) {
         if (range.first < least || range.end <= range.first || range.end > blocks) {
-          Convict(Kind::kBlocks,
-                  absl::StrCat(
-                      "units[", u, "].blocks: [", range.first, ", ", range.end, "); a range must begin at ",
-                      least, " or later and end after it, at most at ", blocks,
-                      least > 0 ? "; ranges ascend and have blocks of other units between them" : ""));
+          Convict(
+              Kind::kBlocks,
+              absl::StrCat("units[", u, "].blocks: [", range.first.value(), ", ", range.end.value(),
+                           "); a range must begin at ", least.value(),
+                           " or later and end after it, at most at ", blocks,
+                           least > 0 ? "; ranges ascend and have blocks of other units between them" : ""));
           break;
         }
         least = range.end + 1;
@@ -122,15 +123,15 @@ class Checker {
       for (size_t c = 0; c < visited[u].size(); ++c) {
         if (visited[u][c]) continue;
         const BlockRange& range = plan_.units[u].chunks[c];
-        Convict(Kind::kUnitUse, absl::StrCat("units[", u, "]: no route visits it for blocks [", range.first,
-                                             ", ", range.end, ")"));
+        Convict(Kind::kUnitUse, absl::StrCat("units[", u, "]: no route visits it for blocks [",
+                                             range.first.value(), ", ", range.end.value(), ")"));
       }
     }
   }
 
   void CheckRoute(size_t r, std::vector<std::vector<bool>>& visited) {
     const int blocks = shape_.model.blocks();
-    int covered = 0;
+    BlockId covered = 0;
     for (const UnitId u : plan_.routes[r].units) {
       if (!IsUnit(u)) {
         return Convict(Kind::kUnitUse,
@@ -143,27 +144,27 @@ class Checker {
       if (c == chunks.size()) {
         std::vector<std::string> held;
         for (const BlockRange& range : chunks)
-          held.push_back(absl::StrCat("[", range.first, ", ", range.end, ")"));
+          held.push_back(absl::StrCat("[", range.first.value(), ", ", range.end.value(), ")"));
         return Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: unit ", u.value(), " holds blocks ",
                                                    absl::StrJoin(held, ", "),
-                                                   "; one of its ranges must begin at ", covered));
+                                                   "; one of its ranges must begin at ", covered.value()));
       }
       visited[u][c] = true;
       covered = chunks[c].end;
     }
     if (covered == blocks) return;
-    Convict(Kind::kBlocks,
-            absl::StrCat("routes[", r, "]: covers blocks [0, ", covered, "); must cover [0, ", blocks, ")"));
+    Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: covers blocks [0, ", covered.value(),
+                                        "); must cover [0, ", blocks, ")"));
   }
 
   // Gradients are summed between ranks that hold the same part.
   void CheckEqualShares() {
     for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       for (int v = 0; v < u; ++v) {
-        const int block = SharedBlock(plan_.units[u], plan_.units[v]);
+        const BlockId block = SharedBlock(plan_.units[u], plan_.units[v]);
         if (block < 0 || SharesOf(plan_.units[u], shape_.model) == SharesOf(plan_.units[v], shape_.model))
           continue;
-        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block,
+        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block.value(),
                                             " among its devices otherwise than units[", v,
                                             "]; units that hold the same blocks must share them alike"));
       }
@@ -171,13 +172,13 @@ class Checker {
   }
 
   // A block that both hold, the two ends of a tied model being one; -1: none.
-  int SharedBlock(const Unit& a, const Unit& b) const {
+  BlockId SharedBlock(const Unit& a, const Unit& b) const {
     const int blocks = shape_.model.blocks();
     const auto ends = [&](const Unit& unit) { return Holds(unit, 0) || Holds(unit, blocks - 1); };
-    for (int block = 0; block < blocks; ++block) {
+    for (BlockId block = 0; block < blocks; ++block) {
       if (Holds(a, block) && Holds(b, block)) return block;
     }
-    return shape_.model.tied_head && ends(a) && ends(b) ? 0 : -1;
+    return shape_.model.tied_head && ends(a) && ends(b) ? BlockId(0) : BlockId();
   }
 
   void CheckBatch() {

@@ -10,7 +10,7 @@
 namespace medley {
 namespace {
 
-int ChunkFrom(const Unit& unit, int first_block) {
+int ChunkFrom(const Unit& unit, BlockId first_block) {
   const auto chunk = std::find_if(unit.chunks.begin(), unit.chunks.end(),
                                   [&](const BlockRange& range) { return range.first == first_block; });
   return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
@@ -24,7 +24,7 @@ Visits VisitsOf(const Plan& plan, UnitId unit) {
   for (int r = 0; r < static_cast<int>(plan.routes.size()); ++r) {
     const Route& route = plan.routes[r];
     const int stages = static_cast<int>(route.units.size());
-    int first_block = 0;
+    BlockId first_block = 0;
     for (int s = 0; s < stages; ++s) {
       const Unit& passed = plan.units[route.units[s]];
       const int chunk = ChunkFrom(passed, first_block);
@@ -88,7 +88,7 @@ ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
   return SharesOf(unit, config)[place.member];
 }
 
-bool Holds(const Unit& unit, int block) { return Holds(unit.chunks, block); }
+bool Holds(const Unit& unit, BlockId block) { return Holds(unit.chunks, block); }
 
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment) {
   std::vector<UnitId> holders;
@@ -96,7 +96,7 @@ std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, Segme
     const Unit& unit = plan.units[u];
     const bool holds = segment == kTiedSegment
                            ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
-                           : Holds(unit, segment - 1);
+                           : Holds(unit, BlockOfSegment(segment));
     if (holds) holders.push_back(u);
   }
   return holders;
@@ -144,14 +144,15 @@ std::string Describe(const Plan& plan) {
   for (const Route& route : plan.routes) {
     absl::StrAppend(&text, route_separator, "[");
     const char* separator = "";
-    int first_block = 0;
+    BlockId first_block = 0;
     for (const UnitId u : route.units) {
       const Unit& unit = plan.units[u];
       const int chunk = ChunkFrom(unit, first_block);
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
       absl::StrAppend(
-          &text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first, "-", blocks.end - 1,
+          &text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first.value(), "-",
+          blocks.end - 1,
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))));
       separator = " -> ";
       first_block = blocks.end;

@@ -92,7 +92,7 @@ std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config);
 // What `rank` of a valid plan has of the width of the unit's blocks.
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
-bool Holds(const Unit& unit, int block);
+bool Holds(const Unit& unit, BlockId block);
 
 // Units that hold `segment` (runtime/ir/model/parameters.h), ascending.
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment);

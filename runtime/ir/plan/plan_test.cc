@@ -14,6 +14,10 @@ concept TakenFor =
 
 static_assert(TakenFor<SegmentId, SegmentId> && TakenFor<int, SegmentId> && TakenFor<SegmentId, int>);
 static_assert(!TakenFor<SegmentId, UnitId> && !TakenFor<UnitId, SegmentId>);
+static_assert(!TakenFor<BlockId, SegmentId> && !TakenFor<SegmentId, BlockId>);
+static_assert(!TakenFor<BlockId, LayerId> && !TakenFor<LayerId, BlockId>);
+static_assert(!TakenFor<BlockId, UnitId> && !TakenFor<UnitId, BlockId>);
+static_assert(!std::is_invocable_v<decltype(SegmentOfBlock), LayerId>);
 
 // Route 0: units 0 and 2; route 1: unit 1 alone. Six blocks.
 Plan TwoRoutes() {

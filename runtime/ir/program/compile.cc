@@ -181,9 +181,9 @@ class Compiler {
   // instruction's index, in the order in which backward goes through the pieces.
   template <typename Emit>
   void ForEachPiece(bool last_of_chunk, const Emit& emit) {
-    int end = chunk().end;
+    BlockId end = chunk().end;
     FindPieces(last_of_chunk);
-    for (const int first : first_blocks_) {
+    for (const BlockId first : first_blocks_) {
       const BlockRange blocks{first, end};
       const int added = emit(blocks, end == chunk().end, first == chunk().first);
       if (last_of_chunk) pieces_.push_back({blocks, added});
@@ -194,11 +194,11 @@ class Compiler {
   // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
   // need not wait for the rest. In the order in which backward goes through them.
   void FindPieces(bool last_of_chunk) {
-    std::vector<int>& firsts = first_blocks_;
+    std::vector<BlockId>& firsts = first_blocks_;
     firsts.clear();
     if (last_of_chunk) {
       for (const GradientSlice& slice : program_.slices) {
-        const int block = slice.completed_by, end = firsts.empty() ? chunk().end : firsts.back();
+        const BlockId block = slice.completed_by, end = firsts.empty() ? chunk().end : firsts.back();
         if (block > chunk().first && block < end) firsts.push_back(block);
       }
     }
@@ -206,7 +206,7 @@ class Compiler {
   }
 
   // The piece of a chunk's last backward that goes through `block`; -1: no chunk has it.
-  int PieceThrough(int block) const {
+  int PieceThrough(BlockId block) const {
     const auto piece = std::find_if(pieces_.begin(), pieces_.end(),
                                     [&](const Piece& p) { return p.blocks.contains(block); });
     return piece == pieces_.end() ? -1 : piece->instruction;
@@ -326,7 +326,7 @@ class Compiler {
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0;
   absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
-  std::vector<int> first_blocks_;              // of the pieces of the backward at hand
+  std::vector<BlockId> first_blocks_;          // of the pieces of the backward at hand
   // A piece of a chunk's last backward.
   struct Piece {
     BlockRange blocks;

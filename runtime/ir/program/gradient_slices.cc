@@ -45,8 +45,8 @@ std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& c
   return buckets;
 }
 
-int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment) {
-  if (first_segment != kTiedSegment) return first_segment - 1;
+BlockId CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment) {
+  if (first_segment != kTiedSegment) return BlockOfSegment(first_segment);
   return Holds(chunks, config.embedding_block()) ? config.embedding_block() : config.head_block();
 }
 

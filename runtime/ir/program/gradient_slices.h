@@ -15,12 +15,12 @@ struct GradientSlice {
   SegmentId end_segment = 0;
   int64_t elements = 0;
   std::vector<Rank> holders;  // ascending; at least two
-  int completed_by = 0;       // the unit's block whose weights' gradient is the last to add to it
+  BlockId completed_by = 0;   // the unit's block whose weights' gradient is the last to add to it
 };
 
 // The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
 // `chunks`.
-int CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment);
+BlockId CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId first_segment);
 
 // Cuts consecutive segments [first, end) into buckets, from the last to the first. A bucket is summed as soon
 // as the last backward has gone through it, while that goes on; it is large enough to make little of the

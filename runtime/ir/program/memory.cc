@@ -19,7 +19,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   for (const SegmentId segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
   Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    for (int block = chunks[c].first; block < chunks[c].end; ++block)
+    for (BlockId block = chunks[c].first; block < chunks[c].end; ++block)
       activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type);
     activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
   }

@@ -172,7 +172,8 @@ class ProgramMachine {
   // Who writes first into a buffer finds it empty, who reads finds its micro-batch, who is last leaves it
   // empty.
   void Execute(int rank, const Instruction& i) {
-    CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first, i.blocks.end);
+    CAPTURE(rank, NameOf(i.kind), i.micro_batch.value(), i.visit, i.blocks.first.value(),
+            i.blocks.end.value());
     if (i.micro_batch >= 0) REQUIRE(i.chunk == VisitOf(rank, i).chunk);
     std::set<BufferKind> given;
     for (const Operand& operand : i.operands) {
@@ -296,7 +297,7 @@ class ProgramMachine {
   const PlannedShape& planned_;
   const Purpose purpose_;
   uint64_t state_;
-  std::map<std::pair<int, int>, int> reached_;  // by rank and chunk: first block of the latest backward
+  std::map<std::pair<int, int>, BlockId> reached_;  // by rank and chunk: first block of the latest backward
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;
   std::map<std::tuple<int, BufferKind, int, int>, Content> held_;  // by rank, kind, chunk, index
