@@ -25,7 +25,7 @@ Visits VisitsOf(const Plan& plan, UnitId unit) {
     const Route& route = plan.routes[r];
     const int stages = static_cast<int>(route.units.size());
     BlockId first_block = 0;
-    for (int s = 0; s < stages; ++s) {
+    for (StageId s = 0; s < stages; ++s) {
       const Unit& passed = plan.units[route.units[s]];
       const int chunk = ChunkFrom(passed, first_block);
       if (chunk < 0) break;

@@ -15,6 +15,7 @@ namespace medley {
 using UnitId = Id<struct UnitTag>;              // index into Plan::units
 using Rank = Id<struct RankTag>;                // a device of a unit; ranks are numbered through the units
 using MicroBatchId = Id<struct MicroBatchTag>;  // of a step, numbered through the routes
+using StageId = Id<struct StageTag>;            // index into Route::units
 
 // The order in which a unit runs the forwards and backwards of a step.
 enum class Schedule : uint8_t {
@@ -58,7 +59,7 @@ struct Plan {
 // A chunk as one route passes it: a pipeline stage.
 struct Visit {
   int route = -1;
-  int stage = -1;         // index into Route::units
+  StageId stage;
   int stages = 0;         // of the route
   int chunk = -1;         // index into Unit::chunks
   UnitId previous, next;  // units of the stages beside it; -1: it is the first, the last

@@ -17,6 +17,8 @@ static_assert(!TakenFor<SegmentId, UnitId> && !TakenFor<UnitId, SegmentId>);
 static_assert(!TakenFor<BlockId, SegmentId> && !TakenFor<SegmentId, BlockId>);
 static_assert(!TakenFor<BlockId, LayerId> && !TakenFor<LayerId, BlockId>);
 static_assert(!TakenFor<BlockId, UnitId> && !TakenFor<UnitId, BlockId>);
+static_assert(!TakenFor<StageId, UnitId> && !TakenFor<UnitId, StageId>);
+static_assert(!TakenFor<StageId, BlockId> && !TakenFor<BlockId, StageId>);
 static_assert(!std::is_invocable_v<decltype(SegmentOfBlock), LayerId>);
 
 // Route 0: units 0 and 2; route 1: unit 1 alone. Six blocks.

@@ -290,7 +290,7 @@ class Compiler {
       if (first >= end) continue;
       Instruction message = Make(kind, stream, i);
       message.peer = first_peer + part;
-      message.boundary = IsBefore(carried) ? at().stage - 1 : at().stage;
+      message.boundary = IsBefore(carried) ? StageId(at().stage - 1) : at().stage;
       message.offset = {BytesOfRow(carried) * first};
       message.bytes = {BytesOfRow(carried) * (end - first)};
       message.operands[0] = Use(carried, i);

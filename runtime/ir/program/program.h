@@ -83,7 +83,7 @@ struct Instruction {
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
   // both ends.
-  int boundary = -1;
+  StageId boundary;
   Rank peer;       // at the other end, of sends and receives
   int slice = -1;  // index into StepProgram::slices, of kReduceGradients
   // Those with an index; a send or receive has the one that it carries, and has it first.

@@ -204,7 +204,7 @@ std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& vis
   return order;
 }
 
-std::vector<UnitOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches) {
+std::vector<UnitOp> OrderOf(Schedule schedule, StageId stage, int stages, int micro_batches) {
   const auto alternating = [&] {
     return WarmUpThenAlternate(std::min(stages - stage - 1, micro_batches), micro_batches);
   };

@@ -30,7 +30,7 @@ struct UnitOp {
 //   ZB-H1  1F1B whose weight gradients come up to `stage` micro-batches later than the gradients of the
 //          input, in time that would have been waiting: at most `stages` micro-batches are alive at once (Qi
 //          et al. 2023, "Zero Bubble Pipeline Parallelism").
-std::vector<UnitOp> OrderOf(Schedule schedule, int stage, int stages, int micro_batches);
+std::vector<UnitOp> OrderOf(Schedule schedule, StageId stage, int stages, int micro_batches);
 
 // The order in which `unit` of a valid plan, passed as `visits` say (VisitsOf), runs one step.
 //

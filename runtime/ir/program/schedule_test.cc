@@ -23,7 +23,7 @@ TEST_CASE("every micro-batch goes forward once, then backward once or by both gr
       GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe, Schedule::kZeroBubbleH1);
   const int stages = GENERATE(1, 2, 3, 8);
   const int micro_batches = GENERATE(1, 2, 5, 16);
-  for (int stage = 0; stage < stages; ++stage) {
+  for (StageId stage = 0; stage < stages; ++stage) {
     CAPTURE(NameOf(schedule), stages, stage, micro_batches);
     std::map<UnitOp::Kind, int> done;
     for (const UnitOp& op : OrderOf(schedule, stage, stages, micro_batches)) {
@@ -44,7 +44,7 @@ TEST_CASE(
     "1F1B keeps at most stages - stage micro-batches alive, ZB-H1 as many as there are stages, GPipe all") {
   const int stages = GENERATE(1, 2, 5);
   const int micro_batches = GENERATE(1, 3, 12);
-  for (int stage = 0; stage < stages; ++stage) {
+  for (StageId stage = 0; stage < stages; ++stage) {
     CAPTURE(stages, stage, micro_batches);
     const auto alternating = OrderOf(Schedule::kOneForwardOneBackward, stage, stages, micro_batches);
     CHECK(PeakInFlight(alternating) == std::min(stages - stage, micro_batches));
