@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <set>
 
 #include "coordinator/planner/memory_shortage.h"
-#include "coordinator/planner/step_end.h"
-#include "coordinator/predictor/communication_time.h"
 
 namespace medley {
 namespace {
@@ -15,56 +12,17 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Sums of the same times in another order differ by less than this, relatively.
 constexpr double kRounding = 1e-12;
-// Splits and distributions looked at, at once.
-constexpr size_t kMostSplits = 20'000;
-constexpr size_t kMostCounts = 50'000;
 // Simulations that an arrangement gets before the others have had theirs.
 constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
-// What cheaper evaluations count as, in simulated instructions: of a set of lists, of a distribution of
-// micro-batches, of a split, of an order of the routes; and how many stages that bounds look at count as one.
-constexpr int64_t kListsInstructions = 3, kCountsInstructions = 5, kSplitInstructions = 10,
-                  kNumberingInstructions = 40;
-constexpr int64_t kStagesAnInstruction = 40;
-// What choosing a reduction costs for each member, in simulated instructions.
-constexpr int64_t kChoiceInstructions = 50;
-
-bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
-  std::set<int> processors;
-  for (const std::vector<int>& list : lists) {
-    for (const int d : list) {
-      if (!processors.insert(problem.devices[d].processor).second) return true;
-    }
-  }
-  return false;
-}
+// Stages that bounds look at, in all what one simulated instruction costs; and what choosing a reduction costs for
+// each member, in simulated instructions.
+constexpr int64_t kStagesAnInstruction = 40, kChoiceInstructions = 50;
 
 PlanningProblem Unslowed(PlanningProblem problem) {
   for (DeviceCost& device : problem.devices) device.shared_slowdown = 1;
   return problem;
-}
-
-// Two units of one host may slow each other down.
-bool SlowsDown(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
-  std::set<int> hosts;
-  for (const std::vector<int>& list : lists) {
-    for (const int d : list) {
-      const DeviceCost& device = problem.devices[d];
-      if (device.shared_with > 0 && device.host >= 0 && !hosts.insert(device.host).second) return true;
-    }
-  }
-  return false;
-}
-
-// Messages of one route share an end only where a stage has two neighbours.
-bool SharesMessages(const std::vector<std::vector<int>>& lists) {
-  return std::any_of(lists.begin(), lists.end(),
-                     [](const std::vector<int>& list) { return list.size() > 2; });
-}
-
-BlockRange BlocksOf(const std::vector<BlockId>& ends, size_t stage) {
-  return {stage == 0 ? BlockId(0) : ends[stage - 1], ends[stage]};
 }
 
 std::vector<int> InOrder(size_t count) {
@@ -126,45 +84,6 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   return best_;
 }
 
-void Search::SortByBound(std::vector<Arrangement>& arrangements) {
-  std::stable_sort(arrangements.begin(), arrangements.end(), [](const Arrangement& a, const Arrangement& b) {
-    return a.bound_seconds != b.bound_seconds ? a.bound_seconds < b.bound_seconds : a.units < b.units;
-  });
-}
-
-// Every multiset of lists of classes, each once: lists do not descend.
-void Search::EnumerateLists(Lists& lists, std::vector<int>& left, std::vector<Arrangement>& found) {
-  const int routes = static_cast<int>(lists.size());
-  if (routes >= space_.min_routes) AddArrangements(lists, found);
-  ++device_lists_;
-  if (routes >= space_.max_routes || EnoughLists()) return;
-  std::vector<int> list;
-  ExtendList(lists, list, lists.empty() ? Order::kAfterPrevious : Order::kBeginsPrevious, left, found);
-}
-
-void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::vector<int>& left,
-                        std::vector<Arrangement>& found) {
-  const size_t length = list.size();
-  if (order == Order::kBeginsPrevious && length == lists.back().size()) order = Order::kAfterPrevious;
-  if (static_cast<int>(length) >= space_.min_stages && order == Order::kAfterPrevious) {
-    lists.push_back(list);
-    EnumerateLists(lists, left, found);
-    lists.pop_back();
-  }
-  if (static_cast<int>(length) >= space_.max_stages) return;
-  const int first = order == Order::kBeginsPrevious ? lists.back()[length] : 0;
-  for (int c = first; c < static_cast<int>(left.size()); ++c) {
-    if (left[c] == 0) continue;
-    if (EnoughLists()) return;
-    const bool begins = order == Order::kBeginsPrevious && c == first;
-    --left[c];
-    list.push_back(c);
-    ExtendList(lists, list, begins ? Order::kBeginsPrevious : Order::kAfterPrevious, left, found);
-    list.pop_back();
-    ++left[c];
-  }
-}
-
 // No plan is faster: all layers' work, divided over all devices without loss, with the best micro-batch size.
 double Search::LayersSharedPerfectlySeconds() const {
   double best = kInfinity;
@@ -180,27 +99,6 @@ double Search::LayersSharedPerfectlySeconds() const {
   return best;
 }
 
-Search::Arrangement Search::Arrange(const Lists& lists) {
-  Arrangement arrangement;
-  std::vector<int> used(tables_.classes().size(), 0), all, tied;
-  for (const std::vector<int>& list : lists) {
-    arrangement.lists.push_back(bounds_.ListOf(list));
-    std::vector<int>& devices = arrangement.devices.emplace_back();
-    for (const int c : list) devices.push_back(tables_.classes()[c][used[c]++]);
-    all.insert(all.end(), devices.begin(), devices.end());
-    tied.push_back(devices.front());
-    if (devices.size() > 1) tied.push_back(devices.back());
-  }
-  arrangement.units = static_cast<int>(all.size());
-  arrangement.shares_processor = SharesProcessor(problem_, arrangement.devices);
-  arrangement.bounded_alone =
-      !arrangement.shares_processor && !(SharesMessages(lists) && SlowsDown(problem_, arrangement.devices));
-  arrangement.scalars_seconds = ReduceScalarsSeconds(problem_, all);
-  arrangement.tied_seconds = LeastTiedReductionSeconds(
-      tables_, tied, tied.size() > lists.size() ? TiedHolders::kTheirOwn : TiedHolders::kOfFirstBlockToo);
-  return arrangement;
-}
-
 RouteBounds::Work Search::WorkOf(const Arrangement& arrangement, size_t route, int micro_batches) const {
   return {.list = arrangement.lists[route],
           .size = arrangement.size,
@@ -211,68 +109,6 @@ RouteBounds::Work Search::WorkOf(const Arrangement& arrangement, size_t route, i
 
 double Search::Bound(const Arrangement& arrangement, size_t route, int micro_batches) {
   return bounds_.Bound(WorkOf(arrangement, route, micro_batches)) + arrangement.fixed_seconds();
-}
-
-// Whether the routes can together take all micro-batches below the best plan's time.
-bool Search::WorthBounding(const Arrangement& arrangement) {
-  const int total = tables_.MicroBatches(arrangement.size);
-  const int routes = static_cast<int>(arrangement.lists.size());
-  const double below = Below(arrangement.units);
-  int possible = 0;
-  for (int r = 0; r < routes; ++r) {
-    int most = 0, too_many = total - routes + 2;
-    while (too_many - most > 1) {
-      const int count = (most + too_many) / 2;
-      (Bound(arrangement, r, count) < below ? most : too_many) = count;
-    }
-    if (most == 0) return false;
-    possible += most;
-  }
-  return possible >= total;
-}
-
-// Micro-batches of each route so that the greatest bound is least. Empty if no distribution fits.
-std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
-  const size_t routes = arrangement.lists.size();
-  std::vector<int> counts(routes, 1);
-  std::vector<double> next(routes);
-  for (size_t r = 0; r < routes; ++r) {
-    if (Bound(arrangement, r, 1) == kInfinity) return {};
-    next[r] = Bound(arrangement, r, std::min(2, tables_.MicroBatches(arrangement.size)));
-  }
-  for (int left = tables_.MicroBatches(arrangement.size) - static_cast<int>(routes); left > 0; --left) {
-    const size_t r = std::min_element(next.begin(), next.end()) - next.begin();
-    if (next[r] == kInfinity) return {};
-    ++counts[r];
-    next[r] = left > 1 ? Bound(arrangement, r, counts[r] + 1) : 0;
-  }
-  return counts;
-}
-
-// With each micro-batch size and schedule, if it may be better than the best plan.
-void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found) {
-  evaluated_ += kListsInstructions;
-  Arrangement arrangement = Arrange(lists);
-  const bool pipelines = arrangement.units > static_cast<int>(lists.size());
-  const std::vector<Schedule>& schedules = problem_.constraints.schedules;
-  const bool has_1f1b =
-      std::find(schedules.begin(), schedules.end(), Schedule::kOneForwardOneBackward) != schedules.end();
-  for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
-    if (!tables_.Divides(size) || static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
-    for (const Schedule schedule : schedules) {
-      // Without a pipeline all schedules take the same time, and 1F1B the least memory.
-      if (!pipelines && has_1f1b && schedule != Schedule::kOneForwardOneBackward) continue;
-      arrangement.size = size;
-      arrangement.schedule = schedule;
-      if (!WorthBounding(arrangement)) continue;
-      const std::vector<int> counts = BestCounts(arrangement);
-      arrangement.bound_seconds = counts.empty() ? kInfinity : 0;
-      for (size_t r = 0; r < counts.size(); ++r) {
-        arrangement.bound_seconds = std::max(arrangement.bound_seconds, Bound(arrangement, r, counts[r]));
-      }
-      if (arrangement.bound_seconds < Below(arrangement.units)) found.push_back(arrangement);
-    }
-  }
 }
 
 // The fastest devices, one to all of them, each with the whole model or in one pipeline.
@@ -369,7 +205,7 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
                      bounds_.BoundOfSplit(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends));
     for (size_t s = 0; arrangement.shares_processor && s < choice[r].ends.size(); ++s) {
       const int c = bounds_.ClassesOf(arrangement.lists[r])[s];
-      const BlockRange blocks = BlocksOf(choice[r].ends, s);
+      const BlockRange blocks = choice[r].blocks(s);
       if (blocks.size() < 1) break;
       const DeviceCost& cost = problem_.devices[arrangement.devices[r][s]];
       processors[cost.processor] +=
@@ -380,173 +216,6 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
   }
   for (const auto& [processor, seconds] : processors) bound = std::max(bound, seconds);
   return bound + arrangement.fixed_seconds();
-}
-
-struct Search::Choosing {
-  explicit Choosing(const Arrangement& arranged) : arrangement(arranged) {}
-
-  const Arrangement& arrangement;
-  std::vector<size_t> routes;                           // in the order of choosing
-  std::vector<std::vector<RouteBounds::Split>> splits;  // of each route
-  std::vector<RouteChoice> choice;                      // of each route
-  // The latest end of reductions and the longest update of what is chosen.
-  double reduced_seconds = 0, update_seconds = 0;
-  bool complete = true;
-};
-
-bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulations) {
-  arrangement_limit_ = best_.simulated_plans + simulations;
-  if (OutOfBudget()) return false;
-  const std::vector<std::vector<int>> all = CountsBelow(arrangement, Below(arrangement.units));
-  evaluated_ += kCountsInstructions * static_cast<int64_t>(all.size());
-  bool complete = all.size() < kMostCounts;
-  for (const std::vector<int>& counts : all) {
-    if (!SearchCounts(arrangement, counts)) complete = false;
-    if (OutOfBudget()) return false;
-  }
-  return complete;
-}
-
-// Micro-batches of each route, all ways whose bound is below `below`, the least bound first.
-std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement, double below) {
-  const int routes = static_cast<int>(arrangement.lists.size());
-  const int total = tables_.MicroBatches(arrangement.size);
-  std::vector<std::pair<double, std::vector<int>>> found;
-  std::vector<int> counts, most(routes, 0);
-  for (int r = 0; r < routes; ++r) {
-    while (most[r] <= total - routes && Bound(arrangement, r, most[r] + 1) < below) ++most[r];
-  }
-  const auto extend = [&](const auto& self, int left, double bound) -> void {
-    const int r = static_cast<int>(counts.size());
-    if (r == routes) {
-      if (left == 0) found.push_back({bound, counts});
-      return;
-    }
-    const int later = std::accumulate(most.begin() + r + 1, most.end(), 0);
-    int last = std::min(most[r], left - (routes - r - 1));
-    // Equal lists are interchangeable: the first takes the most.
-    if (r > 0 && arrangement.lists[r] == arrangement.lists[r - 1]) last = std::min(last, counts.back());
-    for (int count = last; count >= std::max(1, left - later) && found.size() < kMostCounts; --count) {
-      counts.push_back(count);
-      self(self, left - count, std::max(bound, Bound(arrangement, r, count)));
-      counts.pop_back();
-    }
-  };
-  extend(extend, total, 0);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::vector<int>> ordered;
-  for (auto& [bound, way] : found) ordered.push_back(std::move(way));
-  return ordered;
-}
-
-bool Search::SearchCounts(const Arrangement& arrangement, const std::vector<int>& counts) {
-  const size_t routes = counts.size();
-  Choosing choosing(arrangement);
-  std::vector<double> bounds;
-  for (size_t r = 0; r < routes; ++r) {
-    if (Bound(arrangement, r, counts[r]) >= Below(arrangement.units)) return true;
-    choosing.routes.push_back(r);
-    choosing.choice.push_back({counts[r], {}});
-    bounds.push_back(Bound(arrangement, r, counts[r]));
-    choosing.splits.push_back(bounds_.Splits(WorkOf(arrangement, r, counts[r]),
-                                             Below(arrangement.units) - arrangement.fixed_seconds(),
-                                             kMostSplits));
-    if (choosing.splits[r].empty()) return true;
-    if (choosing.splits[r].size() >= kMostSplits) choosing.complete = false;
-  }
-  // The slowest route first: it decides the most.
-  std::stable_sort(choosing.routes.begin(), choosing.routes.end(),
-                   [&](size_t a, size_t b) { return bounds[a] > bounds[b]; });
-  ChooseSplits(choosing, 0);
-  return choosing.complete;
-}
-
-void Search::ChooseSplits(Choosing& choosing, size_t next) {
-  const Arrangement& arrangement = choosing.arrangement;
-  if (next == choosing.routes.size()) return TryNumberings(choosing);
-  const size_t r = choosing.routes[next];
-  const double reduced_before = choosing.reduced_seconds, update_before = choosing.update_seconds;
-  for (const RouteBounds::Split& split : choosing.splits[r]) {
-    if (split.bound_seconds + arrangement.fixed_seconds() >= Below(arrangement.units)) break;
-    if (OutOfBudget()) {
-      choosing.complete = false;
-      break;
-    }
-    choosing.choice[r].ends = split.ends;
-    evaluated_ += kSplitInstructions;
-    // Routes without a processor in common do not help each other before the reductions.
-    if (arrangement.bounded_alone && arrangement.lists.size() > 1) AddLastBackwards(choosing, r);
-    if (choosing.reduced_seconds + arrangement.scalars_seconds + choosing.update_seconds <
-        Below(arrangement.units)) {
-      ChooseSplits(choosing, next + 1);
-    }
-    choosing.reduced_seconds = reduced_before;
-    choosing.update_seconds = update_before;
-  }
-}
-
-void Search::AddLastBackwards(Choosing& choosing, size_t route) {
-  const Arrangement& arrangement = choosing.arrangement;
-  const std::vector<BlockId>& ends = choosing.choice[route].ends;
-  const std::vector<double>& last_backwards = LastBackwards(arrangement, route, choosing.choice[route]);
-  for (size_t s = 0; s < ends.size(); ++s) {
-    const BlockRange blocks = BlocksOf(ends, s);
-    const DeviceCost& cost = problem_.devices[arrangement.devices[route][s]];
-    const int device_class = bounds_.ClassesOf(arrangement.lists[route])[s];
-    double reduced = last_backwards[s] + tables_.ReducedAfterSeconds(device_class, arrangement.size, blocks);
-    if (s == 0 || s + 1 == ends.size()) reduced += arrangement.tied_seconds;  // reduced after all else
-    choosing.reduced_seconds = std::max(choosing.reduced_seconds, reduced);
-    choosing.update_seconds =
-        std::max(choosing.update_seconds,
-                 static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter);
-  }
-}
-
-// All orders of the routes: it decides the rings and who answers for shared norms.
-void Search::TryNumberings(Choosing& choosing) {
-  const Arrangement& arrangement = choosing.arrangement;
-  const std::vector<RouteChoice>& choice = choosing.choice;
-  if (!arrangement.bounded_alone && BoundOfChoice(arrangement, choice) >= Below(arrangement.units)) return;
-  // Routes that are alike carry the number of the first of them, so that exchanging them is no other order.
-  std::vector<int> numbers;
-  std::map<int, std::vector<int>> alike;
-  for (int r = 0; r < static_cast<int>(choice.size()); ++r) {
-    int first = 0;
-    while (arrangement.lists[first] != arrangement.lists[r] || !(choice[first] == choice[r])) ++first;
-    numbers.push_back(first);
-    alike[first].push_back(r);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  do {
-    if (OutOfBudget()) {
-      choosing.complete = false;
-      return;
-    }
-    std::vector<int> order;
-    std::map<int, int> placed;
-    for (const int number : numbers) order.push_back(alike[number][placed[number]++]);
-    TryNumbering(choosing, order);
-  } while (std::next_permutation(numbers.begin(), numbers.end()));
-}
-
-void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
-  const Arrangement& arrangement = choosing.arrangement;
-  const std::vector<RouteChoice>& choice = choosing.choice;
-  evaluated_ += kNumberingInstructions;
-  if (arrangement.bounded_alone && choice.size() > 1) {
-    std::vector<UnitEnd> units;
-    for (const int r : order) {
-      const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
-      const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
-      for (size_t s = 0; s < choice[r].ends.size(); ++s) {
-        units.push_back({arrangement.devices[r][s], classes[s], arrangement.size, BlocksOf(choice[r].ends, s),
-                         last_backwards[s]});
-      }
-    }
-    if (StepEndSeconds(tables_, units) >= Below(arrangement.units)) return;
-  }
-  Simulate(arrangement, choice, order);
 }
 
 // When each unit of a route has run its last backward, as if there were no other routes and nothing slowed
@@ -593,9 +262,8 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       const DeviceCost& device = problem_.devices[arrangement.devices[r][s]];
-      plan.units.push_back({.devices = {device.name},
-                            .chunks = {BlocksOf(choice[r].ends, s)},
-                            .activations = device.activations});
+      plan.units.push_back(
+          {.devices = {device.name}, .chunks = {choice[r].blocks(s)}, .activations = device.activations});
     }
   }
   return plan;

@@ -49,13 +49,14 @@ class Search {
   struct RouteChoice {
     int micro_batches = 0;
     std::vector<BlockId> ends;  // of the stages' blocks
+    BlockRange blocks(size_t stage) const { return {stage == 0 ? BlockId(0) : ends[stage - 1], ends[stage]}; }
     friend bool operator==(const RouteChoice&, const RouteChoice&) = default;
   };
   // How a list that is being written stands to the one before it.
   enum class Order { kBeginsPrevious, kAfterPrevious };
   using Lists = std::vector<std::vector<int>>;  // of device classes
 
-  // Arrangements.
+  // Arrangements: search_arrangements.cc.
   void EnumerateLists(Lists& lists, std::vector<int>& left, std::vector<Arrangement>& found);
   void ExtendList(Lists& lists, std::vector<int>& list, Order order, std::vector<int>& left,
                   std::vector<Arrangement>& found);
@@ -70,7 +71,7 @@ class Search {
   std::vector<RouteChoice> GreedyChoice(const Arrangement& arrangement);
   void Improve(const Arrangement& arrangement);
 
-  // Exact search; false if it ended at a limit.
+  // Exact search: search_exact.cc; false if it ended at a limit.
   bool SearchArrangement(const Arrangement& arrangement, int64_t simulations);
   std::vector<std::vector<int>> CountsBelow(const Arrangement& arrangement, double below);
   bool SearchCounts(const Arrangement& arrangement, const std::vector<int>& counts);
