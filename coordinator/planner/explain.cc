@@ -126,7 +126,7 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     Explanation::Device& device = devices.emplace_back();
     device.name = cost.name;
     device.kind = cost.kind;
-    device.memory_limit = cost.memory;
+    device.memory_limit = cost.room.memory;
     for (Rank rank = 0; rank < RankCount(plan); ++rank) {
       if (DeviceOf(plan, rank) != cost.name) continue;
       device.used = true;

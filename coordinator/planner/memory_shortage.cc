@@ -59,8 +59,7 @@ std::string DescribeShortage(SearchTables& tables, int min_stages, int max_stage
     classes.insert(classes.end(), tables.classes()[c].size(), c);
   }
   std::stable_sort(classes.begin(), classes.end(), [&](int a, int b) {
-    return tables.Cost(a).memory - tables.Cost(a).workspace >
-           tables.Cost(b).memory - tables.Cost(b).workspace;
+    return tables.Cost(a).room.LeftFor(0) > tables.Cost(b).room.LeftFor(0);
   });
   Shortage least;
   for (int stages = min_stages; stages <= std::min<int>(max_stages, static_cast<int>(classes.size()));
@@ -79,8 +78,9 @@ std::string DescribeShortage(SearchTables& tables, int min_stages, int max_stage
   const DeviceCost& device = tables.Cost(least.device_class);
   return absl::StrCat("no plan fits the devices' memory: the best of the attempts, a pipeline of ",
                       least.stages, " with micro-batch ", tables.problem().micro_batch_sizes[0], ", lacks ",
-                      FormatBytes({least.bytes}), " on ", device.name, " (limit ", FormatBytes(device.memory),
-                      ") for blocks ", least.blocks.first.value(), "-", least.blocks.end - 1);
+                      FormatBytes({least.bytes}), " on ", device.name, " (limit ",
+                      FormatBytes(device.room.memory), ") for blocks ", least.blocks.first.value(), "-",
+                      least.blocks.end - 1);
 }
 
 }  // namespace medley

@@ -29,7 +29,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
     DeviceCost cost{.name = absl::StrCat("node", d / 2, "/cpu", d % 2),
                     .kind = absl::StrCat("kind ", d % kinds),
                     .processor = d,
-                    .memory = GiB(16)};
+                    .room = {.memory = GiB(16)}};
     for (const int size : problem.micro_batch_sizes) {
       const double tokens = 512.0 * size, effort = 1 + 0.2 / size;
       const double layer = effort * tokens * 24 * 768 * 768 / flops,
@@ -38,7 +38,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
     }
     cost.update_seconds_per_parameter = 2e-9;
     cost.norm_seconds_per_parameter = 4e-10;
-    cost.workspace = MiB(64);
+    cost.room.workspace = MiB(64);
     problem.devices.push_back(cost);
   }
   problem.links.assign(

@@ -13,8 +13,7 @@ namespace {
 PlanSite SiteOf(const PlanningProblem& problem) {
   PlanSite site;
   for (const DeviceCost& device : problem.devices) {
-    site.memory_by_device[device.name] = device.memory - device.workspace;
-    site.copy_bytes_per_parameter_by_device[device.name] = device.copy_bytes_per_parameter;
+    site.room_by_device[device.name] = device.room;
   }
   return site;
 }
@@ -160,7 +159,7 @@ TEST_CASE("constraints on routes and stages are kept") {
 
 TEST_CASE("where nothing fits, the planner says how much is missing and where") {
   PlanningProblem problem = RandomProblem(7, {.min_devices = 2});
-  for (DeviceCost& device : problem.devices) device.memory = device.workspace + Bytes{100};
+  for (DeviceCost& device : problem.devices) device.room.memory = device.room.workspace + Bytes{100};
   const auto chosen = ChoosePlan(problem);
   REQUIRE(absl::IsResourceExhausted(chosen.status()));
   CHECK_THAT(std::string(chosen.status().message()), Catch::Contains("lacks") && Catch::Contains("n/"));

@@ -71,7 +71,7 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
     return Invalid(absl::StrCat(field, ".shared_with: ", device.shared_with, "; must be at least ",
                                 device.shared_slowdown > 1 ? "1 where shared_slowdown is more than 1" : "0"));
   }
-  return CheckNumber(field + ".copy_bytes_per_parameter", device.copy_bytes_per_parameter);
+  return CheckNumber(field + ".copy_bytes_per_parameter", device.room.copy_bytes_per_parameter);
 }
 
 absl::Status CheckLinks(const PlanningProblem& problem) {

@@ -78,13 +78,13 @@ class Generator {
     }
     cost.update_seconds_per_parameter = Real(0, 1) / parameters;
     cost.norm_seconds_per_parameter = Real(0, 0.5) / parameters;
-    cost.workspace = Bytes{Integer(0, 1000)};
-    cost.copy_bytes_per_parameter = Integer(0, 1) * Real(0, 4);
+    cost.room.workspace = Bytes{Integer(0, 1000)};
+    cost.room.copy_bytes_per_parameter = Integer(0, 1) * Real(0, 4);
     const ModelConfig& model = problem_.shape.model;
     const BufferCounts all = {.stash = {problem_.shape.global_batch_sequences}};
     const Bytes whole = MemoryOf(model, problem_.shape.sequence, {{0, model.blocks()}}, 1, all).total();
     const double share = tight ? Real(0.1, 1.2) : 100;
-    cost.memory = {static_cast<int64_t>(static_cast<double>(whole.value) * share)};
+    cost.room.memory = {static_cast<int64_t>(static_cast<double>(whole.value) * share)};
     return cost;
   }
 

@@ -1,7 +1,6 @@
 #include "coordinator/planner/search_tables.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/ir/model/parameters.h"
@@ -20,11 +19,10 @@ bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
 }
 
 bool SameCost(const DeviceCost& a, const DeviceCost& b) {
-  return a.kind == b.kind && a.memory == b.memory && a.activations == b.activations &&
-         a.workspace == b.workspace && a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
+  return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
+         a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
-         a.copy_bytes_per_parameter == b.copy_bytes_per_parameter && a.shared_slowdown == b.shared_slowdown &&
-         a.shared_with == b.shared_with &&
+         a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
@@ -84,9 +82,7 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
-        const double copies = cost.copy_bytes_per_parameter * static_cast<double>(Parameters({first, end}));
-        available_.back()[At({first, end})] =
-            cost.memory.value - cost.workspace.value - static_cast<int64_t>(std::ceil(copies));
+        available_.back()[At({first, end})] = cost.room.LeftFor(Parameters({first, end})).value;
       }
     }
   }

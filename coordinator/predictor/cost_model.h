@@ -9,6 +9,7 @@
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/plan/device_room.h"
 #include "runtime/ir/plan/plan.h"
 
 // What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One
@@ -25,13 +26,11 @@ struct DeviceCost {
   // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;
   int shared_with = 0;
-  Bytes memory;                     // limit
+  DeviceRoom room;
   Dtype activations = Dtype::kF32;  // what it stores them as, and was measured with
   std::vector<BlockTimes> times;    // parallel to PlanningProblem::micro_batch_sizes
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
-  Bytes workspace;                      // that the ops hold beside what the memory model counts
-  double copy_bytes_per_parameter = 0;  // packed or converted copies that the ops keep
 };
 
 struct PlanConstraints {

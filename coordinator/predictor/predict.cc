@@ -1,7 +1,5 @@
 #include "coordinator/predictor/predict.h"
 
-#include <cmath>
-
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/parameters.h"
@@ -20,7 +18,7 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
                            Rank rank) {
   const StepProgram& program = simulator.programs()[rank];
   const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
-  RankPrediction prediction{.device = device.name, .memory_limit = device.memory};
+  RankPrediction prediction{.device = device.name, .memory_limit = device.room.memory};
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const InstructionTime time = simulator.TimeOf(rank, i);
     prediction.timeline.push_back(time);
@@ -35,15 +33,13 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
 }  // namespace
 
 Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory) {
-  const double copies =
-      std::ceil(device.copy_bytes_per_parameter * static_cast<double>(memory.parameters.value / 4));
-  return memory.total() + device.workspace + Bytes{static_cast<int64_t>(copies)};
+  return memory.total() + device.room.memory - device.room.LeftFor(ParametersOf(memory));
 }
 
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
     const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
-    if (PeakMemory(device, MemoryOfRank(plan, rank, problem.shape)) > device.memory) return false;
+    if (!Fits(MemoryOfRank(plan, rank, problem.shape), device.room)) return false;
   }
   return true;
 }

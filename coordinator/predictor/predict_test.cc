@@ -31,7 +31,7 @@ PlanningProblem Uniform(int devices, int layers, int micro_batches) {
     problem.devices.push_back({.name = absl::StrCat("d", d),
                                .kind = "k",
                                .processor = d,
-                               .memory = GiB(1),
+                               .room = {.memory = GiB(1)},
                                .times = {{.embedding = {0, 0}, .layer = {1, 2, 1}, .head = {0, 0}}}});
   }
   problem.links.assign(devices, std::vector<LinkCost>(devices));
@@ -355,8 +355,8 @@ TEST_CASE("every instruction has a time, in the order of its stream") {
 
 TEST_CASE("memory is the model's, with the ops' workspace and copies") {
   PlanningProblem problem = Uniform(1, 2, 2);
-  problem.devices[0].workspace = {1000};
-  problem.devices[0].copy_bytes_per_parameter = 2;
+  problem.devices[0].room.workspace = {1000};
+  problem.devices[0].room.copy_bytes_per_parameter = 2;
   const auto prediction = PredictStep(problem, Replicas(4, {2}));
   REQUIRE(prediction.ok());
   const RankPrediction& unit = prediction->ranks[0];

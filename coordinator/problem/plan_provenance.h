@@ -8,7 +8,7 @@
 
 namespace medley {
 
-// Says in `report`, whose devices are of `cluster`, which of them are emulated or compute a bf16 job in f32,
+// Says in `report`, whose devices are of `cluster`, which of them are emulated or compute a bf16 or f16 job in f32,
 // and what the profiles are from that the prediction for `training` was made of, of each kind the newest one:
 // with the spread and the doubts of the times that it has, and what running jobs changed of it. Pure.
 void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanReport& report);

@@ -37,7 +37,7 @@ struct PlanReport {
   Explanation explanation;
   bool compared = false;                       // whether explanation.rejected is filled in
   std::set<std::string> emulated;              // of the explanation's devices; they compute nothing
-  std::set<std::string> computes_f32_instead;  // of those; the job says bf16
+  std::set<std::string> computes_f32_instead;  // of those; the job says bf16 or f16
   std::vector<ProfileUse> profiles;            // one of each kind of the explanation's devices
   std::vector<LeftOutDevice> left_out;
 };

@@ -21,8 +21,7 @@ namespace {
 absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   PlanSite site;
   for (const DeviceCost& device : problem.devices) {
-    site.memory_by_device[device.name] = device.memory - device.workspace;
-    site.copy_bytes_per_parameter_by_device[device.name] = device.copy_bytes_per_parameter;
+    site.room_by_device[device.name] = device.room;
   }
   std::vector<std::string> details;
   for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site))
@@ -79,17 +78,6 @@ bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   return true;
 }
 
-// Gradients that are too small for f16 would be lost.
-absl::Status CheckTypes(const Plan& plan, Precision precision) {
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    if (plan.units[u].activations != Dtype::kF16 || precision == Precision::kF16) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan.units[", u, "].activations: f16, must be f32 or bf16 in a job of precision ",
-                     std::string(NameOf(precision)), ", whose loss is not scaled"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
@@ -101,7 +89,6 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
-    RETURN_IF_ERROR(CheckTypes(planned.plan, training.precision));
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {

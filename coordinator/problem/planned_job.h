@@ -27,7 +27,8 @@ struct PlannedSlowdown {
 // A job's plan on a cluster, with all that is said of it.
 struct PlannedJob {
   Plan plan;
-  bool stores_as_profiled = true;  // every unit, activations as its devices' profiles were measured with
+  bool stores_as_profiled = true;  // every unit, activations as its devices' profiles were measured with;
+                                   // not looked at: what neighbours of another type convert at a boundary
   StepPrediction prediction;
   std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
   PlanReport report;

@@ -137,7 +137,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   DeviceCost cost;
   cost.name = device.name;
   cost.kind = device.device->kind;
-  cost.memory = device.device->description.memory_limit;
+  cost.room.memory = device.device->description.memory_limit;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
   for (const int size : sizes) {
     const ProfiledTimes* times = nullptr;
@@ -148,8 +148,8 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   const DeviceProfile& profile = *FindProfile(cluster, cost.kind, shape, 0, nullptr);
   cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
   cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
-  cost.workspace = profile.workspace;
-  cost.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
+  cost.room.workspace = profile.workspace;
+  cost.room.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
   return cost;
 }
 

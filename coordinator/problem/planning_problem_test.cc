@@ -65,8 +65,8 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->devices[0].times[2].layer.forward_seconds == Approx(0.04));
   CHECK(problem->devices[1].times[2].layer.forward_seconds == Approx(0.16));
   CHECK(problem->devices[1].times[0].head.backward_seconds == Approx(0.02));
-  CHECK(problem->devices[2].memory == GiB(1));
-  CHECK(problem->devices[2].workspace == Bytes{1000});
+  CHECK(problem->devices[2].room.memory == GiB(1));
+  CHECK(problem->devices[2].room.workspace == Bytes{1000});
   CHECK(problem->devices[0].processor == 0);
   CHECK(problem->devices[1].processor == 1);
   CHECK(problem->devices[2].processor == 1);

@@ -141,7 +141,7 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
 }
 
 // What can be said of a pinned plan without knowing the cluster.
-absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape) {
+absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape, Precision precision) {
   if (!spec.has_plan()) return absl::OkStatus();
   const absl::StatusOr<Plan> plan = DecodePlan(spec.plan());
   if (!plan.ok()) return Invalid("plan.", plan.status().message());
@@ -152,6 +152,11 @@ absl::Status CheckPinnedPlan(const v1::JobSpec& spec, const TrainingShape& shape
       return Invalid("plan.units[", i, "].blocks[", j, "].end: ", end, " is more than the model's ", blocks,
                      " blocks");
     }
+  }
+  for (size_t i = 0; i < plan->units.size() && precision != Precision::kF16; ++i) {
+    if (plan->units[i].activations != Dtype::kF16) continue;
+    return Invalid("plan.units[", i, "].activations: f16, must be f32 or bf16 in a job of precision ",
+                   std::string(NameOf(precision)), ", whose loss is not scaled");
   }
   const std::vector<PlanViolation> violations = CheckPlanForm(*plan, shape);
   if (!violations.empty()) return Invalid("plan.", violations[0].detail);
@@ -292,7 +297,7 @@ absl::StatusOr<TrainingSpec> DecodeJobSpec(const v1::JobSpec& spec, const std::s
   RETURN_IF_ERROR(FillValidation(spec, result));
   if (spec.has_max_restarts()) result.max_restarts = static_cast<int>(spec.max_restarts());
   RETURN_IF_ERROR(CheckConstraints(spec));
-  RETURN_IF_ERROR(CheckPinnedPlan(spec, result.shape));
+  RETURN_IF_ERROR(CheckPinnedPlan(spec, result.shape, result.precision));
   RETURN_IF_ERROR(CheckScheduling(spec));
   return result;
 }

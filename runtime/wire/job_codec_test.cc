@@ -288,6 +288,14 @@ TEST_CASE("a pinned plan that cannot run on any cluster is refused when it is su
   CHECK(error(hole) == "plan.routes[0]: unit 1 holds blocks [3, 4); one of its ranges must begin at 2");
   second.mutable_blocks(0)->set_first(2);
   CHECK(error(hole).empty());
+  second.set_activations(v1::TENSOR_TYPE_F16);
+  CHECK(error(hole) ==
+        "plan.units[1].activations: f16, must be f32 or bf16 in a job of precision f32, whose loss is not "
+        "scaled");
+  hole.set_precision(v1::PRECISION_F16);
+  CHECK(error(hole).empty());
+  second.clear_activations();
+  hole.clear_precision();
   hole.mutable_scheduling()->set_most_devices(1);
   CHECK(error(hole) == "scheduling.most_devices: 1 is less than the devices of plan, 2");
   second.set_devices(0, "a/cpu0");

@@ -1,7 +1,5 @@
 #include "runtime/ir/plan/check_plan.h"
 
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/ir/program/memory.h"
@@ -44,7 +42,7 @@ class Checker {
         Convict(Kind::kEmpty,
                 absl::StrCat("units[", u, "].devices: there are none; a unit needs at least one"));
       for (const std::string& device : devices) {
-        if (site_ != nullptr && !site_->memory_by_device.count(device)) {
+        if (site_ != nullptr && !site_->room_by_device.count(device)) {
           Convict(Kind::kUnknownDevice,
                   absl::StrCat("units[", u, "].devices: \"", device, "\" is not in the cluster"));
         }
@@ -218,16 +216,11 @@ class Checker {
     for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
       const std::string& device = DeviceOf(plan_, rank);
       const RankMemory memory = MemoryOfRank(plan_, rank, shape_);
-      const auto copies = site_->copy_bytes_per_parameter_by_device.find(device);
-      const double copy_bytes =
-          copies == site_->copy_bytes_per_parameter_by_device.end() ? 0 : copies->second;
-      const double parameters = static_cast<double>(memory.parameters.value) / 4;
-      const Bytes needed = memory.total() + Bytes{static_cast<int64_t>(std::ceil(copy_bytes * parameters))};
-      const Bytes allowed = site_->memory_by_device.at(device);
-      if (needed <= allowed) continue;
-      Convict(Kind::kMemory,
-              absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ", FormatBytes(needed),
-                           " on ", device, ", which allows ", FormatBytes(allowed)));
+      const DeviceRoom& room = site_->room_by_device.at(device);
+      if (Fits(memory, room)) continue;
+      Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ",
+                                          FormatBytes(memory.total()), " on ", device, ", which allows ",
+                                          FormatBytes(room.LeftFor(ParametersOf(memory)))));
     }
   }
 

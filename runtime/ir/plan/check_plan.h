@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/bytes.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/plan/device_room.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {
@@ -27,12 +27,7 @@ struct PlanViolation {
 
 // What a plan is held against, beside the job's shape.
 struct PlanSite {
-  // Memory that plans may use on each device that they may name, what the ops take for themselves already
-  // taken off.
-  std::map<std::string, Bytes> memory_by_device;
-  // Bytes that the ops keep beside each parameter held, such as packed or converted copies; 0 where not
-  // given.
-  std::map<std::string, double> copy_bytes_per_parameter_by_device;
+  std::map<std::string, DeviceRoom> room_by_device;  // of each that plans may name
 };
 
 // Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the

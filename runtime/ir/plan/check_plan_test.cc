@@ -16,7 +16,10 @@ const TrainingShape kShape = {
     .sequence = 8,
     .global_batch_sequences = 16};
 
-PlanSite Site() { return {{{"a/0", MiB(64)}, {"b/0", MiB(64)}, {"c/0", MiB(64)}, {"d/0", MiB(64)}}, {}}; }
+PlanSite Site() {
+  const DeviceRoom room{.memory = MiB(64)};
+  return {{{"a/0", room}, {"b/0", room}, {"c/0", room}, {"d/0", room}}};
+}
 
 Plan Good() {
   Plan plan;
@@ -135,7 +138,7 @@ TEST_CASE("units of several devices and ranges, and units on several routes, are
   plan.routes = {{{0, 1, 0}, 5, 2}, {{0, 1, 0}, 6, 1}};
   CHECK(CheckPlan(plan, kShape, Site()).empty());
   PlanSite small = Site();
-  small.memory_by_device["b/0"] = {1000};
+  small.room_by_device["b/0"].memory = {1000};
   const std::vector<PlanViolation> violations = CheckPlan(plan, kShape, small);
   REQUIRE(violations.size() == 1);
   CHECK(violations[0].kind == Kind::kMemory);
@@ -148,8 +151,7 @@ TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
   // Found by bisection, so that the test does not restate the memory model.
   const auto fits = [](int64_t memory, double copy_bytes) {
     PlanSite site = Site();
-    site.memory_by_device["c/0"] = {memory};
-    site.copy_bytes_per_parameter_by_device["c/0"] = copy_bytes;
+    site.room_by_device["c/0"] = {.memory = {memory}, .copy_bytes_per_parameter = copy_bytes};
     const auto violations = CheckPlan(Good(), kShape, site);
     for (const PlanViolation& violation : violations) {
       CHECK(violation.kind == Kind::kMemory);

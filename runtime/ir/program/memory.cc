@@ -35,6 +35,12 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .conversions = ConversionBytes(local, chunks, rows, type, buffers.narrowest)};
 }
 
+int64_t ParametersOf(const RankMemory& memory) { return memory.parameters.value / SizeOf(Dtype::kF32).value; }
+
+bool Fits(const RankMemory& memory, const DeviceRoom& room) {
+  return memory.total() <= room.LeftFor(ParametersOf(memory));
+}
+
 int LargestMicroBatch(const Visits& visits) {
   int largest = 0;
   for (const Visit& visit : visits) largest = std::max(largest, visit.micro_batch_sequences);

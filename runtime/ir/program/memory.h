@@ -1,6 +1,7 @@
 #pragma once
 #include "runtime/base/bytes.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/plan/device_room.h"
 #include "runtime/ir/program/program.h"
 
 // How much device memory a rank needs: the one model that the planner predicts with and the worker allocates
@@ -25,6 +26,10 @@ struct RankMemory {
 // `micro_batch_sequences` windows in a micro-batch; `buffers` are as its step program says.
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
                     int micro_batch_sequences, const BufferCounts& buffers);
+
+// How many parameters a rank of such needs holds.
+int64_t ParametersOf(const RankMemory& memory);
+bool Fits(const RankMemory& memory, const DeviceRoom& room);
 
 // The largest micro-batch that routes bring to a unit, in sequences.
 int LargestMicroBatch(const Visits& visits);
