@@ -5,6 +5,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/host/host_slice.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/device/op_slices.h"
 
 namespace medley {
 
@@ -17,6 +18,11 @@ absl::Status CpuOps::Accept(const Args& args) {
 template <typename Args>
 absl::Status CpuOps::AcceptTyped(const Args& args) {
   RETURN_IF_ERROR(CheckTypedArguments(args));
+  Args asked = args;
+  for (const OpSlice& operand : SlicesOf(asked)) {
+    if (operand.typed && operand.dtype == Dtype::kF16)
+      return absl::UnimplementedError("takes f32 and bf16 tensors alone");
+  }
   return Ready();
 }
 

@@ -30,7 +30,7 @@ class CpuOps final : public Ops {
   // threads.
   template <typename Args>
   absl::Status Accept(const Args& args);
-  // The same for kernels that take tensors of any activation type.
+  // The same for kernels that take bf16 tensors, too.
   template <typename Args>
   absl::Status AcceptTyped(const Args& args);
   absl::Status Ready();
