@@ -11,7 +11,7 @@ namespace medley {
 namespace {
 
 // A tag of a probe's kind, on a channel that probes do not use.
-constexpr MessageTag kTag{.kind = MessageTag::Kind::kProbe, .channel = 2};
+constexpr MessageTag kTag{.kind = MessageTag::Kind::kProbe, .channel = 5};
 constexpr char kWhat[] = "exchanging what devices are";
 
 }  // namespace

@@ -77,6 +77,7 @@ CudaQueue::~CudaQueue() {
   if (!device_->MakeCurrent().ok()) return;
   if (compute_stream_ != nullptr) driver().cuStreamSynchronize(compute_stream_);
   if (copy_stream_ != nullptr) driver().cuStreamSynchronize(copy_stream_);
+  ReleaseFreed();
   MutexLock lock(mutex_);
   const auto destroy = [&](CUevent event) {
     if (event != nullptr) driver().cuEventDestroy(event);
@@ -130,7 +131,9 @@ absl::StatusOr<std::unique_ptr<Buffer>> CudaQueue::AllocateCounted(Bytes size,
   const int64_t padded =
       std::max<int64_t>(1, (size.value + kAlignmentBytes - 1) / kAlignmentBytes) * kAlignmentBytes;
   CUdeviceptr address = 0;
-  const CUresult result = driver().cuMemAlloc(&address, static_cast<size_t>(padded));
+  CUresult result = driver().cuMemAlloc(&address, static_cast<size_t>(padded));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && ReleaseFreed())
+    result = driver().cuMemAlloc(&address, static_cast<size_t>(padded));
   // A device that is full fails this allocation, not the queue.
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     return driver().ToStatus(result,
@@ -148,7 +151,22 @@ void CudaQueue::Free(CudaBuffer& buffer) {
   driver().cuStreamSynchronize(compute_stream_);
   driver().cuStreamSynchronize(copy_stream_);
   if (buffer.downloaded != nullptr) driver().cuEventDestroy(buffer.downloaded);
-  driver().cuMemFree(buffer.address);
+  if (keeps_freed_) {
+    MutexLock lock(mutex_);
+    freed_.push_back(buffer.address);
+  } else {
+    driver().cuMemFree(buffer.address);
+  }
+}
+
+bool CudaQueue::ReleaseFreed() {
+  std::vector<CUdeviceptr> freed;
+  {
+    MutexLock lock(mutex_);
+    freed.swap(freed_);
+  }
+  for (const CUdeviceptr address : freed) driver().cuMemFree(address);
+  return !freed.empty();
 }
 
 absl::Status CudaQueue::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {

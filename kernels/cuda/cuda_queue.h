@@ -68,6 +68,10 @@ class CudaQueue final : public DeviceQueue {
   // What groups() has from now on. Before its first use, while nobody else uses the queue.
   void SetGroups(absl::StatusOr<std::unique_ptr<GroupLibrary>> groups) { groups_ = std::move(groups); }
 
+  // From now on freed memory is kept until there is no other: the driver waits for the whole device before it
+  // gives any back, and so for sums that wait for other ranks. Any thread.
+  void KeepFreed() { keeps_freed_ = true; }
+
   CUstream compute_stream() const { return compute_stream_; }
   const CudaDevice& device() const { return *device_; }
 
@@ -99,6 +103,8 @@ class CudaQueue final : public DeviceQueue {
   absl::Status CreateStreams();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateCounted(Bytes size, std::atomic<int64_t>* counter);
   void Free(CudaBuffer& buffer);
+  // Gives back what is kept; false: nothing was.
+  bool ReleaseFreed();
   absl::Status UploadPiece(absl::Span<const std::byte> from, CUdeviceptr to);
   absl::Status DownloadPiece(CUdeviceptr from, absl::Span<std::byte> to);
   // Copies the oldest arrivals to their destinations until `count` were ever copied. Blocks until each is
@@ -116,6 +122,7 @@ class CudaQueue final : public DeviceQueue {
   std::atomic<int64_t> allocated_ = 0;
   std::atomic<int64_t> peak_allocated_ = 0;
   std::atomic<bool> poisoned_ = false;
+  std::atomic<bool> keeps_freed_ = false;
 
   // The submitting thread alone uses these.
   std::vector<Staging> uploads_;
@@ -123,6 +130,7 @@ class CudaQueue final : public DeviceQueue {
   CUevent before_download_ = nullptr;
 
   mutable Mutex mutex_;
+  std::vector<CUdeviceptr> freed_ ABSL_GUARDED_BY(mutex_);  // and kept
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   std::vector<Staging> arrivals_staging_ ABSL_GUARDED_BY(mutex_);
   std::deque<Arrival> arrivals_ ABSL_GUARDED_BY(mutex_);  // oldest first

@@ -34,7 +34,7 @@ class NcclGroup final : public DeviceGroup {
     absl::Status status = driver().ToStatus(result, what);
     return status.ok() ? status : Fail(std::move(status));
   }
-  void EndCommunicator(bool abort);
+  void EndCommunicator();
 
   CudaQueue& queue_;
   const NcclLibrary& library_;
@@ -47,7 +47,8 @@ class NcclGroup final : public DeviceGroup {
 
 NcclGroup::~NcclGroup() {
   if (!queue_.device().MakeCurrent().ok()) return;
-  EndCommunicator(/*abort=*/stage_ != Stage::kIdle);
+  // Even of an idle one: a good end would be one of all members together, some of which may be gone.
+  EndCommunicator();
   if (stream_ != nullptr) {
     driver().cuStreamSynchronize(stream_);
     driver().cuStreamDestroy(stream_);
@@ -55,17 +56,17 @@ NcclGroup::~NcclGroup() {
   if (summed_ != nullptr) driver().cuEventDestroy(summed_);
 }
 
-void NcclGroup::EndCommunicator(bool abort) {
+void NcclGroup::EndCommunicator() {
   const ncclComm_t communicator = std::exchange(communicator_, nullptr);
   if (communicator == nullptr) return;
   // Nothing can be done about a result, which has no use any more.
-  (void)(abort ? library_.ncclCommAbort(communicator) : library_.ncclCommDestroy(communicator));
+  (void)library_.ncclCommAbort(communicator);
 }
 
 absl::Status NcclGroup::Fail(absl::Status error) {
   if (error_.ok()) {
     error_ = std::move(error);
-    if (queue_.device().MakeCurrent().ok()) EndCommunicator(/*abort=*/true);
+    if (queue_.device().MakeCurrent().ok()) EndCommunicator();
   }
   return error_;
 }
@@ -135,6 +136,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> NcclGroups::Join(const std::string&
         absl::StrCat("the id of a group of GPUs has ", id.size(), " bytes, not ", sizeof(made.internal)));
   }
   std::memcpy(made.internal, id.data(), id.size());
+  queue_.KeepFreed();
   auto group = std::make_unique<NcclGroup>(queue_, library_);
   RETURN_IF_ERROR(group->Join(made, member, members));
   return group;

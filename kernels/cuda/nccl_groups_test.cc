@@ -72,9 +72,9 @@ TEST_CASE("members sum what each had when its queue reached the fence, and its q
         CHECK(member.Read() == std::vector<float>{total, total, -total, 0});
       }
     }
+    CHECK(simulated::AbortedCommunicators() == 0);
     members.clear();
     CHECK(simulated::LiveCommunicators() == 0);
-    CHECK(simulated::AbortedCommunicators() == 0);
   }
 }
 

@@ -13,7 +13,6 @@
   X(ncclGetUniqueId)                 \
   X(ncclCommInitRankConfig)          \
   X(ncclCommGetAsyncError)           \
-  X(ncclCommDestroy)                 \
   X(ncclCommAbort)                   \
   X(ncclAllReduce)
 

@@ -106,11 +106,11 @@ ncclResult_t Sum(const void* from, void* to, size_t count, ncclDataType_t type, 
   return ncclInProgress;
 }
 
-ncclResult_t End(ncclComm_t communicator, bool abort) {
+ncclResult_t Abort(ncclComm_t communicator) {
   const Lock lock(mutex);
-  communicator->aborted = abort;
+  communicator->aborted = true;
   --nccl.live;
-  nccl.aborted += abort;
+  ++nccl.aborted;
   return ncclSuccess;
 }
 
@@ -139,8 +139,7 @@ const NcclLibrary& StartNccl() {
     *result = communicator->fails ? ncclRemoteError : is_joining ? ncclInProgress : ncclSuccess;
     return ncclSuccess;
   };
-  library.ncclCommDestroy = [](ncclComm_t communicator) { return End(communicator, false); };
-  library.ncclCommAbort = [](ncclComm_t communicator) { return End(communicator, true); };
+  library.ncclCommAbort = Abort;
   library.ncclAllReduce = Sum;
   const Lock lock(mutex);
   nccl = Nccl{};

@@ -14,7 +14,7 @@ void FailSums(int member);
 // It is given sums and never gets to them, as if it hung; nobody is told.
 void HangSums(int member);
 
-// Communicators that were neither destroyed nor aborted; and those that were aborted.
+// Communicators that were not aborted, and that were.
 int LiveCommunicators();
 int AbortedCommunicators();
 
