@@ -39,8 +39,10 @@ BlockWork WorkOfBranch(const ModelConfig& c, const BranchKind& branch, double ro
   const PassWork norm = Elements(2 * rows * C), add = Elements(3 * rows * C);
   // Scores and their product with the values; backward makes the scores again, and three more gradients.
   const double scores = IsAttention(branch) ? rows * sequence * core : 0;
-  const PassWork core_forward = {2 * scores, 4 * rows * (inner + core)};
-  const PassWork core_backward = {5 * scores, 4 * rows * 2 * (inner + core)};
+  // A GELU is a part of the products around it: it writes its output, and reads its input for the gradient.
+  const bool fused = branch.core == CoreKind::kGelu;
+  const PassWork core_forward = {2 * scores, 4 * rows * (fused ? core : inner + core)};
+  const PassWork core_backward = {5 * scores, 4 * rows * (fused ? inner : 2 * (inner + core))};
   const PassWork again = norm + (IsAttention(branch) ? PassWork{} : Elements(rows * (inner + core)));
   return {.forward = products + norm + core_forward + add,
           .input_gradient = products + core_backward + Elements(3 * rows * C) + add,
