@@ -1,7 +1,9 @@
 #include "tests/golden/golden_training.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <utility>
 
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -117,6 +119,35 @@ void CheckTraining(const std::string& folder, Device device, int micro_batch) {
     CheckTensor(placed.spec.name, values, golden["final_parameters"][placed.spec.name],
                 keys_bias ? 1e-2 : 1e-5);
   }
+}
+
+void CheckNarrowTraining(const std::string& folder, Device device, Precision precision) {
+  CAPTURE(folder, precision);
+  const double loss_tolerance = precision == Precision::kBf16 ? 2e-3 : 5e-4;
+  const double norm_tolerance = precision == Precision::kBf16 ? 5e-2 : 1e-2;
+  TrainingSpec spec = GoldenJob(folder);
+  spec.precision = precision;
+  const json golden = Golden(folder)["float64"];
+  Plan plan = SingleDevicePlan(spec.shape, 1);
+  plan.units[0].activations = TypeOf(device.computes.For(precision));
+  const HuggingFaceModel model = *HuggingFaceModel::Open(folder);
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(
+      spec, plan, [&] { return *FileWindowSource::Open(spec); },
+      [&](ParameterArena& arena) { return Load(model, arena); },
+      [&](int) -> absl::StatusOr<Device> { return std::move(device); });
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  double difference = 0;
+  for (size_t i = 0; i < run->losses.size(); ++i) {
+    CAPTURE(i);
+    const double want = golden["losses"][i].get<double>();
+    CHECK(run->losses[i] == Approx(want).epsilon(loss_tolerance));
+    CHECK(run->gradient_norms[i] ==
+          Approx(golden["gradient_norms"][i].get<double>()).epsilon(norm_tolerance));
+    difference = std::max(difference, std::abs(run->losses[i] - want));
+  }
+  // It rounded, where the device computes in it.
+  CHECK((difference > 1e-5) == (plan.units[0].activations != Dtype::kF32));
 }
 
 void CheckTrainingUnderRandomPlan(const std::string& folder, uint64_t seed) {

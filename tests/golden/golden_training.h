@@ -18,6 +18,10 @@ void CheckTraining(const std::string& folder, Device device, int micro_batch);
 // The same under RandomPlan(seed) over up to four reference devices, but for the weights.
 void CheckTrainingUnderRandomPlan(const std::string& folder, uint64_t seed);
 
+// Losses and norms of all steps on one device in `precision`, with activations stored as the device stores them
+// then, within what those roundings cost.
+void CheckNarrowTraining(const std::string& folder, Device device, Precision precision);
+
 // The gradients of the first step, tensor by tensor.
 void CheckFirstGradients(const std::string& folder, Device device);
 

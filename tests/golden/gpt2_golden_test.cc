@@ -19,6 +19,13 @@ TEST_CASE("any plan over several units trains a GPT-2 to PyTorch's losses and no
   CheckTrainingUnderRandomPlan(kGoldenGpt2, GENERATE(range(uint64_t{1}, uint64_t{7})));
 }
 
+TEST_CASE(
+    "in bf16 and f16 a GPT-2's losses and norms are PyTorch's in float64, but for what rounding costs") {
+  const Precision precision = GENERATE(Precision::kBf16, Precision::kF16);
+  CheckNarrowTraining(kGoldenGpt2, ReferenceTestDevice(), precision);
+  CheckNarrowTraining(kGoldenGpt2, CpuTestDevice(), precision);
+}
+
 TEST_CASE("the gradients of a GPT-2's first step are PyTorch's") {
   CheckFirstGradients(kGoldenGpt2, ReferenceTestDevice());
 }

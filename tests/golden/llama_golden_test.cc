@@ -22,6 +22,14 @@ TEST_CASE("any plan over several units trains a Llama to PyTorch's losses and no
   CheckTrainingUnderRandomPlan(folder, GENERATE(range(uint64_t{1}, uint64_t{7})));
 }
 
+TEST_CASE(
+    "in bf16 and f16 a Llama's losses and norms are PyTorch's in float64, but for what rounding costs") {
+  const Precision precision = GENERATE(Precision::kBf16, Precision::kF16);
+  const std::string folder = GENERATE(as<std::string>(), kGoldenLlama, kGoldenTiedLlama);
+  CheckNarrowTraining(folder, ReferenceTestDevice(), precision);
+  CheckNarrowTraining(folder, CpuTestDevice(), precision);
+}
+
 TEST_CASE("the gradients of a Llama's first step are PyTorch's") {
   const std::string folder = GENERATE(as<std::string>(), kGoldenLlama, kGoldenTiedLlama);
   CheckFirstGradients(folder, ReferenceTestDevice());
