@@ -18,7 +18,7 @@ std::vector<v1::Device> DiscoverDevices();
 std::vector<v1::Device> DiscoverDevices(const std::vector<Backend>& backends);
 
 // Completes what a configuration says of its devices: cores default to all, the variant to the best, kind,
-// computes_bf16 and emulated are filled in. An emulated device has no cores, and its profile's memory and
+// what it computes in and emulated are filled in. An emulated device has no cores, and its profile's memory and
 // kind where nothing is said; its profile's path is made absolute.
 // InvalidArgument: a name twice; an unknown backend; no memory, or of a processor more than the host has; a
 // profile that cannot be read or is not an emulated device's; a device that a backend objects to, with its

@@ -159,8 +159,10 @@ absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
   for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
   for (const v1::LinkProfile& link : LinkTable(measured).Among(request.devices)) {
-    ASSIGN_OR_RETURN(ClusterLink known, DecodeClusterLink(link));
-    cluster.links.push_back(std::move(known));
+    absl::StatusOr<ClusterLink> known = DecodeClusterLink(link);
+    if (!known.ok())
+      return Annotate(known.status(), absl::StrCat("the link between ", link.a(), " and ", link.b()));
+    cluster.links.push_back(*std::move(known));
   }
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));

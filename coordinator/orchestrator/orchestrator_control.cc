@@ -151,8 +151,11 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(grounds->spec()));
   ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
   ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
-  ASSIGN_OR_RETURN(const Explanation explanation, ComparePlan(plan, training, constraints, cluster));
-  const v1::PlanReport compared = WithComparison(job.plan(), explanation);
+  const absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster);
+  // An older coordinator's profiles may be kept under what this one calls otherwise.
+  if (absl::IsFailedPrecondition(explanation.status())) return job.plan();
+  RETURN_IF_ERROR(explanation.status());
+  const v1::PlanReport compared = WithComparison(job.plan(), *explanation);
   (void)journal_.Change(job_id, [&](v1::Job& now) {
     if (now.launch() == job.launch()) *now.mutable_plan() = compared;
   });

@@ -21,7 +21,9 @@ Plan EqualPipeline(const PlanningProblem& problem, int size, Schedule schedule) 
   BlockId first = 0;
   for (int s = 0; s < stages; ++s) {
     const BlockId end = first + EvenPart(problem.shape.model.blocks(), stages, s);
-    plan.units.push_back({.devices = {problem.devices[s].name}, .chunks = {{first, end}}});
+    plan.units.push_back({.devices = {problem.devices[s].name},
+                          .chunks = {{first, end}},
+                          .activations = problem.devices[s].activations});
     plan.routes[0].units.push_back(s);
     first = end;
   }
@@ -33,8 +35,9 @@ Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) 
   const int replicas = static_cast<int>(problem.devices.size());
   const int micro_batches = problem.shape.global_batch_sequences / size;
   for (int r = 0; r < replicas; ++r) {
-    plan.units.push_back(
-        {.devices = {problem.devices[r].name}, .chunks = {{0, problem.shape.model.blocks()}}});
+    plan.units.push_back({.devices = {problem.devices[r].name},
+                          .chunks = {{0, problem.shape.model.blocks()}},
+                          .activations = problem.devices[r].activations});
     plan.routes.push_back({{r}, EvenPart(micro_batches, replicas, r), size});
   }
   return plan;

@@ -31,6 +31,13 @@ TEST_CASE("no alternative is faster than the chosen plan, and each is of its kin
       const Plan& plan = alternative.plan->plan;
       CHECK(alternative.plan->step_seconds >= chosen->step_seconds * (1 - 1e-9));
       CHECK(!alternative.description.empty());
+      for (const Unit& unit : plan.units) {
+        const auto device =
+            std::find_if(problem.devices.begin(), problem.devices.end(),
+                         [&](const DeviceCost& cost) { return cost.name == unit.devices[0]; });
+        REQUIRE(device != problem.devices.end());
+        CHECK(unit.activations == device->activations);
+      }
       switch (alternative.kind) {
         case PlanKind::kSingleDevice:
           CHECK(plan.units.size() == 1);

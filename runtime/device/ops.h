@@ -58,7 +58,7 @@ struct MatmulArgs {
   int64_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::kNo;
   Transpose transpose_b = Transpose::kNo;
-  Slice bias;  // empty: none
+  Slice bias;  // empty: none; otherwise as Constness::kParameter
   Store store = Store::kOverwrite;
   Precision precision = Precision::kF32;
   Constness b_constness = Constness::kVaries;

@@ -43,7 +43,7 @@ case $name in
       END { printf "torch_ratio_f32 %.2f\n", ours / n / torch }'
     # The same for other shapes; bf16 where the processor multiplies it.
     precisions="f32"
-    grep -qw amx_bf16 /proc/cpuinfo && precisions="f32 bf16"
+    grep -qwE "amx_bf16|avx512_bf16" /proc/cpuinfo && precisions="f32 bf16"
     for precision in $precisions; do
       for shape in "gpt2-124m 512" "gpt2-124m 1024" "llama-110m 512" "llama-110m 1024"; do
         read -r model sequence <<< "$shape"

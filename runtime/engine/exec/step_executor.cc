@@ -344,7 +344,8 @@ absl::Status StepExecutor::Update() {
         std::isfinite(scalars_.loss()) ? "gradient norm" : "loss", scalars_.loss(), norm,
         skipped_in_a_row_ > 0
             ? absl::StrFormat(", after %d steps in a row that were skipped", skipped_in_a_row_)
-            : ""));
+        : options_.spec.precision == Precision::kF16 ? " with a loss scale of 1"
+                                                     : ""));
   }
   skipped_in_a_row_ = 0;
   loss_scale_.Grow(options_.spec.precision);
