@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/bf16.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/f16.h"
+#include "runtime/base/narrow.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/shard/model_shard.h"
@@ -45,20 +44,14 @@ class TimedShard {
   static absl::StatusOr<TimedShard> Create(Device& device, const TrainingShape& shape, Precision precision,
                                            BlockRange blocks, int micro_batch, bool splits) {
     TimedShard timed;
-    const Dtype activations = TypeOf(device.computes.For(precision));
+    BufferCounts buffers = BuffersOfOne(shape.model, blocks, TypeOf(device.computes.For(precision)));
+    if (splits) buffers.deferred = {1};
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
                                                                .blocks = blocks,
                                                                .micro_batch_sequences = micro_batch,
-                                                               .buffers = {.stash = {1},
-                                                                           .deferred = {splits ? 1 : 0},
-                                                                           .input = first ? 0 : 1,
-                                                                           .output = last ? 0 : 1,
-                                                                           .input_gradient = first ? 0 : 1,
-                                                                           .output_gradient = last ? 0 : 1,
-                                                                           .activations = activations,
-                                                                           .narrowest = activations},
+                                                               .buffers = buffers,
                                                                .precision = precision}));
     timed.device_ = &device;
     timed.buffers_ = {.stash = 0,
@@ -123,16 +116,8 @@ class TimedShard {
       const auto value = [](int64_t i) {
         return static_cast<float>(static_cast<uint64_t>(i) * 2654435761u % 2001) * 1e-3f - 1.0f;
       };
-      switch (slice.dtype) {
-        case Dtype::kBf16:
-          RETURN_IF_ERROR(Fill<uint16_t>(slice, [&](int64_t i) { return ToBf16(value(i)); }));
-          break;
-        case Dtype::kF16:
-          RETURN_IF_ERROR(Fill<uint16_t>(slice, [&](int64_t i) { return ToF16(value(i)); }));
-          break;
-        default:
-          RETURN_IF_ERROR(Fill<float>(slice, value));
-      }
+      const auto narrow = [&](int64_t i) { return ToNarrow(value(i), slice.dtype); };
+      RETURN_IF_ERROR(slice.dtype == Dtype::kF32 ? Fill<float>(slice, value) : Fill<uint16_t>(slice, narrow));
     }
     return absl::OkStatus();
   }

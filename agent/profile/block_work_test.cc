@@ -44,12 +44,10 @@ TEST_CASE("a layer's work is that of the ops of its passes, forward and backward
   device.queue = std::make_unique<EmulatedQueue>(
       EmulatedQueue::Options{.name = "recorder", .limit = {std::numeric_limits<int64_t>::max()}});
   device.ops = std::move(owned);
-  const auto shard = ModelShard::Create(
-      device,
-      {.shape = shape,
-       .blocks = {2, 3},
-       .micro_batch_sequences = 2,
-       .buffers = {.stash = {1}, .input = 1, .output = 1, .input_gradient = 1, .output_gradient = 1}});
+  const auto shard = ModelShard::Create(device, {.shape = shape,
+                                                 .blocks = {2, 3},
+                                                 .micro_batch_sequences = 2,
+                                                 .buffers = BuffersOfOne(shape.model, {2, 3}, Dtype::kF32)});
   REQUIRE(shard.status().ToString() == "OK");
   recorder.Take();
   const BlockWork work = WorkOf(shape.model, 2, 2, shape.sequence);

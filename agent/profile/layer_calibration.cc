@@ -55,19 +55,16 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
       EmulatedQueue::Options{.name = "recorder", .limit = {std::numeric_limits<int64_t>::max()}});
   device.ops = std::move(owned);
   device.computes = like.computes;
-  const Dtype activations = TypeOf(like.computes.For(layer.precision));
-  ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
-                   ModelShard::Create(device, {.shape = ModelOf(layer),
-                                               .blocks = {1, 2},
-                                               .micro_batch_sequences = layer.micro_batch,
-                                               .buffers = {.stash = {1},
-                                                           .input = 1,
-                                                           .output = 1,
-                                                           .input_gradient = 1,
-                                                           .output_gradient = 1,
-                                                           .activations = activations,
-                                                           .narrowest = activations},
-                                               .precision = layer.precision}));
+  const TrainingShape shape = ModelOf(layer);
+  const BlockRange blocks{1, 2};
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ModelShard> shard,
+      ModelShard::Create(
+          device, {.shape = shape,
+                   .blocks = blocks,
+                   .micro_batch_sequences = layer.micro_batch,
+                   .buffers = BuffersOfOne(shape.model, blocks, TypeOf(like.computes.For(layer.precision))),
+                   .precision = layer.precision}));
   recorder.Take();
   LayerOps ops;
   RETURN_IF_ERROR(shard->Forward({.stash = 0, .input = 0, .output = 0}, Purpose::kTrain));

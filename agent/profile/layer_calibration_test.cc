@@ -74,13 +74,7 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
   auto shard = ModelShard::Create(emulated.device, {.shape = shape,
                                                     .blocks = {2, 3},
                                                     .micro_batch_sequences = layer.micro_batch,
-                                                    .buffers = {.stash = {1},
-                                                                .input = 1,
-                                                                .output = 1,
-                                                                .input_gradient = 1,
-                                                                .output_gradient = 1,
-                                                                .activations = activations,
-                                                                .narrowest = activations},
+                                                    .buffers = BuffersOfOne(shape.model, {2, 3}, activations),
                                                     .precision = layer.precision});
   REQUIRE(shard.status().ToString() == "OK");
   emulated.queue->Take(3600);

@@ -52,9 +52,8 @@ absl::Status Work(const AlignWork& work, const AlignDirectory& directory, Device
   ASSIGN_OR_RETURN(const DeviceDescription description, CompleteNamedDevice(work.device));
   ASSIGN_OR_RETURN(Device device, OpenDevice(description));
   record.name = device.queue->name();
-  const Precision computes_in =
+  record.computes_in =
       work.party == Party::kOracle ? Precision::kF32 : device.computes.For(job.spec.precision);
-  record.computes_in = computes_in;
   if (work.party != Party::kOracle) {
     RecordingOps* recorder = work.party == Party::kA ? &Record(device, work.limits, directory) : nullptr;
     record.training = TrainForAlignment(device, job, recorder, record.losses);

@@ -7,13 +7,6 @@
 namespace medley {
 namespace {
 
-const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
-  for (const DeviceCost& device : problem.devices) {
-    if (device.name == name) return &device;
-  }
-  return nullptr;
-}
-
 RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, const StepSimulator& simulator,
                            Rank rank) {
   const StepProgram& program = simulator.programs()[rank];
@@ -31,6 +24,13 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
 }
 
 }  // namespace
+
+const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name) {
+  for (const DeviceCost& device : problem.devices) {
+    if (device.name == name) return &device;
+  }
+  return nullptr;
+}
 
 Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory) {
   return memory.total() + device.room.memory - device.room.LeftFor(ParametersOf(memory));

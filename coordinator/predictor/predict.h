@@ -41,6 +41,9 @@ struct StepPrediction {
 // Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
 absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan);
 
+// The device of that name; null: the problem has none.
+const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
+
 // What a rank needs on `device`: the memory model's total, and the ops' own workspace and copies.
 Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory);
 

@@ -53,26 +53,21 @@ std::map<std::string, PlannedSlowdown> SlowdownsOf(const PlanningProblem& proble
   return slowdowns;
 }
 
-Dtype ActivationsOf(const PlanningProblem& problem, const std::string& device) {
-  for (const DeviceCost& cost : problem.devices) {
-    if (cost.name == device) return cost.activations;
-  }
-  return Dtype::kF32;
-}
-
 // What units store that a pinned plan leaves open: what their first device would.
 void FillActivations(const std::vector<int>& open, const PlanningProblem& problem, Plan& plan) {
   for (const int u : open) {
     Unit& unit = plan.units[u];
-    if (!unit.devices.empty()) unit.activations = ActivationsOf(problem, unit.devices.front());
+    if (unit.devices.empty()) continue;
+    const DeviceCost* const device = FindDevice(problem, unit.devices.front());
+    if (device != nullptr) unit.activations = device->activations;
   }
 }
 
-// Whether all units store activations as their devices' profiles were measured with.
+// Whether all units of a checked plan store activations as their devices' profiles were measured with.
 bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   for (const Unit& unit : plan.units) {
     for (const std::string& device : unit.devices) {
-      if (ActivationsOf(problem, device) != unit.activations) return false;
+      if (FindDevice(problem, device)->activations != unit.activations) return false;
     }
   }
   return true;

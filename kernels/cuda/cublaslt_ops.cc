@@ -34,17 +34,6 @@ cudaDataType_t CudaType(Dtype dtype) {
   return dtype == Dtype::kBf16 ? CUDA_R_16BF : dtype == Dtype::kF16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-Dtype OperandType(MatmulArithmetic arithmetic) {
-  switch (arithmetic) {
-    case MatmulArithmetic::kBf16:
-      return Dtype::kBf16;
-    case MatmulArithmetic::kF16:
-      return Dtype::kF16;
-    default:
-      return Dtype::kF32;
-  }
-}
-
 bool IsNarrow(const Slice& slice) { return !slice.empty() && slice.dtype != Dtype::kF32; }
 
 // Why a product of tensors that are not all f32 is declined, or OK.
@@ -195,8 +184,8 @@ absl::StatusOr<std::unique_ptr<CublasLtOps::Plan>> CublasLtOps::Make(const Matmu
                                                      static_cast<uint64_t>(matrix.columns), matrix.rows),
                        "cublasLtMatrixLayoutCreate");
   };
-  RETURN_IF_ERROR(layout(seen.first, CudaType(OperandType(key.arithmetic)), plan->first));
-  RETURN_IF_ERROR(layout(seen.second, CudaType(OperandType(key.arithmetic)), plan->second));
+  RETURN_IF_ERROR(layout(seen.first, CudaType(TypeOf(args.precision)), plan->first));
+  RETURN_IF_ERROR(layout(seen.second, CudaType(TypeOf(args.precision)), plan->second));
   RETURN_IF_ERROR(layout(seen.result, CudaType(key.result), plan->result));
 
   cublasLtMatmulPreference_t preference = nullptr;

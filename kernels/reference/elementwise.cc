@@ -8,26 +8,15 @@ namespace medley {
 namespace {
 
 float ElementOf(const Slice& slice, int64_t i) {
-  switch (slice.dtype) {
-    case Dtype::kBf16:
-      return FromBf16(HostPointer<uint16_t>(slice)[i]);
-    case Dtype::kF16:
-      return FromF16(HostPointer<uint16_t>(slice)[i]);
-    default:
-      return HostPointer<float>(slice)[i];
-  }
+  if (slice.dtype == Dtype::kF32) return HostPointer<float>(slice)[i];
+  return FromNarrow(HostPointer<uint16_t>(slice)[i], slice.dtype);
 }
 
 void PutElement(const Slice& slice, int64_t i, float value) {
-  switch (slice.dtype) {
-    case Dtype::kBf16:
-      HostPointer<uint16_t>(slice)[i] = ToBf16(value);
-      return;
-    case Dtype::kF16:
-      HostPointer<uint16_t>(slice)[i] = ToF16(value);
-      return;
-    default:
-      HostPointer<float>(slice)[i] = value;
+  if (slice.dtype == Dtype::kF32) {
+    HostPointer<float>(slice)[i] = value;
+  } else {
+    HostPointer<uint16_t>(slice)[i] = ToNarrow(value, slice.dtype);
   }
 }
 

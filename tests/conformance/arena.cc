@@ -10,8 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/base/bf16.h"
-#include "runtime/base/f16.h"
+#include "runtime/base/narrow.h"
 #include "tests/conformance/device_under_test.h"
 
 namespace medley {
@@ -77,7 +76,8 @@ Slice Arena::Place(const void* data, int64_t count, Dtype dtype) {
 Slice Arena::Input(const Values& values, Dtype dtype) {
   if (dtype == Dtype::kF32) return Place(values.data(), values.size(), dtype);
   std::vector<uint16_t> narrow(values.size());
-  std::transform(values.begin(), values.end(), narrow.begin(), dtype == Dtype::kF16 ? ToF16 : ToBf16);
+  std::transform(values.begin(), values.end(), narrow.begin(),
+                 [&](float value) { return ToNarrow(value, dtype); });
   return Input(narrow, dtype);
 }
 Slice Arena::Input(const std::vector<int32_t>& values) {
@@ -105,7 +105,7 @@ Values Arena::Read(const Slice& slice) {
     std::vector<uint16_t> narrow(slice.elements);
     Download(slice, narrow.data(), slice.elements * SizeOf(slice.dtype).value);
     std::transform(narrow.begin(), narrow.end(), values.begin(),
-                   slice.dtype == Dtype::kF16 ? FromF16 : FromBf16);
+                   [&](uint16_t bits) { return FromNarrow(bits, slice.dtype); });
     return values;
   }
   Download(slice, values.data(), slice.elements * 4);

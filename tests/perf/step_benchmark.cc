@@ -125,7 +125,7 @@ absl::Status Run(const Options& options) {
   const Dtype activations = options.activations.empty()     ? TypeOf(device.computes.For(precision))
                             : options.activations == "bf16" ? Dtype::kBf16
                                                             : Dtype::kF32;
-  const BufferCounts buffers{.stash = {1}, .activations = activations, .narrowest = activations};
+  const BufferCounts buffers = BuffersOfOne(shape.model, all, activations);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = shape,
                                                .blocks = all,

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/base/bf16.h"
-#include "runtime/base/f16.h"
+#include "runtime/base/narrow.h"
 #include "runtime/engine/align/tolerance.h"
 
 namespace medley {
@@ -71,9 +70,8 @@ double TensorView::operator[](int64_t index) const {
     case Dtype::kI32:
       return Load<int32_t>(at);
     case Dtype::kBf16:
-      return FromBf16(Load<uint16_t>(at));
     case Dtype::kF16:
-      return FromF16(Load<uint16_t>(at));
+      return FromNarrow(Load<uint16_t>(at), dtype);
   }
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/base/bf16.h"
+#include "runtime/base/f16.h"
 #include "runtime/base/files/strict_json.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
@@ -121,17 +122,6 @@ absl::Status CheckTiling(const std::vector<StoredTensor>& tensors, int64_t data_
   if (covered == data_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("bytes ", covered, " to ", data_bytes, " after the header belong to no tensor"));
-}
-
-float FromF16(uint16_t bits) {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-  const uint32_t exponent = (bits >> 10) & 0x1fu;
-  const uint32_t fraction = bits & 0x3ffu;
-  if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, exact in f32
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
-  }
-  const uint32_t wide_exponent = exponent == 0x1fu ? 0xffu : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | (wide_exponent << 23) | (fraction << 13));
 }
 
 template <typename Convert>

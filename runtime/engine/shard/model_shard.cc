@@ -26,6 +26,18 @@ RankMemory MemoryOf(const ShardOptions& options) {
 
 }  // namespace
 
+BufferCounts BuffersOfOne(const ModelConfig& config, BlockRange blocks, Dtype activations) {
+  const int before = blocks.contains(config.embedding_block()) ? 0 : 1,
+            after = blocks.contains(config.head_block()) ? 0 : 1;
+  return {.stash = {1},
+          .input = before,
+          .output = after,
+          .input_gradient = before,
+          .output_gradient = after,
+          .activations = activations,
+          .narrowest = activations};
+}
+
 ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
                             Precision precision) {
   return {.shape = shape,

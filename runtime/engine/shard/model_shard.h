@@ -30,6 +30,9 @@ struct ShardOptions {
   Precision precision = Precision::kF32;
 };
 
+// The buffers of `blocks` that one micro-batch passes at a time, all of one type.
+BufferCounts BuffersOfOne(const ModelConfig& config, BlockRange blocks, Dtype activations);
+
 // Those of a rank of a plan without an ExecutionObjection, which runs `program`.
 ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
                             Precision precision);
