@@ -49,7 +49,7 @@ class TimedShard {
     const bool first = blocks.contains(shape.model.embedding_block()),
                last = blocks.contains(shape.model.head_block());
     ASSIGN_OR_RETURN(timed.shard_, ModelShard::Create(device, {.shape = shape,
-                                                               .blocks = blocks,
+                                                               .chunks = {blocks},
                                                                .micro_batch_sequences = micro_batch,
                                                                .buffers = buffers,
                                                                .precision = precision}));

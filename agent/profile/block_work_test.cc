@@ -45,7 +45,7 @@ TEST_CASE("a layer's work is that of the ops of its passes, forward and backward
       EmulatedQueue::Options{.name = "recorder", .limit = {std::numeric_limits<int64_t>::max()}});
   device.ops = std::move(owned);
   const auto shard = ModelShard::Create(device, {.shape = shape,
-                                                 .blocks = {2, 3},
+                                                 .chunks = {{2, 3}},
                                                  .micro_batch_sequences = 2,
                                                  .buffers = BuffersOfOne(shape.model, {2, 3}, Dtype::kF32)});
   REQUIRE(shard.status().ToString() == "OK");

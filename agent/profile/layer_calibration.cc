@@ -61,7 +61,7 @@ absl::StatusOr<LayerOps> RecordLayer(const MeasuredLayer& layer, const Device& l
       const std::unique_ptr<ModelShard> shard,
       ModelShard::Create(
           device, {.shape = shape,
-                   .blocks = blocks,
+                   .chunks = {blocks},
                    .micro_batch_sequences = layer.micro_batch,
                    .buffers = BuffersOfOne(shape.model, blocks, TypeOf(like.computes.For(layer.precision))),
                    .precision = layer.precision}));

@@ -72,7 +72,7 @@ Times TimesOf(Emulated& emulated, const MeasuredLayer& layer) {
   shape.global_batch_sequences = layer.micro_batch;
   const Dtype activations = TypeOf(emulated.device.computes.For(layer.precision));
   auto shard = ModelShard::Create(emulated.device, {.shape = shape,
-                                                    .blocks = {2, 3},
+                                                    .chunks = {{2, 3}},
                                                     .micro_batch_sequences = layer.micro_batch,
                                                     .buffers = BuffersOfOne(shape.model, {2, 3}, activations),
                                                     .precision = layer.precision});

@@ -78,7 +78,7 @@ class Generator {
         std::unique_ptr<ModelShard> shard,
         ModelShard::Create(device_,
                            {.shape = {config_, sequence_, 1},
-                            .blocks = blocks,
+                            .chunks = {blocks},
                             .buffers = {.stash = {1}, .input = first ? 0 : 1, .output = first ? 1 : 0}}));
     RETURN_IF_ERROR(LoadHuggingFace(directory, *shard));
     return shard;

@@ -177,7 +177,7 @@ void CheckFirstGradients(const std::string& folder, Device device) {
   const json golden = Golden(folder)["float64"]["step_1_gradients"];
   const int windows_in_step = spec.shape.global_batch_sequences;
   const auto shard = ModelShard::Create(device, {.shape = spec.shape,
-                                                 .blocks = {0, spec.shape.model.blocks()},
+                                                 .chunks = {{0, spec.shape.model.blocks()}},
                                                  .micro_batch_sequences = windows_in_step,
                                                  .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());

@@ -128,7 +128,7 @@ absl::Status Run(const Options& options) {
   const BufferCounts buffers = BuffersOfOne(shape.model, all, activations);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, {.shape = shape,
-                                               .blocks = all,
+                                               .chunks = {all},
                                                .micro_batch_sequences = options.batch,
                                                .buffers = buffers,
                                                .precision = precision}));

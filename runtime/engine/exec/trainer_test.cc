@@ -263,7 +263,7 @@ TEST_CASE("a checkpoint of another training is refused, and the field is named")
   Device device = *ReferenceBackend().open(
       {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
   const auto shard =
-      ModelShard::Create(device, {.shape = other.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
+      ModelShard::Create(device, {.shape = other.shape, .chunks = {{0, 4}}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status refused = LoadCheckpoint(manifest, other, **shard);
   CHECK(absl::IsFailedPrecondition(refused));
@@ -486,7 +486,7 @@ TEST_CASE("a checkpoint with a damaged or missing file is DataLoss that names th
   Device device = *ReferenceBackend().open(
       {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
   const auto shard =
-      ModelShard::Create(device, {.shape = spec.shape, .blocks = {0, 4}, .buffers = {.stash = {1}}});
+      ModelShard::Create(device, {.shape = spec.shape, .chunks = {{0, 4}}, .buffers = {.stash = {1}}});
   REQUIRE(shard.ok());
   const absl::Status status = LoadCheckpoint(manifest, spec, **shard);
   CHECK(absl::IsDataLoss(status));

@@ -109,16 +109,17 @@ Workspace Workspace::Of(const PassShape& shape, bool has_layer, Carver& carver) 
   const int64_t C = config.hidden;
   const auto tensor = [&](int64_t columns) { return carver.Take(shape.rows() * columns, shape.activations); };
   Workspace workspace;
+  // First, so that they are in one place for micro-batches of all sizes.
+  if (has_layer && FamilyOf(config).positions == PositionKind::kRotary) {
+    workspace.cosine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
+    workspace.sine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
+  }
   workspace.normed = tensor(C);
   workspace.core_gradient = tensor(has_layer ? WidestCoreGradient(config) : C);
   workspace.stream_gradient = tensor(C);
   if (!has_layer) return workspace;
   workspace.activated = tensor(WidestActivated(config));
   workspace.inner_gradient = tensor(WidestInner(config));
-  if (FamilyOf(config).positions == PositionKind::kRotary) {
-    workspace.cosine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
-    workspace.sine = carver.Take(shape.sequence * config.size_of_head() / 2, Dtype::kF32);
-  }
   return workspace;
 }
 

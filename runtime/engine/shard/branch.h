@@ -19,14 +19,15 @@ struct PassShape {
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
   Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
-  RankGroup* group = nullptr;       // the ranks that share the layer; null: this one has all of it
+  RankGroup* group = nullptr;       // the ranks that share the layers; null: this one has all of them
+  int64_t first_token = 0;          // of the rank's part of the vocabulary
   int64_t rows() const { return batch * sequence; }
 };
 
 // Cuts tensors off the front of a buffer, one after another, each of TensorBytes.
 class Carver {
  public:
-  explicit Carver(Buffer& buffer) : buffer_(buffer) {}
+  explicit Carver(Buffer& buffer, Bytes offset = {}) : buffer_(buffer), used_(offset) {}
   Slice Take(int64_t elements, Dtype dtype) {
     const Slice piece = {&buffer_, used_.value, elements, dtype};
     used_ += TensorBytes(elements, dtype);
@@ -74,14 +75,14 @@ struct BranchStash {
   static BranchStash Of(const PassShape& shape, const BranchKind& kind, Carver& carver);
 };
 
-// Scratch that the passes of all blocks share.
+// Scratch that the passes of all blocks share, whatever the size of their micro-batches.
 struct Workspace {
+  Slice cosine, sine;     // [sequence, D / 2], rotary positions only; RotaryAngles (rotary.h), written once
   Slice normed;           // [rows, C]
   Slice core_gradient;    // [rows, WidestCoreGradient]; also the gradient of `normed`
   Slice stream_gradient;  // [rows, C]
   Slice activated;        // [rows, WidestActivated]
   Slice inner_gradient;   // [rows, WidestInner]
-  Slice cosine, sine;     // [sequence, D / 2], rotary positions only; RotaryAngles (rotary.h), written once
 
   static Workspace Of(const PassShape& shape, bool has_layer, Carver& carver);
 };

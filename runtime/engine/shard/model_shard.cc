@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/shard/rotary.h"
 
@@ -15,13 +17,13 @@ absl::Span<const std::byte> AsBytes(absl::Span<const int32_t> values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(int32_t)};
 }
 
-ModelShare ShareOf(const ShardOptions& options) {
+ModelShare HeldShare(const ShardOptions& options) {
   return options.share.value_or(WholeModel(options.shape.model));
 }
 
 RankMemory MemoryOf(const ShardOptions& options) {
-  return medley::MemoryOf(LocalModel(options.shape.model, ShareOf(options)), options.shape.sequence,
-                          {options.blocks}, options.micro_batch_sequences, options.buffers);
+  return medley::MemoryOf(LocalModel(options.shape.model, HeldShare(options)), options.shape.sequence,
+                          options.chunks, options.micro_batch_sequences, options.buffers);
 }
 
 }  // namespace
@@ -41,7 +43,8 @@ BufferCounts BuffersOfOne(const ModelConfig& config, BlockRange blocks, Dtype ac
 ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
                             Precision precision) {
   return {.shape = shape,
-          .blocks = plan.units[program.unit].chunks[0],
+          .chunks = plan.units[program.unit].chunks,
+          .share = ShareOf(plan, program.rank, shape.model),
           .micro_batch_sequences = LargestMicroBatch(program.visits),
           .buffers = program.buffers,
           .precision = precision};
@@ -49,25 +52,24 @@ ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const 
 
 absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, const ShardOptions& options) {
   std::unique_ptr<ModelShard> shard(new ModelShard(device, options));
-  shard->pass_ = {.config = LocalModel(options.shape.model, ShareOf(options)),
-                  .batch = options.micro_batch_sequences,
-                  .sequence = options.shape.sequence,
-                  .precision = device.computes.For(options.precision),
-                  .activations = options.buffers.activations,
-                  .group = options.group};
+  shard->pass_ = shard->ShapeOf(options.micro_batch_sequences);
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
     const RankMemory need = MemoryOf(options);
-    return Annotate(
-        allocated,
-        absl::StrFormat("blocks %d-%d need %s (parameters, gradients and optimizer %s, "
-                        "activations %s, boundaries %s, workspace %s) on %s",
-                        options.blocks.first.value(), options.blocks.end - 1, FormatBytes(need.total()),
-                        FormatBytes(need.parameters + need.gradients + need.optimizer),
-                        FormatBytes(need.activations), FormatBytes(need.boundaries),
-                        FormatBytes(need.workspace + need.conversions), device.queue->name()));
+    return Annotate(allocated,
+                    absl::StrFormat("blocks %s need %s (parameters, gradients and optimizer %s, "
+                                    "activations %s, boundaries %s, workspace %s) on %s",
+                                    absl::StrJoin(options.chunks, ", ",
+                                                  [](std::string* out, const BlockRange& blocks) {
+                                                    absl::StrAppend(out, blocks.first.value(), "-",
+                                                                    blocks.end - 1);
+                                                  }),
+                                    FormatBytes(need.total()),
+                                    FormatBytes(need.parameters + need.gradients + need.optimizer),
+                                    FormatBytes(need.activations), FormatBytes(need.boundaries),
+                                    FormatBytes(need.workspace + need.conversions), device.queue->name()));
   }
-  shard->Carve();
+  shard->CarveBoundaries();
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
   return shard;
 }
@@ -75,62 +77,89 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 absl::Status ModelShard::Allocate() {
   const RankMemory need = MemoryOf(options_);
   ASSIGN_OR_RETURN(
-      arena_, ParameterArena::Create(device_, options_.shape.model, {options_.blocks}, ShareOf(options_)));
+      arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
-  const Bytes scalars = ScalarBytes(pass_.config, {options_.blocks});
+  const Bytes scalars = ScalarBytes(pass_.config, options_.chunks);
   scalars_.resize(scalars.value / 8);
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
   return absl::OkStatus();
 }
 
-void ModelShard::Carve() {
-  const ModelConfig& config = pass_.config;
-  const BlockRange blocks = options_.blocks;
-  const int64_t rows = pass_.rows(), C = config.hidden;
-  points_ = StreamPointsOf(config, blocks);
-  for (int i = 0; i < points_.branches; ++i)
-    branches_.emplace_back(
-        *arena_, pass_, LayerOfBlock(std::max(blocks.first, BlockOfLayer(0))) + i / kBranches, i % kBranches);
-  const Dtype type = options_.buffers.activations;
-  Carver stash(*stash_buffer_);
-  for (int slot = 0; slot < options_.buffers.stash[0]; ++slot) {
-    Stash& kept = stash_.emplace_back();
-    if (points_.has_embedding) {
-      kept.tokens = stash.Take(rows, Dtype::kI32);
-      kept.embedded = stash.Take(rows * C, type);
-    }
-    for (const Branch& branch : branches_)
-      kept.branches.push_back(BranchStash::Of(pass_, branch.kind(), stash));
-    if (points_.has_head) {
-      kept.targets = stash.Take(rows, Dtype::kI32);
-      kept.head = Norm::Kept(pass_, stash);
-    }
+PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
+  const ModelShare share = HeldShare(options_);
+  return {.config = LocalModel(options_.shape.model, share),
+          .batch = micro_batch_sequences,
+          .sequence = options_.shape.sequence,
+          .precision = device_.computes.For(options_.precision),
+          .activations = options_.buffers.activations,
+          .group = group_,
+          .first_token = share.vocabulary.first};
+}
+
+void ModelShard::CarveBoundaries() {
+  const BufferCounts& counts = options_.buffers;
+  Bytes used;
+  const auto slots = [&](int count, Bytes size) {
+    const SlotMemory memory = {stash_buffer_.get(), used, size, count};
+    used += int64_t{count} * size;
+    return memory;
+  };
+  for (size_t c = 0; c < options_.chunks.size(); ++c) {
+    Bytes stash;
+    for (BlockId block = options_.chunks[c].first; block < options_.chunks[c].end; ++block)
+      stash += StashBytes(pass_.config, block, pass_.rows(), pass_.activations);
+    stashes_.push_back(slots(counts.stash[c], stash));
+    deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
+                                                                pass_.rows(), pass_.activations)));
   }
-  for (int slot = 0; slot < options_.buffers.deferred[0]; ++slot) {
-    Deferred& deferred = deferred_.emplace_back();
-    for (const Branch& branch : branches_)
-      deferred.inner_gradients.push_back(stash.Take(rows * InnerWidth(config, branch.kind()), type));
-    for (int point = 0; point <= points_.branches; ++point) {
-      deferred.stream_gradients.push_back(points_.travels(point) ? Slice{} : stash.Take(rows * C, type));
-    }
-  }
+  passes_.resize(options_.chunks.size());
   Carver boundary(*boundary_buffer_);
   for (int kind = 0; kind < kBufferKinds; ++kind) {
-    if (IsOfChunk(static_cast<BufferKind>(kind))) continue;
-    const int count = options_.buffers.of(static_cast<BufferKind>(kind));
-    for (int i = 0; i < count; ++i) boundaries_[kind].push_back(boundary.Take(rows * C, type));
+    const BufferKind of = static_cast<BufferKind>(kind);
+    if (IsOfChunk(of)) continue;
+    for (int i = 0; i < counts.of(of); ++i)
+      boundaries_.Add(of, boundary.Take(pass_.rows() * pass_.config.hidden, pass_.activations));
   }
-  Carver workspace(*workspace_buffer_);
-  workspace_ = Workspace::Of(pass_, points_.branches > 0, workspace);
+}
+
+Workspace ModelShard::WorkspaceOf(const PassShape& shape) const {
+  const bool has_layer = std::any_of(
+      options_.chunks.begin(), options_.chunks.end(),
+      [&](const BlockRange& blocks) { return StreamPointsOf(shape.config, blocks).branches > 0; });
+  Carver carver(*workspace_buffer_);
+  return Workspace::Of(shape, has_layer, carver);
+}
+
+const ChunkPasses& ModelShard::PassesOf(int chunk, int micro_batch_sequences) {
+  const int size = micro_batch_sequences > 0 ? micro_batch_sequences : options_.micro_batch_sequences;
+  std::list<ChunkPasses>& sizes = passes_[chunk];
+  for (const ChunkPasses& passes : sizes) {
+    if (passes.batch() == size) return passes;
+  }
+  const PassShape shape = ShapeOf(size);
+  return sizes.emplace_back(shape, options_.chunks[chunk],
+                            ChunkMemory{.arena = *arena_,
+                                        .boundaries = boundaries_,
+                                        .stash = stashes_[chunk],
+                                        .deferred = deferred_[chunk],
+                                        .workspace = WorkspaceOf(shape),
+                                        .loss_sum = {scalar_buffer_.get(), 0, 1}});
+}
+
+const ChunkPasses& ModelShard::PassesWith(BlockId block, size_t tokens) {
+  int chunk = 0;
+  while (!options_.chunks[chunk].contains(block)) ++chunk;
+  return PassesOf(chunk, static_cast<int>(tokens) / options_.shape.sequence);
 }
 
 absl::Status ModelShard::WriteRotaryAngles() {
-  if (workspace_.cosine.empty()) return absl::OkStatus();
+  const Workspace workspace = WorkspaceOf(pass_);
+  if (workspace.cosine.empty()) return absl::OkStatus();
   const RotaryAngles angles = RotaryAnglesOf(pass_.config, options_.shape.sequence);
   for (const auto& [values, to] :
-       {std::pair(&angles.cosine, workspace_.cosine), std::pair(&angles.sine, workspace_.sine)}) {
+       {std::pair(&angles.cosine, workspace.cosine), std::pair(&angles.sine, workspace.sine)}) {
     RETURN_IF_ERROR(
         device_.queue->Upload({reinterpret_cast<const std::byte*>(values->data()), values->size() * 4},
                               *to.buffer, {to.offset_bytes}));
@@ -139,167 +168,39 @@ absl::Status ModelShard::WriteRotaryAngles() {
 }
 
 Slice ModelShard::BoundaryOf(BufferId buffer, std::optional<Dtype> dtype) const {
-  Slice slice = boundaries_[static_cast<int>(buffer.kind)][buffer.index];
-  slice.dtype = dtype.value_or(slice.dtype);
-  return slice;
+  return boundaries_.Of(buffer, dtype);
 }
 
 absl::Status ModelShard::SetTokens(int stash, absl::Span<const int32_t> tokens) {
-  const Slice& to = stash_[stash].tokens;
+  const Slice& to = PassesWith(pass_.config.embedding_block(), tokens.size()).TokensOf(stash);
   return device_.queue->Upload(AsBytes(tokens), *to.buffer, {to.offset_bytes});
 }
 
 absl::Status ModelShard::SetTargets(int stash, absl::Span<const int32_t> targets) {
-  const Slice& to = stash_[stash].targets;
+  const Slice& to = PassesWith(pass_.config.head_block(), targets.size()).TargetsOf(stash);
   return device_.queue->Upload(AsBytes(targets), *to.buffer, {to.offset_bytes});
 }
 
-Slice ModelShard::StreamAt(int point, const PassBuffers& buffers) const {
-  if (points_.leaves(point))
-    return BoundaryOf({BufferKind::kOutput, buffers.output.index}, buffers.output.dtype);
-  if (points_.enters(point))
-    return BoundaryOf({BufferKind::kInput, buffers.input.index}, buffers.input.dtype);
-  const Stash& kept = stash_[buffers.stash];
-  return point == 0 ? kept.embedded : kept.branches[point - 1].stream;
-}
-
-// Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
-// it leaves, if it does as this rank stores it.
-Slice ModelShard::GradientAt(int point, const PassBuffers& buffers) const {
-  const Boundary &arrives = buffers.output_gradient, &leaves = buffers.input_gradient;
-  if (points_.leaves(point)) return BoundaryOf({BufferKind::kOutputGradient, arrives.index}, arrives.dtype);
-  if (!points_.enters(point) && buffers.deferred >= 0)
-    return deferred_[buffers.deferred].stream_gradients[point];
-  if (points_.enters(point) ||
-      (!points_.has_embedding && leaves.dtype.value_or(pass_.activations) == pass_.activations))
-    return BoundaryOf({BufferKind::kInputGradient, leaves.index}, leaves.dtype);
-  return workspace_.stream_gradient;
+// The step's loss is the mean over all its tokens, whatever the micro-batches.
+float ModelShard::TokenWeight() const {
+  return static_cast<float>(
+      loss_scale_ / (static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence));
 }
 
 absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
-  const Stash& kept = stash_[buffers.stash];
-  if (points_.has_embedding) {
-    RETURN_IF_ERROR(device_.ops->EmbeddingForward(
-        {.tokens = kept.tokens,
-         .token_embedding = Outer(Part::kParameter, names_.token_embedding),
-         .position_embedding = Outer(Part::kParameter, names_.position_embedding),
-         .y = StreamAt(0, buffers),
-         .batch = pass_.batch,
-         .sequence = pass_.sequence,
-         .columns = pass_.config.hidden}));
-  }
-  for (int i = 0; i < points_.branches; ++i) {
-    RETURN_IF_ERROR(branches_[i].Forward(*device_.ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
-                                         kept.branches[i], workspace_));
-  }
-  if (!points_.has_head || purpose == Purpose::kTrain) return absl::OkStatus();
-  return HeadForward(StreamAt(points_.branches, buffers), buffers.stash);
-}
-
-Slice ModelShard::Outer(Part part, const std::string& name) const {
-  return name.empty() ? Slice{} : arena_->Tensor(part, name);
-}
-
-Norm ModelShard::FinalNorm(Part part, int stash) const {
-  return stash_[stash].head.With(
-      {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
-}
-
-absl::Status ModelShard::HeadLoss(int stash, const Slice& normed_gradient) {
-  // The step's loss is the mean over all its tokens, whatever the micro-batches.
-  const double tokens = static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence;
-  return device_.ops->HeadLoss(
-      {.x = workspace_.normed,
-       .weight = Outer(Part::kParameter, names_.head),
-       .targets = stash_[stash].targets,
-       .loss_sum = {scalar_buffer_.get(), 0, 1},
-       .dx = normed_gradient,
-       .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head),
-       .rows = pass_.rows(),
-       .columns = pass_.config.hidden,
-       .vocabulary = pass_.config.vocabulary,
-       .gradient_scale = static_cast<float>(loss_scale_ / tokens),
-       .precision = pass_.precision});
-}
-
-absl::Status ModelShard::HeadForward(const Slice& input, int stash) {
-  RETURN_IF_ERROR(
-      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
-  return HeadLoss(stash, {});
-}
-
-absl::Status ModelShard::HeadBackward(const PassBuffers& buffers) {
-  const Slice input = StreamAt(points_.branches, buffers);
-  const int stash = buffers.stash;
-  const Slice normed_gradient = workspace_.core_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
-  RETURN_IF_ERROR(
-      NormForward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
-  RETURN_IF_ERROR(HeadLoss(stash, normed_gradient));
-  return NormBackward(*device_.ops, pass_, FinalNorm(Part::kParameter, stash),
-                      FinalNorm(Part::kGradient, stash), input, normed_gradient,
-                      GradientAt(points_.branches, buffers), Store::kOverwrite);
-}
-
-absl::Status ModelShard::EmbeddingBackward(const PassBuffers& buffers) {
-  return device_.ops->EmbeddingBackward(
-      {.tokens = stash_[buffers.stash].tokens,
-       .dy = GradientAt(0, buffers),
-       .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
-       .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
-       .batch = pass_.batch,
-       .sequence = pass_.sequence,
-       .columns = pass_.config.hidden});
-}
-
-template <typename OfHead, typename OfBranch, typename OfEmbedding>
-absl::Status ModelShard::GoBack(BlockRange blocks, const OfHead& of_head, const OfBranch& of_branch,
-                                const OfEmbedding& of_embedding) {
-  const ModelConfig& config = pass_.config;
-  for (int block = blocks.end - 1; block >= blocks.first; --block) {
-    if (block == config.head_block()) {
-      RETURN_IF_ERROR(of_head());
-    } else if (block == config.embedding_block()) {
-      RETURN_IF_ERROR(of_embedding());
-    } else {
-      const int first = FirstBranchOf(block);
-      for (int i = first + kBranches - 1; i >= first; --i) RETURN_IF_ERROR(of_branch(i));
-    }
-  }
-  return absl::OkStatus();
+  return PassesOf(buffers).Forward(*device_.ops, buffers, purpose);
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {
-  return GoBack(
-      blocks, [&] { return HeadBackward(buffers); },
-      [&](int i) {
-        return branches_[i].Backward(*device_.ops, StreamAt(i, buffers),
-                                     {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
-                                     stash_[buffers.stash].branches[i], workspace_);
-      },
-      [&] { return EmbeddingBackward(buffers); });
+  return PassesOf(buffers).Backward(*device_.ops, buffers, blocks, TokenWeight());
 }
 
 absl::Status ModelShard::InputGradient(const PassBuffers& buffers) {
-  return GoBack(
-      options_.blocks, [&] { return HeadBackward(buffers); },
-      [&](int i) {
-        return branches_[i].InputGradient(*device_.ops, StreamAt(i, buffers),
-                                          {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
-                                          deferred_[buffers.deferred].inner_gradients[i],
-                                          stash_[buffers.stash].branches[i], workspace_);
-      },
-      [] { return absl::OkStatus(); });
+  return PassesOf(buffers).InputGradient(*device_.ops, buffers, TokenWeight());
 }
 
 absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange blocks) {
-  return GoBack(
-      blocks, [] { return absl::OkStatus(); },
-      [&](int i) {
-        return branches_[i].WeightGradient(*device_.ops, StreamAt(i, buffers), GradientAt(i + 1, buffers),
-                                           deferred_[buffers.deferred].inner_gradients[i],
-                                           stash_[buffers.stash].branches[i], workspace_);
-      },
-      [&] { return EmbeddingBackward(buffers); });
+  return PassesOf(buffers).WeightGradient(*device_.ops, buffers, blocks);
 }
 
 size_t ModelShard::ScalarOf(SegmentId segment) const {

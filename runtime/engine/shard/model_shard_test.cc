@@ -60,7 +60,7 @@ std::vector<int32_t> Tokens(const TrainingShape& shape, uint64_t seed) {
 std::unique_ptr<ModelShard> Shard(Device& device, const TrainingShape& shape, BlockRange blocks,
                                   const BufferCounts& buffers) {
   absl::StatusOr<std::unique_ptr<ModelShard>> shard = ModelShard::Create(
-      device, {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = buffers});
+      device, {.shape = shape, .chunks = {blocks}, .micro_batch_sequences = kMicroBatch, .buffers = buffers});
   INFO(shard.status().ToString());
   REQUIRE(shard.ok());
   // Ten times GPT-2's deviation: gradients well above rounding.
@@ -116,11 +116,11 @@ TEST_CASE("a shard that does not fit says what it needs, part by part, and gives
   const BlockRange blocks = {0, shape.model.blocks()};
   const Bytes need = MemoryOf(shape.model, shape.sequence, {blocks}, kMicroBatch, {.stash = {1}}).total();
   Device device = OpenReference({need.value - 1});
-  const absl::Status status =
-      ModelShard::Create(
-          device,
-          {.shape = shape, .blocks = blocks, .micro_batch_sequences = kMicroBatch, .buffers = {.stash = {1}}})
-          .status();
+  const absl::Status status = ModelShard::Create(device, {.shape = shape,
+                                                          .chunks = {blocks},
+                                                          .micro_batch_sequences = kMicroBatch,
+                                                          .buffers = {.stash = {1}}})
+                                  .status();
   CHECK(absl::IsResourceExhausted(status));
   CHECK_THAT(std::string(status.message()),
              Catch::Contains("blocks 0-3") && Catch::Contains(FormatBytes(need)) &&

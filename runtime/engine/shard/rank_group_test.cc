@@ -19,6 +19,8 @@ class MeetingPoint {
  public:
   explicit MeetingPoint(int ranks) : slices_(ranks) {}
 
+  int ranks() const { return static_cast<int>(slices_.size()); }
+
   void Sum(int member, float* values, int64_t elements) {
     MutexLock lock(mutex_);
     slices_[member] = values;
@@ -46,7 +48,11 @@ class MeetingPoint {
 class HostGroup final : public RankGroup {
  public:
   HostGroup(MeetingPoint& point, int member) : point_(point), member_(member) {}
+  int members() const override { return point_.ranks(); }
   int member() const override { return member_; }
+  absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) override {
+    return absl::UnimplementedError("passes do not gather");
+  }
   absl::Status Sum(const Slice& x) override {
     ++sums;
     point_.Sum(member_, reinterpret_cast<float*>(x.buffer->host_address() + x.offset_bytes), x.elements);
@@ -125,7 +131,8 @@ TEST_CASE("ranks that share layers, evenly or not, compute what one device does"
   CAPTURE(FamilyOf(shape.model).name, ranks, shares[0].key_value_heads.end);
   Device device = OpenReference();
   const auto whole = *ModelShard::Create(
-      device, {.shape = shape, .blocks = kLayers, .micro_batch_sequences = kMicroBatch, .buffers = kBuffers});
+      device,
+      {.shape = shape, .chunks = {kLayers}, .micro_batch_sequences = kMicroBatch, .buffers = kBuffers});
   REQUIRE(Pass(*whole).ok());
 
   MeetingPoint point(ranks);
@@ -138,11 +145,11 @@ TEST_CASE("ranks that share layers, evenly or not, compute what one device does"
   }
   for (int member = 0; member < ranks; ++member) {
     shards.push_back(*ModelShard::Create(devices[member], {.shape = shape,
-                                                           .blocks = kLayers,
+                                                           .chunks = {kLayers},
                                                            .share = shares[member],
-                                                           .group = groups[member].get(),
                                                            .micro_batch_sequences = kMicroBatch,
                                                            .buffers = kBuffers}));
+    shards.back()->SetGroup(groups[member].get());
     CHECK(devices[member].queue->allocated() < device.queue->allocated());
   }
   std::vector<absl::Status> statuses(ranks);

@@ -104,12 +104,19 @@ int64_t WidestCoreGradient(const ModelConfig& c) {
 }
 
 Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence, int64_t rows,
-                     Dtype activations) {
+                     Dtype activations, int ranks) {
   const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
+  Bytes bytes;
+  const bool has_head = std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& blocks) {
+    return blocks.contains(c.head_block());
+  });
+  // Each rank's log-sum-exp of its logits and the target's logit; the log-sum-exp of all.
+  if (has_head && ranks > 1)
+    bytes += TensorBytes((ranks + 1) * rows, Dtype::kF32) + TensorBytes(rows, Dtype::kF32);
   // Normed input, its gradient, gradient of the residual stream.
-  if (!HaveLayer(c, chunks)) return 3 * tensor(c.hidden);
-  Bytes bytes = 2 * tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) +
-                tensor(WidestInner(c));
+  if (!HaveLayer(c, chunks)) return bytes + 3 * tensor(c.hidden);
+  bytes += 2 * tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) +
+           tensor(WidestInner(c));
   if (FamilyOf(c).positions == PositionKind::kRotary)  // cosines and sines
     bytes += 2 * TensorBytes(int64_t{sequence} * c.size_of_head() / 2, Dtype::kF32);
   return bytes;

@@ -19,9 +19,10 @@ Bytes StashBytes(const ModelConfig& config, BlockId block, int64_t rows, Dtype a
 // Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
 Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, Dtype activations);
 
-// Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included.
+// Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included,
+// and what the `ranks` of the unit tell each other of a vocabulary that they share.
 Bytes WorkspaceBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
-                     int64_t rows, Dtype activations);
+                     int64_t rows, Dtype activations, int ranks = 1);
 // Scratch in which ops widen what is stored in a narrower type than f32, at most (ConvertingOps): nothing
 // where both types are f32. `narrowest`: of the activations and of what crosses to other units.
 Bytes ConversionBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows,

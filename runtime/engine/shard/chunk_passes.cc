@@ -1,0 +1,212 @@
+#include "runtime/engine/shard/chunk_passes.h"
+
+#include <algorithm>
+
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+using Part = ParameterArena::Part;
+
+LayerId FirstLayerOf(BlockRange blocks) { return LayerOfBlock(std::max(blocks.first, BlockOfLayer(0))); }
+
+}  // namespace
+
+Slice BoundaryBuffers::Of(BufferId buffer, std::optional<Dtype> dtype) const {
+  Slice slice = slices_[static_cast<int>(buffer.kind)][buffer.index];
+  slice.dtype = dtype.value_or(slice.dtype);
+  return slice;
+}
+
+ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkMemory& memory)
+    : pass_(shape),
+      blocks_(blocks),
+      names_(OuterNamesOf(shape.config)),
+      arena_(memory.arena),
+      boundaries_(memory.boundaries),
+      workspace_(memory.workspace),
+      loss_sum_(memory.loss_sum),
+      points_(StreamPointsOf(shape.config, blocks)) {
+  for (int i = 0; i < points_.branches; ++i)
+    branches_.emplace_back(arena_, pass_, FirstLayerOf(blocks) + i / kBranches, i % kBranches);
+  CarveStash(memory.stash);
+  CarveDeferred(memory.deferred);
+}
+
+void ChunkPasses::CarveStash(const SlotMemory& memory) {
+  for (int slot = 0; slot < memory.count; ++slot) {
+    Carver carver(*memory.buffer, memory.offset + int64_t{slot} * memory.size);
+    Stash& kept = stash_.emplace_back();
+    if (points_.has_embedding) {
+      kept.tokens = carver.Take(pass_.rows(), Dtype::kI32);
+      kept.embedded = carver.Take(pass_.rows() * pass_.config.hidden, pass_.activations);
+    }
+    for (const Branch& branch : branches_)
+      kept.branches.push_back(BranchStash::Of(pass_, branch.kind(), carver));
+    if (points_.has_head) {
+      kept.targets = carver.Take(pass_.rows(), Dtype::kI32);
+      kept.head = Norm::Kept(pass_, carver);
+    }
+  }
+}
+
+void ChunkPasses::CarveDeferred(const SlotMemory& memory) {
+  for (int slot = 0; slot < memory.count; ++slot) {
+    Carver carver(*memory.buffer, memory.offset + int64_t{slot} * memory.size);
+    Deferred& deferred = deferred_.emplace_back();
+    const auto take = [&](int64_t columns) { return carver.Take(pass_.rows() * columns, pass_.activations); };
+    for (const Branch& branch : branches_)
+      deferred.inner_gradients.push_back(take(InnerWidth(pass_.config, branch.kind())));
+    for (int point = 0; point <= points_.branches; ++point)
+      deferred.stream_gradients.push_back(points_.travels(point) ? Slice{} : take(pass_.config.hidden));
+  }
+}
+
+Slice ChunkPasses::BoundaryOf(BufferKind kind, const Boundary& boundary) const {
+  Slice slice = boundaries_.Of({kind, boundary.index}, boundary.dtype);
+  slice.elements = pass_.rows() * pass_.config.hidden;
+  return slice;
+}
+
+Slice ChunkPasses::StreamAt(int point, const PassBuffers& buffers) const {
+  if (points_.leaves(point)) return BoundaryOf(BufferKind::kOutput, buffers.output);
+  if (points_.enters(point)) return BoundaryOf(BufferKind::kInput, buffers.input);
+  const Stash& kept = stash_[buffers.stash];
+  return point == 0 ? kept.embedded : kept.branches[point - 1].stream;
+}
+
+// Where both gradients are one pass, the stream's stays in one place once it has arrived: the one from which
+// it leaves, if it does as this rank stores it.
+Slice ChunkPasses::GradientAt(int point, const PassBuffers& buffers) const {
+  const Boundary& leaves = buffers.input_gradient;
+  if (points_.leaves(point)) return BoundaryOf(BufferKind::kOutputGradient, buffers.output_gradient);
+  if (!points_.enters(point) && buffers.deferred >= 0)
+    return deferred_[buffers.deferred].stream_gradients[point];
+  if (points_.enters(point) ||
+      (!points_.has_embedding && leaves.dtype.value_or(pass_.activations) == pass_.activations))
+    return BoundaryOf(BufferKind::kInputGradient, leaves);
+  return workspace_.stream_gradient;
+}
+
+absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, Purpose purpose) const {
+  const Stash& kept = stash_[buffers.stash];
+  if (points_.has_embedding) RETURN_IF_ERROR(EmbeddingForward(ops, buffers));
+  for (int i = 0; i < points_.branches; ++i) {
+    RETURN_IF_ERROR(branches_[i].Forward(ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
+                                         kept.branches[i], workspace_));
+  }
+  if (!points_.has_head || purpose == Purpose::kTrain) return absl::OkStatus();
+  return HeadForward(ops, StreamAt(points_.branches, buffers), buffers.stash);
+}
+
+Slice ChunkPasses::Outer(Part part, const std::string& name) const {
+  return name.empty() ? Slice{} : arena_.Tensor(part, name);
+}
+
+Norm ChunkPasses::FinalNorm(Part part, int stash) const {
+  return stash_[stash].head.With(
+      {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
+}
+
+absl::Status ChunkPasses::HeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
+                                   float token_weight) const {
+  return ops.HeadLoss({.x = workspace_.normed,
+                       .weight = Outer(Part::kParameter, names_.head),
+                       .targets = stash_[stash].targets,
+                       .loss_sum = loss_sum_,
+                       .dx = normed_gradient,
+                       .dweight = normed_gradient.empty() ? Slice{} : Outer(Part::kGradient, names_.head),
+                       .rows = pass_.rows(),
+                       .columns = pass_.config.hidden,
+                       .vocabulary = pass_.config.vocabulary,
+                       .gradient_scale = token_weight,
+                       .precision = pass_.precision});
+}
+
+absl::Status ChunkPasses::HeadForward(Ops& ops, const Slice& input, int stash) const {
+  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  return HeadLoss(ops, stash, {}, 1);
+}
+
+absl::Status ChunkPasses::HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const {
+  const Slice input = StreamAt(points_.branches, buffers);
+  const int stash = buffers.stash;
+  const Slice normed_gradient = workspace_.core_gradient.Sub(0, pass_.rows() * pass_.config.hidden);
+  RETURN_IF_ERROR(NormForward(ops, pass_, FinalNorm(Part::kParameter, stash), input, workspace_.normed));
+  RETURN_IF_ERROR(HeadLoss(ops, stash, normed_gradient, token_weight));
+  return NormBackward(ops, pass_, FinalNorm(Part::kParameter, stash), FinalNorm(Part::kGradient, stash),
+                      input, normed_gradient, GradientAt(points_.branches, buffers), Store::kOverwrite);
+}
+
+absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers) const {
+  return ops.EmbeddingForward({.tokens = stash_[buffers.stash].tokens,
+                               .token_embedding = Outer(Part::kParameter, names_.token_embedding),
+                               .position_embedding = Outer(Part::kParameter, names_.position_embedding),
+                               .y = StreamAt(0, buffers),
+                               .batch = pass_.batch,
+                               .sequence = pass_.sequence,
+                               .columns = pass_.config.hidden});
+}
+
+absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {
+  return ops.EmbeddingBackward({.tokens = stash_[buffers.stash].tokens,
+                                .dy = GradientAt(0, buffers),
+                                .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
+                                .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
+                                .batch = pass_.batch,
+                                .sequence = pass_.sequence,
+                                .columns = pass_.config.hidden});
+}
+
+template <typename OfHead, typename OfBranch, typename OfEmbedding>
+absl::Status ChunkPasses::GoBack(BlockRange piece, const OfHead& of_head, const OfBranch& of_branch,
+                                 const OfEmbedding& of_embedding) const {
+  for (int block = piece.end - 1; block >= piece.first; --block) {
+    if (block == pass_.config.head_block()) {
+      RETURN_IF_ERROR(of_head());
+    } else if (block == pass_.config.embedding_block()) {
+      RETURN_IF_ERROR(of_embedding());
+    } else {
+      const int first = kBranches * (LayerOfBlock(block) - FirstLayerOf(blocks_));
+      for (int i = first + kBranches - 1; i >= first; --i) RETURN_IF_ERROR(of_branch(i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkPasses::Backward(Ops& ops, const PassBuffers& buffers, BlockRange piece,
+                                   float token_weight) const {
+  return GoBack(
+      piece, [&] { return HeadBackward(ops, buffers, token_weight); },
+      [&](int i) {
+        return branches_[i].Backward(ops, StreamAt(i, buffers),
+                                     {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
+                                     stash_[buffers.stash].branches[i], workspace_);
+      },
+      [&] { return EmbeddingBackward(ops, buffers); });
+}
+
+absl::Status ChunkPasses::InputGradient(Ops& ops, const PassBuffers& buffers, float token_weight) const {
+  return GoBack(
+      blocks_, [&] { return HeadBackward(ops, buffers, token_weight); },
+      [&](int i) {
+        return branches_[i].InputGradient(
+            ops, StreamAt(i, buffers), {.dx = GradientAt(i, buffers), .dy = GradientAt(i + 1, buffers)},
+            deferred_[buffers.deferred].inner_gradients[i], stash_[buffers.stash].branches[i], workspace_);
+      },
+      [] { return absl::OkStatus(); });
+}
+
+absl::Status ChunkPasses::WeightGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece) const {
+  return GoBack(
+      piece, [] { return absl::OkStatus(); },
+      [&](int i) {
+        return branches_[i].WeightGradient(ops, StreamAt(i, buffers), GradientAt(i + 1, buffers),
+                                           deferred_[buffers.deferred].inner_gradients[i],
+                                           stash_[buffers.stash].branches[i], workspace_);
+      },
+      [&] { return EmbeddingBackward(ops, buffers); });
+}
+
+}  // namespace medley
