@@ -1,22 +1,30 @@
 #pragma once
+#include <cstdint>
+
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "runtime/device/ops.h"
 
 namespace medley {
 
-// What the ranks of a unit exchange within a pass, beside the device's ops and like them submitted to its
-// queue, in order. All ranks of the unit call the same methods in the same order with slices of the same
-// sizes. One thread at a time.
+// What the ranks of a unit exchange within its passes and before them, beside the device's ops and like them
+// submitted to its queue, in order. All ranks of the unit call the same methods in the same order with slices
+// of the same sizes and types. May block. One thread at a time.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
 
-  // This rank's place among those of the unit, from 0.
+  // How many ranks the unit has, and this one's place among them, from 0.
+  virtual int members() const = 0;
   virtual int member() const = 0;
 
-  // `x`, f32 or bf16, becomes its sum over the ranks: the same bits on all of them. Errors: a rank is gone, or the
-  // device's.
+  // `x`, of any activation type, becomes its sum over the ranks: the same bits on all of them. Errors: a rank
+  // is gone, or the device's.
   virtual absl::Status Sum(const Slice& x) = 0;
+
+  // Member m has the elements of `x` from ends[m - 1], or 0, to ends[m]; afterwards all have all. Errors: as
+  // for Sum.
+  virtual absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) = 0;
 };
 
 }  // namespace medley

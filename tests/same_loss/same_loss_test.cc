@@ -4,6 +4,7 @@
 
 #include "kernels/reference/reference_backend.h"
 #include "kernels/skeleton/skeleton_backend.h"
+#include "runtime/ir/plan/check_plan.h"
 #include "tests/same_loss/training_harness.h"
 
 namespace medley {
@@ -108,10 +109,9 @@ TEST_CASE("a single device learns") {
   CHECK(run.losses.back() < run.losses.front() - 0.2);
 }
 
-void CheckSameTraining(const TrainingSpec& spec, uint64_t seed, const TrainingRun& single,
+void CheckSameTraining(const TrainingSpec& spec, const Plan& plan, const TrainingRun& single,
                        const DeviceOpener& open = nullptr) {
-  const Plan plan = RandomPlan(seed, spec.shape, 4);
-  CAPTURE(seed, Describe(plan));
+  CAPTURE(Describe(plan));
   const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, open);
   INFO(run.status().ToString());
   REQUIRE(run.ok());
@@ -126,25 +126,46 @@ void CheckSameTraining(const TrainingSpec& spec, uint64_t seed, const TrainingRu
 
 TEST_CASE("any plan gives the loss curve and the weights of a single device", "[property]") {
   const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{41}));
-  CheckSameTraining(TinyJob(), seed, SingleDeviceRun());
+  const TrainingSpec spec = TinyJob();
+  CAPTURE(seed);
+  CheckSameTraining(spec, RandomPlan(seed, spec.shape, 4), SingleDeviceRun());
 }
 
 TEST_CASE("any plan of a Llama gives the loss curve and the weights of a single device", "[property]") {
   const TrainingSpec spec = TinyJob(kModels[GENERATE(1, 2)]);
   const TrainingRun single = SingleDeviceRun(spec);
-  for (uint64_t seed = 101; seed < 121; ++seed) CheckSameTraining(spec, seed, single);
+  for (uint64_t seed = 101; seed < 121; ++seed) {
+    CAPTURE(seed);
+    CheckSameTraining(spec, RandomPlan(seed, spec.shape, 4), single);
+  }
 }
 
-// Every second unit is a device whose memory the host does not reach and whose work is done late.
-absl::StatusOr<Device> OpenMixed(int unit) {
-  const Backend backend = unit % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
+// Every second rank is a device whose memory the host does not reach and whose work is done late.
+absl::StatusOr<Device> OpenMixed(int rank) {
+  const Backend backend = rank % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
   return backend.open({.name = "test", .backend = backend.name, .cores = {0}, .memory_limit = GiB(1)});
 }
 
 TEST_CASE("devices that the host cannot reach into train alike, among others", "[property]") {
   const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
   const TrainingRun single = SingleDeviceRun(spec);
-  for (uint64_t seed = 201; seed < 209; ++seed) CheckSameTraining(spec, seed, single, OpenMixed);
+  for (uint64_t seed = 201; seed < 209; ++seed) {
+    CAPTURE(seed);
+    CheckSameTraining(spec, RandomPlan(seed, spec.shape, 4), single, OpenMixed);
+  }
+}
+
+TEST_CASE(
+    "units of several ranges of blocks, on several routes with micro-batches of their own size, train alike",
+    "[property]") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1, 2)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  for (uint64_t seed = 501; seed < 521; ++seed) {
+    CAPTURE(seed);
+    const Plan plan = RandomWidePlan(seed, spec.shape, 1);
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    CheckSameTraining(spec, plan, single, seed % 2 == 0 ? DeviceOpener(OpenMixed) : nullptr);
+  }
 }
 
 TEST_CASE("a plan gives the same bits every time") {

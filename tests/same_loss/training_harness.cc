@@ -1,7 +1,9 @@
 #include "tests/same_loss/training_harness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -16,20 +18,25 @@ namespace {
 
 using Part = ParameterArena::Part;
 
-absl::StatusOr<Device> OpenReference(int unit) {
+absl::StatusOr<Device> OpenReference(int rank) {
   return ReferenceBackend().open(
       {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
 }
 
-absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Transport& transport,
+// What a rank does not hold of a tensor.
+const float kNotHeld = std::nanf("1");
+
+bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Transport& transport,
                        WindowSource& windows, const StartFunction& start, const DeviceOpener& open,
                        TrainingRun& run) {
-  ASSIGN_OR_RETURN(Device device, open(unit));
-  const StepProgram program = CompileStep(plan, unit, spec.shape, Purpose::kTrain);
+  ASSIGN_OR_RETURN(Device device, open(rank));
+  const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
-  StepExecutor executor({.spec = spec, .plan = plan, .rank = unit, .stall_timeout = absl::Seconds(60)},
+  StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
                         *shard, transport, windows);
   for (int64_t step = 1; step <= spec.steps; ++step) {
     ASSIGN_OR_RETURN(const StepOutcome outcome, executor.TrainStep(step));
@@ -37,10 +44,26 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
     run.gradient_norms.push_back(outcome.gradient_norm);
   }
   ASSIGN_OR_RETURN(run.validation_loss, executor.Evaluate());
-  for (const PlacedParameter& placed : shard->arena().layout().parameters) {
+  const ParameterLayout whole = LayoutOf(spec.shape.model, plan.units[program.unit].chunks);
+  for (const PlacedParameter& placed : whole.parameters) {
     std::vector<float>& values = run.parameters[placed.spec.name];
-    values.resize(placed.spec.elements);
+    values.assign(placed.spec.elements, kNotHeld);
     RETURN_IF_ERROR(shard->arena().Read(Part::kParameter, placed.spec.name, absl::MakeSpan(values)));
+  }
+  return absl::OkStatus();
+}
+
+// Adds what one more rank holds.
+absl::Status Merge(TrainingRun& run, const TrainingRun& other) {
+  if (other.losses != run.losses) return absl::InternalError("ranks report different losses");
+  for (const auto& [name, values] : other.parameters) {
+    std::vector<float>& whole = run.parameters.try_emplace(name, values.size(), kNotHeld).first->second;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (SameBits(values[i], kNotHeld) || SameBits(values[i], whole[i])) continue;
+      if (!SameBits(whole[i], kNotHeld))
+        return absl::InternalError(absl::StrCat("holders of ", name, " differ"));
+      whole[i] = values[i];
+    }
   }
   return absl::OkStatus();
 }
@@ -50,33 +73,25 @@ absl::Status TrainUnit(const TrainingSpec& spec, const Plan& plan, int unit, Tra
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
                                            const WindowFactory& windows, const StartFunction& start,
                                            const DeviceOpener& open) {
-  const int units = static_cast<int>(plan.units.size());
-  LoopbackFabric fabric(units);
-  std::vector<TrainingRun> runs(units);
-  std::vector<absl::Status> statuses(units);
+  const int ranks = RankCount(plan);
+  LoopbackFabric fabric(ranks);
+  std::vector<TrainingRun> runs(ranks);
+  std::vector<absl::Status> statuses(ranks);
   std::vector<std::thread> threads;
-  for (int unit = 0; unit < units; ++unit) {
-    threads.emplace_back([&, unit] {
-      const std::unique_ptr<Transport> transport = fabric.Join(unit);
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const std::unique_ptr<Transport> transport = fabric.Join(rank);
       const std::unique_ptr<WindowSource> source = windows();
-      statuses[unit] = TrainUnit(spec, plan, unit, *transport, *source, start,
-                                 open ? open : DeviceOpener(OpenReference), runs[unit]);
-      if (!statuses[unit].ok()) fabric.MarkGone(unit);
+      statuses[rank] = TrainRank(spec, plan, rank, *transport, *source, start,
+                                 open ? open : DeviceOpener(OpenReference), runs[rank]);
+      if (!statuses[rank].ok()) fabric.MarkGone(rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (int unit = 0; unit < units; ++unit) {
-    if (!statuses[unit].ok()) return Annotate(statuses[unit], absl::StrCat("unit ", unit));
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!statuses[rank].ok()) return Annotate(statuses[rank], absl::StrCat("rank ", rank));
   }
-  for (int unit = 1; unit < units; ++unit) {
-    if (runs[unit].losses != runs[0].losses) return absl::InternalError("units report different losses");
-    for (auto& [name, values] : runs[unit].parameters) {
-      const auto [at, is_new] = runs[0].parameters.try_emplace(name, values);
-      if (!is_new && std::memcmp(at->second.data(), values.data(), values.size() * sizeof(float)) != 0) {
-        return absl::InternalError(absl::StrCat("holders of ", name, " differ"));
-      }
-    }
-  }
+  for (int rank = 1; rank < ranks; ++rank) RETURN_IF_ERROR(Merge(runs[0], runs[rank]));
   return std::move(runs[0]);
 }
 
@@ -118,6 +133,91 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     devices -= stages;
     plan.routes.push_back(std::move(route));
     if (last) break;
+  }
+  return plan;
+}
+
+namespace {
+
+// Cuts [0, `size`) into `parts` that are not empty.
+std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts) {
+  std::vector<int> ends(size - 1);
+  std::iota(ends.begin(), ends.end(), 1);
+  std::shuffle(ends.begin(), ends.end(), random);
+  ends.resize(parts - 1);
+  ends.push_back(size);
+  std::sort(ends.begin(), ends.end());
+  std::vector<IndexRange> cut;
+  for (const int end : ends) cut.push_back({cut.empty() ? 0 : cut.back().end, end});
+  return cut;
+}
+
+}  // namespace
+
+Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
+  const ModelConfig& model = shape.model;
+  Plan plan{.schedule = static_cast<Schedule>(draw(0, kSchedules - 1))};
+  const int degree = draw(1, max_degree);
+  std::vector<ModelShare> shares;
+  if (degree > 1 && draw(0, 2) > 0) {
+    const auto heads = RandomCut(random, model.key_value_head_count(), degree),
+               columns = RandomCut(random, model.feed_forward, degree),
+               rows = RandomCut(random, model.vocabulary, degree);
+    for (int m = 0; m < degree; ++m) shares.push_back({heads[m], columns[m], rows[m]});
+  }
+  const std::vector<IndexRange> ranges = RandomCut(random, model.blocks(), draw(1, model.blocks()));
+  const int units = ranges.size() == 1 ? draw(1, 2) : draw(2, 3);
+  // Who may hold each range: none that holds the range before.
+  std::vector<std::vector<int>> holders;
+  for (size_t range = 0; range < ranges.size(); ++range) {
+    std::vector<int>& free = holders.emplace_back();
+    for (int u = 0; u < units; ++u) {
+      const bool before =
+          range > 0 && std::count(holders[range - 1].begin(), holders[range - 1].end(), u) > 0;
+      if (!before) free.push_back(u);
+    }
+    std::shuffle(free.begin(), free.end(), random);
+    const bool all = ranges.size() == 1;
+    if (!all) free.resize(units == 2 ? 1 : std::min<int>(draw(1, 2), static_cast<int>(free.size())));
+  }
+  std::vector<std::vector<BlockRange>> chunks(units);
+  std::vector<std::vector<int>> chosen;  // of each route, the unit of each range
+  for (int routes = draw(1, 3); routes > 0; --routes) {
+    std::vector<int>& route = chosen.emplace_back();
+    for (size_t range = 0; range < ranges.size(); ++range) {
+      route.push_back(holders[range][draw(0, static_cast<int>(holders[range].size()) - 1)]);
+      const BlockRange blocks = {ranges[range].first, ranges[range].end};
+      std::vector<BlockRange>& held = chunks[route.back()];
+      if (std::find(held.begin(), held.end(), blocks) == held.end()) held.push_back(blocks);
+    }
+  }
+  std::vector<int> number(units, -1);
+  for (int u = 0; u < units; ++u) {
+    if (chunks[u].empty()) continue;
+    number[u] = static_cast<int>(plan.units.size());
+    std::sort(chunks[u].begin(), chunks[u].end(),
+              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
+    Unit& unit = plan.units.emplace_back();
+    for (int d = 0; d < degree; ++d) unit.devices.push_back(absl::StrCat("test/", u, ".", d));
+    unit.chunks.assign(chunks[u].begin(), chunks[u].end());
+    unit.shares = shares;
+  }
+  int left = shape.global_batch_sequences;
+  for (size_t r = 0; r < chosen.size(); ++r) {
+    const int after = static_cast<int>(chosen.size() - r) - 1;
+    const int sequences = after == 0 ? left : draw(1, left - after);
+    std::vector<int> sizes;
+    for (int size = 1; size <= sequences; ++size) {
+      if (sequences % size == 0) sizes.push_back(size);
+    }
+    const int size = sizes[draw(0, static_cast<int>(sizes.size()) - 1)];
+    Route& route = plan.routes.emplace_back();
+    for (const int u : chosen[r]) route.units.push_back(number[u]);
+    route.micro_batches = sequences / size;
+    route.micro_batch_sequences = size;
+    left -= sequences;
   }
   return plan;
 }

@@ -13,23 +13,24 @@
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/plan/plan.h"
 
-// Trains a tiny model under a plan with all units in this process: one thread and one device a unit,
+// Trains a tiny model under a plan with all ranks in this process: one thread and one device a rank,
 // loopback.
 namespace medley {
 
 struct TrainingRun {
   std::vector<double> losses;  // by step
   std::vector<double> gradient_norms;
-  double validation_loss = 0;                            // after the last step
-  std::map<std::string, std::vector<float>> parameters;  // after the last step, each as every holder has it
+  double validation_loss = 0;  // after the last step
+  std::map<std::string, std::vector<float>>
+      parameters;  // after the last step, each element as all its holders have it
 };
 
 using WindowFactory = std::function<std::unique_ptr<WindowSource>()>;
 // Writes into the arena what a job starts from; the default initialises from the job's seed.
 using StartFunction = std::function<absl::Status(ParameterArena&)>;
 
-// Opens the device of a unit; the default is the reference.
-using DeviceOpener = std::function<absl::StatusOr<Device>(int unit)>;
+// Opens the device of a rank; the default is the reference.
+using DeviceOpener = std::function<absl::StatusOr<Device>(int rank)>;
 
 // Internal: two holders of one parameter end with different bits.
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
@@ -39,6 +40,10 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 // Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at
 // random.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
+
+// Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, with several
+// ranges of blocks and on several routes, each with its own size of micro-batches.
+Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree);
 
 // One device, one route, the whole batch in micro-batches of `micro_batch`.
 Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch);

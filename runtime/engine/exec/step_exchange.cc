@@ -119,10 +119,12 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient =
       buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
-  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches.
+  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches, and a
+  // boundary after two thousand stages.
   const DeviceMessage message{
       .peer = instruction.peer,
       .tag = {.kind = is_gradient ? MessageTag::Kind::kGradient : MessageTag::Kind::kActivation,
+              .channel = static_cast<uint16_t>(instruction.boundary % kMaximumChannels),
               .sequence = static_cast<uint32_t>(instruction.micro_batch) % kMaximumSequences},
       .span = {slice.buffer, slice.offset_bytes + instruction.offset.value, instruction.bytes.value},
       .after = after,

@@ -28,19 +28,14 @@ std::string Where(const Instruction& instruction) {
   return text;
 }
 
-ModelShard::PassBuffers BuffersOf(const Instruction& pass) {
-  const auto index = [&](BufferKind kind) { return pass.OperandOf(kind).buffer.index; };
-  const auto boundary = [&](BufferKind kind) {
-    const Operand operand = pass.OperandOf(kind);
-    return ModelShard::Boundary(operand.buffer.index, operand.dtype);
-  };
-  return {.stash = index(BufferKind::kStash),
-          .deferred = index(BufferKind::kDeferred),
-          .input = boundary(BufferKind::kInput),
-          .output = boundary(BufferKind::kOutput),
-          .input_gradient = boundary(BufferKind::kInputGradient),
-          .output_gradient = boundary(BufferKind::kOutputGradient)};
+std::vector<int> UnitRanks(const Plan& plan, UnitId unit) {
+  std::vector<int> ranks(plan.units[unit].devices.size());
+  std::iota(ranks.begin(), ranks.end(), FirstRankOf(plan, unit).value());
+  return ranks;
 }
+
+// Of the messages within units; no slice of gradients has it.
+constexpr uint16_t kUnitChannel = kMaximumChannels - 1;
 
 }  // namespace
 
@@ -53,11 +48,16 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
       owned_segments_(OwnedSegments(options_.plan, options_.rank, options_.spec.shape.model)),
       all_ranks_(AllRanks(options_.plan)),
+      unit_ranks_(UnitRanks(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
+      group_(shard.queue(), transport, unit_ranks_, kUnitChannel,
+             {.deadline = [this] { return Deadline(); },
+              .waits_for_peers = [this](bool waits) { SetWaitsForUnit(waits); }}),
       submitted_(train_program_.instructions.size()),
       arrivals_(train_program_.instructions.size()),
       scalars_(ScalarCount(options_.spec.shape.model)),
       loss_scale_(options_.loss_scale.value_or(LossScale::For(options_.spec.precision))) {
+  if (group_.members() > 1) shard_.SetGroup(&group_);
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,
@@ -122,6 +122,7 @@ std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
     peers.assign(holders.begin(), holders.end());
   }
   if (instruction.kind == InstructionKind::kReduceScalars) peers = all_ranks_;
+  if (IsPass(instruction.kind) || IsGather(instruction.kind)) peers = unit_ranks_;
   std::erase(peers, options_.rank.value());
   return peers;
 }
@@ -258,7 +259,9 @@ absl::Status StepExecutor::Compute(const Pass& pass, int index) {
     RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[other].lane, arrivals_[other].fence));
   }
   RETURN_IF_ERROR(timer_->Set(2 * index));
+  computing_ = &instruction;
   RETURN_IF_ERROR(Submit(pass, instruction));
+  computing_ = nullptr;
   RETURN_IF_ERROR(timer_->Set(2 * index + 1));
   submitted_[index] = shard_.queue().Record();
   if (instruction.kind != InstructionKind::kUpdateParameters) return absl::OkStatus();
@@ -267,6 +270,9 @@ absl::Status StepExecutor::Compute(const Pass& pass, int index) {
 
 absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instruction) {
   switch (instruction.kind) {
+    case InstructionKind::kGatherActivation:
+    case InstructionKind::kGatherGradient:
+      return Gather(instruction);
     case InstructionKind::kForward:
       RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
       return shard_.Forward(BuffersOf(instruction), pass.purpose);
@@ -284,8 +290,37 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
     default:
       break;
   }
-  return absl::UnimplementedError(
-      absl::StrCat(NameOf(instruction.kind), ": units of several devices are not run"));
+  return absl::InternalError(absl::StrCat(NameOf(instruction.kind), ": not for the device"));
+}
+
+ModelShard::PassBuffers StepExecutor::BuffersOf(const Instruction& pass) const {
+  const auto index = [&](BufferKind kind) { return pass.OperandOf(kind).buffer.index; };
+  const auto boundary = [&](BufferKind kind) {
+    const Operand operand = pass.OperandOf(kind);
+    return ModelShard::Boundary(operand.buffer.index, operand.dtype);
+  };
+  return {.chunk = pass.chunk,
+          .micro_batch_sequences = train_program_.visits[pass.visit].micro_batch_sequences,
+          .stash = index(BufferKind::kStash),
+          .deferred = index(BufferKind::kDeferred),
+          .input = boundary(BufferKind::kInput),
+          .output = boundary(BufferKind::kOutput),
+          .input_gradient = boundary(BufferKind::kInputGradient),
+          .output_gradient = boundary(BufferKind::kOutputGradient)};
+}
+
+absl::Status StepExecutor::Gather(const Instruction& instruction) {
+  const Operand& operand = instruction.operands.front();
+  Slice x = shard_.BoundaryOf(operand.buffer, operand.dtype);
+  x.elements = instruction.bytes.value / SizeOf(x.dtype).value;
+  const int64_t hidden = options_.spec.shape.model.hidden;
+  std::vector<int64_t> ends = RowEnds(x.elements / hidden, group_.members());
+  for (int64_t& end : ends) end *= hidden;
+  return group_.Gather(x, ends);
+}
+
+void StepExecutor::SetWaitsForUnit(bool waits) {
+  if (computing_ != nullptr) board_->Begin(*computing_, waits ? PeersOf(*computing_) : std::vector<int>{});
 }
 
 absl::Status StepExecutor::Finish() { return shard_.queue().Wait(shard_.queue().Record()); }

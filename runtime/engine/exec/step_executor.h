@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "comm/group/staged_rank_group.h"
 #include "comm/transport/transport.h"
 #include "runtime/device/queue_timer.h"
 #include "runtime/engine/exec/activity_board.h"
@@ -65,8 +66,8 @@ class StepExecutor {
     // Asked once a step, so that all ranks learn it; null: never.
     std::function<bool()> wishes_to_finish;
   };
-  // `reductions` have been checked against the plan, which has no ExecutionObjection. `shard`, `transport`
-  // and `windows` outlive the executor. `transport` is of the rank and knows all of the plan's.
+  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor,
+  // which brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the plan's.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
@@ -109,6 +110,12 @@ class StepExecutor {
   absl::Status Exchange(const Pass& pass, int index, const std::function<void()>& when_ready);
   // When the device has done what `instruction` waits for; empty: it waits for nothing that the device does.
   std::optional<Fence> DoneBefore(const Pass& pass, const Instruction& instruction) const;
+  ModelShard::PassBuffers BuffersOf(const Instruction& pass) const;
+  // What the ranks of the unit have received becomes what all of them have.
+  absl::Status Gather(const Instruction& instruction);
+  // Tells the board that the instruction which is being computed waits for the unit's other ranks, or not any
+  // more.
+  void SetWaitsForUnit(bool waits);
   // Ranks that `instruction` cannot end without.
   std::vector<int> PeersOf(const Instruction& instruction) const;
   // The same, on the board while it runs; a wait that was too long says on whom.
@@ -134,8 +141,10 @@ class StepExecutor {
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
   const std::vector<SegmentId> owned_segments_;
-  const std::vector<int> all_ranks_;
+  const std::vector<int> all_ranks_, unit_ranks_;
   StepExchange exchange_;
+  StagedRankGroup group_;
+  const Instruction* computing_ = nullptr;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
   std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
   std::vector<MessageArrival> arrivals_;  // by instruction, of receives and reductions

@@ -8,11 +8,6 @@
 namespace medley {
 namespace {
 
-// Part `index` of `parts` of `size` rows, as even as may be.
-std::pair<int64_t, int64_t> PartOf(int64_t size, int index, int parts) {
-  return {size * index / parts, size * (index + 1) / parts};
-}
-
 class Compiler {
  public:
   Compiler(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose)
@@ -24,6 +19,7 @@ class Compiler {
     program_.rank = rank;
     program_.unit = place_.unit;
     program_.visits = VisitsOf(plan, place_.unit);
+    program_.buffers.ranks = static_cast<int>(unit_.devices.size());
   }
 
   StepProgram Run() {
@@ -43,6 +39,7 @@ class Compiler {
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
+    program_.buffers.ranks = static_cast<int>(unit_.devices.size());
     program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
     for (const Visit& visit : program_.visits) {
       for (const UnitId other : {visit.previous, visit.next}) {
@@ -252,7 +249,7 @@ class Compiler {
 
   // The ranks of a unit give each other what they have received.
   void Gather(InstructionKind kind, BufferKind buffer, int i) {
-    if (unit_.devices.size() < 2) return;
+    if (program_.buffers.ranks < 2) return;
     Instruction gather = Make(kind, Stream::kCompute, i);
     gather.operands[0] = Write(buffer, i, false);
     gather.bytes = {BytesOfRow(buffer) * Rows()};
@@ -279,14 +276,17 @@ class Compiler {
     const bool receives = IsReceive(kind);
     const BufferKind carried = CarriedBy(kind);
     const UnitId other = OtherEnd(carried);
-    const int own_parts = static_cast<int>(unit_.devices.size()),
-              other_parts = static_cast<int>(plan_.units[other].devices.size());
-    const auto [own_first, own_end] = PartOf(Rows(), place_.member, own_parts);
+    const int other_parts = static_cast<int>(plan_.units[other].devices.size());
+    const std::vector<int64_t> own_ends = RowEnds(Rows(), program_.buffers.ranks),
+                               other_ends = RowEnds(Rows(), other_parts);
+    const auto first_of = [](const std::vector<int64_t>& ends, int part) {
+      return part == 0 ? int64_t{0} : ends[part - 1];
+    };
     const Rank first_peer = FirstRankOf(plan_, other);
     const size_t first_message = program_.instructions.size();
     for (int part = 0; part < other_parts; ++part) {
-      const auto [other_first, other_end] = PartOf(Rows(), part, other_parts);
-      const int64_t first = std::max(own_first, other_first), end = std::min(own_end, other_end);
+      const int64_t first = std::max(first_of(own_ends, place_.member), first_of(other_ends, part)),
+                    end = std::min(own_ends[place_.member], other_ends[part]);
       if (first >= end) continue;
       Instruction message = Make(kind, stream, i);
       message.peer = first_peer + part;

@@ -31,7 +31,8 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
           .optimizer = {2 * element * parameters},
           .activations = activations,
           .boundaries = travelling * TensorBytes(rows * local.hidden, type),
-          .workspace = WorkspaceBytes(local, chunks, sequence, rows, type) + ScalarBytes(local, chunks),
+          .workspace =
+              WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) + ScalarBytes(local, chunks),
           .conversions = ConversionBytes(local, chunks, rows, type, buffers.narrowest)};
 }
 

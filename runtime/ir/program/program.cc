@@ -6,6 +6,16 @@ bool IsReceive(InstructionKind kind) {
   return kind == InstructionKind::kReceiveActivation || kind == InstructionKind::kReceiveGradient;
 }
 
+bool IsGather(InstructionKind kind) {
+  return kind == InstructionKind::kGatherActivation || kind == InstructionKind::kGatherGradient;
+}
+
+std::vector<int64_t> RowEnds(int64_t rows, int members) {
+  std::vector<int64_t> ends(members);
+  for (int m = 0; m < members; ++m) ends[m] = rows * (m + 1) / members;
+  return ends;
+}
+
 bool IsGradient(InstructionKind kind) {
   return kind == InstructionKind::kBackward || kind == InstructionKind::kInputGradient ||
          kind == InstructionKind::kWeightGradient;

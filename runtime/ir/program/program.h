@@ -110,6 +110,7 @@ struct BufferCounts {
   // What all of them are large enough for; what travels may be stored in a narrower type. The narrowest of
   // all.
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
+  int ranks = 1;  // of the unit; what they exchange within passes needs scratch
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);
@@ -129,7 +130,12 @@ struct StepProgram {
 // Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h).
 StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
 
+// Where the part of each of `members` ranks ends when they cut `rows` rows, as evenly as may be; it begins
+// where the one before ends.
+std::vector<int64_t> RowEnds(int64_t rows, int members);
+
 bool IsReceive(InstructionKind kind);
+bool IsGather(InstructionKind kind);
 bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
 bool IsPass(InstructionKind kind);         // a forward, or a gradient
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...

@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "comm/transport/transport.h"
+#include "runtime/device/device_queue.h"
+#include "runtime/device/rank_group.h"
+#include "runtime/ir/collective/collective_schedule.h"
+
+namespace medley {
+
+// The ranks of a unit exchanging through the host: each call waits until the device has what it sends, and
+// returns when what came is on its way to the device. Where the host reaches the device's memory nothing is
+// copied. Sums are made in f32, whatever is stored; bf16 travels as it is.
+class StagedRankGroup final : public RankGroup {
+ public:
+  // Asked and told on the thread that calls the group.
+  struct Watch {
+    std::function<absl::Time()> deadline;       // of an exchange that begins now
+    std::function<void(bool)> waits_for_peers;  // from now on, or not any more
+  };
+  // `members`: the unit's ranks, ascending, this one among them. `queue` and `transport` outlive the group.
+  // The messages of its exchanges have `channel` to themselves between any two of them.
+  StagedRankGroup(DeviceQueue& queue, Transport& transport, std::vector<int> members, uint16_t channel,
+                  Watch watch);
+
+  int members() const override { return static_cast<int>(members_.size()); }
+  int member() const override { return member_; }
+
+  // DeadlineExceeded, Unavailable: names the peer. Others: of the transport or the device.
+  absl::Status Sum(const Slice& x) override;
+  absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) override;
+
+ private:
+  // The bytes of `x` on the host, once the device has made them.
+  absl::StatusOr<absl::Span<std::byte>> FromDevice(const Slice& x);
+  absl::Status ToDevice(const Slice& x, absl::Span<const std::byte> bytes);
+  absl::Status SumFloats(absl::Span<float> values, Dtype stored);
+  absl::Status GatherBytes(absl::Span<std::byte> bytes, absl::Span<const int64_t> ends,
+                           int64_t element_bytes);
+
+  DeviceQueue& queue_;
+  Transport& transport_;
+  const std::vector<int> members_;
+  const int member_;
+  const uint16_t channel_;
+  const Watch watch_;
+  std::map<int64_t, CollectiveSchedule> schedules_;  // by elements
+  std::vector<std::byte> staged_;                    // where the host does not reach the device's memory
+  std::vector<float> wide_;                          // of what is stored in a narrower type
+};
+
+}  // namespace medley
