@@ -82,9 +82,21 @@ absl::Status CheckHeads(const Args& args) {
 absl::Status CheckMore(const AttentionForwardArgs& args) { return CheckHeads(args); }
 absl::Status CheckMore(const AttentionBackwardArgs& args) { return CheckHeads(args); }
 
+// Who looks up tokens has some of the vocabulary.
+template <typename Args>
+absl::Status CheckVocabulary(const Args& args, bool has_tokens) {
+  if (!has_tokens || args.vocabulary > 0) return absl::OkStatus();
+  return Invalid(KindOf(args), "vocabulary is 0, must be 1 or more");
+}
+absl::Status CheckMore(const EmbeddingForwardArgs& args) {
+  return CheckVocabulary(args, args.batch > 0 && args.sequence > 0);
+}
+absl::Status CheckMore(const EmbeddingBackwardArgs& args) {
+  return CheckVocabulary(args, args.batch > 0 && args.sequence > 0);
+}
+
 absl::Status CheckMore(const HeadLossArgs& args) {
-  if (args.rows > 0 && args.vocabulary == 0)
-    return Invalid(KindOf(args), "vocabulary is 0, must be 1 or more");
+  RETURN_IF_ERROR(CheckVocabulary(args, args.rows > 0));
   if (args.dx.empty() != args.dweight.empty()) {
     return Invalid(KindOf(args), "dx and dweight must be both given or both empty");
   }
@@ -105,7 +117,7 @@ absl::Status CheckMore(const AdamWArgs& args) {
   return absl::OkStatus();
 }
 
-// The first size that is negative.
+// The first size or index that is negative.
 struct SizeCheck : IgnoringVisitor {
   const char* name = nullptr;
   int64_t value = 0;
@@ -114,6 +126,7 @@ struct SizeCheck : IgnoringVisitor {
     name = size;
     value = of_size;
   }
+  void Index(const char* index, int64_t& of_index) { Size(index, of_index); }
 };
 
 // A cast is how a narrow tensor becomes an f32 one; two narrow types have that between them.

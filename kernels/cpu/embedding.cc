@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/arguments/token_row.h"
 #include "kernels/cpu/accept.h"
 
 namespace medley {
@@ -13,11 +14,16 @@ absl::Status CpuOps::EmbeddingForward(const EmbeddingForwardArgs& args) {
   const int64_t count = args.batch * args.sequence, columns = args.columns;
 #pragma omp parallel for schedule(static) if (count * columns > kChunkElements)
   for (int64_t i = 0; i < count; ++i) {
-    const float* token = token_embedding + tokens[i] * columns;
-    if (position_embedding == nullptr) {
-      std::copy_n(token, columns, y + i * columns);
+    const int64_t row = RowOfToken(args, tokens[i]);
+    const float* token = row < 0 ? nullptr : token_embedding + row * columns;
+    const float* position =
+        position_embedding == nullptr ? nullptr : position_embedding + i % args.sequence * columns;
+    if (token != nullptr && position != nullptr) {
+      kernels_.add(token, position, y + i * columns, columns);
+    } else if (token != nullptr || position != nullptr) {
+      std::copy_n(token != nullptr ? token : position, columns, y + i * columns);
     } else {
-      kernels_.add(token, position_embedding + i % args.sequence * columns, y + i * columns, columns);
+      std::fill_n(y + i * columns, columns, 0.0f);
     }
   }
   return absl::OkStatus();
@@ -36,8 +42,10 @@ absl::Status CpuOps::EmbeddingBackward(const EmbeddingBackwardArgs& args) {
   for (int part = 0; part < parts; ++part) {
     const int64_t first = columns * part / parts, width = columns * (part + 1) / parts - first;
     for (int64_t i = 0; i < count; ++i) {
-      float* to_token = d_token_embedding + tokens[i] * columns + first;
-      kernels_.add(to_token, dy + i * columns + first, to_token, width);
+      if (const int64_t row = RowOfToken(args, tokens[i]); row >= 0) {
+        float* to_token = d_token_embedding + row * columns + first;
+        kernels_.add(to_token, dy + i * columns + first, to_token, width);
+      }
       if (d_position_embedding == nullptr) continue;
       float* to_position = d_position_embedding + i % args.sequence * columns + first;
       kernels_.add(to_position, dy + i * columns + first, to_position, width);

@@ -55,15 +55,21 @@ void AddDetails(const RotaryArgs& args, OpCost& cost) {
   }
 }
 
-// The slices count one row of the table; each token has its own.
-void AddDetails(const EmbeddingForwardArgs& args, OpCost& cost) {
+// The slices count the whole table; a token moves its row alone. Of which rank's part that row is depends on
+// the ids: each counts.
+template <typename Args>
+double RowsBeyondTheTableBytes(const Args& args) {
   const double tokens = static_cast<double>(args.batch) * static_cast<double>(args.sequence);
-  cost.bytes += std::max(0.0, tokens - 1) * static_cast<double>(args.columns) * kElementBytes;
+  if (tokens == 0) return 0;
+  return (tokens - static_cast<double>(args.vocabulary)) * static_cast<double>(args.columns) * kElementBytes;
+}
+
+void AddDetails(const EmbeddingForwardArgs& args, OpCost& cost) {
+  cost.bytes += RowsBeyondTheTableBytes(args);
 }
 
 void AddDetails(const EmbeddingBackwardArgs& args, OpCost& cost) {
-  const double tokens = static_cast<double>(args.batch) * static_cast<double>(args.sequence);
-  cost.bytes += 2 * std::max(0.0, tokens - 1) * static_cast<double>(args.columns) * kElementBytes;
+  cost.bytes += 2 * RowsBeyondTheTableBytes(args);
 }
 
 // Only the ranges, not what lies between: parameter, m and v updated, gradient read.

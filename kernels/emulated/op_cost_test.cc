@@ -77,10 +77,11 @@ TEST_CASE("the loss with gradients multiplies three times, and without once") {
 }
 
 TEST_CASE("an embedding moves a row a token, not the table, and AdamW its ranges, not what lies between") {
-  const EmbeddingForwardArgs forward{.token_embedding = Given(), .batch = 2, .sequence = 8, .columns = 16};
+  const int64_t vocabulary = GENERATE(1, 16, 50000);
+  const EmbeddingForwardArgs forward{.batch = 2, .sequence = 8, .columns = 16, .vocabulary = vocabulary};
   CHECK(CostOf(forward).bytes == 4 * (16 + 2 * 16 * 16));  // ids, rows read, rows written
-  const EmbeddingBackwardArgs backward{
-      .d_token_embedding = Given(), .batch = 2, .sequence = 8, .columns = 16};
+  CHECK(CostOf(EmbeddingForwardArgs{.columns = 16, .vocabulary = vocabulary}).bytes == 0);
+  const EmbeddingBackwardArgs backward{.batch = 2, .sequence = 8, .columns = 16, .vocabulary = vocabulary};
   CHECK(CostOf(backward).bytes == 4 * (16 + 3 * 16 * 16));
   const AdamWRange ranges[] = {{.first = 0, .elements = 10}, {.first = 1000, .elements = 30}};
   CHECK(CostOf(AdamWArgs{.ranges = ranges}).bytes == 7 * 4 * 40);

@@ -14,7 +14,7 @@ constexpr int64_t kAlignmentBytes = 64;
 
 }  // namespace
 
-absl::Status HostCopies::Take(const OpSlices& slices, Extent extent) {
+absl::Status HostCopies::Take(const OpSlices& slices) {
   // An op without elements in an operand (a product over k = 0) may leave results as they were: then those
   // are needed, too.
   bool may_leave_results = false;
@@ -22,7 +22,7 @@ absl::Status HostCopies::Take(const OpSlices& slices, Extent extent) {
     Slice& slice = *operand.slice;
     may_leave_results |= operand.elements == 0;
     if (slice.empty()) continue;
-    if (extent == Extent::kWhatTheShapeNeeds) slice.elements = operand.elements;
+    slice.elements = operand.elements;
     operands_.push_back({operand.slice, slice.buffer, slice.offset_bytes,
                          slice.offset_bytes + slice.elements * SizeOf(operand.dtype).value, operand.access});
   }

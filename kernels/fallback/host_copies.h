@@ -8,9 +8,6 @@
 
 namespace medley {
 
-// How much of a slice an op may touch.
-enum class Extent { kWhatTheShapeNeeds, kWholeSlice };
-
 // Host copies of the slices of one op. Slices that overlap on the device overlap in the copies, so that an op
 // in place is one there too; offsets keep their alignment.
 class HostCopies {
@@ -18,9 +15,9 @@ class HostCopies {
   // Copies from and to `device`, into memory of `host`. Both outlive the copies.
   HostCopies(DeviceQueue& device, DeviceQueue& host) : device_(device), host_(host) {}
 
-  // Waits for the device, copies what `slices` (of arguments that were checked) read, and points them at the
-  // copies. Once. Errors: of the two queues.
-  absl::Status Take(const OpSlices& slices, Extent extent);
+  // Waits for the device, copies what an op reads of `slices` (of arguments that were checked), and points
+  // them at the copies. Once. Errors: of the two queues.
+  absl::Status Take(const OpSlices& slices);
 
   // Copies what the op has written to where Take() found it. Errors: of the device's queue.
   absl::Status Return();

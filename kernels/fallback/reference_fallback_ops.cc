@@ -1,23 +1,12 @@
 #include "kernels/fallback/reference_fallback_ops.h"
 
 #include <limits>
-#include <type_traits>
 
 #include "kernels/arguments/op_arguments.h"
 #include "kernels/fallback/host_copies.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
-namespace {
-
-// The ids choose which rows of a table are read or updated: any may be.
-template <typename Args>
-constexpr Extent kExtent =
-    std::is_same_v<Args, EmbeddingForwardArgs> || std::is_same_v<Args, EmbeddingBackwardArgs>
-        ? Extent::kWholeSlice
-        : Extent::kWhatTheShapeNeeds;
-
-}  // namespace
 
 ReferenceFallbackOps::ReferenceFallbackOps(DeviceQueue& queue)
     : queue_(queue),
@@ -29,7 +18,7 @@ absl::Status ReferenceFallbackOps::Submit(const Args& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   Args on_host = args;
   HostCopies copies(queue_, host_);
-  RETURN_IF_ERROR(copies.Take(SlicesOf(on_host), kExtent<Args>));
+  RETURN_IF_ERROR(copies.Take(SlicesOf(on_host)));
   RETURN_IF_ERROR(RunOp(reference_, on_host));
   return copies.Return();
 }

@@ -19,9 +19,9 @@ class WantedBuffer final : public Buffer {
   std::byte* host_address() override { return nullptr; }
 };
 
-Slice Wanted(int64_t elements = 0) {
+Slice Wanted() {
   static WantedBuffer& buffer = *new WantedBuffer;
-  return {&buffer, 0, elements};
+  return {&buffer, 0, 0};
 }
 
 // A form with its changes to the plain arguments.
@@ -39,6 +39,13 @@ std::vector<CanonicalOp<Args>> AttentionForms() {
   plain.heads = plain.key_value_heads = kHeads;
   plain.head_size = kHeadSize;
   return {{"", plain}, Form("grouped-query", plain, [](Args& args) { args.key_value_heads = kHeads / 2; })};
+}
+
+// Leaves tokens before and after what is there of the vocabulary.
+template <typename Args>
+void TakePart(Args& args) {
+  args.first_token = kVocabulary / 3;
+  args.vocabulary = kVocabulary / 3;
 }
 
 template <typename Args>
@@ -83,10 +90,8 @@ void PutNumbers(std::byte* at, const OpSlice& operand, int64_t count) {
 absl::StatusOr<std::unique_ptr<Buffer>> Place(const OpSlices& operands, DeviceQueue& queue) {
   int64_t end_bytes = 0;
   for (const OpSlice& operand : operands) {
-    // A table says its height in the slice.
-    const int64_t elements = std::max(operand.elements, operand.slice->elements);
-    *operand.slice = {nullptr, end_bytes, elements, operand.slice->dtype};
-    end_bytes += TensorBytes(elements, operand.dtype).value;
+    *operand.slice = {nullptr, end_bytes, operand.elements, operand.slice->dtype};
+    end_bytes += TensorBytes(operand.elements, operand.dtype).value;
   }
   std::vector<std::byte> image(end_bytes);
   for (const OpSlice& operand : operands) {
@@ -179,23 +184,25 @@ std::vector<CanonicalOp<AttentionBackwardArgs>> CanonicalAttentionBackward() {
 }
 
 std::vector<CanonicalOp<EmbeddingForwardArgs>> CanonicalEmbeddingForward() {
-  const EmbeddingForwardArgs plain = {.token_embedding = {nullptr, 0, kVocabulary * kColumns},
-                                      .position_embedding = Wanted(),
+  const EmbeddingForwardArgs plain = {.position_embedding = Wanted(),
                                       .batch = kBatch,
                                       .sequence = kSequence,
-                                      .columns = kColumns};
+                                      .columns = kColumns,
+                                      .vocabulary = kVocabulary};
   return {{"", plain},
-          Form("no positions", plain, [](EmbeddingForwardArgs& args) { args.position_embedding = {}; })};
+          Form("no positions", plain, [](EmbeddingForwardArgs& args) { args.position_embedding = {}; }),
+          Form("part of the vocabulary", plain, TakePart<EmbeddingForwardArgs>)};
 }
 
 std::vector<CanonicalOp<EmbeddingBackwardArgs>> CanonicalEmbeddingBackward() {
-  const EmbeddingBackwardArgs plain = {.d_token_embedding = {nullptr, 0, kVocabulary * kColumns},
-                                       .d_position_embedding = Wanted(),
+  const EmbeddingBackwardArgs plain = {.d_position_embedding = Wanted(),
                                        .batch = kBatch,
                                        .sequence = kSequence,
-                                       .columns = kColumns};
+                                       .columns = kColumns,
+                                       .vocabulary = kVocabulary};
   return {{"", plain},
-          Form("no positions", plain, [](EmbeddingBackwardArgs& args) { args.d_position_embedding = {}; })};
+          Form("no positions", plain, [](EmbeddingBackwardArgs& args) { args.d_position_embedding = {}; }),
+          Form("part of the vocabulary", plain, TakePart<EmbeddingBackwardArgs>)};
 }
 
 std::vector<CanonicalOp<HeadLossArgs>> CanonicalHeadLoss() {

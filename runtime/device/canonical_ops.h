@@ -24,7 +24,7 @@ MEDLEY_EACH_OP(MEDLEY_DECLARE_CANONICAL)
 #undef MEDLEY_DECLARE_CANONICAL
 
 // The slices of a canonical op's `args` laid out in one new buffer of `queue`, and filled: numbers between
-// 0.25 and 1.25, ids below every table's height, 0 for f64. The same contents every time. `args` then names
+// 0.25 and 1.25, ids of the whole vocabulary, 0 for f64. The same contents every time. `args` then names
 // the buffer, which is returned. Errors: of the queue.
 #define MEDLEY_DECLARE_PLACE(name) \
   absl::StatusOr<std::unique_ptr<Buffer>> PlaceOperands(name##Args& args, DeviceQueue& queue);

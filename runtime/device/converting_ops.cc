@@ -44,11 +44,11 @@ WideCopies CopiesOf(const OpSlices& operands, Bytes& size) {
 // The size along which an op falls into ops of its own kind, one after another; null: it is whole.
 template <typename Args>
 int64_t* CutSize(Args& args) {
-  if constexpr (
+  if constexpr (requires { args.batch; }) {
+    return &args.batch;
+  } else if constexpr (
       requires { args.vocabulary; } || requires { args.m; }) {
     return nullptr;
-  } else if constexpr (requires { args.batch; }) {
-    return &args.batch;
   } else if constexpr (requires { args.elements; }) {
     return &args.elements;
   } else if constexpr (requires { args.rows; }) {

@@ -11,6 +11,7 @@
 //   visitor.Operand(name, slice, elements, use)   a tensor; elements() is how many the shape needs, and may
 //                                                 only be asked when no size is negative or absurd
 //   visitor.Size(name, int64)                     a count; visitor.Step(name, int64) a count from 1
+//   visitor.Index(name, int64)                    where something begins, from 0
 //   visitor.Number(name, float)
 //   visitor.Choice(name, enum, names)             names[i] is what the i-th enumerator is called
 //   visitor.Ranges(name, span)                    of AdamW
@@ -22,6 +23,7 @@ struct IgnoringVisitor {
   void Operand(const char*, Slice&, const Elements&, const Use&) {}
   void Size(const char*, int64_t&) {}
   void Step(const char*, int64_t&) {}
+  void Index(const char*, int64_t&) {}
   void Number(const char*, float&) {}
   template <typename Enum, size_t N>
   void Choice(const char*, Enum&, const char* const (&)[N]) {}
@@ -270,15 +272,14 @@ void VisitFields(AttentionBackwardArgs& args, Visitor& visitor) {
   VisitAttentionShape(args, visitor);
 }
 
-// The ids choose which rows of an embedding are used: the whole given slice counts as read or updated, one
-// row is the least.
+// The ids choose which rows of a table are used: all of it counts as read or updated.
 template <typename Visitor>
 void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
   const auto tokens = [&] { return args.batch * args.sequence; };
   visitor.Operand("tokens", args.tokens, tokens, kReadIds);
   visitor.Operand(
-      "token_embedding", args.token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
-      kReadOperand);
+      "token_embedding", args.token_embedding,
+      [&] { return tokens() == 0 ? 0 : args.vocabulary * args.columns; }, kReadOperand);
   visitor.Operand(
       "position_embedding", args.position_embedding,
       [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; }, kReadIfGiven);
@@ -287,6 +288,8 @@ void VisitFields(EmbeddingForwardArgs& args, Visitor& visitor) {
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("columns", args.columns);
+  visitor.Index("first_token", args.first_token);
+  visitor.Size("vocabulary", args.vocabulary);
 }
 
 template <typename Visitor>
@@ -296,8 +299,8 @@ void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
   visitor.Operand(
       "dy", args.dy, [&] { return tokens() * args.columns; }, Typed(args.dy, kReadOperand));
   visitor.Operand(
-      "d_token_embedding", args.d_token_embedding, [&] { return tokens() == 0 ? 0 : args.columns; },
-      AddedTo(Arithmetic::kExact));
+      "d_token_embedding", args.d_token_embedding,
+      [&] { return tokens() == 0 ? 0 : args.vocabulary * args.columns; }, AddedTo(Arithmetic::kExact));
   visitor.Operand(
       "d_position_embedding", args.d_position_embedding,
       [&] { return args.batch == 0 ? 0 : args.sequence * args.columns; },
@@ -305,6 +308,8 @@ void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
   visitor.Size("batch", args.batch);
   visitor.Size("sequence", args.sequence);
   visitor.Size("columns", args.columns);
+  visitor.Index("first_token", args.first_token);
+  visitor.Size("vocabulary", args.vocabulary);
 }
 
 template <typename Visitor>

@@ -155,18 +155,21 @@ struct AttentionBackwardArgs {
   Precision precision = Precision::kF32;
 };
 
-// y[b,s,:] = token_embedding[tokens[b,s],:] (+ position_embedding[s,:]). Tokens are i32 in [0, V): the caller
-// has checked.
+// y[b,s,:] = token_embedding[tokens[b,s] - first_token,:] (+ position_embedding[s,:]). The table has the
+// rows of the tokens [first_token, first_token + V), which need not be the whole vocabulary: of any other
+// token the row is zero, and its gradient goes nowhere. Tokens are i32, 0 or more.
 struct EmbeddingForwardArgs {
   Slice tokens, token_embedding, position_embedding;  // [B,S] i32, [V,C], [>=S,C] or empty: none
   Slice y;                                            // out: [B,S,C]
   int64_t batch = 0, sequence = 0, columns = 0;
+  int64_t first_token = 0, vocabulary = 0;  // vocabulary: V, 1 or more if there are tokens
 };
 struct EmbeddingBackwardArgs {
   Slice tokens, dy;
   Slice d_token_embedding,
       d_position_embedding;  // +=, the latter empty as above (tokens in order, so the sum order is fixed)
   int64_t batch = 0, sequence = 0, columns = 0;
+  int64_t first_token = 0, vocabulary = 0;
 };
 
 // Logits = x weight^T, never stored whole; loss is the sum over rows of -log softmax(logits)[target].

@@ -161,18 +161,24 @@ TEST_CASE("AdamW gives the reference's bits, and leaves alone what lies between 
   });
 }
 
+struct Part {
+  int64_t first_token, vocabulary;
+};
+
 TEST_CASE("embeddings agree with the reference, with and without positions, a token that repeats included",
           "[conformance]") {
   const int64_t batch = GENERATE(0, 1, 3), sequence = GENERATE(0, 1, 29), columns = GENERATE(1, 16, 33, 768);
   const bool with_positions = GENERATE(true, false);
-  const int64_t vocabulary = 11;
+  const int64_t whole = 11;
+  // All of it, its beginning, its middle, its end, and nothing that any token has.
+  const Part part = GENERATE(values<Part>({{0, 11}, {0, 1}, {3, 5}, {7, 4}, {11, 2}}));
   const uint64_t seed = batch * 101 + sequence * 7 + columns;
-  CAPTURE(seed, batch, sequence, columns, with_positions);
+  CAPTURE(seed, batch, sequence, columns, with_positions, part.first_token, part.vocabulary);
   std::mt19937_64 random(seed);
-  const Values token_embedding = RandomValues(random, vocabulary * columns);
+  const Values token_embedding = RandomValues(random, part.vocabulary * columns);
   const Values position_embedding = RandomValues(random, (sequence + 2) * columns);
   const Values dy = RandomValues(random, batch * sequence * columns);
-  const std::vector<int32_t> tokens = RandomIntegers(random, batch * sequence, vocabulary);
+  const std::vector<int32_t> tokens = RandomIntegers(random, batch * sequence, whole);
   CompareWithReference([&](Arena& arena) {
     const Slice y = arena.Output(batch * sequence * columns), at_tokens = arena.Input(tokens);
     arena.Run(
@@ -182,7 +188,9 @@ TEST_CASE("embeddings agree with the reference, with and without positions, a to
                              .y = y,
                              .batch = batch,
                              .sequence = sequence,
-                             .columns = columns});
+                             .columns = columns,
+                             .first_token = part.first_token,
+                             .vocabulary = part.vocabulary});
     const Slice d_token = arena.Input(token_embedding), d_position = arena.Input(position_embedding);
     arena.Run(EmbeddingBackwardArgs{.tokens = at_tokens,
                                     .dy = arena.Input(dy),
@@ -190,7 +198,9 @@ TEST_CASE("embeddings agree with the reference, with and without positions, a to
                                     .d_position_embedding = with_positions ? d_position : Slice{},
                                     .batch = batch,
                                     .sequence = sequence,
-                                    .columns = columns});
+                                    .columns = columns,
+                                    .first_token = part.first_token,
+                                    .vocabulary = part.vocabulary});
     return std::vector<Result>{{"y", arena.Read(y), Arithmetic::kExact},
                                {"d_token_embedding", arena.Read(d_token), Arithmetic::kExact},
                                {"d_position_embedding", arena.Read(d_position), Arithmetic::kExact}};

@@ -65,6 +65,36 @@ TEST_CASE("forward ops give what can be worked out by hand") {
   arena.Check();
 }
 
+TEST_CASE("a part of an embedding has the rows of its own tokens alone") {
+  Arena arena(ReferenceDevice());
+  // Tokens 5 and 6 of a larger vocabulary, of two columns.
+  const Slice tokens = arena.Input(std::vector<int32_t>{6, 4, 5, 7, 5});
+  const Slice y = arena.Output(10);
+  arena.Run(EmbeddingForwardArgs{.tokens = tokens,
+                                 .token_embedding = arena.Input(Values{1, 2, 3, 4}),
+                                 .y = y,
+                                 .batch = 1,
+                                 .sequence = 5,
+                                 .columns = 2,
+                                 .first_token = 5,
+                                 .vocabulary = 2});
+  CHECK(arena.Read(y) == Values{3, 4, 0, 0, 1, 2, 0, 0, 1, 2});
+  const Slice d_token = arena.Input(Values{0.5f, 0, 0, 0}), d_position = arena.Input(Values(10));
+  const Values dy = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  arena.Run(EmbeddingBackwardArgs{.tokens = tokens,
+                                  .dy = arena.Input(dy),
+                                  .d_token_embedding = d_token,
+                                  .d_position_embedding = d_position,
+                                  .batch = 1,
+                                  .sequence = 5,
+                                  .columns = 2,
+                                  .first_token = 5,
+                                  .vocabulary = 2});
+  CHECK(arena.Read(d_token) == Values{14.5f, 16, 1, 2});
+  CHECK(arena.Read(d_position) == dy);
+  arena.Check();
+}
+
 TEST_CASE("Llama's ops give what can be worked out by hand") {
   Arena arena(ReferenceDevice());
   const Slice y = arena.Output(2), rstd = arena.Output(1);

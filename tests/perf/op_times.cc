@@ -190,10 +190,12 @@ void AddEnds(Bench& bench, Ops& ops, const Options& o, std::vector<Row>& rows) {
                                          1.0f, o.precision});
                   }});
   rows.push_back({"embedding forward", 1, 0, 8.0 * tokens * c, [=, &ops, &o] {
-                    return ops.EmbeddingForward({targets, weight, positions, dx, o.batch, o.sequence, c});
+                    return ops.EmbeddingForward(
+                        {targets, weight, positions, dx, o.batch, o.sequence, c, 0, o.vocabulary});
                   }});
   rows.push_back({"embedding backward", 1, 0, 20.0 * tokens * c, [=, &ops, &o] {
-                    return ops.EmbeddingBackward({targets, x, dweight, d_positions, o.batch, o.sequence, c});
+                    return ops.EmbeddingBackward(
+                        {targets, x, dweight, d_positions, o.batch, o.sequence, c, 0, o.vocabulary});
                   }});
   // All parameters in units of the embedding: 3.2 at twelve layers.
   const double tables = static_cast<double>(parameters + 12 * c * c * o.layers) / parameters;

@@ -1,25 +1,28 @@
 #pragma once
 #include "kernels/portable/source/kernel_language.h"
 
+// The table has the rows of the tokens [first_token, first_token + vocabulary): others have none.
 // Groups (batch * sequence, ceil(columns / GROUP_ELEMENTS)).
 KERNEL embedding_forward(SLICE(const int, tokens), SLICE(const float, token_embedding),
                          SLICE(const float, position_embedding), SLICE(float, y), LONG sequence, LONG columns,
-                         int has_positions) {
+                         LONG first_token, LONG vocabulary, int has_positions) {
   OPEN(const int, tokens)
   OPEN(const float, token_embedding)
   OPEN(const float, position_embedding)
   OPEN(float, y)
-  const LONG row = GROUP_ID_0, token = tokens[row] * columns, position = row % sequence * columns;
+  const LONG row = GROUP_ID_0, token = tokens[row] - first_token, position = row % sequence * columns;
+  const int has_token = token >= 0 && token < vocabulary;
   EACH_ELEMENT(c, GROUP_ID_1, columns) {
-    const float value = token_embedding[token + c];
+    const float value = has_token ? token_embedding[token * columns + c] : 0;
     y[row * columns + c] = has_positions ? value + position_embedding[position + c] : value;
   }
 }
 
 // The group of a token's first appearance adds the gradients of all its appearances, in their order; the
-// others find that they are not the first. Groups (count, ceil(columns / GROUP_ELEMENTS)).
+// others find that they are not the first, or that the table has no such row. Groups (count, ceil(columns /
+// GROUP_ELEMENTS)).
 KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy), SLICE(float, d_embedding),
-                                 LONG count, LONG columns) {
+                                 LONG count, LONG columns, LONG first_token, LONG vocabulary) {
   OPEN(const int, tokens)
   OPEN(const float, dy)
   OPEN(float, d_embedding)
@@ -27,6 +30,8 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
   SHARED int any[1];
   const LONG row = GROUP_ID_0;
   const int token = tokens[row];
+  const LONG to = (token - first_token) * columns;
+  if (token < first_token || token >= first_token + vocabulary) return;
   if (LOCAL_ID == 0) any[0] = 0;
   BARRIER();
   for (LONG i = LOCAL_ID; i < row; i += GROUP_SIZE) {
@@ -41,7 +46,7 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
   float sums[GROUP_ELEMENTS / GROUP_SIZE];
   for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) {
     const LONG c = first_column + k * GROUP_SIZE;
-    sums[k] = c < columns ? d_embedding[token * columns + c] : 0;
+    sums[k] = c < columns ? d_embedding[to + c] : 0;
   }
   for (LONG first = row; first < count; first += GROUP_SIZE) {
     const LONG i = first + LOCAL_ID;
@@ -64,7 +69,7 @@ KERNEL embedding_backward_tokens(SLICE(const int, tokens), SLICE(const float, dy
   }
   for (int k = 0; k < GROUP_ELEMENTS / GROUP_SIZE; ++k) {
     const LONG c = first_column + k * GROUP_SIZE;
-    if (c < columns) d_embedding[token * columns + c] = sums[k];
+    if (c < columns) d_embedding[to + c] = sums[k];
   }
 }
 

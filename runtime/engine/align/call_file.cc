@@ -20,6 +20,7 @@ struct FieldWriter : IgnoringVisitor {
 
   void Size(const char* name, int64_t& value) { object[name] = value; }
   void Step(const char* name, int64_t& value) { object[name] = value; }
+  void Index(const char* name, int64_t& value) { object[name] = value; }
   void Number(const char* name, float& value) { object[name] = static_cast<double>(value); }
   template <typename Enum, size_t N>
   void Choice(const char* name, Enum& value, const char* const (&names)[N]) {
@@ -62,6 +63,7 @@ struct FieldReader {
   }
   void Size(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }
   void Step(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }
+  void Index(const char* name, int64_t& value) { Take(IntegerMember(object, name, kCount), value); }
   void Number(const char* name, float& value) {
     double wide = 0;
     // Values out of f32's range become infinite, which CheckCall refuses.

@@ -40,6 +40,7 @@ struct CountFields {
   }
   void Size(const char* name, int64_t&) { names.insert(name); }
   void Step(const char* name, int64_t&) { names.insert(name); }
+  void Index(const char* name, int64_t&) { names.insert(name); }
   void Number(const char* name, float&) { names.insert(name); }
   template <typename Enum, size_t N>
   void Choice(const char* name, Enum&, const char* const (&)[N]) {
@@ -59,6 +60,7 @@ struct RandomFields {
   }
   void Size(const char*, int64_t& value) { value = static_cast<int64_t>(random() % 4); }
   void Step(const char*, int64_t& value) { value = 1 + static_cast<int64_t>(random() % 100); }
+  void Index(const char*, int64_t& value) { value = static_cast<int64_t>(random() % 100); }
   void Number(const char*, float& value) { value = std::normal_distribution<float>()(random); }
   template <typename Enum, size_t N>
   void Choice(const char*, Enum& value, const char* const (&)[N]) {
@@ -87,9 +89,6 @@ CapturedCall RandomCall(Args args, std::mt19937_64& random) {
   if constexpr (std::is_same_v<Args, HeadLossArgs>) {
     if (args.dx.empty() != args.dweight.empty()) args.dx = args.dweight = {};
     args.vocabulary += 1;
-  }
-  if constexpr (std::is_same_v<Args, EmbeddingForwardArgs> || std::is_same_v<Args, EmbeddingBackwardArgs>) {
-    args.columns += 1;
   }
   call.args = args;
   for (const OpSlice& operand : Operands(call)) {
@@ -248,23 +247,51 @@ TEST_CASE("a tensor lies in the place of an earlier one of its size and dtype, o
   CHECK(absl::IsInvalidArgument(CheckCall(call)));
 }
 
-TEST_CASE("ids outside the table that they index are refused") {
-  std::mt19937_64 random(5);
-  EmbeddingForwardArgs args{.batch = 1, .sequence = 2, .columns = 3};
-  args.tokens = args.y = PlacelessSlice(0);
-  args.token_embedding = PlacelessSlice(12);
+Bytestring Ids(int32_t first, int32_t second) {
+  const int32_t ids[2] = {first, second};
+  Bytestring bytes(sizeof(ids));
+  std::memcpy(bytes.data(), ids, sizeof(ids));
+  return bytes;
+}
+
+TEST_CASE("targets outside the table that they index are refused") {
+  HeadLossArgs args{.rows = 2, .columns = 3, .vocabulary = 4};
+  args.x = args.weight = args.targets = args.loss_sum = PlacelessSlice(0);
   CapturedCall call{.args = args};
-  const int32_t ids[2] = {3, GENERATE(3, 4, -1)};
-  CAPTURE(ids[1]);
-  Bytestring tokens(8);
-  std::memcpy(tokens.data(), ids, 8);
-  call.tensors = {{"tokens", Dtype::kI32, Access::kRead, 2, -1, tokens},
-                  {"token_embedding", Dtype::kF32, Access::kRead, 12, -1, Bytestring(48)},
-                  {"y", Dtype::kF32, Access::kWrite, 6, -1, {}}};
+  const int32_t target = GENERATE(3, 4, -1);
+  CAPTURE(target);
+  call.tensors = {{"x", Dtype::kF32, Access::kRead, 6, -1, Bytestring(24)},
+                  {"weight", Dtype::kF32, Access::kRead, 12, -1, Bytestring(48)},
+                  {"targets", Dtype::kI32, Access::kRead, 2, -1, Ids(3, target)},
+                  {"loss_sum", Dtype::kF64, Access::kUpdate, 1, -1, Bytestring(8)}};
   const absl::Status status = CheckCall(call);
   CAPTURE(status);
-  CHECK(status.ok() == (ids[1] == 3));
+  CHECK(status.ok() == (target == 3));
   if (!status.ok()) CHECK(status.message().find("must be in [0, 4)") != absl::string_view::npos);
+}
+
+TEST_CASE("tokens outside a table that is a part of the vocabulary are taken") {
+  EmbeddingForwardArgs args{.batch = 1, .sequence = 2, .columns = 3, .first_token = 8, .vocabulary = 4};
+  args.tokens = args.token_embedding = args.y = PlacelessSlice(0);
+  CapturedCall call{.args = args};
+  call.tensors = {{"tokens", Dtype::kI32, Access::kRead, 2, -1, Ids(9, 12)},
+                  {"token_embedding", Dtype::kF32, Access::kRead, 12, -1, Bytestring(48)},
+                  {"y", Dtype::kF32, Access::kWrite, 6, -1, {}}};
+  CHECK(CheckCall(call).ok());
+  CHECK(ShapeOf(call) == "batch=1 sequence=2 columns=3 first_token=8 vocabulary=4");
+}
+
+TEST_CASE("where a part begins counts as no size: it does no work") {
+  EmbeddingForwardArgs args{.batch = 0, .sequence = 1 << 20, .columns = 1 << 12, .vocabulary = 1 << 16};
+  args.first_token = int64_t{1} << 31;
+  args.tokens = args.token_embedding = args.y = PlacelessSlice(0);
+  CapturedCall call{.args = args};
+  call.tensors = {{"tokens", Dtype::kI32, Access::kRead, 0, -1, {}},
+                  {"token_embedding", Dtype::kF32, Access::kRead, 0, -1, {}},
+                  {"y", Dtype::kF32, Access::kWrite, 0, -1, {}}};
+  CHECK(CheckCall(call).ok());
+  std::get<EmbeddingForwardArgs>(call.args).first_token = -1;
+  CHECK(CheckCall(call).message().find("first_token is -1") == 0);
 }
 
 TEST_CASE("AdamW's ranges must be ascending and inside its tensors") {

@@ -65,8 +65,8 @@ OpSlices Operands(CapturedCall& call);
 // A slice of `elements` elements in no memory, for CapturedCall::args.
 Slice PlacelessSlice(int64_t elements, Dtype dtype = Dtype::kF32);
 
-// "m=64 n=192 k=64 transpose_b +bias add": sizes, choices other than the first, optional operands that are
-// there; not the precision, which each device has its own of. Calls of an op with equal shapes do the same
+// "m=64 n=192 k=64 transpose_b +bias add": sizes, beginnings other than 0, choices other than the first,
+// optional operands that are there; not the precision, which each device has its own of. Calls of an op with equal shapes do the same
 // work.
 std::string ShapeOf(const CapturedCall& call);
 
@@ -80,8 +80,8 @@ void SetPrecision(CapturedCall& call, Precision precision);
 Bytes CapturedBytes(const CapturedCall& call);
 
 // Whether the call may be handed to any device: no size is negative, their product is at most 2^48, every
-// tensor is what the shape asks for and has as many bytes as its elements, token ids lie inside the tables
-// that they index, AdamW's ranges are ascending and inside its tensors, numbers are finite.
+// tensor is what the shape asks for and has as many bytes as its elements, ids lie inside the table that they
+// index if the op looks at no others, AdamW's ranges are ascending and inside its tensors, numbers are finite.
 // InvalidArgument: not so; the message has the field, its value and what is allowed.
 absl::Status CheckCall(const CapturedCall& call);
 

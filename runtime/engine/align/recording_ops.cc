@@ -7,13 +7,6 @@
 namespace medley {
 namespace {
 
-// An embedding's ids choose rows, so its whole table is needed; of everything else what the shape says.
-int64_t ElementsNeeded(const OpSlice& operand) {
-  const absl::string_view name = operand.name;
-  const bool table = name == "token_embedding" || name == "d_token_embedding";
-  return table ? operand.slice->elements : operand.elements;
-}
-
 bool LiesAt(const Slice& a, const Slice& b) {
   return a.buffer == b.buffer && a.offset_bytes == b.offset_bytes;
 }
@@ -46,7 +39,7 @@ bool Shorten(AnyArgs& args, std::vector<AdamWRange>& ranges, int64_t limit) {
 Bytes BytesToKeep(const OpSlices& operands) {
   Bytes bytes;
   for (const OpSlice& operand : operands) {
-    if (operand.access != Access::kWrite) bytes += ElementsNeeded(operand) * SizeOf(operand.dtype);
+    if (operand.access != Access::kWrite) bytes += operand.elements * SizeOf(operand.dtype);
   }
   return bytes;
 }
@@ -91,10 +84,8 @@ int64_t* RecordingOps::ReasonAgainst(const OpSlices& operands,
 absl::Status RecordingOps::Fill(CapturedCall& call, const OpSlices& operands) {
   for (size_t i = 0; i < operands.size(); ++i) {
     const OpSlice& operand = operands[i];
-    CapturedTensor tensor{.name = operand.name,
-                          .dtype = operand.dtype,
-                          .access = operand.access,
-                          .elements = ElementsNeeded(operand)};
+    CapturedTensor tensor{
+        .name = operand.name, .dtype = operand.dtype, .access = operand.access, .elements = operand.elements};
     for (size_t j = 0; j < i && tensor.same_as < 0 && !operand.slice->empty(); ++j) {
       const bool same = LiesAt(*operand.slice, *operands[j].slice) &&
                         call.tensors[j].elements == tensor.elements && call.tensors[j].same_as < 0;

@@ -146,7 +146,9 @@ absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers)
                                .y = StreamAt(0, buffers),
                                .batch = pass_.batch,
                                .sequence = pass_.sequence,
-                               .columns = pass_.config.hidden});
+                               .columns = pass_.config.hidden,
+                               .first_token = pass_.first_token,
+                               .vocabulary = pass_.config.vocabulary});
 }
 
 absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {
@@ -156,7 +158,9 @@ absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers
                                 .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
                                 .batch = pass_.batch,
                                 .sequence = pass_.sequence,
-                                .columns = pass_.config.hidden});
+                                .columns = pass_.config.hidden,
+                                .first_token = pass_.first_token,
+                                .vocabulary = pass_.config.vocabulary});
 }
 
 template <typename OfHead, typename OfBranch, typename OfEmbedding>
