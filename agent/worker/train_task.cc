@@ -193,8 +193,6 @@ class TrainTask final : public WorkerTask {
     }
     if (!problems.empty())
       return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(problems, "; ")));
-    const std::string objection = ExecutionObjection(setup_.plan);
-    if (!objection.empty()) return absl::UnimplementedError(absl::StrCat("plan: ", objection));
     if (setup_.rank >= RankCount(setup_.plan)) {
       return absl::InvalidArgumentError(
           absl::StrCat("rank: ", setup_.rank.value(), "; the plan has ", RankCount(setup_.plan)));

@@ -241,10 +241,13 @@ TEST_CASE("a pinned plan is held against the batch and the model") {
         "batch of 12");
   CHECK(DecodeJobSpec(PinnedJob(4, 5), "a", std::nullopt).status().message() ==
         "plan.units[0].blocks[0].end: 5 is more than the model's 4 blocks");
-  v1::JobSpec two_devices = PinnedJob(4, 4);
-  two_devices.mutable_plan()->mutable_units(0)->add_devices("b/cpu0");
-  CHECK(DecodeJobSpec(two_devices, "a", std::nullopt).status().message() ==
-        "plan.units[0].devices: 2; this version runs units of one device");
+  v1::JobSpec wide = PinnedJob(4, 4);
+  for (const char* device : {"b/cpu0", "c/cpu0", "d/cpu0"})
+    wide.mutable_plan()->mutable_units(0)->add_devices(device);
+  CHECK(DecodeJobSpec(wide, "a", std::nullopt).ok());
+  wide.mutable_plan()->mutable_units(0)->add_devices("e/cpu0");
+  CHECK(DecodeJobSpec(wide, "a", std::nullopt).status().message() ==
+        "plan.units[0].devices: the model has 4 key-value heads, which 5 devices cannot share");
 }
 
 TEST_CASE("each route of a pinned plan may have a micro-batch size of its own") {

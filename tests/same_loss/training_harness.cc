@@ -159,14 +159,6 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
   const ModelConfig& model = shape.model;
   Plan plan{.schedule = static_cast<Schedule>(draw(0, kSchedules - 1))};
-  const int degree = draw(1, max_degree);
-  std::vector<ModelShare> shares;
-  if (degree > 1 && draw(0, 2) > 0) {
-    const auto heads = RandomCut(random, model.key_value_head_count(), degree),
-               columns = RandomCut(random, model.feed_forward, degree),
-               rows = RandomCut(random, model.vocabulary, degree);
-    for (int m = 0; m < degree; ++m) shares.push_back({heads[m], columns[m], rows[m]});
-  }
   const std::vector<IndexRange> ranges = RandomCut(random, model.blocks(), draw(1, model.blocks()));
   const int units = ranges.size() == 1 ? draw(1, 2) : draw(2, 3);
   // Who may hold each range: none that holds the range before.
@@ -200,9 +192,14 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     std::sort(chunks[u].begin(), chunks[u].end(),
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
+    const int degree = draw(1, max_degree);
     for (int d = 0; d < degree; ++d) unit.devices.push_back(absl::StrCat("test/", u, ".", d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());
-    unit.shares = shares;
+    if (degree == 1 || draw(0, 2) == 0) continue;
+    const auto heads = RandomCut(random, model.key_value_head_count(), degree),
+               columns = RandomCut(random, model.feed_forward, degree),
+               rows = RandomCut(random, model.vocabulary, degree);
+    for (int m = 0; m < degree; ++m) unit.shares.push_back({heads[m], columns[m], rows[m]});
   }
   int left = shape.global_batch_sequences;
   for (size_t r = 0; r < chosen.size(); ++r) {

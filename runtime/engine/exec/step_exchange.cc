@@ -1,5 +1,6 @@
 #include "runtime/engine/exec/step_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "comm/collective/run_collective.h"
@@ -75,7 +76,9 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
   GroupWayQuestion question{
       .device_memory = settings_.device_memory, .wire = WireOf(settings_), .algorithm = settings_.all_reduce};
   ASSIGN_OR_RETURN(question.facts, ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
-  for (const std::vector<int>& members : members_) groups_.try_emplace(members);
+  for (int i = 0; i < static_cast<int>(members_.size()); ++i) {
+    if (!IsPart(i)) groups_.try_emplace(members_[i]);
+  }
   // In the order of the holders, which is one for all ranks.
   for (auto& [members, group] : groups_) {
     question.members = members;
@@ -93,16 +96,27 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
 }
 
 absl::Status StepExchange::OpenMirrors(bool host_reaches) {
-  for (size_t i = 0; i < program_.slices.size(); ++i) {
-    std::optional<PinnedMirror>& gradients = gradients_.emplace_back();
-    if (groups_.at(members_[i]) != nullptr) continue;
+  for (int i = 0; i < static_cast<int>(program_.slices.size()); ++i) {
+    std::shared_ptr<Bucket>& gradients = gradients_.emplace_back();
+    if (GroupOf(i) != nullptr) continue;
+    const GradientSlice& slice = program_.slices[i];
+    if (i > 0 && IsPart(i) && program_.slices[i - 1].first_segment == slice.first_segment) {
+      gradients = gradients_[i - 1];
+      gradients->last_slice = i;
+      continue;
+    }
     if (!host_reaches && gradient_lane_ == nullptr) {
       ASSIGN_OR_RETURN(gradient_lane_, shard_.queue().OpenCopyLane());
     }
-    ASSIGN_OR_RETURN(gradients, PinnedMirror::Create(shard_.queue(), gradient_lane_.get(),
-                                                     GradientsOf(static_cast<int>(i))));
+    ASSIGN_OR_RETURN(PinnedMirror mirror,
+                     PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), GradientsOf(i)));
+    gradients = std::make_shared<Bucket>(Bucket{std::move(mirror), i, i});
   }
   return absl::OkStatus();
+}
+
+DeviceGroup* StepExchange::GroupOf(int slice) const {
+  return IsPart(slice) ? nullptr : groups_.at(members_[slice]).get();
 }
 
 Slice StepExchange::GradientsOf(int slice) const {
@@ -143,19 +157,46 @@ absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after,
   // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each
   // other.
   const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
-  if (DeviceGroup* const group = groups_.at(members).get(); group != nullptr) {
+  if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
     RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members, channel, GradientsOf(slice),
                                after, when_ready, deadline));
     return MessageArrival{};
   }
-  PinnedMirror& mirror = *gradients_[slice];
-  RETURN_IF_ERROR(mirror.FromDevice(after));
+  Bucket& bucket = *gradients_[slice];
+  if (slice == bucket.first_slice) RETURN_IF_ERROR(bucket.mirror.FromDevice(after));
   if (when_ready) when_ready();
-  const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), reduced.elements);
-  RETURN_IF_ERROR(
-      RunCollective(transport_, schedules_[slice], members, channel, values, WireOf(settings_), deadline));
-  ASSIGN_OR_RETURN(const std::optional<Fence> there, mirror.ToDevice());
+  if (IsPart(slice)) {
+    RETURN_IF_ERROR(ReducePart(slice, bucket, channel, deadline));
+  } else {
+    const absl::Span<float> values(reinterpret_cast<float*>(bucket.mirror.bytes().data()), reduced.elements);
+    RETURN_IF_ERROR(
+        RunCollective(transport_, schedules_[slice], members, channel, values, WireOf(settings_), deadline));
+  }
+  if (slice < bucket.last_slice) return MessageArrival{};
+  ASSIGN_OR_RETURN(const std::optional<Fence> there, bucket.mirror.ToDevice());
   return there.has_value() ? MessageArrival{gradient_lane_.get(), *there} : MessageArrival{};
+}
+
+absl::Status StepExchange::ReducePart(int slice, Bucket& bucket, uint16_t channel, absl::Time deadline) {
+  const GradientSlice& part = program_.slices[slice];
+  float* const all = reinterpret_cast<float*>(bucket.mirror.bytes().data());
+  part_values_.assign(part.elements, 0.0f);
+  // Calls visit(where it lies, where it goes, how many) for each piece that lies in one place.
+  const auto for_each_piece = [&](const auto& visit) {
+    float* packed = part_values_.data();
+    for (const ArenaRuns& runs : part.runs) {
+      for (int64_t r = 0; r < runs.repeats; ++r) {
+        visit(all + runs.first + r * runs.stride, packed, runs.count);
+        packed += runs.count;
+      }
+    }
+  };
+  if (part.counts)
+    for_each_piece([](const float* held, float* packed, int64_t count) { std::copy_n(held, count, packed); });
+  RETURN_IF_ERROR(RunCollective(transport_, schedules_[slice], members_[slice], channel,
+                                absl::MakeSpan(part_values_), WireOf(settings_), deadline));
+  for_each_piece([](float* held, const float* packed, int64_t count) { std::copy_n(packed, count, held); });
+  return absl::OkStatus();
 }
 
 }  // namespace medley

@@ -59,12 +59,23 @@ class StepExchange {
                                         absl::Time deadline);
 
  private:
+  // Slices of one bucket that are parts of it share its mirror: it is filled for the first one and copied back
+  // after the last one.
+  struct Bucket {
+    PinnedMirror mirror;
+    int first_slice = 0, last_slice = 0;
+  };
+  bool IsPart(int slice) const { return !program_.slices[slice].runs.empty(); }
+  // The sum of a part, by way of values that lie side by side.
+  absl::Status ReducePart(int slice, Bucket& bucket, uint16_t channel, absl::Time deadline);
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
   // The others' gradients have their pinned memory, and lanes.
   absl::Status OpenMirrors(bool host_reaches);
   Slice GradientsOf(int slice) const;
+  // Null: its gradients are summed on the hosts.
+  DeviceGroup* GroupOf(int slice) const;
 
   const StepProgram& program_;
   const CommunicationSettings settings_;
@@ -76,9 +87,10 @@ class StepExchange {
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;
   // Null where the host reaches the device's memory, or sums nothing of it.
   std::unique_ptr<CopyLane> gradient_lane_;
-  std::vector<std::optional<PinnedMirror>> gradients_;  // parallel to the program's slices; none with a group
-  std::vector<CollectiveSchedule> schedules_;           // likewise
-  std::vector<std::vector<int>> members_;               // likewise: the holders
+  std::vector<std::shared_ptr<Bucket>> gradients_;  // parallel to the program's slices; null with a group
+  std::vector<CollectiveSchedule> schedules_;       // likewise
+  std::vector<std::vector<int>> members_;           // likewise: the holders
+  std::vector<float> part_values_;
 };
 
 }  // namespace medley

@@ -19,7 +19,8 @@ struct PassShape {
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
   Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
-  RankGroup* group = nullptr;       // the ranks that share the layers; null: this one has all of them
+  RankGroup* group = nullptr;       // the ranks that share the blocks; null: this one has all of them
+  int ranks = 1;                    // how many share them
   int64_t first_token = 0;          // of the rank's part of the vocabulary
   int64_t rows() const { return batch * sequence; }
 };
@@ -83,8 +84,11 @@ struct Workspace {
   Slice stream_gradient;  // [rows, C]
   Slice activated;        // [rows, WidestActivated]
   Slice inner_gradient;   // [rows, WidestInner]
+  // Of a head that several ranks share.
+  Slice statistics;   // [ranks + 1, rows]: the log-sum-exp of each one's logits, the target's logit
+  Slice log_sum_exp;  // [rows], of all
 
-  static Workspace Of(const PassShape& shape, bool has_layer, Carver& carver);
+  static Workspace Of(const PassShape& shape, absl::Span<const BlockRange> chunks, Carver& carver);
 };
 
 // What a product does beside multiplying.

@@ -109,8 +109,52 @@ Norm ChunkPasses::FinalNorm(Part part, int stash) const {
       {Outer(part, names_.final_norm_weight), Outer(part, names_.final_norm_bias), {}, {}});
 }
 
+// Vocabulary-parallel cross-entropy (Shoeybi et al. 2019, section 3): the logits stay where they are, and the
+// ranks exchange two numbers a row. They are made a second time for the gradients, which need the sum over
+// the whole vocabulary.
+absl::Status ChunkPasses::SharedHeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
+                                         float token_weight) const {
+  const int64_t rows = pass_.rows();
+  const int ranks = pass_.ranks, member = pass_.group->member();
+  const Slice weight = Outer(Part::kParameter, names_.head), targets = stash_[stash].targets;
+  const Slice& statistics = workspace_.statistics;
+  RETURN_IF_ERROR(ops.Fill({.x = statistics, .elements = statistics.elements, .value = 0}));
+  RETURN_IF_ERROR(ops.HeadStatistics({.x = workspace_.normed,
+                                      .weight = weight,
+                                      .targets = targets,
+                                      .log_sum_exp = statistics.Sub(member * rows, rows),
+                                      .target_logit = statistics.Sub(ranks * rows, rows),
+                                      .rows = rows,
+                                      .columns = pass_.config.hidden,
+                                      .first_token = pass_.first_token,
+                                      .vocabulary = pass_.config.vocabulary,
+                                      .precision = pass_.precision}));
+  RETURN_IF_ERROR(pass_.group->Sum(statistics));
+  // One of the ranks counts the loss.
+  RETURN_IF_ERROR(ops.JoinHeadStatistics({.statistics = statistics,
+                                          .log_sum_exp = workspace_.log_sum_exp,
+                                          .loss_sum = member == 0 ? loss_sum_ : Slice{},
+                                          .members = ranks,
+                                          .rows = rows}));
+  if (normed_gradient.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(ops.HeadGradient({.x = workspace_.normed,
+                                    .weight = weight,
+                                    .targets = targets,
+                                    .log_sum_exp = workspace_.log_sum_exp,
+                                    .dx = normed_gradient,
+                                    .dweight = Outer(Part::kGradient, names_.head),
+                                    .rows = rows,
+                                    .columns = pass_.config.hidden,
+                                    .first_token = pass_.first_token,
+                                    .vocabulary = pass_.config.vocabulary,
+                                    .gradient_scale = token_weight,
+                                    .precision = pass_.precision}));
+  return pass_.group->Sum(normed_gradient);
+}
+
 absl::Status ChunkPasses::HeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
                                    float token_weight) const {
+  if (pass_.group != nullptr) return SharedHeadLoss(ops, stash, normed_gradient, token_weight);
   return ops.HeadLoss({.x = workspace_.normed,
                        .weight = Outer(Part::kParameter, names_.head),
                        .targets = stash_[stash].targets,
@@ -140,15 +184,19 @@ absl::Status ChunkPasses::HeadBackward(Ops& ops, const PassBuffers& buffers, flo
 }
 
 absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers) const {
-  return ops.EmbeddingForward({.tokens = stash_[buffers.stash].tokens,
-                               .token_embedding = Outer(Part::kParameter, names_.token_embedding),
-                               .position_embedding = Outer(Part::kParameter, names_.position_embedding),
-                               .y = StreamAt(0, buffers),
-                               .batch = pass_.batch,
-                               .sequence = pass_.sequence,
-                               .columns = pass_.config.hidden,
-                               .first_token = pass_.first_token,
-                               .vocabulary = pass_.config.vocabulary});
+  const Slice y = StreamAt(0, buffers);
+  const bool adds_positions = pass_.group == nullptr || pass_.group->member() == 0;  // one of the ranks
+  const Slice positions = adds_positions ? Outer(Part::kParameter, names_.position_embedding) : Slice{};
+  RETURN_IF_ERROR(ops.EmbeddingForward({.tokens = stash_[buffers.stash].tokens,
+                                        .token_embedding = Outer(Part::kParameter, names_.token_embedding),
+                                        .position_embedding = positions,
+                                        .y = y,
+                                        .batch = pass_.batch,
+                                        .sequence = pass_.sequence,
+                                        .columns = pass_.config.hidden,
+                                        .first_token = pass_.first_token,
+                                        .vocabulary = pass_.config.vocabulary}));
+  return pass_.group == nullptr ? absl::OkStatus() : pass_.group->Sum(y);
 }
 
 absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {

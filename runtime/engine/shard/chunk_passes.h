@@ -106,6 +106,8 @@ class ChunkPasses {
   Norm FinalNorm(ParameterArena::Part part, int stash) const;
   // The head's loss of normed rows; with their gradient and the weight's, unless `normed_gradient` is empty.
   absl::Status HeadLoss(Ops& ops, int stash, const Slice& normed_gradient, float token_weight) const;
+  // The same with the ranks that share the vocabulary.
+  absl::Status SharedHeadLoss(Ops& ops, int stash, const Slice& normed_gradient, float token_weight) const;
   absl::Status HeadForward(Ops& ops, const Slice& input, int stash) const;
   absl::Status HeadBackward(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status EmbeddingForward(Ops& ops, const PassBuffers& buffers) const;

@@ -95,6 +95,7 @@ PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
           .precision = device_.computes.For(options_.precision),
           .activations = options_.buffers.activations,
           .group = group_,
+          .ranks = options_.buffers.ranks,
           .first_token = share.vocabulary.first};
 }
 
@@ -125,11 +126,8 @@ void ModelShard::CarveBoundaries() {
 }
 
 Workspace ModelShard::WorkspaceOf(const PassShape& shape) const {
-  const bool has_layer = std::any_of(
-      options_.chunks.begin(), options_.chunks.end(),
-      [&](const BlockRange& blocks) { return StreamPointsOf(shape.config, blocks).branches > 0; });
   Carver carver(*workspace_buffer_);
-  return Workspace::Of(shape, has_layer, carver);
+  return Workspace::Of(shape, options_.chunks, carver);
 }
 
 const ChunkPasses& ModelShard::PassesOf(int chunk, int micro_batch_sequences) {

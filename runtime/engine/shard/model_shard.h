@@ -32,7 +32,7 @@ struct ShardOptions {
 // The buffers of `blocks` that one micro-batch passes at a time, all of one type.
 BufferCounts BuffersOfOne(const ModelConfig& config, BlockRange blocks, Dtype activations);
 
-// Those of a rank of a plan without an ExecutionObjection, which runs `program`.
+// Those of a rank of a plan that runs `program`.
 ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
                             Precision precision);
 

@@ -13,33 +13,6 @@ IndexRange EvenPart(int size, int degree, int member) {
   return {first, first + even + (member < rest ? 1 : 0)};
 }
 
-// Indices along the axis at which the tensor is cut.
-std::vector<IndexRange> HeldIndices(const ModelConfig& config, const ParameterSpec& tensor,
-                                    const ModelShare& share) {
-  const int D = config.size_of_head(), K = config.key_value_head_count(), group = config.heads / K;
-  const IndexRange keys = {share.key_value_heads.first * D, share.key_value_heads.end * D};
-  const IndexRange queries = {keys.first * group, keys.end * group};
-  switch (tensor.cut) {
-    case TensorCut::kNone:
-      break;
-    case TensorCut::kQueryHeads:
-      return {queries};
-    case TensorCut::kKeyValueHeads:
-      return {keys};
-    case TensorCut::kJoinedHeads: {
-      const int after_queries = config.heads * D, after_keys = after_queries + K * D;
-      return {queries,
-              {after_queries + keys.first, after_queries + keys.end},
-              {after_keys + keys.first, after_keys + keys.end}};
-    }
-    case TensorCut::kFeedForward:
-      return {share.feed_forward};
-    case TensorCut::kVocabulary:
-      return {share.vocabulary};
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string SharingObjection(const ModelConfig& config, int degree) {
@@ -78,22 +51,54 @@ ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share) {
   return local;
 }
 
+CutShape CutShapeOf(const ParameterSpec& tensor) {
+  CutShape shape;
+  for (int axis = 0; axis < static_cast<int>(tensor.shape.size()); ++axis) {
+    int64_t& size = axis < tensor.cut_axis   ? shape.outer
+                    : axis > tensor.cut_axis ? shape.inner
+                                             : shape.indices;
+    size *= tensor.shape[axis];
+  }
+  return shape;
+}
+
+std::vector<IndexRange> HeldIndices(const ModelConfig& config, const ParameterSpec& tensor,
+                                    const ModelShare& share) {
+  const int D = config.size_of_head(), K = config.key_value_head_count(), group = config.heads / K;
+  const IndexRange keys = {share.key_value_heads.first * D, share.key_value_heads.end * D};
+  const IndexRange queries = {keys.first * group, keys.end * group};
+  switch (tensor.cut) {
+    case TensorCut::kNone:
+      break;
+    case TensorCut::kQueryHeads:
+      return {queries};
+    case TensorCut::kKeyValueHeads:
+      return {keys};
+    case TensorCut::kJoinedHeads: {
+      const int after_queries = config.heads * D, after_keys = after_queries + K * D;
+      return {queries,
+              {after_queries + keys.first, after_queries + keys.end},
+              {after_keys + keys.first, after_keys + keys.end}};
+    }
+    case TensorCut::kFeedForward:
+      return {share.feed_forward};
+    case TensorCut::kVocabulary:
+      return {share.vocabulary};
+  }
+  return {};
+}
+
 std::vector<HeldRun> HeldRuns(const ModelConfig& config, const ParameterSpec& tensor,
                               const ModelShare& share) {
   if (tensor.cut == TensorCut::kNone) return {{0, 0, tensor.elements}};
-  // Before and after the axis: the tensor is `outer` times its indices, each of `inner` elements.
-  int64_t outer = 1, inner = 1;
-  for (int axis = 0; axis < static_cast<int>(tensor.shape.size()); ++axis) {
-    if (axis < tensor.cut_axis) outer *= tensor.shape[axis];
-    if (axis > tensor.cut_axis) inner *= tensor.shape[axis];
-  }
+  const CutShape shape = CutShapeOf(tensor);
   const std::vector<IndexRange> held = HeldIndices(config, tensor, share);
   std::vector<HeldRun> runs;
   int64_t next = 0;
-  for (int64_t o = 0; o < outer; ++o) {
+  for (int64_t o = 0; o < shape.outer; ++o) {
     for (const IndexRange& range : held) {
-      const int64_t first = (o * tensor.shape[tensor.cut_axis] + range.first) * inner,
-                    count = range.size() * inner;
+      const int64_t first = (o * shape.indices + range.first) * shape.inner,
+                    count = range.size() * shape.inner;
       if (!runs.empty() && runs.back().whole + runs.back().count == first) {
         runs.back().count += count;
       } else {

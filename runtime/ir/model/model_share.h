@@ -39,6 +39,18 @@ ModelShare WholeModel(const ModelConfig& config);
 // model.
 ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share);
 
+// How a tensor that is cut lies in memory: `outer` times the indices of the axis at which it is cut, each of
+// `inner` elements.
+struct CutShape {
+  int64_t outer = 1, indices = 1, inner = 1;
+};
+CutShape CutShapeOf(const ParameterSpec& tensor);
+
+// What a rank with `share` holds along that axis, ascending: indices of the whole axis, which lie one after
+// another in the rank's part.
+std::vector<IndexRange> HeldIndices(const ModelConfig& config, const ParameterSpec& tensor,
+                                    const ModelShare& share);
+
 // Consecutive elements of a tensor that a rank holds: `count` from `whole` in the tensor are those from
 // `held` in its part.
 struct HeldRun {

@@ -23,7 +23,6 @@ class Checker {
     CheckChunks();
     CheckRoutes();
     CheckBatch();
-    if (violations_.empty()) CheckEqualShares();
     // A program can be compiled only for a plan that is otherwise in order.
     if (violations_.empty() && site_ != nullptr) CheckMemory();
     return std::move(violations_);
@@ -153,30 +152,6 @@ class Checker {
     if (covered == blocks) return;
     Convict(Kind::kBlocks, absl::StrCat("routes[", r, "]: covers blocks [0, ", covered.value(),
                                         "); must cover [0, ", blocks, ")"));
-  }
-
-  // Gradients are summed between ranks that hold the same part.
-  void CheckEqualShares() {
-    for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
-      for (int v = 0; v < u; ++v) {
-        const BlockId block = SharedBlock(plan_.units[u], plan_.units[v]);
-        if (block < 0 || SharesOf(plan_.units[u], shape_.model) == SharesOf(plan_.units[v], shape_.model))
-          continue;
-        Convict(Kind::kShares, absl::StrCat("units[", u, "]: shares block ", block.value(),
-                                            " among its devices otherwise than units[", v,
-                                            "]; units that hold the same blocks must share them alike"));
-      }
-    }
-  }
-
-  // A block that both hold, the two ends of a tied model being one; -1: none.
-  BlockId SharedBlock(const Unit& a, const Unit& b) const {
-    const int blocks = shape_.model.blocks();
-    const auto ends = [&](const Unit& unit) { return Holds(unit, 0) || Holds(unit, blocks - 1); };
-    for (BlockId block = 0; block < blocks; ++block) {
-      if (Holds(a, block) && Holds(b, block)) return block;
-    }
-    return shape_.model.tied_head && ends(a) && ends(b) ? BlockId(0) : BlockId();
   }
 
   void CheckBatch() {

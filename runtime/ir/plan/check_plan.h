@@ -31,8 +31,7 @@ struct PlanSite {
 };
 
 // Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the
-// memory model. Plans that are valid and that this version does not run are told by ExecutionObjection
-// (plan.h).
+// memory model.
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
 
 // The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles

@@ -72,8 +72,6 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
          p.units[0].devices = {"a/0", "d/0", "e/0"};
        },
        Kind::kShares, "the model has 2 key-value heads, which 3 devices cannot share"},
-      {"unlike shares of one block", [](Plan& p) { p.units[2].devices.push_back("d/0"); }, Kind::kShares,
-       "units[2]: shares block 0 among its devices otherwise than units[0]"},
       {"a share too few",
        [](Plan& p) {
          p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}};

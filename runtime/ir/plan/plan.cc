@@ -120,21 +120,6 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan) {
   return {sizes.begin(), sizes.end()};
 }
 
-std::string ExecutionObjection(const Plan& plan) {
-  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const Unit& unit = plan.units[u];
-    const auto objection = [&](const char* field, size_t has, const char* runs) {
-      return absl::StrCat("units[", u, "]", field, has, "; this version runs ", runs);
-    };
-    if (unit.devices.size() > 1) return objection(".devices: ", unit.devices.size(), "units of one device");
-    if (unit.chunks.size() > 1)
-      return objection(".blocks: ", unit.chunks.size(), "units of one range of blocks");
-    const size_t visits = VisitsOf(plan, u).size();
-    if (visits > 1) return objection(": routes that visit it: ", visits, "units on one route");
-  }
-  return "";
-}
-
 std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",

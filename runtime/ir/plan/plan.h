@@ -101,9 +101,6 @@ std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, Segme
 // The sequences in a micro-batch of each size that the routes have, ascending.
 std::vector<int> MicroBatchSizesOf(const Plan& plan);
 
-// Why this version's workers do not run a plan that is otherwise valid: naming the unit; empty: they do.
-std::string ExecutionObjection(const Plan& plan);
-
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);

@@ -88,18 +88,6 @@ TEST_CASE("ranks are the units' devices, one after another") {
   CHECK(ShareOf(uneven, 3, model) == uneven.units[1].shares[1]);
 }
 
-TEST_CASE("what this version does not run is told by unit and number") {
-  CHECK(ExecutionObjection(TwoRoutes()).empty());
-  Plan plan = Wide();
-  CHECK(ExecutionObjection(plan) == "units[0].devices: 2; this version runs units of one device");
-  for (Unit& unit : plan.units) unit.devices.resize(1);
-  CHECK(ExecutionObjection(plan) == "units[0].blocks: 2; this version runs units of one range of blocks");
-  plan.units = {{{"a/0"}, {{0, 2}}}, {{"b/0"}, {{2, 6}}}, {{"c/0"}, {{0, 2}}}};
-  plan.routes = {{{0, 1}, 3, 1}, {{2, 1}, 2, 2}};
-  CHECK(ExecutionObjection(plan) ==
-        "units[1]: routes that visit it: 2; this version runs units on one route");
-}
-
 TEST_CASE("a segment is held by whoever holds its block, the tied one by first and last stages") {
   const Plan plan = TwoRoutes();
   const ModelConfig config = {.layers = 4};

@@ -28,6 +28,12 @@ std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, in
   return ranks;
 }
 
+bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelConfig& config) {
+  return std::all_of(units.begin(), units.end(), [&](UnitId unit) {
+    return SharesOf(plan.units[unit], config) == SharesOf(plan.units[units.front()], config);
+  });
+}
+
 }  // namespace
 
 std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
@@ -73,11 +79,22 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
     if (run->units.size() < 2) continue;
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
-      GradientSlice& slice =
-          slices.emplace_back(GradientSlice{first, end, 0, RanksOf(plan, run->units, place.member)});
-      for (SegmentId segment = first; segment < end; ++segment)
-        slice.elements += SegmentElements(local, segment);
+      GradientSlice slice{.first_segment = first, .end_segment = end};
       slice.completed_by = CompletedBy(config, unit.chunks, first);
+      if (CutAlike(plan, run->units, config)) {
+        for (SegmentId segment = first; segment < end; ++segment)
+          slice.elements += SegmentElements(local, segment);
+        slice.holders = RanksOf(plan, run->units, place.member);
+        slices.push_back(std::move(slice));
+        continue;
+      }
+      for (GradientPart& part : PartsOf(plan, config, run->units, rank, first, end)) {
+        slice.elements = part.elements;
+        slice.holders = std::move(part.holders);
+        slice.runs = std::move(part.runs);
+        slice.counts = part.counts;
+        slices.push_back(slice);
+      }
     }
   }
   return slices;

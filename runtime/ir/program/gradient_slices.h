@@ -4,16 +4,22 @@
 #include <vector>
 
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/gradient_parts.h"
 
 // Who sums which gradients with whom, and who answers for and saves which segments: functions of a valid
 // plan.
 namespace medley {
 
-// Consecutive segments with the same holders, a bucket of them: what one all-reduce sums.
+// What one all-reduce sums: a bucket, which is consecutive segments of the same units. Where these cut tensors
+// differently a bucket is several slices, one for each part of the common refinement of their cuts
+// (gradient_parts.h).
 struct GradientSlice {
   SegmentId first_segment = 0;
   SegmentId end_segment = 0;
   int64_t elements = 0;
+  std::vector<ArenaRuns>
+      runs;                   // of a part, in the rank's arena from the first segment on; empty: all there is
+  bool counts = true;         // of a part: the rank's values are added, otherwise it only gets the sum
   std::vector<Rank> holders;  // ascending; at least two
   BlockId completed_by = 0;   // the unit's block whose weights' gradient is the last to add to it
 };

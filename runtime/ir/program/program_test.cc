@@ -221,40 +221,102 @@ TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
   }
 }
 
-TEST_CASE("every parameter held by several units is summed once, and one unit answers for its norm",
+// Which element of the whole model each element of a rank's arena is, as (tensor, index).
+std::vector<std::pair<std::string, int64_t>> ElementsOf(const Plan& plan, Rank rank,
+                                                        const ModelConfig& model) {
+  const auto& chunks = plan.units[PlaceOf(plan, rank).unit].chunks;
+  const ModelShare share = ShareOf(plan, rank, model);
+  const ParameterLayout held = LayoutOf(LocalModel(model, share), chunks), whole = LayoutOf(model, chunks);
+  std::vector<std::pair<std::string, int64_t>> elements(held.elements);
+  for (size_t t = 0; t < held.parameters.size(); ++t) {
+    const PlacedParameter& placed = held.parameters[t];
+    for (const HeldRun& run : HeldRuns(model, whole.parameters[t].spec, share)) {
+      for (int64_t i = 0; i < run.count; ++i)
+        elements[placed.offset + run.held + i] = {placed.spec.name, run.whole + i};
+    }
+  }
+  return elements;
+}
+
+// Elements of the rank's arena that a slice of it sums, in its order.
+std::vector<int64_t> SummedBy(const GradientSlice& slice, const ParameterLayout& held) {
+  const auto offset = [&](SegmentId segment) {
+    for (size_t i = 0; i < held.segments.size(); ++i) {
+      if (held.segments[i] >= segment) return held.segment_offsets[i];
+    }
+    return held.elements;
+  };
+  const int64_t first = offset(slice.first_segment);
+  std::vector<ArenaRuns> runs = slice.runs;
+  if (runs.empty()) runs = {{.count = offset(slice.end_segment) - first}};
+  std::vector<int64_t> summed;
+  for (const ArenaRuns& run : runs) {
+    for (int64_t r = 0; r < run.repeats; ++r) {
+      for (int64_t i = 0; i < run.count; ++i) summed.push_back(first + run.first + r * run.stride + i);
+    }
+  }
+  return summed;
+}
+
+TEST_CASE("every element held by several units is summed once over all that hold it, however they cut it",
           "[property]") {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    const PlannedShape planned = seed % 3 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    const ModelConfig& model = planned.shape.model;
+    CAPTURE(seed, Describe(planned.plan));
+    using Element = std::pair<std::string, int64_t>;
+    struct Sum {
+      std::vector<Element> elements;
+      std::set<Rank> ranks;
+      std::map<UnitId, int> counted;  // how many ranks of a unit add their values
+    };
+    std::map<std::pair<SegmentId, std::vector<Rank>>, Sum> sums;
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      const UnitId unit = PlaceOf(planned.plan, rank).unit;
+      const ParameterLayout held =
+          LayoutOf(LocalModel(model, ShareOf(planned.plan, rank, model)), planned.plan.units[unit].chunks);
+      const std::vector<Element> elements = ElementsOf(planned.plan, rank, model);
+      std::vector<int> times(elements.size(), 0);
+      for (const GradientSlice& slice : SlicesOf(planned.plan, rank, model)) {
+        Sum& sum = sums[{slice.first_segment, slice.holders}];
+        std::vector<Element> summed;
+        for (const int64_t at : SummedBy(slice, held)) {
+          ++times[at];
+          summed.push_back(elements[at]);
+        }
+        CHECK(static_cast<int64_t>(summed.size()) == slice.elements);
+        if (sum.ranks.empty()) sum.elements = summed;
+        CHECK(sum.elements == summed);  // in one order for all
+        sum.ranks.insert(rank);
+        sum.counted[unit] += slice.counts ? 1 : 0;
+      }
+      for (size_t i = 0; i < held.segments.size(); ++i) {
+        const int64_t end = i + 1 < held.segments.size() ? held.segment_offsets[i + 1] : held.elements;
+        const bool shared = HoldersOf(planned.plan, model, held.segments[i]).size() > 1;
+        for (int64_t at = held.segment_offsets[i]; at < end; ++at) REQUIRE(times[at] == (shared ? 1 : 0));
+      }
+    }
+    for (const auto& [key, sum] : sums) {
+      CHECK(std::vector<Rank>(sum.ranks.begin(), sum.ranks.end()) == key.second);
+      std::vector<UnitId> units;
+      for (const auto& [unit, counted] : sum.counted) {
+        units.push_back(unit);
+        CHECK(counted == 1);
+      }
+      CHECK(units == HoldersOf(planned.plan, model, key.first));
+    }
+  }
+}
+
+TEST_CASE("one unit answers for the norm of a segment", "[property]") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
     const ModelConfig& model = planned.shape.model;
     CAPTURE(seed, Describe(planned.plan));
     std::vector<std::set<int>> owners(SegmentCount(model));
     for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
-      const RankPlace place = PlaceOf(planned.plan, rank);
-      const ModelConfig local = LocalModel(model, ShareOf(planned.plan, rank, model));
-      std::map<SegmentId, int> reduced;
-      for (const GradientSlice& slice : SlicesOf(planned.plan, rank, model)) {
-        CHECK(std::find(slice.holders.begin(), slice.holders.end(), rank) != slice.holders.end());
-        int64_t elements = 0;
-        for (SegmentId segment = slice.first_segment; segment < slice.end_segment; ++segment) {
-          if (SegmentElements(model, segment) == 0) continue;
-          ++reduced[segment];
-          elements += SegmentElements(local, segment);
-          std::vector<Rank> holders;  // of the same part
-          for (const UnitId unit : HoldersOf(planned.plan, model, segment)) {
-            holders.push_back(FirstRankOf(planned.plan, unit) + place.member);
-            CHECK(ShareOf(planned.plan, holders.back(), model) == ShareOf(planned.plan, rank, model));
-          }
-          CHECK(slice.holders == holders);
-        }
-        CHECK(slice.elements == elements);
-      }
-      for (const SegmentId segment : SegmentsOf(model, planned.plan.units[place.unit].chunks)) {
-        const bool shared =
-            SegmentElements(model, segment) > 0 && HoldersOf(planned.plan, model, segment).size() > 1;
-        CHECK(reduced[segment] == (shared ? 1 : 0));
-      }
       for (const SegmentId segment : OwnedSegments(planned.plan, rank, model))
-        owners[segment].insert(place.unit);
+        owners[segment].insert(PlaceOf(planned.plan, rank).unit);
     }
     for (const std::set<int>& units : owners) CHECK(units.size() == 1);
   }

@@ -79,9 +79,6 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   result.shape.sequence = integer(3, 8);
   Plan& plan = result.plan;
   plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
-  const int degree = integer(1, 3);
-  std::vector<ModelShare> shares;
-  if (degree == 2 && integer(0, 1) == 0) shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
   // Who may hold each range of the model: one or two units, none of which holds the range before.
   std::vector<int> ends(model.blocks() - 1);
   std::iota(ends.begin(), ends.end(), 1);
@@ -120,10 +117,12 @@ PlannedShape RandomWidePlan(uint64_t seed) {
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
     unit.activations = kTypes[integer(0, 4)];
+    const int degree = integer(1, 3);
+    if (degree == 2 && integer(0, 1) == 0)
+      unit.shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
     for (int d = 0; d < degree; ++d)
       unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());
-    unit.shares = shares;
   }
   for (const std::vector<int>& route : chosen) {
     Route& added = plan.routes.emplace_back();
