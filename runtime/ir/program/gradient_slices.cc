@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/ir/model/parameters.h"
-
 namespace medley {
 namespace {
 
@@ -109,23 +107,46 @@ std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelCon
   return owned;
 }
 
-std::vector<SegmentId> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
-  const UnitId unit = PlaceOf(plan, rank).unit;
+std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, int member) {
+  std::vector<NormRun> runs;
+  for (const PlacedParameter& placed : layout.parameters) {
+    if (member > 0 && placed.spec.cut == TensorCut::kNone) continue;
+    const bool goes_on = !runs.empty() && runs.back().segment == placed.segment &&
+                         runs.back().offset + runs.back().elements == placed.offset;
+    if (!goes_on) runs.push_back({placed.segment, placed.offset, 0});
+    runs.back().elements += placed.spec.elements;
+  }
+  return runs;
+}
+
+std::vector<Rank> SegmentWriters(const Plan& plan, const ModelConfig& config) {
   std::vector<SegmentId> segments(SegmentCount(config));
   std::iota(segments.begin(), segments.end(), 0);
   std::stable_sort(segments.begin(), segments.end(), [&](SegmentId a, SegmentId b) {
     return SegmentElements(config, a) > SegmentElements(config, b);
   });
-  std::vector<int64_t> elements(plan.units.size());  // to write, by unit
-  std::vector<SegmentId> saved;
+  std::vector<int64_t> elements(RankCount(plan));  // to write, by rank
+  std::vector<Rank> writers(segments.size());
   for (const SegmentId segment : segments) {
-    const std::vector<UnitId> holders = HoldersOf(plan, config, segment);
-    const UnitId writer = *std::min_element(holders.begin(), holders.end(),
-                                            [&](UnitId a, UnitId b) { return elements[a] < elements[b]; });
+    Rank writer = -1;
+    for (const UnitId unit : HoldersOf(plan, config, segment)) {
+      const Rank first = FirstRankOf(plan, unit);
+      for (int member = 0; member < static_cast<int>(plan.units[unit].devices.size()); ++member) {
+        if (writer < 0 || elements[first + member] < elements[writer]) writer = first + member;
+      }
+    }
     elements[writer] += SegmentElements(config, segment);
-    if (writer == unit) saved.push_back(segment);
+    writers[segment] = writer;
   }
-  std::sort(saved.begin(), saved.end());
+  return writers;
+}
+
+std::vector<SegmentId> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config) {
+  const std::vector<Rank> writers = SegmentWriters(plan, config);
+  std::vector<SegmentId> saved;
+  for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
+    if (writers[segment] == rank) saved.push_back(segment);
+  }
   return saved;
 }
 

@@ -3,6 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "runtime/ir/model/family.h"
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/gradient_parts.h"
 
@@ -41,11 +44,33 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
 // finish early.
 int ScalarCount(const ModelConfig& config);
 
-// Segments whose squared norm `rank` answers for: those its unit is the first holder of.
+// Segments whose squared norm `rank` answers for, with its unit's other ranks (NormRunsOf): those its unit is
+// the first holder of.
 std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
-// Segments that `rank` writes into checkpoints, ascending: each is written by one of its holding units, the
-// largest being given out first, each to the holder that has fewest elements to write so far.
+// Consecutive elements of one segment in a rank's arena that count in the norm of the gradients.
+struct NormRun {
+  SegmentId segment = 0;
+  int64_t offset = 0;  // elements from the start of the arena
+  int64_t elements = 0;
+  friend bool operator==(const NormRun&, const NormRun&) = default;
+};
+
+// At most so many are in a segment: what is cut of each of a layer's branches lies side by side.
+constexpr int kMostNormRuns = kBranches;
+
+// What the `member`-th rank of a unit, whose arena is laid out as `layout`, counts of the segments that it
+// holds, ascending. The first counts all that it holds, in one run a segment. The others hold the tensors that
+// are not cut as the first does, and count their parts of those that are. So the ranks of a unit together
+// count each element once.
+std::vector<NormRun> NormRunsOf(const ParameterLayout& layout, int member);
+
+// The rank that writes each segment into checkpoints, by segment: one of its holding units, the largest being
+// given out first, each to the rank that has fewest elements to write so far. The other ranks of the unit give
+// it their parts.
+std::vector<Rank> SegmentWriters(const Plan& plan, const ModelConfig& config);
+
+// Segments that `rank` writes, ascending.
 std::vector<SegmentId> SavedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 }  // namespace medley

@@ -8,7 +8,7 @@
 namespace medley {
 
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
-  return {8 * (1 + static_cast<int64_t>(SegmentsOf(config, chunks).size()))};
+  return {8 * (1 + kMostNormRuns * static_cast<int64_t>(SegmentsOf(config, chunks).size()))};
 }
 
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,

@@ -39,8 +39,8 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
-// Sums that leave the device, f64: the loss, and a squared norm of each segment that a holder of `chunks`
-// holds.
+// Sums that leave the device, f64: the loss, and a squared norm of each of the most runs (NormRun) that the
+// segments of a holder of `chunks` can have.
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 }  // namespace medley

@@ -187,40 +187,6 @@ TEST_CASE("evaluation has forwards and the scalars, and nothing that trains") {
   }
 }
 
-TEST_CASE("every segment is saved by one of its holders", "[property]") {
-  for (uint64_t seed = 0; seed < 100; ++seed) {
-    CAPTURE(seed);
-    const PlannedShape planned = RandomPlan(seed);
-    const ModelConfig& model = planned.shape.model;
-    std::vector<int> writers(SegmentCount(model), 0);
-    for (int u = 0; u < static_cast<int>(planned.plan.units.size()); ++u) {
-      for (const SegmentId segment : SavedSegments(planned.plan, u, model)) {
-        ++writers[segment];
-        const std::vector<UnitId> holders = HoldersOf(planned.plan, model, segment);
-        CHECK(std::find(holders.begin(), holders.end(), UnitId(u)) != holders.end());
-      }
-    }
-    CHECK(writers == std::vector<int>(SegmentCount(model), 1));
-  }
-}
-
-TEST_CASE("units that hold the same write about equal shares of a checkpoint") {
-  const ModelConfig model = {
-      .layers = 12, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 16};
-  Plan plan;
-  for (int u = 0; u < 4; ++u) {
-    plan.units.push_back({.devices = {"test/" + std::to_string(u)}, .chunks = {{0, model.blocks()}}});
-    plan.routes.push_back({.units = {u}, .micro_batches = 1, .micro_batch_sequences = 1});
-  }
-  for (int u = 0; u < 4; ++u) {
-    CAPTURE(u);
-    int64_t elements = 0;
-    for (const SegmentId segment : SavedSegments(plan, u, model)) elements += SegmentElements(model, segment);
-    CHECK(elements <= ModelElements(model) / 4 + SegmentElements(model, SegmentOfBlock(1)));
-    CHECK(elements >= ModelElements(model) / 4 - SegmentElements(model, SegmentOfBlock(1)));
-  }
-}
-
 // Which element of the whole model each element of a rank's arena is, as (tensor, index).
 std::vector<std::pair<std::string, int64_t>> ElementsOf(const Plan& plan, Rank rank,
                                                         const ModelConfig& model) {
