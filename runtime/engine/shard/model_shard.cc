@@ -45,6 +45,7 @@ ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const 
   return {.shape = shape,
           .chunks = plan.units[program.unit].chunks,
           .share = ShareOf(plan, program.rank, shape.model),
+          .member = PlaceOf(plan, program.rank).member,
           .micro_batch_sequences = LargestMicroBatch(program.visits),
           .buffers = program.buffers,
           .precision = precision};
@@ -80,6 +81,7 @@ absl::Status ModelShard::Allocate() {
       arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_)));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
+  norm_runs_ = NormRunsOf(arena_->layout(), options_.member);
   const Bytes scalars = ScalarBytes(pass_.config, options_.chunks);
   scalars_.resize(scalars.value / 8);
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
@@ -201,16 +203,14 @@ absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange b
   return PassesOf(buffers).WeightGradient(*device_.ops, buffers, blocks);
 }
 
-size_t ModelShard::ScalarOf(SegmentId segment) const {
-  const std::vector<SegmentId>& segments = arena_->layout().segments;
-  return 1 + (std::find(segments.begin(), segments.end(), segment) - segments.begin());
-}
-
 absl::Status ModelShard::ComputeNorms(absl::Span<const SegmentId> segments) {
-  for (const SegmentId segment : segments) {
-    const Slice x = arena_->Segments(Part::kGradient, segment, segment + 1);
-    const Slice out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(ScalarOf(segment)), 1};
-    RETURN_IF_ERROR(device_.ops->SquaredNorm({.x = x, .out = out, .elements = x.elements}));
+  for (size_t i = 0; i < norm_runs_.size(); ++i) {
+    const NormRun& run = norm_runs_[i];
+    if (std::find(segments.begin(), segments.end(), run.segment) == segments.end()) continue;
+    RETURN_IF_ERROR(
+        device_.ops->SquaredNorm({.x = arena_->Whole(Part::kGradient).Sub(run.offset, run.elements),
+                                  .out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(1 + i), 1},
+                                  .elements = run.elements}));
   }
   return absl::OkStatus();
 }
@@ -222,7 +222,13 @@ absl::Status ModelShard::FetchScalars() {
   return device_.queue->Upload(kZero, *scalar_buffer_, {0});
 }
 
-double ModelShard::fetched_squared_norm(SegmentId segment) const { return scalars_[ScalarOf(segment)]; }
+double ModelShard::fetched_squared_norm(SegmentId segment) const {
+  double sum = 0;
+  for (size_t i = 0; i < norm_runs_.size(); ++i) {
+    if (norm_runs_[i].segment == segment) sum += scalars_[1 + i];
+  }
+  return sum;
+}
 
 absl::StatusOr<double> ModelShard::TakeLossSum() {
   RETURN_IF_ERROR(FetchScalars());

@@ -24,6 +24,7 @@ struct ShardOptions {
   absl::InlinedVector<BlockRange, 1> chunks;  // ascending
   // Which part of them. What it is shared with: SetGroup.
   std::optional<ModelShare> share = std::nullopt;  // empty: all
+  int member = 0;                                  // the rank's place in its unit
   int micro_batch_sequences = 1;                   // the largest that passes
   BufferCounts buffers;                            // of the unit's training program
   Precision precision = Precision::kF32;
@@ -78,13 +79,15 @@ class ModelShard {
   // What gradients are multiplied by from the next pass on; 1 before.
   void SetLossScale(float factor) { loss_scale_ = factor; }
 
-  // Submits the squared norm of the gradient of each of `segments`, which are held.
+  // Submits the squared norm of what this rank counts (NormRunsOf) of the gradient of each of `segments`,
+  // which are held.
   absl::Status ComputeNorms(absl::Span<const SegmentId> segments);
   // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for;
   // the losses begin anew.
   absl::Status FetchScalars();
   double fetched_loss_sum() const { return scalars_[0]; }  // of all tokens since the last fetch, in nats
-  // The squared norm of the gradient of a segment that ComputeNorms was last called for.
+  // The squared norm of what this rank counts of the gradient of a segment that ComputeNorms was last called
+  // for.
   double fetched_squared_norm(SegmentId segment) const;
 
   // The loss sum at once. Waits for the queue.
@@ -115,7 +118,6 @@ class ModelShard {
   // Those of the chunk with `block`, for a micro-batch of so many tokens.
   const ChunkPasses& PassesWith(BlockId block, size_t tokens);
   float TokenWeight() const;
-  size_t ScalarOf(SegmentId segment) const;  // index into scalars_
 
   Device& device_;
   const ShardOptions options_;
@@ -128,7 +130,8 @@ class ModelShard {
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;
-  // The loss sum, then a squared norm of each held segment: as the device has them.
+  std::vector<NormRun> norm_runs_;  // of all segments that are held
+  // The loss sum, then the squared norm of each of the runs: as the device has them.
   std::vector<double> scalars_;
 };
 

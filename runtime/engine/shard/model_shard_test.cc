@@ -343,6 +343,52 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ranks that share a model count each element of its gradient once in the norm") {
+  const TrainingShape shape = AnyShape();
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const std::vector<ModelShare> shares = {{{0, 1}, {0, 3}, {0, 9}},
+                                          {{1, 2}, {3, shape.model.feed_forward}, {9, 13}}};
+  CAPTURE(FamilyOf(shape.model).name, shape.model.tied_head);
+  std::map<SegmentId, double> want, have;
+  for (int member = -1; member < 2; ++member) {  // -1: alone
+    Device device = OpenReference();
+    ShardOptions options{.shape = shape, .blocks = blocks, .buffers = {.stash = {1}}};
+    if (member >= 0) {
+      options.share = shares[member];
+      options.member = member;
+    }
+    const std::unique_ptr<ModelShard> shard = *ModelShard::Create(device, options);
+    CHECK(device.queue->allocated() ==
+          MemoryOf(shard->arena().config(), shape.sequence, {blocks}, 1, options.buffers).total());
+    for (SegmentId segment = 0; segment < SegmentCount(shape.model); ++segment) {
+      for (ParameterSpec tensor : SegmentParameters(shape.model, segment)) {
+        std::vector<float> values(tensor.elements);
+        tensor.initialisation = Initialisation::kNormal;
+        tensor.standard_deviation = 1;
+        InitialiseParameter(tensor, 3, values.data());
+        REQUIRE(shard->arena().Write(Part::kGradient, tensor.name, values).ok());
+        if (member >= 0) continue;
+        for (const float value : values) want[segment] += static_cast<double>(value) * value;
+      }
+    }
+    REQUIRE(shard->ComputeNorms(shard->arena().layout().segments).ok());
+    REQUIRE(shard->TakeLossSum().ok());  // fetches and waits
+    for (SegmentId segment = 0; segment < SegmentCount(shape.model); ++segment) {
+      CAPTURE(segment.value());
+      const double counted = shard->fetched_squared_norm(segment);
+      if (member < 0) {
+        CHECK(counted == Approx(want[segment]).epsilon(1e-12));
+      } else {
+        have[segment] += counted;
+      }
+    }
+  }
+  for (SegmentId segment = 0; segment < SegmentCount(shape.model); ++segment) {
+    CAPTURE(segment.value());
+    CHECK(have[segment] == Approx(want[segment]).epsilon(1e-12));
+  }
+}
+
 TEST_CASE("gradients and losses add up over micro-batches, and an update starts them anew") {
   const TrainingShape shape = ShapeOf(kGpt2);
   Device device = OpenReference();
