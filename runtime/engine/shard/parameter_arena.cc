@@ -76,16 +76,32 @@ absl::Status ParameterArena::Read(Part part, const std::string& name, absl::Span
   std::vector<float> own;
   const bool is_whole = held.placed.spec.elements == held.tensor.elements;
   if (!is_whole) own.resize(held.placed.spec.elements);
-  const absl::Span<float> to = is_whole ? values : absl::MakeSpan(own);
-  const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(to.data()), to.size() * sizeof(float));
-  RETURN_IF_ERROR(
-      device_.queue->Download(*buffers_[static_cast<int>(part)], {4 * held.placed.offset}, bytes));
-  RETURN_IF_ERROR(device_.queue->Wait(device_.queue->Record()));
+  RETURN_IF_ERROR(Download(part, held.placed.offset, is_whole ? values : absl::MakeSpan(own)));
   if (is_whole) return absl::OkStatus();
   for (const HeldRun& run : HeldRuns(model_, held.tensor, share_)) {
     std::copy_n(own.begin() + run.held, run.count, values.begin() + run.whole);
   }
   return absl::OkStatus();
+}
+
+absl::Status ParameterArena::ReadSegment(Part part, SegmentId segment, absl::Span<float> values) const {
+  const auto found = std::find(layout_.segments.begin(), layout_.segments.end(), segment);
+  if (found == layout_.segments.end())
+    return absl::NotFoundError(absl::StrFormat("segment %d is not held here", segment.value()));
+  const int64_t elements = SegmentElements(local_, segment);
+  if (elements != static_cast<int64_t>(values.size())) {
+    return absl::InvalidArgumentError(absl::StrFormat("of segment %d %d elements are held, not %d",
+                                                      segment.value(), elements, values.size()));
+  }
+  if (elements == 0) return absl::OkStatus();
+  return Download(part, layout_.segment_offsets[found - layout_.segments.begin()], values);
+}
+
+absl::Status ParameterArena::Download(Part part, int64_t offset, absl::Span<float> values) const {
+  const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(values.data()),
+                                    values.size() * sizeof(float));
+  RETURN_IF_ERROR(device_.queue->Download(*buffers_[static_cast<int>(part)], {4 * offset}, bytes));
+  return device_.queue->Wait(device_.queue->Record());
 }
 
 absl::Status ParameterArena::Initialise(uint64_t seed) {

@@ -39,6 +39,10 @@ class ParameterArena {
   absl::Status Write(Part part, const std::string& name, absl::Span<const float> values);
   absl::Status Read(Part part, const std::string& name, absl::Span<float> values) const;
 
+  // Copies all that is held of a segment to the host, as it lies in the arena; waits for the queue. NotFound:
+  // not held. InvalidArgument: another number of elements.
+  absl::Status ReadSegment(Part part, SegmentId segment, absl::Span<float> values) const;
+
   // Every held tensor from `seed` (InitialiseParameter).
   absl::Status Initialise(uint64_t seed);
 
@@ -57,6 +61,8 @@ class ParameterArena {
     const PlacedParameter& placed;
   };
   absl::StatusOr<Held> Find(const std::string& name, size_t elements) const;
+  // To the host, as they lie in the arena from `offset` on; waits for the queue.
+  absl::Status Download(Part part, int64_t offset, absl::Span<float> values) const;
 
   Device& device_;
   const ModelConfig model_, local_;
