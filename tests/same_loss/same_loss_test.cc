@@ -23,6 +23,10 @@ constexpr ModelConfig kLlama = {.layers = 3,
                                 .key_value_heads = 2,
                                 .head_size = 6};
 
+// Heads for up to four ranks, of unlike shares; sizes that four do not divide.
+constexpr ModelConfig kWide = {
+    .layers = 2, .hidden = 24, .heads = 6, .feed_forward = 50, .vocabulary = 31, .context = 12};
+
 ModelConfig Tied(ModelConfig config) {
   config.tied_head = true;
   return config;
@@ -163,6 +167,20 @@ TEST_CASE(
   for (uint64_t seed = 501; seed < 521; ++seed) {
     CAPTURE(seed);
     const Plan plan = RandomWidePlan(seed, spec.shape, 1);
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    CheckSameTraining(spec, plan, single, seed % 2 == 0 ? DeviceOpener(OpenMixed) : nullptr);
+  }
+}
+
+TEST_CASE("units of several devices train alike, evenly shared or not, beside units that share otherwise",
+          "[property]") {
+  const auto [model, most] =
+      GENERATE(table<ModelConfig, int>({{kModels[0], 2}, {kModels[1], 2}, {kModels[2], 2}, {kWide, 4}}));
+  const TrainingSpec spec = TinyJob(model);
+  const TrainingRun single = SingleDeviceRun(spec);
+  for (uint64_t seed = 601; seed < 615; ++seed) {
+    CAPTURE(seed);
+    const Plan plan = RandomWidePlan(seed, spec.shape, most);
     CHECK(CheckPlanForm(plan, spec.shape).empty());
     CheckSameTraining(spec, plan, single, seed % 2 == 0 ? DeviceOpener(OpenMixed) : nullptr);
   }

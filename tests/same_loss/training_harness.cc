@@ -35,6 +35,9 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
+  const RankMemory memory = MemoryOfProgram(plan, program, spec.shape);
+  if (device.queue->allocated() != memory.total() - memory.conversions)
+    return absl::InternalError("a shard allocates something else than the memory model says");
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
   StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
                         *shard, transport, windows);

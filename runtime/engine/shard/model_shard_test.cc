@@ -352,7 +352,7 @@ TEST_CASE("ranks that share a model count each element of its gradient once in t
   std::map<SegmentId, double> want, have;
   for (int member = -1; member < 2; ++member) {  // -1: alone
     Device device = OpenReference();
-    ShardOptions options{.shape = shape, .blocks = blocks, .buffers = {.stash = {1}}};
+    ShardOptions options{.shape = shape, .chunks = {blocks}, .buffers = {.stash = {1}}};
     if (member >= 0) {
       options.share = shares[member];
       options.member = member;
