@@ -198,6 +198,29 @@ TEST_CASE("a plan gives the same bits every time") {
   CHECK(a->parameters == b->parameters);
 }
 
+TEST_CASE("what is made again of activations has the bits that were not kept, in either way and type") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  Plan plan = RandomPlan(GENERATE(3, 8), spec.shape, 4);
+  const Dtype type = GENERATE(Dtype::kF32, Dtype::kBf16);
+  const auto run = [&](Recompute recompute) {
+    for (Unit& unit : plan.units) {
+      unit.activations = type;
+      unit.recompute = recompute;
+    }
+    const absl::StatusOr<TrainingRun> result = TrainUnderPlan(spec, plan, Windows(spec));
+    INFO(result.status().ToString());
+    REQUIRE(result.ok());
+    return *result;
+  };
+  CAPTURE(Describe(plan));
+  const TrainingRun kept = run(Recompute::kNone);
+  for (const Recompute recompute : {Recompute::kAllButAttention, Recompute::kLayers}) {
+    const TrainingRun made_again = run(recompute);
+    CHECK(made_again.losses == kept.losses);
+    CHECK(made_again.parameters == kept.parameters);
+  }
+}
+
 TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan") {
   TrainingSpec spec = TinyJob();
   spec.precision = Precision::kBf16;

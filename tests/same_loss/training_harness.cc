@@ -131,6 +131,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       plan.units.push_back(
           {.devices = {absl::StrCat("test/", plan.units.size())}, .chunks = {{cuts[s], cuts[s + 1]}}});
+      if (draw(0, 2) == 0) plan.units.back().recompute = static_cast<Recompute>(draw(0, kRecomputes - 1));
     }
     left -= sequences;
     devices -= stages;
@@ -195,6 +196,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     std::sort(chunks[u].begin(), chunks[u].end(),
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
+    unit.recompute = static_cast<Recompute>(draw(0, kRecomputes - 1));
     const int degree = draw(1, max_degree);
     for (int d = 0; d < degree; ++d) unit.devices.push_back(absl::StrCat("test/", u, ".", d));
     unit.chunks.assign(chunks[u].begin(), chunks[u].end());

@@ -276,6 +276,8 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
     case InstructionKind::kForward:
       RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
       return shard_.Forward(BuffersOf(instruction), pass.purpose);
+    case InstructionKind::kRecompute:
+      return shard_.MakeAgain(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kBackward:
       return shard_.Backward(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kInputGradient:
@@ -303,6 +305,7 @@ ModelShard::PassBuffers StepExecutor::BuffersOf(const Instruction& pass) const {
           .micro_batch_sequences = train_program_.visits[pass.visit].micro_batch_sequences,
           .stash = index(BufferKind::kStash),
           .deferred = index(BufferKind::kDeferred),
+          .recomputed = index(BufferKind::kRecomputed),
           .input = boundary(BufferKind::kInput),
           .output = boundary(BufferKind::kOutput),
           .input_gradient = boundary(BufferKind::kInputGradient),

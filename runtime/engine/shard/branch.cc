@@ -91,16 +91,19 @@ BranchTensors BranchTensors::Of(const ParameterArena& arena, ParameterArena::Par
   return tensors;
 }
 
-BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, Carver& carver) {
+BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, bool is_last, Carver& kept,
+                            Carver* made_again) {
   const int64_t rows = shape.rows();
+  Carver& again = made_again == nullptr ? kept : *made_again;
+  Carver& attention = shape.recompute == Recompute::kLayers ? again : kept;
   BranchStash stash;
-  stash.norm = Norm::Kept(shape, carver);
-  stash.inner = carver.Take(rows * InnerWidth(shape.config, kind), shape.activations);
+  stash.norm = Norm::Kept(shape, again);
+  stash.inner = again.Take(rows * InnerWidth(shape.config, kind), shape.activations);
   if (kind.core == CoreKind::kAttention) {
-    stash.attended = carver.Take(rows * CoreWidth(shape.config, kind), shape.activations);
-    stash.log_sum_exp = carver.Take(rows * shape.config.heads, Dtype::kF32);
+    stash.attended = attention.Take(rows * CoreWidth(shape.config, kind), shape.activations);
+    stash.log_sum_exp = attention.Take(rows * shape.config.heads, Dtype::kF32);
   }
-  stash.stream = carver.Take(rows * shape.config.hidden, shape.activations);
+  stash.stream = (is_last ? kept : again).Take(rows * shape.config.hidden, shape.activations);
   return stash;
 }
 
@@ -225,14 +228,29 @@ absl::Status Branch::Activate(Ops& ops, const BranchStash& stash, const Slice& a
 
 absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                              const Workspace& work) const {
+  Slice core;
+  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, true, core));
+  return AddToStream(ops, core, x, y);
+}
+
+absl::Status Branch::MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
+                               const Workspace& work) const {
+  Slice core;
+  RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.recompute == Recompute::kLayers, core));
+  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y);
+}
+
+absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
+                              bool attends, Slice& core) const {
   const ModelConfig& config = shape_.config;
   RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
-  Slice core = work.activated;
+  core = work.activated;
   switch (kind_.core) {
     case CoreKind::kAttention:
       core = stash.attended;
       RETURN_IF_ERROR(Apply(ops, In(parameters_), work.normed, stash.inner));
       RETURN_IF_ERROR(Turn(ops, stash.inner, work, Rotation::kForward));
+      if (!attends) break;
       RETURN_IF_ERROR(ops.AttentionForward({.qkv = stash.inner,
                                             .out = core,
                                             .log_sum_exp = stash.log_sum_exp,
@@ -252,11 +270,15 @@ absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const Bra
       RETURN_IF_ERROR(Activate(ops, stash, core));
       break;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Branch::AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y) const {
   Linear out = Out(parameters_);
   if (shape_.group != nullptr && shape_.group->member() > 0) out.bias = {};  // one of the ranks adds it
   RETURN_IF_ERROR(Apply(ops, out, core, y));
   RETURN_IF_ERROR(SumOverRanks(y));
-  return ops.Add({.a = y, .b = x, .c = y, .elements = shape_.rows() * config.hidden});
+  return ops.Add({.a = y, .b = x, .c = y, .elements = shape_.rows() * shape_.config.hidden});
 }
 
 absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient,

@@ -4,6 +4,7 @@
 #include "runtime/device/rank_group.h"
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/model/family.h"
+#include "runtime/ir/model/recompute.h"
 
 // The passes of a layer's branches (family.h) over the ops of a device, whatever the family. The ranks of a
 // unit share a branch by heads or feed-forward columns (Shoeybi et al. 2019): each passes its own part of it
@@ -19,9 +20,10 @@ struct PassShape {
   int64_t sequence = 0;
   Precision precision = Precision::kF32;
   Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
-  RankGroup* group = nullptr;       // the ranks that share the blocks; null: this one has all of them
-  int ranks = 1;                    // how many share them
-  int64_t first_token = 0;          // of the rank's part of the vocabulary
+  Recompute recompute = Recompute::kNone;
+  RankGroup* group = nullptr;  // the ranks that share the blocks; null: this one has all of them
+  int ranks = 1;               // how many share them
+  int64_t first_token = 0;     // of the rank's part of the vocabulary
   int64_t rows() const { return batch * sequence; }
 };
 
@@ -65,7 +67,8 @@ struct BranchTensors {
   static BranchTensors Of(const ParameterArena& arena, ParameterArena::Part part, LayerId layer, int branch);
 };
 
-// What a branch keeps from forward to backward: StashBytes in all.
+// What a branch's backward needs of its forward: kept by each micro-batch (StashBytes), or where a layer is
+// made again (RecomputedBytes).
 struct BranchStash {
   Norm norm;
   Slice inner;        // [rows, I]: what `in` made, queries and keys turned
@@ -73,7 +76,9 @@ struct BranchStash {
   Slice log_sum_exp;  // [batch, H, sequence], of attention
   Slice stream;       // [rows, C]: the residual stream behind the branch
 
-  static BranchStash Of(const PassShape& shape, const BranchKind& kind, Carver& carver);
+  // `made_again` is a layer's; null where all is kept. The stream behind a layer's last branch is kept anyway.
+  static BranchStash Of(const PassShape& shape, const BranchKind& kind, bool is_last, Carver& kept,
+                        Carver* made_again);
 };
 
 // Scratch that the passes of all blocks share, whatever the size of their micro-batches.
@@ -109,6 +114,10 @@ class Branch {
   absl::Status Forward(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                        const Workspace& work) const;
 
+  // The same of what is not kept, to the same bits; without a `y`, which the next branch does not need or has.
+  absl::Status MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
+                         const Workspace& work) const;
+
   // Of the residual stream, before and behind the branch; [rows, C]. They may be the same slice if the
   // gradient of the weights is not to come later.
   struct StreamGradients {
@@ -142,6 +151,11 @@ class Branch {
   Linear In(const BranchTensors& tensors) const;
   Linear Out(const BranchTensors& tensors) const;
   absl::Status Turn(Ops& ops, const Slice& qkv, const Workspace& work, Rotation rotation) const;
+  // From x to what the core makes, which `core` becomes; without attention's, if that is kept from before.
+  absl::Status MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
+                        bool attends, Slice& core) const;
+  // From there to y = x + out(core).
+  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y) const;
   // The output of a core other than attention.
   absl::Status Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const;
   // From dy to the gradient of what `in` made.

@@ -30,11 +30,11 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
       points_(StreamPointsOf(shape.config, blocks)) {
   for (int i = 0; i < points_.branches; ++i)
     branches_.emplace_back(arena_, pass_, FirstLayerOf(blocks) + i / kBranches, i % kBranches);
-  CarveStash(memory.stash);
+  CarveStash(memory.stash, memory.recomputed);
   CarveDeferred(memory.deferred);
 }
 
-void ChunkPasses::CarveStash(const SlotMemory& memory) {
+void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recomputed) {
   for (int slot = 0; slot < memory.count; ++slot) {
     Carver carver(*memory.buffer, memory.offset + int64_t{slot} * memory.size);
     Stash& kept = stash_.emplace_back();
@@ -42,8 +42,13 @@ void ChunkPasses::CarveStash(const SlotMemory& memory) {
       kept.tokens = carver.Take(pass_.rows(), Dtype::kI32);
       kept.embedded = carver.Take(pass_.rows() * pass_.config.hidden, pass_.activations);
     }
-    for (const Branch& branch : branches_)
-      kept.branches.push_back(BranchStash::Of(pass_, branch.kind(), carver));
+    std::optional<Carver> made_again;  // one layer at a time
+    for (int i = 0; i < points_.branches; ++i) {
+      if (recomputed.count > 0 && i % kBranches == 0)
+        made_again.emplace(*recomputed.buffer, recomputed.offset);
+      kept.branches.push_back(BranchStash::Of(pass_, branches_[i].kind(), i % kBranches == kBranches - 1,
+                                              carver, made_again.has_value() ? &*made_again : nullptr));
+    }
     if (points_.has_head) {
       kept.targets = carver.Take(pass_.rows(), Dtype::kI32);
       kept.head = Norm::Kept(pass_, carver);
@@ -223,6 +228,17 @@ absl::Status ChunkPasses::GoBack(BlockRange piece, const OfHead& of_head, const 
       const int first = kBranches * (LayerOfBlock(block) - FirstLayerOf(blocks_));
       for (int i = first + kBranches - 1; i >= first; --i) RETURN_IF_ERROR(of_branch(i));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChunkPasses::MakeAgain(Ops& ops, const PassBuffers& buffers, BlockRange piece) const {
+  const int first = kBranches * (LayerOfBlock(piece.first) - FirstLayerOf(blocks_));
+  for (int i = first; i < first + kBranches; ++i) {
+    // What is behind the last one has been kept.
+    const Slice y = i + 1 < first + kBranches ? StreamAt(i + 1, buffers) : Slice{};
+    RETURN_IF_ERROR(
+        branches_[i].MakeAgain(ops, StreamAt(i, buffers), y, stash_[buffers.stash].branches[i], workspace_));
   }
   return absl::OkStatus();
 }

@@ -37,6 +37,7 @@ struct PassBuffers {
   int micro_batch_sequences = 0;  // 0: the shard's largest
   int stash = 0;
   int deferred = -1;         // of the two gradients, where each is a pass of its own
+  int recomputed = -1;       // of layers' passes, where not all is kept
   Boundary input;            // none on the first stage
   Boundary output;           // of forward; none on the last stage
   Boundary input_gradient;   // of backward; none on the first stage
@@ -55,7 +56,7 @@ struct SlotMemory {
 struct ChunkMemory {
   const ParameterArena& arena;
   const BoundaryBuffers& boundaries;
-  SlotMemory stash, deferred;
+  SlotMemory stash, deferred, recomputed;
   Workspace workspace;
   Slice loss_sum;  // f64
 };
@@ -77,8 +78,10 @@ class ChunkPasses {
   // training, where the logits are made for the gradients as well. So the head's forward does nothing then,
   // and keeps nothing.
   absl::Status Forward(Ops& ops, const PassBuffers& buffers, Purpose purpose) const;
+  // Makes what has not been kept of the layer that is `piece`, for its Backward.
+  absl::Status MakeAgain(Ops& ops, const PassBuffers& buffers, BlockRange piece) const;
   // Adds to the gradients, of the loss of each token times `token_weight`. Goes through the last blocks first;
-  // `pieces` is the whole range, or a piece of it that follows the one before.
+  // `piece` is the whole range, or a piece of it that follows the one before.
   absl::Status Backward(Ops& ops, const PassBuffers& buffers, BlockRange piece, float token_weight) const;
   // The same in two passes, to the same bits: what the stage before waits for, with all that the head has to
   // do, of the whole range; and then, at any time before its buffers are given to others, the rest.
@@ -99,7 +102,7 @@ class ChunkPasses {
     std::vector<Slice> stream_gradients;  // by point; empty where it travels
   };
 
-  void CarveStash(const SlotMemory& memory);
+  void CarveStash(const SlotMemory& memory, const SlotMemory& recomputed);
   void CarveDeferred(const SlotMemory& memory);
   Slice BoundaryOf(BufferKind kind, const Boundary& boundary) const;
   Slice Outer(ParameterArena::Part part, const std::string& name) const;  // empty if `name` is

@@ -96,6 +96,7 @@ PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
           .sequence = options_.shape.sequence,
           .precision = device_.computes.For(options_.precision),
           .activations = options_.buffers.activations,
+          .recompute = options_.buffers.recompute,
           .group = group_,
           .ranks = options_.buffers.ranks,
           .first_token = share.vocabulary.first};
@@ -112,16 +113,18 @@ void ModelShard::CarveBoundaries() {
   for (size_t c = 0; c < options_.chunks.size(); ++c) {
     Bytes stash;
     for (BlockId block = options_.chunks[c].first; block < options_.chunks[c].end; ++block)
-      stash += StashBytes(pass_.config, block, pass_.rows(), pass_.activations);
+      stash += StashBytes(pass_.config, block, pass_.rows(), pass_.activations, pass_.recompute);
     stashes_.push_back(slots(counts.stash[c], stash));
     deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
                                                                 pass_.rows(), pass_.activations)));
   }
+  recomputed_ = slots(counts.recomputed,
+                      RecomputedBytes(pass_.config, pass_.rows(), pass_.activations, pass_.recompute));
   passes_.resize(options_.chunks.size());
   Carver boundary(*boundary_buffer_);
   for (int kind = 0; kind < kBufferKinds; ++kind) {
     const BufferKind of = static_cast<BufferKind>(kind);
-    if (IsOfChunk(of)) continue;
+    if (!Travels(of)) continue;
     for (int i = 0; i < counts.of(of); ++i)
       boundaries_.Add(of, boundary.Take(pass_.rows() * pass_.config.hidden, pass_.activations));
   }
@@ -144,6 +147,7 @@ const ChunkPasses& ModelShard::PassesOf(int chunk, int micro_batch_sequences) {
                                         .boundaries = boundaries_,
                                         .stash = stashes_[chunk],
                                         .deferred = deferred_[chunk],
+                                        .recomputed = recomputed_,
                                         .workspace = WorkspaceOf(shape),
                                         .loss_sum = {scalar_buffer_.get(), 0, 1}});
 }
@@ -189,6 +193,10 @@ float ModelShard::TokenWeight() const {
 
 absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
   return PassesOf(buffers).Forward(*device_.ops, buffers, purpose);
+}
+
+absl::Status ModelShard::MakeAgain(const PassBuffers& buffers, BlockRange blocks) {
+  return PassesOf(buffers).MakeAgain(*device_.ops, buffers, blocks);
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {

@@ -64,6 +64,7 @@ class ModelShard {
   using PassBuffers = medley::PassBuffers;
   // As ChunkPasses says. Without a range of blocks: of the whole chunk.
   absl::Status Forward(const PassBuffers& buffers, Purpose purpose);
+  absl::Status MakeAgain(const PassBuffers& buffers, BlockRange blocks);
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, ChunkOf(buffers)); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
   absl::Status InputGradient(const PassBuffers& buffers);
@@ -127,6 +128,7 @@ class ModelShard {
   std::unique_ptr<ParameterArena> arena_;
   std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
   std::vector<SlotMemory> stashes_, deferred_;  // by chunk
+  SlotMemory recomputed_;
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;

@@ -60,7 +60,7 @@ StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks) {
           .has_head = blocks.contains(config.head_block())};
 }
 
-Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activations) {
+Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activations, Recompute recompute) {
   const Family& family = FamilyOf(c);
   const Bytes row = TensorBytes(rows, Dtype::kF32), norm = Statistics(family) * row;
   const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
@@ -69,11 +69,17 @@ Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activa
   if (block == c.head_block()) return TensorBytes(rows, Dtype::kI32) + norm;
   Bytes bytes;
   for (const BranchKind& branch : family.branches) {
-    bytes += norm + tensor(InnerWidth(c, branch)) + tensor(c.hidden);
-    if (IsAttention(branch))
+    if (recompute == Recompute::kNone) bytes += norm + tensor(InnerWidth(c, branch)) + tensor(c.hidden);
+    if (IsAttention(branch) && recompute != Recompute::kLayers)
       bytes += tensor(CoreWidth(c, branch)) + TensorBytes(rows * c.heads, Dtype::kF32);  // its log-sum-exp
   }
+  if (recompute != Recompute::kNone) bytes += tensor(c.hidden);  // behind the last branch
   return bytes;
+}
+
+Bytes RecomputedBytes(const ModelConfig& c, int64_t rows, Dtype activations, Recompute recompute) {
+  const BlockId layer = BlockOfLayer(0);  // all are alike
+  return StashBytes(c, layer, rows, activations) - StashBytes(c, layer, rows, activations, recompute);
 }
 
 Bytes DeferredBytes(const ModelConfig& c, BlockRange blocks, int64_t rows, Dtype activations) {

@@ -6,6 +6,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/ir/model/family.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/recompute.h"
 
 // What the passes of a block keep, need and compute, of one micro-batch on one rank: functions of the
 // rank's own sizes (LocalModel), the family's table and the type that activations are stored in. The planner
@@ -14,7 +15,12 @@ namespace medley {
 
 // Kept from forward to backward by `block`, of `rows` = windows * sequence tokens, the block's output
 // included.
-Bytes StashBytes(const ModelConfig& config, BlockId block, int64_t rows, Dtype activations);
+Bytes StashBytes(const ModelConfig& config, BlockId block, int64_t rows, Dtype activations,
+                 Recompute recompute = Recompute::kNone);
+
+// Where what is not kept of a layer is made, in forward and again before its backward: one layer of one
+// micro-batch at a time.
+Bytes RecomputedBytes(const ModelConfig& config, int64_t rows, Dtype activations, Recompute recompute);
 
 // Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
 Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, Dtype activations);

@@ -138,7 +138,8 @@ std::string Describe(const Plan& plan) {
       absl::StrAppend(
           &text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first.value(), "-",
           blocks.end - 1,
-          unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))));
+          unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
+          unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)));
       separator = " -> ";
       first_block = blocks.end;
     }

@@ -8,6 +8,7 @@
 #include "runtime/base/id.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/recompute.h"
 
 // A plan is units and routes; everything else about an execution is derived from them.
 namespace medley {
@@ -34,6 +35,7 @@ struct Unit {
   // What its ranks store activations and their gradients as. What crosses to another unit is stored as the
   // narrower of the two.
   Dtype activations = Dtype::kF32;
+  Recompute recompute = Recompute::kNone;  // with it backward is one pass, whatever the schedule
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 

@@ -82,7 +82,7 @@ class Assignment {
     operand.buffer.index = content.buffer;
     if (!operand.releases) return;
     pool.released_by[content.buffer] = i;
-    if (!IsOfChunk(operand.buffer.kind)) {
+    if (Travels(operand.buffer.kind)) {
       Return(pool);
       pool.returning = content.buffer;
     } else {

@@ -29,6 +29,13 @@ class Compiler {
         return op.kind != OpKind::kForward && op.kind != OpKind::kReceiveActivation;
       });
     }
+    if (recomputes()) {
+      // What the weights' gradients need would have to be made a second time: they come with the inputs'.
+      std::erase_if(order_, [](const UnitOp& op) { return op.kind == OpKind::kWeightGradient; });
+      for (UnitOp& op : order_) {
+        if (op.kind == OpKind::kInputGradient) op.kind = OpKind::kBackward;
+      }
+    }
     if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
     for (const Visit& visit : program_.visits) {
       first_content_.push_back(contents_);
@@ -40,6 +47,7 @@ class Compiler {
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
     program_.buffers.ranks = static_cast<int>(unit_.devices.size());
+    program_.buffers.recompute = unit_.recompute;
     program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
     for (const Visit& visit : program_.visits) {
       for (const UnitId other : {visit.previous, visit.next}) {
@@ -87,6 +95,14 @@ class Compiler {
     }
   }
 
+  bool recomputes() const { return unit_.recompute != Recompute::kNone; }
+  bool IsLayer(BlockId block) const {
+    return block != shape_.model.embedding_block() && block != shape_.model.head_block();
+  }
+  bool HasLayer(BlockRange blocks) const {
+    return IsLayer(blocks.first) || IsLayer(blocks.end - 1) || blocks.size() > 2;
+  }
+
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
   // What travels has its other end at the stage before, or at the next one; there may be one unit at both.
@@ -96,9 +112,15 @@ class Compiler {
   UnitId OtherEnd(BufferKind kind) const { return IsBefore(kind) ? at().previous : at().next; }
   // The content of micro-batch `i`; read, unless more is said.
   Operand Use(BufferKind kind, int i) const {
-    const bool of_chunk = IsOfChunk(kind);
-    return {.buffer = {kind, first_content_[visit_] + i, of_chunk ? at().chunk : 0},
-            .dtype = of_chunk ? Dtype::kF32 : TypeAcross(OtherEnd(kind))};
+    return {.buffer = {kind, first_content_[visit_] + i, IsOfChunk(kind) ? at().chunk : 0},
+            .dtype = Travels(kind) ? TypeAcross(OtherEnd(kind)) : Dtype::kF32};
+  }
+  // What is made of a layer: a content of its own each time.
+  Operand MakeLayer(bool releases) {
+    return {.buffer = {BufferKind::kRecomputed, made_layers_++},
+            .fills = true,
+            .writes = true,
+            .releases = releases};
   }
   Operand Fill(BufferKind kind, int i) const {
     Operand operand = Use(kind, i);
@@ -128,6 +150,7 @@ class Compiler {
       forward.operands[1] = Read(BufferKind::kInput, i, !trains);
     }
     if (!at().last()) forward.operands[2] = Fill(BufferKind::kOutput, i);
+    if (recomputes() && HasLayer(chunk())) forward.operands[3] = MakeLayer(true);
     last_forward_ = Add(forward);
     if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
   }
@@ -139,8 +162,15 @@ class Compiler {
     }
     const bool both = kind == InstructionKind::kBackward;
     ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+      const bool made_again = recomputes() && IsLayer(blocks.first);
+      if (made_again) EmitRecompute(i, blocks);
       Instruction piece = Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
+      if (made_again) {
+        piece.operands[4] = program_.instructions.back().operands[0];
+        piece.operands[4].fills = false;
+        piece.operands[4].releases = true;
+      }
       piece.operands[0] = Read(BufferKind::kStash, i, both && ends);
       if (!at().first()) {
         piece.operands[1] = Read(BufferKind::kInput, i, both && ends);
@@ -151,6 +181,15 @@ class Compiler {
       return Add(piece);
     });
     if (!at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
+  }
+
+  void EmitRecompute(int i, BlockRange blocks) {
+    Instruction recompute = Make(InstructionKind::kRecompute, Stream::kCompute, i);
+    recompute.blocks = blocks;
+    recompute.operands[0] = MakeLayer(false);
+    recompute.operands[1] = Read(BufferKind::kStash, i, false);
+    if (!at().first()) recompute.operands[2] = Read(BufferKind::kInput, i, false);
+    Add(recompute);
   }
 
   void EmitWeightGradient(int i, bool last_of_chunk) {
@@ -189,10 +228,15 @@ class Compiler {
   }
 
   // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
-  // need not wait for the rest. In the order in which backward goes through them.
+  // need not wait for the rest. Where layers are made again, a piece a block. In the order in which backward
+  // goes through them.
   void FindPieces(bool last_of_chunk) {
     std::vector<BlockId>& firsts = first_blocks_;
     firsts.clear();
+    if (recomputes()) {
+      for (int block = chunk().end - 1; block >= chunk().first; --block) firsts.push_back(block);
+      return;
+    }
     if (last_of_chunk) {
       for (const GradientSlice& slice : program_.slices) {
         const BlockId block = slice.completed_by, end = firsts.empty() ? chunk().end : firsts.back();
@@ -324,7 +368,7 @@ class Compiler {
   std::vector<UnitOp> order_;
   int visit_ = 0;                              // of the op at hand, index into program_.visits
   absl::InlinedVector<int, 1> first_content_;  // of each visit
-  int contents_ = 0;
+  int contents_ = 0, made_layers_ = 0;
   absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
   std::vector<BlockId> first_blocks_;          // of the pieces of the backward at hand
   // A piece of a chunk's last backward.

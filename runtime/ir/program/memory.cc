@@ -20,9 +20,10 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
     for (BlockId block = chunks[c].first; block < chunks[c].end; ++block)
-      activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type);
+      activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type, buffers.recompute);
     activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
   }
+  activations += int64_t{buffers.recomputed} * RecomputedBytes(local, rows, type, buffers.recompute);
   const int64_t travelling =
       buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state

@@ -21,7 +21,9 @@ bool IsGradient(InstructionKind kind) {
          kind == InstructionKind::kWeightGradient;
 }
 
-bool IsPass(InstructionKind kind) { return kind == InstructionKind::kForward || IsGradient(kind); }
+bool IsPass(InstructionKind kind) {
+  return kind == InstructionKind::kForward || kind == InstructionKind::kRecompute || IsGradient(kind);
+}
 
 Operand Instruction::OperandOf(BufferKind buffer_kind) const {
   for (const Operand& operand : operands) {
@@ -40,6 +42,8 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
       return stash[chunk];
     case BufferKind::kDeferred:
       return deferred[chunk];
+    case BufferKind::kRecomputed:
+      return recomputed;
     case BufferKind::kInput:
       return input;
     case BufferKind::kOutput:
@@ -72,6 +76,8 @@ std::string NameOf(InstructionKind kind) {
       return "input gradient";
     case InstructionKind::kWeightGradient:
       return "weight gradient";
+    case InstructionKind::kRecompute:
+      return "recompute";
     case InstructionKind::kSendGradient:
       return "send gradient";
     case InstructionKind::kReduceGradients:

@@ -26,6 +26,7 @@ enum class InstructionKind : uint8_t {
   kBackward,
   kInputGradient,
   kWeightGradient,
+  kRecompute,  // what a layer has not kept, before its backward
   kSendGradient,
   kReduceGradients,   // sums a slice over its holders (all-reduce)
   kNormGradients,     // squared norm of each segment that the rank answers for
@@ -49,14 +50,17 @@ constexpr int kStreams = 6;
 enum class BufferKind : uint8_t {
   kStash,           // activations kept from forward to backward; each chunk has its own
   kDeferred,        // what the weights' gradient needs of the input's, where it comes later; likewise
+  kRecomputed,      // what is not kept of a layer, while its passes need it
   kInput,           // of a chunk, from the stage before
   kOutput,          // for the next stage
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 6;
+constexpr int kBufferKinds = 7;
 // Whether every chunk has buffers of its own of this kind: they stay on the rank.
 inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
+// Whether its content crosses to another unit, or comes from there.
+inline bool Travels(BufferKind kind) { return kind >= BufferKind::kInput; }
 
 struct BufferId {
   BufferKind kind = BufferKind::kStash;
@@ -103,6 +107,7 @@ struct Instruction {
 struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};     // of each chunk
   absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
+  int recomputed = 0;                          // 0 if it keeps everything
   int input = 0;                               // 0 if it has first stages only
   int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
@@ -110,7 +115,8 @@ struct BufferCounts {
   // What all of them are large enough for; what travels may be stored in a narrower type. The narrowest of
   // all.
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
-  int ranks = 1;  // of the unit; what they exchange within passes needs scratch
+  Recompute recompute = Recompute::kNone;  // the unit's: how large stash and recomputed are
+  int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);
@@ -137,7 +143,7 @@ std::vector<int64_t> RowEnds(int64_t rows, int members);
 bool IsReceive(InstructionKind kind);
 bool IsGather(InstructionKind kind);
 bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
-bool IsPass(InstructionKind kind);         // a forward, or a gradient
+bool IsPass(InstructionKind kind);         // a forward, a part of one again, or a gradient
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
 
 }  // namespace medley

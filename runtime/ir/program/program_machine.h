@@ -160,6 +160,7 @@ class ProgramMachine {
     }
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
     std::set<BufferKind> needs = {BufferKind::kStash};
+    if (Recomputes(rank) && HasLayer(i.blocks)) needs.insert(BufferKind::kRecomputed);
     if (!first) needs.insert(BufferKind::kInput);
     if (i.kind == Kind::kForward && !last) needs.insert(BufferKind::kOutput);
     const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
@@ -253,6 +254,15 @@ class ProgramMachine {
     if (DegreeOf(rank) > 1) CHECK(i.bytes.value == next);
   }
 
+  bool Recomputes(int rank) const {
+    return planned_.plan.units[programs_[rank].unit].recompute != Recompute::kNone;
+  }
+  bool HasLayer(const BlockRange& blocks) const {
+    const int layers =
+        std::min(blocks.end, planned_.shape.model.head_block()) - std::max<int>(blocks.first, 1);
+    return layers > 0;
+  }
+
   bool Begins(int rank, const Instruction& i) const { return i.blocks.end == ChunkOf(rank, i).end; }
   bool Ends(int rank, const Instruction& i) const { return i.blocks.first == ChunkOf(rank, i).first; }
 
@@ -268,6 +278,8 @@ class ProgramMachine {
         return i.kind == Kind::kForward;
       case BufferKind::kDeferred:
         return i.kind == Kind::kInputGradient;
+      case BufferKind::kRecomputed:
+        return i.kind == Kind::kForward || i.kind == Kind::kRecompute;
       case BufferKind::kInput:
         return i.kind == Kind::kReceiveActivation;
       case BufferKind::kOutputGradient:
@@ -284,6 +296,8 @@ class ProgramMachine {
         return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i) : i.kind == Kind::kForward;
       case BufferKind::kDeferred:
         return i.kind == Kind::kWeightGradient && Ends(rank, i);
+      case BufferKind::kRecomputed:
+        return i.kind == Kind::kForward || IsGradient(i.kind);
       case BufferKind::kOutput:
         return i.kind == Kind::kSendActivation;
       case BufferKind::kInputGradient:

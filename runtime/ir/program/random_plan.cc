@@ -59,6 +59,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   for (size_t u = 0; u < units.size(); ++u) {
     units[number[u]] = plan.units[u];
     units[number[u]].activations = kTypes[integer(0, 4)];
+    if (integer(0, 3) == 0) units[number[u]].recompute = static_cast<Recompute>(integer(0, kRecomputes - 1));
   }
   plan.units = units;
   for (Route& route : plan.routes) {
@@ -117,6 +118,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
               [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
     Unit& unit = plan.units.emplace_back();
     unit.activations = kTypes[integer(0, 4)];
+    unit.recompute = static_cast<Recompute>(integer(0, kRecomputes - 1));
     const int degree = integer(1, 3);
     if (degree == 2 && integer(0, 1) == 0)
       unit.shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
