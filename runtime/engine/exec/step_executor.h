@@ -87,6 +87,9 @@ class StepExecutor {
   // What the rank is at, for ranks that ask; from any thread.
   std::shared_ptr<ActivityBoard> activity() const { return board_; }
 
+  // Between steps, for what the ranks exchange beside them.
+  Transport& transport() { return transport_; }
+
   const StepProgram& program() const { return train_program_; }
   Rank rank() const { return options_.rank; }
   // With which the next step is computed.
