@@ -49,10 +49,9 @@ struct TrainingSetup {
   Rank rank = 0;
   StepProgram program;  // of a training step
   int64_t done_steps = 0;
-  std::optional<LossScale> loss_scale;    // of the checkpoint that it goes on from
-  RunIdentity identity;                   // data_fingerprint: of this rank's own files
-  std::vector<SegmentId> saved_segments;  // that this rank writes
-  std::string resume_from;                // a checkpoint's directory; empty: from the start
+  std::optional<LossScale> loss_scale;  // of the checkpoint that it goes on from
+  RunIdentity identity;                 // data_fingerprint: of this rank's own files
+  std::string resume_from;              // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
   // The data fingerprint of the ranks that read data, as the coordinator knows it; empty: not yet.
   std::string known_data_fingerprint;
@@ -168,11 +167,9 @@ class TrainTask final : public WorkerTask {
     CurrentPhase::OfProcess().DescribeBy([activity = executor.activity()]() -> CurrentPhase::Phase {
       return {activity->Describe(Now()), activity->WaitsForPeers()};
     });
-    const absl::StatusOr<TrainingEnd> end = Train({.spec = setup_.spec,
-                                                   .identity = setup_.identity,
-                                                   .saved_segments = setup_.saved_segments,
-                                                   .done_steps = setup_.done_steps},
-                                                  *shard_, executor, Reports(report));
+    const absl::StatusOr<TrainingEnd> end =
+        Train({.spec = setup_.spec, .identity = setup_.identity, .done_steps = setup_.done_steps}, *shard_,
+              executor, Reports(report));
     CurrentPhase::OfProcess().Enter("ending");
     if (end.ok()) end_ = *end;
     return end.status();
@@ -199,7 +196,6 @@ class TrainTask final : public WorkerTask {
     }
     setup_.program = CompileStep(setup_.plan, setup_.rank, setup_.spec.shape, Purpose::kTrain);
     ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
-    setup_.saved_segments = SavedSegments(setup_.plan, setup_.rank, setup_.spec.shape.model);
     setup_.identity = {.owner = {.run = train.run_id(), .job = train.job_id(), .launch = request.attempt()},
                        .spec_fingerprint = train.spec_fingerprint()};
     setup_.resume_from = train.resume_from();
@@ -215,7 +211,8 @@ class TrainTask final : public WorkerTask {
   absl::Status TakeCheckpointFolder() {
     const std::string& root = setup_.spec.checkpoint_directory;
     if (root.empty() || device_.emulated) return absl::OkStatus();
-    if (setup_.saved_segments.empty() && setup_.rank != 0) return absl::OkStatus();
+    const bool writes = !SavedSegments(setup_.plan, setup_.rank, setup_.spec.shape.model).empty();
+    if (!writes && setup_.rank != 0) return absl::OkStatus();
     const absl::StatusOr<std::optional<RunOwner>> owner = ReadRunOwner(root);
     const bool launched_before =
         owner.ok() && owner->has_value() && (*owner)->run == setup_.identity.owner.run;

@@ -12,52 +12,25 @@
 #include "runtime/engine/checkpoint/checkpoint.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/segment_file.h"
+#include "runtime/engine/exec/gather_segments.h"
 
 namespace medley {
 namespace {
 
 using Part = ParameterArena::Part;
 
-// Host copies of one segment's three arenas.
-struct SegmentValues {
-  explicit SegmentValues(int64_t elements) : parameters(elements), m(elements), v(elements) {}
-  std::vector<float> parameters, m, v;
-};
-
-struct PartOf {
-  Part part;
-  std::vector<float> SegmentValues::*values;
-};
-constexpr PartOf kParts[] = {{Part::kParameter, &SegmentValues::parameters},
-                             {Part::kFirstMoment, &SegmentValues::m},
-                             {Part::kSecondMoment, &SegmentValues::v}};
-
-// Calls `visit(tensor name, its part, its place in `values`)` for every tensor of `segment`.
-template <typename Visit>
-absl::Status ForEachTensor(const ParameterArena& arena, SegmentId segment, SegmentValues& values,
-                           Visit visit) {
-  int64_t first = -1;
-  for (const PlacedParameter& placed : arena.layout().parameters) {
-    if (placed.segment != segment) continue;
-    if (first < 0) first = placed.offset;
-    for (const PartOf& part : kParts) {
-      absl::Span<float> place =
-          absl::MakeSpan(values.*part.values).subspan(placed.offset - first, placed.spec.elements);
-      RETURN_IF_ERROR(visit(part.part, placed.spec.name, place));
+// Writes what `arena` holds of `segment`, `parts` of it.
+absl::Status WriteValues(const ModelConfig& config, SegmentId segment, absl::Span<const Part> parts,
+                         SegmentValues& values, ParameterArena& arena) {
+  int64_t offset = 0;  // of a tensor in the whole segment
+  for (const ParameterSpec& tensor : SegmentParameters(config, segment)) {
+    for (const Part part : parts) {
+      RETURN_IF_ERROR(arena.Write(part, tensor.name,
+                                  absl::MakeConstSpan(values.of(part)).subspan(offset, tensor.elements)));
     }
+    offset += tensor.elements;
   }
   return absl::OkStatus();
-}
-
-// A copy on the host of the values that the device has of `segment`.
-absl::StatusOr<SegmentValues> ReadValues(SegmentId segment, const ModelConfig& config,
-                                         const ParameterArena& arena) {
-  SegmentValues values(SegmentElements(config, segment));
-  RETURN_IF_ERROR(
-      ForEachTensor(arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
-        return arena.Read(part, name, place);
-      }));
-  return values;
 }
 
 // What the ranks tell each other about their files, as sums over ranks: each number is given by one rank
@@ -118,16 +91,23 @@ class CheckpointTry {
         executor_(executor),
         directory_(CheckpointDirectory(spec.checkpoint_directory, step)) {}
 
-  absl::StatusOr<SavedCheckpoint> Run(const std::vector<SegmentId>& segments) {
+  absl::StatusOr<SavedCheckpoint> Run() {
     const int count = SegmentCount(spec_.shape.model);
     std::vector<double> numbers(count * kNumbersPerSegment);
     absl::Status failure = CheckFolder();
-    for (const SegmentId segment : segments) {
-      if (!failure.ok()) break;
-      Enter(absl::StrCat("writing segment ", segment.value()));
-      ASSIGN_OR_RETURN(const SegmentValues values, ReadValues(segment, spec_.shape.model, shard_.arena()));
-      failure = Write(segment, values,
-                      absl::MakeSpan(numbers).subspan(segment * kNumbersPerSegment, kNumbersPerSegment));
+    SegmentGather gather(executor_.plan(), executor_.rank(), spec_.shape.model, shard_.arena(),
+                         executor_.transport(), *executor_.activity());
+    for (int round = 0; round < gather.rounds(); ++round) {
+      // The others of the unit write on, whatever this rank cannot write.
+      if (!failure.ok() && gather.IsAlone()) break;
+      const std::optional<SegmentId> segment = gather.SegmentOf(round);
+      Enter(segment.has_value() ? absl::StrCat("reading segment ", segment->value())
+                                : "giving others their parts");
+      ASSIGN_OR_RETURN(const std::optional<SegmentValues> values, gather.Gather(round));
+      if (!segment.has_value() || !failure.ok()) continue;
+      Enter(absl::StrCat("writing segment ", segment->value()));
+      failure = Write(*segment, *values,
+                      absl::MakeSpan(numbers).subspan(*segment * kNumbersPerSegment, kNumbersPerSegment));
     }
     Enter("waiting until all ranks have written");
     RETURN_IF_ERROR(executor_.SumOverRanks(absl::MakeSpan(numbers)));
@@ -217,9 +197,8 @@ class CheckpointTry {
 }  // namespace
 
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
-                                               int64_t step, ModelShard& shard, StepExecutor& executor,
-                                               const std::vector<SegmentId>& segments) {
-  return CheckpointTry(spec, identity, step, shard, executor).Run(segments);
+                                               int64_t step, ModelShard& shard, StepExecutor& executor) {
+  return CheckpointTry(spec, identity, step, shard, executor).Run();
 }
 
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard) {
@@ -238,10 +217,7 @@ absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSp
       return absl::Status(absl::IsNotFound(read) ? absl::StatusCode::kDataLoss : read.code(),
                           absl::StrCat("checkpoint ", manifest.directory, ": ", read.message()));
     }
-    RETURN_IF_ERROR(ForEachTensor(arena, segment, values,
-                                  [&](Part part, const std::string& name, absl::Span<float> place) {
-                                    return arena.Write(part, name, place);
-                                  }));
+    RETURN_IF_ERROR(WriteValues(config, segment, kSavedParts, values, arena));
   }
   return absl::OkStatus();
 }
@@ -253,10 +229,7 @@ absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard) {
     CurrentPhase::OfProcess().Enter(absl::StrCat("reading segment ", segment.value(), " from ", directory));
     SegmentValues values(SegmentElements(model.config(), segment));
     RETURN_IF_ERROR(model.ReadSegment(segment, absl::MakeSpan(values.parameters)));
-    RETURN_IF_ERROR(ForEachTensor(
-        arena, segment, values, [&](Part part, const std::string& name, absl::Span<float> place) {
-          return part == Part::kParameter ? arena.Write(part, name, place) : absl::OkStatus();
-        }));
+    RETURN_IF_ERROR(WriteValues(model.config(), segment, {Part::kParameter}, values, arena));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,25 +28,25 @@ struct SavedCheckpoint {
   absl::Status tidied;  // of removing old ones, on rank 0; the new one is complete whatever it says
 };
 
-// Writes what `step` left: each rank `segments`, its SavedSegments; then, once all are on disk, rank 0 the
-// manifest, and it removes what the job's keep rule does not keep. All ranks call it together; it takes as
-// long as the slowest writer.
+// Writes what `step` left: each rank its SavedSegments, for which the others of its unit give it their parts;
+// then, once all are on disk, rank 0 the manifest, and it removes what the job's keep rule does not keep. All
+// ranks call it together; it takes as long as the slowest writer.
 //
 // Errors, all of which end the training: Aborted, the folder is another run's or a later launch's
 // ("superseded by launch 7"), and nothing was written or removed there; others: of the device or the
 // transport. A disk that is full or fails is no error.
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
-                                               int64_t step, ModelShard& shard, StepExecutor& executor,
-                                               const std::vector<SegmentId>& segments);
+                                               int64_t step, ModelShard& shard, StepExecutor& executor);
 
-// Loads parameters and moments of every segment that `shard` holds.
+// Loads parameters and moments of what `shard` holds of every segment.
 //   FailedPrecondition   the checkpoint is of another model, data order or batch; the message names the
 //                        field.
 //   DataLoss             a file of it is missing or damaged; the message names the checkpoint and the file.
 //   Otherwise            see ReadSegment.
 absl::Status LoadCheckpoint(const CheckpointManifest& manifest, const TrainingSpec& spec, ModelShard& shard);
 
-// Loads the parameters of every held segment from the job's Hugging Face directory; moments start at zero.
+// Loads the parameters of what `shard` holds of every segment from the job's Hugging Face directory; moments
+// start at zero.
 absl::Status LoadHuggingFace(const std::string& directory, ModelShard& shard);
 
 }  // namespace medley

@@ -86,7 +86,7 @@ class Trainer {
     const absl::Time give_up = Now() + options_.last_save_limit;
     for (absl::Duration pause = options_.first_pause;; pause = std::min(2 * pause, options_.longest_pause)) {
       ASSIGN_OR_RETURN(const SavedCheckpoint saved,
-                       SaveCheckpoint(spec_, identity_, step, shard_, executor_, options_.saved_segments));
+                       SaveCheckpoint(spec_, identity_, step, shard_, executor_));
       Report(step, saved);
       retry_at_.reset();
       if (saved.written.ok()) return absl::OkStatus();

@@ -2,7 +2,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,9 +25,8 @@ struct TrainerReports {
 
 struct TrainerOptions {
   TrainingSpec spec;
-  RunIdentity identity;                   // data_fingerprint: of this rank's data, empty if it reads none
-  std::vector<SegmentId> saved_segments;  // SavedSegments of the rank
-  int64_t done_steps = 0;                 // training begins with the step after these
+  RunIdentity identity;    // data_fingerprint: of this rank's data, empty if it reads none
+  int64_t done_steps = 0;  // training begins with the step after these
   // After the last step a checkpoint that cannot be written is tried again until so much later, with pauses
   // that double.
   absl::Duration last_save_limit = absl::Hours(1);

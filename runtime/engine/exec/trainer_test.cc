@@ -125,14 +125,12 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
     };
     reports.warning = [&](const std::string& text) { run.warnings.push_back(text); };
   }
-  ASSIGN_OR_RETURN(const TrainingEnd end,
-                   Train({.spec = spec,
-                          .identity = changes.identity,
-                          .saved_segments = SavedSegments(plan, rank, spec.shape.model),
-                          .done_steps = from,
-                          .last_save_limit = changes.last_save_limit,
-                          .first_pause = absl::Milliseconds(1)},
-                         *shard, executor, reports));
+  ASSIGN_OR_RETURN(const TrainingEnd end, Train({.spec = spec,
+                                                 .identity = changes.identity,
+                                                 .done_steps = from,
+                                                 .last_save_limit = changes.last_save_limit,
+                                                 .first_pause = absl::Milliseconds(1)},
+                                                *shard, executor, reports));
   if (rank == 0) run.end = end;
   MutexLock lock(mutex);
   for (const PlacedParameter& placed : shard->arena().layout().parameters) {
