@@ -12,7 +12,7 @@ namespace medley {
 
 std::string Describe(const Activity& activity, absl::Time now) {
   const Instruction& instruction = activity.instruction;
-  std::string text = NameOf(instruction.kind);
+  std::string text = activity.what.empty() ? NameOf(instruction.kind) : activity.what;
   if (instruction.micro_batch >= 0)
     absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch.value());
   if (instruction.slice >= 0) absl::StrAppend(&text, " of slice ", instruction.slice);
@@ -32,7 +32,13 @@ void ActivityBoard::Enter(const std::string& phase) {
 
 void ActivityBoard::Begin(const Instruction& instruction, std::vector<int> peers) {
   MutexLock lock(mutex_);
-  streams_[static_cast<int>(instruction.stream)] = Activity{instruction, std::move(peers), Now()};
+  streams_[static_cast<int>(instruction.stream)] = Activity{instruction, std::move(peers), Now(), ""};
+}
+
+void ActivityBoard::BeginExchange(const std::string& what, std::vector<int> peers) {
+  MutexLock lock(mutex_);
+  const Instruction none{.kind = InstructionKind::kReduceScalars, .stream = Stream::kCollective};
+  streams_[static_cast<int>(none.stream)] = Activity{none, std::move(peers), Now(), what};
 }
 
 void ActivityBoard::End(Stream stream) {

@@ -12,11 +12,12 @@
 
 namespace medley {
 
-// An instruction that a stream is at.
+// What a stream is at: an instruction, or between steps something else.
 struct Activity {
   Instruction instruction;
   std::vector<int> peers;  // ranks that it cannot end without
   absl::Time since;
+  std::string what;  // empty: the instruction
 };
 
 // "reduce gradients of slice 2 (4.0 MiB) with ranks 0, 3 for 12.0 s"
@@ -29,6 +30,8 @@ class ActivityBoard {
   void Enter(const std::string& phase);
 
   void Begin(const Instruction& instruction, std::vector<int> peers);
+  // Between steps: the collective stream is at `what`, which is no instruction: "gather segments".
+  void BeginExchange(const std::string& what, std::vector<int> peers);
   void End(Stream stream);
 
   std::string Phase() const;
