@@ -1,6 +1,5 @@
 #include "runtime/engine/exec/shard_checkpoint.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -38,16 +37,6 @@ TrainingSpec SpecOf(const ModelConfig& model, const std::string& directory) {
   return spec;
 }
 
-// Those whose units hold one range of blocks.
-std::vector<NamedPlan> PlansOfOneRange(const ModelConfig& model) {
-  std::vector<NamedPlan> plans = UnlikePlans(model);
-  std::erase_if(plans, [](const NamedPlan& named) {
-    return std::any_of(named.plan.units.begin(), named.plan.units.end(),
-                       [](const Unit& unit) { return unit.chunks.size() > 1; });
-  });
-  return plans;
-}
-
 absl::StatusOr<Device> OpenReference() {
   return ReferenceBackend().open(
       {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)});
@@ -57,9 +46,7 @@ absl::StatusOr<Device> OpenReference() {
 absl::StatusOr<std::unique_ptr<ModelShard>> OpenShard(Device& device, const TrainingSpec& spec,
                                                       const Plan& plan, Rank rank) {
   const StepProgram program = CompileStep(plan, rank, spec.shape, Purpose::kTrain);
-  ShardOptions options = ShardOptionsOf(plan, program, spec.shape, spec.precision);
-  options.share = ShareOf(plan, rank, spec.shape.model);
-  return ModelShard::Create(device, options);
+  return ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision));
 }
 
 struct Saved {
@@ -150,7 +137,7 @@ TEST_CASE(
   const ModelConfig model = ModelsToShare()[GENERATE(0, 1, 2)];
   CAPTURE(FamilyOf(model).name, model.tied_head);
   const TemporaryDirectory directory;
-  const std::vector<NamedPlan> plans = PlansOfOneRange(model);
+  const std::vector<NamedPlan> plans = UnlikePlans(model);
   std::map<std::string, std::string> of_one;
   for (const NamedPlan& before : plans) {
     CAPTURE(before.name);
@@ -180,8 +167,8 @@ TEST_CASE(
     "a rank that cannot write takes what its unit gives it: all are told who it was, and the next try is "
     "whole") {
   const ModelConfig model = ModelsToShare()[GENERATE(0, 1)];
-  const int p = GENERATE(1, 2, 3);
-  const NamedPlan named = PlansOfOneRange(model)[p];
+  const int p = GENERATE(1, 2, 3, 4);
+  const NamedPlan named = UnlikePlans(model)[p];
   const Rank culprit = GENERATE_COPY(range(0, RankCount(named.plan)));
   CAPTURE(FamilyOf(model).name, named.name, culprit.value());
   if (SavedSegments(named.plan, culprit, model).empty()) return;  // it writes nothing
@@ -201,13 +188,13 @@ TEST_CASE(
   CHECK((!std::filesystem::exists(left) || (culprit == 0 && std::filesystem::is_empty(left))));
   MustSave(spec, named.plan);
   const TrainingSpec alone = SpecOf(model, directory.File("alone"));
-  MustSave(alone, PlansOfOneRange(model)[0].plan);
+  MustSave(alone, UnlikePlans(model)[0].plan);
   CHECK(FilesOf(spec) == FilesOf(alone));
 }
 
 TEST_CASE("a rank that is gone ends the saving of all") {
   const ModelConfig model = ModelsToShare()[0];
-  const NamedPlan named = PlansOfOneRange(model)[GENERATE(1, 2, 3)];
+  const NamedPlan named = UnlikePlans(model)[GENERATE(1, 2, 3, 4)];
   const Rank gone = GENERATE_COPY(range(0, RankCount(named.plan)));
   CAPTURE(named.name, gone.value());
   const TemporaryDirectory directory;
