@@ -98,7 +98,7 @@ ROOMS = {
     "comm/staging": (TRANSPORT + DEVICE + ["runtime/ir/link"],
                      REGISTRY + ["kernels/cuda", "kernels/emulated", "kernels/host", "kernels/opencl", "threads"]),
     "comm/group": (TRANSPORT + DEVICE + ["comm/collective", "runtime/ir/collective", "runtime/ir/link", "threads"],
-                   ["kernels/cuda"]),
+                   ["kernels/cuda", "kernels/host"]),
     "comm/topology": (DEVICE + ["hwloc"], []),
     "comm/probe": (TRANSPORT + ["comm/collective", "runtime/ir/link"], ["CLI11", "comm/ucx"]),
     "comm/conformance": (TRANSPORT + LOCKS, ["comm/probe", "comm/ucx"]),

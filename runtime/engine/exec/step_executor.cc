@@ -34,8 +34,8 @@ std::vector<int> UnitRanks(const Plan& plan, UnitId unit) {
   return ranks;
 }
 
-// Of the messages within units; no slice of gradients has it.
-constexpr uint16_t kUnitChannel = kMaximumChannels - 1;
+// Of the messages within units; no slice of gradients has it, and no checkpoint (gather_segments.cc).
+constexpr uint16_t kUnitChannel = kMaximumChannels - 2;
 
 }  // namespace
 
