@@ -103,6 +103,14 @@ absl::Status CheckMore(const HeadLossArgs& args) {
   return absl::OkStatus();
 }
 
+absl::Status CheckMore(const HeadStatisticsArgs& args) { return CheckVocabulary(args, args.rows > 0); }
+absl::Status CheckMore(const HeadGradientArgs& args) { return CheckVocabulary(args, args.rows > 0); }
+
+absl::Status CheckMore(const JoinHeadStatisticsArgs& args) {
+  if (args.rows == 0 || args.members > 0) return absl::OkStatus();
+  return Invalid(KindOf(args), "members is 0, must be 1 or more");
+}
+
 absl::Status CheckMore(const AdamWArgs& args) {
   if (args.step < 1) return Invalid(KindOf(args), absl::StrCat("step is ", args.step, ", must be 1 or more"));
   int64_t end = 0;

@@ -42,7 +42,13 @@ class CpuOps final : public Ops {
   // Whether products over `k` of this precision take bf16 matrices.
   bool TakesBf16(Precision precision, int64_t k) const { return k > 0 && gemm_.MultipliesBf16(precision); }
   void ApplyEpilogue(const MatmulArgs& args, const float* bias);
-  void LossOfRows(const HeadLossArgs& args, int64_t first, int64_t rows, float* logits, double* losses);
+  // Of any op of the head. Calls work(first, rows, logits) for chunks of rows, one after another, with their
+  // logits, which it may change.
+  template <typename Args, typename Work>
+  void ForEachLogits(const Args& args, const Work& work);
+  // dx of those rows, and dweight +=, of the logits' gradients.
+  template <typename Args>
+  void AddHeadGradients(const Args& args, int64_t first, int64_t rows, float* d_logits);
 
   HostQueue& queue_;
   const VectorKernels& kernels_;

@@ -74,14 +74,31 @@ void SoftmaxBackwardRows(float* scores, float* d_probability, int64_t rows, int6
 // Blocks this long are summed in f32, their sums in f64: a vocabulary is too long for f32 alone.
 constexpr int64_t kSumBlock = 2048;
 
-double HeadLossRow(const float* logits, int64_t vocabulary, int64_t target) {
-  const float largest = LargestOf(logits, vocabulary);
+double SumOfExponentials(const float* logits, int64_t vocabulary, float largest) {
   double sum = 0;
   for (int64_t i = 0; i < vocabulary; i += kSumBlock) {
     const int64_t count = vocabulary - i < kSumBlock ? vocabulary - i : kSumBlock;
     sum += SumOver(logits + i, count, [largest](Floats v) { return Exp(v - largest); });
   }
-  return log(sum) + (static_cast<double>(largest) - logits[target]);
+  return sum;
+}
+
+double HeadLossRow(const float* logits, int64_t vocabulary, int64_t target) {
+  const float largest = LargestOf(logits, vocabulary);
+  return log(SumOfExponentials(logits, vocabulary, largest)) +
+         (static_cast<double>(largest) - logits[target]);
+}
+
+double LogSumExpRow(const float* logits, int64_t vocabulary) {
+  const float largest = LargestOf(logits, vocabulary);
+  return log(SumOfExponentials(logits, vocabulary, largest)) + largest;
+}
+
+void HeadGradientRow(float* logits, int64_t vocabulary, int64_t target, float log_sum_exp,
+                     float gradient_scale) {
+  MapUnary(logits, logits, vocabulary,
+           [log_sum_exp, gradient_scale](Floats v) { return Exp(v - log_sum_exp) * gradient_scale; });
+  if (target >= 0) logits[target] -= gradient_scale;
 }
 
 double HeadLossGradientRow(float* logits, int64_t vocabulary, int64_t target, float gradient_scale) {

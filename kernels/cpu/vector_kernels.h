@@ -52,6 +52,11 @@ struct VectorKernels {
   double (*head_loss_row)(const float* logits, int64_t vocabulary, int64_t target);
   // The same; logits become gradient_scale * (softmax(logits) - onehot(target)).
   double (*head_loss_gradient_row)(float* logits, int64_t vocabulary, int64_t target, float gradient_scale);
+  // Returns the log of the sum of e^logit.
+  double (*log_sum_exp_row)(const float* logits, int64_t vocabulary);
+  // Logits become gradient_scale * (e^(logit - log_sum_exp) - onehot(target)); target -1: none of them.
+  void (*head_gradient_row)(float* logits, int64_t vocabulary, int64_t target, float log_sum_exp,
+                            float gradient_scale);
 
   void (*add)(const float* a, const float* b, float* c, int64_t count);
   // out[c] += sum over r of x[r * stride + c], c < columns.

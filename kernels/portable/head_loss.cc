@@ -8,15 +8,50 @@
 namespace medley {
 namespace {
 
-// How many rows' logits fit into `limit`: one or more, and whole tiles if there is room for some.
-int64_t ChunkRows(const HeadLossArgs& args, Bytes limit) {
-  const int64_t fit = std::max<int64_t>(1, limit.value / (4 * args.vocabulary));
-  return std::min(args.rows, fit < kTile ? fit : fit / kTile * kTile);
+// What a head is computed with.
+struct HeadMeans {
+  Ops& ops;
+  KernelLauncher& launcher;
+  Bytes logits_limit;
+};
+
+absl::Status NeedF64(const KernelLauncher& launcher) {
+  return launcher.has_f64() ? absl::OkStatus() : absl::UnimplementedError("the device has no f64");
 }
 
-// Chunk [first, first + rows) of the gradients, once `logits` holds the loss's gradient.
-absl::Status AddGradients(Ops& ops, const HeadLossArgs& args, const Slice& logits, int64_t first,
-                          int64_t rows) {
+// How many rows' logits fit into `limit`: one or more, and whole tiles if there is room for some.
+int64_t ChunkRows(int64_t rows, int64_t vocabulary, Bytes limit) {
+  const int64_t fit = std::max<int64_t>(1, limit.value / (4 * vocabulary));
+  return std::min(rows, fit < kTile ? fit : fit / kTile * kTile);
+}
+
+// Calls work(first, rows, logits) for chunks of rows, one after another, with their logits, which its kernels
+// may change.
+template <typename Args, typename Work>
+absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work& work) {
+  const int64_t chunk_rows = ChunkRows(args.rows, args.vocabulary, means.logits_limit);
+  ASSIGN_OR_RETURN(const Slice scratch,
+                   means.launcher.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
+  for (int64_t first = 0; first < args.rows; first += chunk_rows) {
+    const int64_t rows = std::min(chunk_rows, args.rows - first);
+    const Slice logits = scratch.Sub(0, rows * args.vocabulary);
+    RETURN_IF_ERROR(means.ops.Matmul({.a = args.x.Sub(first * args.columns, rows * args.columns),
+                                      .b = args.weight,
+                                      .c = logits,
+                                      .m = rows,
+                                      .n = args.vocabulary,
+                                      .k = args.columns,
+                                      .transpose_b = Transpose::kYes,
+                                      .precision = args.precision,
+                                      .b_constness = Constness::kParameter}));
+    RETURN_IF_ERROR(work(first, rows, logits));
+  }
+  return absl::OkStatus();
+}
+
+// dx of the rows [first, first + rows), and dweight +=, once `logits` holds the loss's gradient.
+template <typename Args>
+absl::Status AddGradients(Ops& ops, const Args& args, const Slice& logits, int64_t first, int64_t rows) {
   RETURN_IF_ERROR(ops.Matmul({.a = logits,
                               .b = args.weight,
                               .c = args.dx.Sub(first * args.columns, rows * args.columns),
@@ -36,36 +71,72 @@ absl::Status AddGradients(Ops& ops, const HeadLossArgs& args, const Slice& logit
                      .precision = args.precision});
 }
 
+// One f64 a row.
+absl::StatusOr<Slice> ScratchForLosses(KernelLauncher& launcher, int64_t rows) {
+  ASSIGN_OR_RETURN(Slice losses, launcher.Scratch(KernelLauncher::kPartials, {8 * rows}));
+  losses.dtype = Dtype::kF64;
+  return losses;
+}
+
 }  // namespace
 
 absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
-  if (!launcher_.has_f64()) return absl::UnimplementedError("the device has no f64");
+  RETURN_IF_ERROR(NeedF64(launcher_));
   if (args.rows == 0) return absl::OkStatus();
-  const int64_t chunk_rows = ChunkRows(args, options_.logits_limit);
   const bool with_gradients = !args.dx.empty();
-  ASSIGN_OR_RETURN(Slice losses, launcher_.Scratch(KernelLauncher::kPartials, {8 * args.rows}));
-  losses.dtype = Dtype::kF64;
-  ASSIGN_OR_RETURN(const Slice scratch,
-                   launcher_.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
-  for (int64_t first = 0; first < args.rows; first += chunk_rows) {
-    const int64_t rows = std::min(chunk_rows, args.rows - first);
-    const Slice logits = scratch.Sub(0, rows * args.vocabulary);
-    RETURN_IF_ERROR(whole_.Matmul({.a = args.x.Sub(first * args.columns, rows * args.columns),
-                                   .b = args.weight,
-                                   .c = logits,
-                                   .m = rows,
-                                   .n = args.vocabulary,
-                                   .k = args.columns,
-                                   .transpose_b = Transpose::kYes,
-                                   .precision = args.precision,
-                                   .b_constness = Constness::kParameter}));
-    RETURN_IF_ERROR(launcher_.Launch("softmax_cross_entropy", {{rows, 1, 1}},
-                                     {logits, args.targets.Sub(first, rows), losses.Sub(first, rows),
-                                      args.vocabulary, args.gradient_scale, int32_t{with_gradients}}));
-    if (with_gradients) RETURN_IF_ERROR(AddGradients(whole_, args, logits, first, rows));
-  }
+  ASSIGN_OR_RETURN(const Slice losses, ScratchForLosses(launcher_, args.rows));
+  RETURN_IF_ERROR(ForEachLogits(
+      args, {whole_, launcher_, options_.logits_limit},
+      [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
+        RETURN_IF_ERROR(launcher_.Launch("softmax_cross_entropy", {{rows, 1, 1}},
+                                         {logits, args.targets.Sub(first, rows), losses.Sub(first, rows),
+                                          args.vocabulary, args.gradient_scale, int32_t{with_gradients}}));
+        return with_gradients ? AddGradients(whole_, args, logits, first, rows) : absl::OkStatus();
+      }));
   return launcher_.Launch("sum_f64", {}, {losses, args.loss_sum, args.rows, int32_t{1}});
+}
+
+absl::Status PortableOps::HeadStatistics(const HeadStatisticsArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(NeedF64(launcher_));
+  if (args.rows == 0) return absl::OkStatus();
+  return ForEachLogits(args, {whole_, launcher_, options_.logits_limit},
+                       [&](int64_t first, int64_t rows, const Slice& logits) {
+                         return launcher_.Launch(
+                             "head_statistics", {{rows, 1, 1}},
+                             {logits, args.targets.Sub(first, rows), args.log_sum_exp.Sub(first, rows),
+                              args.target_logit.Sub(first, rows), args.vocabulary, args.first_token});
+                       });
+}
+
+absl::Status PortableOps::JoinHeadStatistics(const JoinHeadStatisticsArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  RETURN_IF_ERROR(NeedF64(launcher_));
+  if (args.rows == 0) return absl::OkStatus();
+  const bool with_losses = !args.loss_sum.empty();
+  Slice losses;
+  if (with_losses) {
+    ASSIGN_OR_RETURN(losses, ScratchForLosses(launcher_, args.rows));
+  }
+  RETURN_IF_ERROR(launcher_.Launch(
+      "join_head_statistics", OverElements(args.rows),
+      {args.statistics, args.log_sum_exp, losses, args.members, args.rows, int32_t{with_losses}}));
+  if (!with_losses) return absl::OkStatus();
+  return launcher_.Launch("sum_f64", {}, {losses, args.loss_sum, args.rows, int32_t{1}});
+}
+
+absl::Status PortableOps::HeadGradient(const HeadGradientArgs& args) {
+  RETURN_IF_ERROR(CheckArguments(args));
+  if (args.rows == 0) return absl::OkStatus();
+  return ForEachLogits(args, {whole_, launcher_, options_.logits_limit},
+                       [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
+                         RETURN_IF_ERROR(launcher_.Launch(
+                             "head_gradient", OverRows(rows, args.vocabulary),
+                             {logits, args.targets.Sub(first, rows), args.log_sum_exp.Sub(first, rows),
+                              args.vocabulary, args.first_token, args.gradient_scale}));
+                         return AddGradients(whole_, args, logits, first, rows);
+                       });
 }
 
 }  // namespace medley

@@ -9,18 +9,18 @@ namespace medley {
 // set for any device that has a KernelLauncher, to stand behind its vendor's library.
 //
 // Besides the contract of Ops, ops decline with Unimplemented where the device lacks something:
-//   HeadLoss, SquaredNorm     f64;
+//   HeadLoss, HeadStatistics, JoinHeadStatistics, SquaredNorm     f64;
 //   AdamW                     exact f32;
 //   AttentionForward/Backward head_size above 256.
 class PortableOps final : public DecliningOps {
  public:
   struct Options {
-    // The most that HeadLoss has of logits at a time.
+    // The most that the head's ops have of logits at a time.
     Bytes logits_limit = MiB(56);
   };
 
   // `launcher` submits to `queue`; `whole` is the device's ops of which these are a part (its Matmul does the
-  // products of HeadLoss). All three outlive the ops.
+  // products of the head). All three outlive the ops.
   PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole, Options options)
       : queue_(queue), launcher_(launcher), whole_(whole), options_(options) {}
   PortableOps(DeviceQueue& queue, KernelLauncher& launcher, Ops& whole)

@@ -44,7 +44,7 @@ class RecordingLauncher final : public KernelLauncher {
   std::map<int, std::unique_ptr<Buffer>> scratch_;
 };
 
-// Counts the rows of the products with a turned right operand: HeadLoss's logits.
+// Counts the rows of the products with a turned right operand: the head's logits.
 class CountingMatmul final : public DecliningOps {
  public:
   absl::Status Matmul(const MatmulArgs& args) override {
@@ -76,13 +76,38 @@ struct Bench {
             .columns = columns,
             .vocabulary = vocabulary};
   }
+  HeadStatisticsArgs Statistics(int64_t rows, int64_t columns, int64_t vocabulary) {
+    return {.x = Make(rows * columns),
+            .weight = Make(vocabulary * columns),
+            .targets = Make(rows),
+            .log_sum_exp = Make(rows),
+            .target_logit = Make(rows),
+            .rows = rows,
+            .columns = columns,
+            .vocabulary = vocabulary};
+  }
+  HeadGradientArgs Gradient(int64_t rows, int64_t columns, int64_t vocabulary) {
+    return {.x = Make(rows * columns),
+            .weight = Make(vocabulary * columns),
+            .targets = Make(rows),
+            .log_sum_exp = Make(rows),
+            .dx = Make(rows * columns),
+            .dweight = Make(vocabulary * columns),
+            .rows = rows,
+            .columns = columns,
+            .vocabulary = vocabulary};
+  }
 };
 
 TEST_CASE("the head's logits come in chunks that cover every row once and never pass the limit") {
   const int64_t rows = GENERATE(0, 1, 63, 64, 65, 130, 1000), vocabulary = GENERATE(1, 5, 100, 16384, 20000);
-  CAPTURE(rows, vocabulary);
+  const OpKind op = GENERATE(OpKind::kHeadLoss, OpKind::kHeadStatistics, OpKind::kHeadGradient);
+  CAPTURE(rows, vocabulary, NameOf(op));
   Bench bench;
-  REQUIRE(bench.ops.HeadLoss(bench.Head(rows, 2, vocabulary)).ok());
+  if (op == OpKind::kHeadLoss) REQUIRE(bench.ops.HeadLoss(bench.Head(rows, 2, vocabulary)).ok());
+  if (op == OpKind::kHeadStatistics)
+    REQUIRE(bench.ops.HeadStatistics(bench.Statistics(rows, 2, vocabulary)).ok());
+  if (op == OpKind::kHeadGradient) REQUIRE(bench.ops.HeadGradient(bench.Gradient(rows, 2, vocabulary)).ok());
   int64_t covered = 0;
   for (const int64_t chunk : bench.whole.rows) {
     CHECK((chunk == 1 || 4 * chunk * vocabulary <= KiB(64).value));
@@ -99,7 +124,10 @@ TEST_CASE("what a device cannot is declined before anything is submitted") {
   const Slice x = bench.Make(400), one = bench.Make(1, 8);
   const AdamWRange range{0, 400, 0};
   std::vector<absl::Status> refusals = {
-      bench.ops.HeadLoss(bench.Head(3, 2, 5)), bench.ops.SquaredNorm({x, one, 400}),
+      bench.ops.HeadLoss(bench.Head(3, 2, 5)),
+      bench.ops.HeadStatistics(bench.Statistics(3, 2, 5)),
+      bench.ops.JoinHeadStatistics({x, x, one, 3, 4}),
+      bench.ops.SquaredNorm({x, one, 400}),
       bench.ops.AdamW({.parameter = x, .gradient = x, .m = x, .v = x, .ranges = {&range, 1}}),
       bench.ops.AttentionForward({.qkv = bench.Make(3 * 257),
                                   .out = bench.Make(257),
@@ -156,13 +184,16 @@ TEST_CASE("every kernel is launched by a name that the source has") {
   Bench bench;
   const Slice x = bench.Make(64), y = bench.Make(64), one = bench.Make(1, 8);
   REQUIRE(bench.ops.HeadLoss(bench.Head(3, 2, 5)).ok());
+  REQUIRE(bench.ops.HeadStatistics(bench.Statistics(3, 2, 5)).ok());
+  REQUIRE(bench.ops.JoinHeadStatistics({x, y, one, 3, 4}).ok());
+  REQUIRE(bench.ops.HeadGradient(bench.Gradient(3, 2, 5)).ok());
   REQUIRE(bench.ops.SquaredNorm({x, one, 64}).ok());
   Slice narrow = y;
   narrow.dtype = Dtype::kBf16;
   REQUIRE(bench.ops.Cast({.x = x, .y = narrow, .elements = 3}).ok());
   REQUIRE(bench.ops.SumRows({x, y, 4, 4}).ok());
   REQUIRE(bench.ops.RmsNormForward({.x = x, .gamma = x, .y = y, .rstd = y, .rows = 4, .columns = 4}).ok());
-  REQUIRE(bench.launcher.calls.size() >= 6);
+  REQUIRE(bench.launcher.calls.size() >= 10);
   for (const RecordingLauncher::Call& call : bench.launcher.calls) {
     CAPTURE(call.kernel);
     CHECK(source.find("KERNEL " + call.kernel + "(") != std::string::npos);

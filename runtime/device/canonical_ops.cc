@@ -215,6 +215,24 @@ std::vector<CanonicalOp<HeadLossArgs>> CanonicalHeadLoss() {
   return {{"", plain}, Form("loss only", plain, [](HeadLossArgs& args) { args.dx = args.dweight = {}; })};
 }
 
+std::vector<CanonicalOp<HeadStatisticsArgs>> CanonicalHeadStatistics() {
+  const HeadStatisticsArgs plain = {.rows = kRows, .columns = kColumns, .vocabulary = kVocabulary};
+  return {{"", plain}, Form("part of the vocabulary", plain, TakePart<HeadStatisticsArgs>)};
+}
+
+std::vector<CanonicalOp<JoinHeadStatisticsArgs>> CanonicalJoinHeadStatistics() {
+  const JoinHeadStatisticsArgs plain = {.loss_sum = Wanted(), .members = 3, .rows = kRows};
+  return {{"", plain}, Form("no loss", plain, [](JoinHeadStatisticsArgs& args) { args.loss_sum = {}; })};
+}
+
+// The numbers' logits are near 17 for so few columns, and their log_sum_exp is not that of the logits: dlogits
+// of e^17 times the scale.
+std::vector<CanonicalOp<HeadGradientArgs>> CanonicalHeadGradient() {
+  const HeadGradientArgs plain = {
+      .rows = kRows, .columns = 32, .vocabulary = kVocabulary, .gradient_scale = 0x1p-24f};
+  return {{"", plain}, Form("part of the vocabulary", plain, TakePart<HeadGradientArgs>)};
+}
+
 std::vector<CanonicalOp<AdamWArgs>> CanonicalAdamW() {
   static constexpr AdamWRange kRanges[] = {{.first = 0, .elements = 512, .weight_decay = 0.1f},
                                            {.first = 544, .elements = 256, .weight_decay = 0}};

@@ -47,7 +47,7 @@ int64_t* CutSize(Args& args) {
   if constexpr (requires { args.batch; }) {
     return &args.batch;
   } else if constexpr (
-      requires { args.vocabulary; } || requires { args.m; }) {
+      requires { args.vocabulary; } || requires { args.members; } || requires { args.m; }) {
     return nullptr;
   } else if constexpr (requires { args.elements; }) {
     return &args.elements;

@@ -18,6 +18,9 @@
   X(EmbeddingForward)     \
   X(EmbeddingBackward)    \
   X(HeadLoss)             \
+  X(HeadStatistics)       \
+  X(JoinHeadStatistics)   \
+  X(HeadGradient)         \
   X(Add)                  \
   X(Scale)                \
   X(Cast)                 \

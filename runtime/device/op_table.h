@@ -312,20 +312,73 @@ void VisitFields(EmbeddingBackwardArgs& args, Visitor& visitor) {
   visitor.Size("vocabulary", args.vocabulary);
 }
 
+// What each op of a head reads: activations, its part of the vocabulary, and the targets.
+template <typename Args, typename Visitor>
+void VisitHeadInputs(Args& args, Visitor& visitor) {
+  visitor.Operand(
+      "x", args.x, [&] { return args.rows * args.columns; }, Typed(args.x, kReadOperand));
+  visitor.Operand(
+      "weight", args.weight, [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; },
+      kReadOperand);
+  visitor.Operand(
+      "targets", args.targets, [&] { return args.rows; }, kReadIds);
+}
+
 template <typename Visitor>
 void VisitFields(HeadLossArgs& args, Visitor& visitor) {
   const auto elements = [&] { return args.rows * args.columns; };
   const auto weights = [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; };
-  visitor.Operand("x", args.x, elements, Typed(args.x, kReadOperand));
-  visitor.Operand("weight", args.weight, weights, kReadOperand);
-  visitor.Operand(
-      "targets", args.targets, [&] { return args.rows; }, kReadIds);
+  VisitHeadInputs(args, visitor);
   visitor.Operand(
       "loss_sum", args.loss_sum, [] { return int64_t{1}; }, OfType(Dtype::kF64, AddedTo(Arithmetic::kChain)));
   visitor.Operand("dx", args.dx, elements, Typed(args.dx, IfGiven(Written(Arithmetic::kChain))));
   visitor.Operand("dweight", args.dweight, weights, IfGiven(AddedTo(Arithmetic::kChain)));
   visitor.Size("rows", args.rows);
   visitor.Size("columns", args.columns);
+  visitor.Size("vocabulary", args.vocabulary);
+  visitor.Number("gradient_scale", args.gradient_scale);
+  visitor.Choice("precision", args.precision, kPrecisionNames);
+}
+
+template <typename Visitor>
+void VisitFields(HeadStatisticsArgs& args, Visitor& visitor) {
+  const auto rows = [&] { return args.rows; };
+  VisitHeadInputs(args, visitor);
+  visitor.Operand("log_sum_exp", args.log_sum_exp, rows, Written(Arithmetic::kChain));
+  visitor.Operand("target_logit", args.target_logit, rows, Written(Arithmetic::kSum));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Index("first_token", args.first_token);
+  visitor.Size("vocabulary", args.vocabulary);
+  visitor.Choice("precision", args.precision, kPrecisionNames);
+}
+
+template <typename Visitor>
+void VisitFields(JoinHeadStatisticsArgs& args, Visitor& visitor) {
+  visitor.Operand(
+      "statistics", args.statistics, [&] { return (args.members + 1) * args.rows; }, kReadOperand);
+  visitor.Operand(
+      "log_sum_exp", args.log_sum_exp, [&] { return args.rows; }, Written(Arithmetic::kChain));
+  visitor.Operand(
+      "loss_sum", args.loss_sum, [] { return int64_t{1}; },
+      OfType(Dtype::kF64, IfGiven(AddedTo(Arithmetic::kChain))));
+  visitor.Size("members", args.members);
+  visitor.Size("rows", args.rows);
+}
+
+template <typename Visitor>
+void VisitFields(HeadGradientArgs& args, Visitor& visitor) {
+  VisitHeadInputs(args, visitor);
+  visitor.Operand(
+      "log_sum_exp", args.log_sum_exp, [&] { return args.rows; }, kReadOperand);
+  visitor.Operand(
+      "dx", args.dx, [&] { return args.rows * args.columns; }, Typed(args.dx, Written(Arithmetic::kChain)));
+  visitor.Operand(
+      "dweight", args.dweight, [&] { return args.rows == 0 ? 0 : args.vocabulary * args.columns; },
+      AddedTo(Arithmetic::kChain));
+  visitor.Size("rows", args.rows);
+  visitor.Size("columns", args.columns);
+  visitor.Index("first_token", args.first_token);
   visitor.Size("vocabulary", args.vocabulary);
   visitor.Number("gradient_scale", args.gradient_scale);
   visitor.Choice("precision", args.precision, kPrecisionNames);

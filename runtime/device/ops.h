@@ -183,6 +183,42 @@ struct HeadLossArgs {
   Precision precision = Precision::kF32;
 };
 
+// A head whose vocabulary several ranks share, each with the rows of weight of the tokens [first_token,
+// first_token + V); targets are ids of the whole vocabulary. The logits stay where they are, never stored whole
+// as in HeadLoss: each rank's HeadStatistics go to all, JoinHeadStatistics makes of them those of the whole
+// vocabulary and the loss, and HeadGradient each rank's part of the gradients. With one rank that is HeadLoss.
+//
+// Of this rank's logits, x weight^T: log_sum_exp[r] = log of the sum of e^logit; target_logit[r] = that of the
+// target, 0 if another rank has it.
+struct HeadStatisticsArgs {
+  Slice x, weight, targets;         // [rows,C], [V,C] (as Constness::kParameter), [rows] i32
+  Slice log_sum_exp, target_logit;  // out: [rows], [rows]
+  int64_t rows = 0, columns = 0;
+  int64_t first_token = 0, vocabulary = 0;  // vocabulary: V, 1 or more if there are rows
+  Precision precision = Precision::kF32;
+};
+
+// log_sum_exp[r] = log of the sum of e^s over the members' s = statistics[member,r]; loss_sum += sum over rows
+// of log_sum_exp[r] - statistics[members,r], the targets' logits, which are already summed over the members.
+struct JoinHeadStatisticsArgs {
+  Slice statistics;               // [members+1,rows]: log_sum_exp of each member, then the targets' logits
+  Slice log_sum_exp;              // out: [rows]
+  Slice loss_sum;                 // out: one f64, +=, or empty: another rank counts the loss
+  int64_t members = 0, rows = 0;  // members: 1 or more if there are rows
+};
+
+// With dlogits = gradient_scale * (e^(logit - log_sum_exp) - (1 if it is the target's)) of this rank's logits:
+// dx = dlogits weight, which is this rank's part of a sum over the ranks; dweight += dlogits^T x.
+struct HeadGradientArgs {
+  Slice x, weight, targets;  // as above
+  Slice log_sum_exp;         // [rows], of the whole vocabulary
+  Slice dx, dweight;         // out: [rows,C]; [V,C] +=
+  int64_t rows = 0, columns = 0;
+  int64_t first_token = 0, vocabulary = 0;
+  float gradient_scale = 1.0f;
+  Precision precision = Precision::kF32;
+};
+
 // c = a + b; c may be a or b.
 struct AddArgs {
   Slice a, b, c;

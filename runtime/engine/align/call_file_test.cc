@@ -88,7 +88,7 @@ CapturedCall RandomCall(Args args, std::mt19937_64& random) {
   }
   if constexpr (std::is_same_v<Args, HeadLossArgs>) {
     if (args.dx.empty() != args.dweight.empty()) args.dx = args.dweight = {};
-    args.vocabulary += 1;
+    args.vocabulary += 1;  // there is a target 0
   }
   call.args = args;
   for (const OpSlice& operand : Operands(call)) {
