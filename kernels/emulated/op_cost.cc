@@ -41,12 +41,18 @@ void AddDetails(const AttentionBackwardArgs& args, OpCost& cost) {
   cost.flops = 5 * MaskedProductFlops(args);
 }
 
-void AddDetails(const HeadLossArgs& args, OpCost& cost) {
+// The logits, and with gradients two more such products.
+template <typename Args>
+void AddHeadProducts(const Args& args, bool with_gradients, OpCost& cost) {
   cost.precision = args.precision;
   const double product = 2.0 * static_cast<double>(args.rows) * static_cast<double>(args.columns) *
                          static_cast<double>(args.vocabulary);
-  cost.flops = args.dx.empty() ? product : 3 * product;
+  cost.flops = with_gradients ? 3 * product : product;
 }
+
+void AddDetails(const HeadLossArgs& args, OpCost& cost) { AddHeadProducts(args, !args.dx.empty(), cost); }
+void AddDetails(const HeadStatisticsArgs& args, OpCost& cost) { AddHeadProducts(args, false, cost); }
+void AddDetails(const HeadGradientArgs& args, OpCost& cost) { AddHeadProducts(args, true, cost); }
 
 void AddDetails(const RotaryArgs& args, OpCost& cost) {
   cost.variation = args.rotation == Rotation::kBackward ? 1 : 0;

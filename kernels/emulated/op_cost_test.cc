@@ -76,6 +76,18 @@ TEST_CASE("the loss with gradients multiplies three times, and without once") {
   CHECK(CostOf(args).flops == 3 * 2 * 4 * 8 * 100);
 }
 
+TEST_CASE("of a shared head the statistics multiply once and the gradient three times, by this rank's part") {
+  const HeadStatisticsArgs statistics{.rows = 4, .columns = 8, .first_token = 70, .vocabulary = 30};
+  CHECK(CostOf(statistics).flops == 2 * 4 * 8 * 30);
+  CHECK(CostOf(statistics).bytes == 4 * (4 * 8 + 30 * 8 + 4 + 2 * 4));
+  const HeadGradientArgs gradient{.rows = 4, .columns = 8, .first_token = 70, .vocabulary = 30};
+  CHECK(CostOf(gradient).flops == 3 * 2 * 4 * 8 * 30);
+  CHECK(CostOf(gradient).bytes == 4 * (4 * 8 + 30 * 8 + 4 + 4 + 4 * 8 + 2 * 30 * 8));
+  const JoinHeadStatisticsArgs join{.loss_sum = Given(), .members = 3, .rows = 4};
+  CHECK(CostOf(join).flops == 0);
+  CHECK(CostOf(join).bytes == 4 * (4 * 4 + 4) + 2 * 8);
+}
+
 TEST_CASE("an embedding moves a row a token, not the table, and AdamW its ranges, not what lies between") {
   const int64_t vocabulary = GENERATE(1, 16, 50000);
   const EmbeddingForwardArgs forward{.batch = 2, .sequence = 8, .columns = 16, .vocabulary = vocabulary};
