@@ -252,5 +252,78 @@ TEST_CASE("the gradients of HeadLoss are those of its loss") {
              CentralDifferences([&](const Values& v) { return loss(x, v); }, weight), kTolerance);
 }
 
+TEST_CASE("the parts of HeadGradient are the gradients of the loss that JoinHeadStatistics counts") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{4}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const int64_t rows = 3, columns = 4;
+  const std::vector<int64_t> first_tokens = {0, 5}, vocabularies = {5, 2};  // of two ranks
+  const Values x = RandomValues(random, rows * columns);
+  const std::vector<Values> weights = {RandomValues(random, 5 * columns), RandomValues(random, 2 * columns)};
+  const std::vector<int32_t> targets = RandomIntegers(random, rows, 7);
+  const float scale = 0.5f;
+  // Leaves log_sum_exp of the whole vocabulary in `log_sum_exp`; returns the loss.
+  const auto forward = [&](Arena& arena, const Values& x, const std::vector<Values>& weights,
+                           const Slice& log_sum_exp) {
+    const Slice sum = arena.Scalar(0);
+    Values statistics, target_logits(rows);
+    for (int rank = 0; rank < 2; ++rank) {
+      const Slice of_rank = arena.Output(rows), target_logit = arena.Output(rows);
+      arena.Run(HeadStatisticsArgs{.x = arena.Input(x),
+                                   .weight = arena.Input(weights[rank]),
+                                   .targets = arena.Input(targets),
+                                   .log_sum_exp = of_rank,
+                                   .target_logit = target_logit,
+                                   .rows = rows,
+                                   .columns = columns,
+                                   .first_token = first_tokens[rank],
+                                   .vocabulary = vocabularies[rank]});
+      for (const float value : arena.Read(of_rank)) statistics.push_back(value);
+      const Values logits = arena.Read(target_logit);
+      for (int64_t r = 0; r < rows; ++r) target_logits[r] += logits[r];
+    }
+    statistics.insert(statistics.end(), target_logits.begin(), target_logits.end());
+    arena.Run(JoinHeadStatisticsArgs{.statistics = arena.Input(statistics),
+                                     .log_sum_exp = log_sum_exp,
+                                     .loss_sum = sum,
+                                     .members = 2,
+                                     .rows = rows});
+    return scale * arena.ReadScalar(sum);
+  };
+  const auto loss = [&](const Values& x, const std::vector<Values>& weights) {
+    Arena arena(ReferenceDevice());
+    return forward(arena, x, weights, arena.Output(rows));
+  };
+  Arena arena(ReferenceDevice());
+  const Slice log_sum_exp = arena.Output(rows);
+  forward(arena, x, weights, log_sum_exp);
+  Values dx(rows * columns);
+  for (int rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank);
+    const Slice dx_part = arena.Output(rows * columns);
+    const Slice dweight = arena.Input(Values(vocabularies[rank] * columns));
+    arena.Run(HeadGradientArgs{.x = arena.Input(x),
+                               .weight = arena.Input(weights[rank]),
+                               .targets = arena.Input(targets),
+                               .log_sum_exp = log_sum_exp,
+                               .dx = dx_part,
+                               .dweight = dweight,
+                               .rows = rows,
+                               .columns = columns,
+                               .first_token = first_tokens[rank],
+                               .vocabulary = vocabularies[rank],
+                               .gradient_scale = scale});
+    const Values part = arena.Read(dx_part);
+    for (size_t i = 0; i < dx.size(); ++i) dx[i] += part[i];
+    const auto with_weight = [&](const Values& v) {
+      std::vector<Values> changed = weights;
+      changed[rank] = v;
+      return loss(x, changed);
+    };
+    CheckClose("dweight", arena.Read(dweight), CentralDifferences(with_weight, weights[rank]), kTolerance);
+  }
+  CheckClose("dx", dx, CentralDifferences([&](const Values& v) { return loss(v, weights); }, x), kTolerance);
+}
+
 }  // namespace
 }  // namespace medley

@@ -95,6 +95,52 @@ TEST_CASE("a part of an embedding has the rows of its own tokens alone") {
   arena.Check();
 }
 
+TEST_CASE("ranks that share a head know of each other's logits what their statistics say") {
+  Arena arena(ReferenceDevice());
+  // Logits log 1 and log 2 here, log 5 of another rank, which has the second row's target.
+  const Slice log_sum_exp = arena.Output(2), target_logit = arena.Output(2);
+  HeadStatisticsArgs args{.x = arena.Input(Values{1, 1}),
+                          .weight = arena.Input(Values{0, std::log(2.0f)}),
+                          .targets = arena.Input(std::vector<int32_t>{4, 2}),
+                          .log_sum_exp = log_sum_exp,
+                          .target_logit = target_logit,
+                          .rows = 2,
+                          .columns = 1,
+                          .first_token = 3,
+                          .vocabulary = 2};
+  arena.Run(args);
+  CHECK(arena.Read(log_sum_exp)[1] == Approx(std::log(3.0)));
+  CHECK(arena.Read(target_logit) == Values{std::log(2.0f), 0});
+  const Slice joined = arena.Output(2), loss = arena.Scalar(1);
+  const float here = std::log(3.0f), there = std::log(5.0f);
+  arena.Run(JoinHeadStatisticsArgs{
+      .statistics = arena.Input(Values{here, here, there, there, std::log(2.0f), there}),
+      .log_sum_exp = joined,
+      .loss_sum = loss,
+      .members = 2,
+      .rows = 2});
+  CHECK(arena.Read(joined)[0] == Approx(std::log(8.0)));
+  CHECK(arena.ReadScalar(loss) == Approx(1 + std::log(8.0 / 2) + std::log(8.0 / 5)));
+  // Probabilities 1/8 and 2/8; the first row's target is the second column.
+  const Slice dx = arena.Output(2), dweight = arena.Input(Values{1, 1});
+  arena.Run(HeadGradientArgs{.x = args.x,
+                             .weight = args.weight,
+                             .targets = args.targets,
+                             .log_sum_exp = joined,
+                             .dx = dx,
+                             .dweight = dweight,
+                             .rows = 2,
+                             .columns = 1,
+                             .first_token = 3,
+                             .vocabulary = 2,
+                             .gradient_scale = 8});
+  CHECK(arena.Read(dx)[0] == Approx(-6 * std::log(2.0)));
+  CHECK(arena.Read(dx)[1] == Approx(2 * std::log(2.0)));
+  CHECK(arena.Read(dweight)[0] == Approx(1 + 1 + 1));
+  CHECK(arena.Read(dweight)[1] == Approx(1 - 6 + 2));
+  arena.Check();
+}
+
 TEST_CASE("Llama's ops give what can be worked out by hand") {
   Arena arena(ReferenceDevice());
   const Slice y = arena.Output(2), rstd = arena.Output(1);
