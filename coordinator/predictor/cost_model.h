@@ -9,12 +9,22 @@
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/model_config.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/device_room.h"
 #include "runtime/ir/plan/plan.h"
 
 // What is known about a cluster and a job when a plan is predicted or chosen: measurements, no opinions. One
 // value holds everything, so that a problem can be saved and replayed.
 namespace medley {
+
+// What was measured of a device that has a share of the width of the blocks.
+struct ShareCost {
+  ModelShare share;  // AtOrigin
+  DeviceRoom room;
+  std::vector<BlockTimes> times;  // parallel to PlanningProblem::micro_batch_sizes
+  double update_seconds_per_parameter = 0;
+  double norm_seconds_per_parameter = 0;
+};
 
 struct DeviceCost {
   std::string name;  // "node/device"
@@ -28,9 +38,12 @@ struct DeviceCost {
   int shared_with = 0;
   DeviceRoom room;
   Dtype activations = Dtype::kF32;  // what it stores them as, and was measured with
-  std::vector<BlockTimes> times;    // parallel to PlanningProblem::micro_batch_sizes
+  // Of whole blocks, parallel to PlanningProblem::micro_batch_sizes. Empty: they were not measured, and it can
+  // take part in units of several devices alone.
+  std::vector<BlockTimes> times;
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
+  std::vector<ShareCost> shares;  // that were measured beside
 };
 
 struct PlanConstraints {
@@ -52,6 +65,16 @@ struct PlanningProblem {
   std::optional<CollectiveAlgorithm> forced_all_reduce;
   double wire_bytes_per_element = 4;  // 2: bf16
 };
+
+// What a rank costs on a device. Refers to the device's DeviceCost, which must outlive it.
+struct RankCosts {
+  const DeviceRoom& room;
+  const std::vector<BlockTimes>& times;
+  double update_seconds_per_parameter;
+  double norm_seconds_per_parameter;
+};
+// Of a rank that has `share` of the width of `model`; none: that was not measured.
+std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& model, const ModelShare& share);
 
 // Whether the whole batch can be cut into micro-batches of this size. Sizes that do not are of pinned plans
 // that mix them.

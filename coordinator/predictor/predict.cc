@@ -15,11 +15,13 @@ RankPrediction PredictRank(const PlanningProblem& problem, const Plan& plan, con
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
     const InstructionTime time = simulator.TimeOf(rank, i);
     prediction.timeline.push_back(time);
+    const double computing_seconds = simulator.ComputingSeconds(rank, i);
+    prediction.busy_seconds += computing_seconds;
     if (program.instructions[i].stream == Stream::kCompute)
-      prediction.busy_seconds += time.end_seconds - time.start_seconds;
+      prediction.exchange_seconds += time.end_seconds - time.start_seconds - computing_seconds;
   }
   prediction.memory = MemoryOfProgram(plan, program, problem.shape);
-  prediction.peak_memory = PeakMemory(device, prediction.memory);
+  prediction.peak_memory = PeakMemory(RoomOf(problem, plan, rank), prediction.memory);
   return prediction;
 }
 
@@ -32,14 +34,20 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
   return nullptr;
 }
 
-Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory) {
-  return memory.total() + device.room.memory - device.room.LeftFor(ParametersOf(memory));
+Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
+  return memory.total() + room.memory - room.LeftFor(ParametersOf(memory));
+}
+
+DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {
+  const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
+  const std::optional<RankCosts> costs =
+      CostsOf(device, problem.shape.model, ShareOf(plan, rank, problem.shape.model));
+  return costs ? costs->room : device.room;
 }
 
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
-    if (!Fits(MemoryOfRank(plan, rank, problem.shape), device.room)) return false;
+    if (!Fits(MemoryOfRank(plan, rank, problem.shape), RoomOf(problem, plan, rank))) return false;
   }
   return true;
 }

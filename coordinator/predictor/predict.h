@@ -18,6 +18,8 @@ struct InstructionTime {
 struct RankPrediction {
   std::string device;
   double busy_seconds = 0;  // computing
+  // Of its compute stream, for what the ranks of its unit sum and give each other, and waiting for them.
+  double exchange_seconds = 0;
   RankMemory memory;
   Bytes peak_memory;  // with the ops' own workspace and copies
   Bytes memory_limit;
@@ -33,19 +35,24 @@ struct StepPrediction {
 // Simulates the step programs of all ranks in virtual time. Resources are shared fairly: devices on one
 // processor, and a device's own send and receive each. What computes is slowed down by the other devices of
 // its host that compute at that moment (DeviceCost::shared_slowdown). A message starts when both ends are
-// ready; an all-reduce when all are.
+// ready; an all-reduce when all are, and so does a pass within which the ranks of a unit sum, or their gather:
+// it ends for all of them when the slowest has computed and the sums have taken their time.
 //
 // Pure and deterministic. `plan` must be valid for `problem` (CheckPlan); memory limits are not looked at.
-// InvalidArgument: a unit's device or the micro-batch size is not in the problem; a unit has several devices,
-// of which nothing has been measured.
+// InvalidArgument: a unit's device or the micro-batch size is not in the problem; a device has not been
+// measured with its share of the blocks' width.
 // Internal: the programs wait for each other in a circle (a bug in the compiler); names an instruction.
 absl::StatusOr<StepPrediction> PredictStep(const PlanningProblem& problem, const Plan& plan);
 
 // The device of that name; null: the problem has none.
 const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& name);
 
-// What a rank needs on `device`: the memory model's total, and the ops' own workspace and copies.
-Bytes PeakMemory(const DeviceCost& device, const RankMemory& memory);
+// The room that `rank` of a plan has on its device, the ops' own workspace for its share of the width counted;
+// where that share was not measured, as with whole blocks.
+DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank);
+
+// What a rank needs in such room: the memory model's total, and the ops' own workspace and copies.
+Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory);
 
 // Whether every rank fits the memory of its device. `plan` must be valid for `problem` but for that.
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan);

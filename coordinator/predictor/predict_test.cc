@@ -6,7 +6,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/random_plan.h"
 
 namespace medley {
 namespace {
@@ -379,6 +382,212 @@ TEST_CASE("a unit with two ranges passes a micro-batch twice, and its messages w
   CHECK(prediction->ranks[0].busy_seconds == Approx(2 * 3).epsilon(1e-12));
 }
 
+// Uniform, whose first devices have been measured with `shares`, each taking `seconds` of whole blocks.
+PlanningProblem Shared(PlanningProblem problem, const std::vector<std::pair<ModelShare, double>>& shares) {
+  for (size_t d = 0; d < shares.size(); ++d) {
+    const auto& [share, part] = shares[d];
+    ShareCost& cost = problem.devices[d].shares.emplace_back();
+    cost.share = AtOrigin(share);
+    cost.room = problem.devices[d].room;
+    cost.times = problem.devices[d].times;
+    for (BlockTimes& times : cost.times) {
+      for (PassTimes* pass : {&times.embedding, &times.layer, &times.head}) {
+        pass->forward_seconds *= part;
+        pass->backward_seconds *= part;
+        pass->weight_gradient_seconds *= part;
+      }
+    }
+  }
+  return problem;
+}
+
+PlanningProblem WithHeads(PlanningProblem problem, int heads) {
+  problem.shape.model.heads = heads;
+  return problem;
+}
+
+// Rings of two: a sum of n bytes is two messages of half of them each way, one after the other.
+void ConnectBy(PlanningProblem& problem, double seconds_a_byte) {
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = Link(0, 1 / seconds_a_byte, 1 / seconds_a_byte);
+  }
+}
+
+TEST_CASE("a unit of two takes its slower rank's passes, and their sums") {
+  PlanningProblem problem = WithHeads(Uniform(2, 3, 5), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.6}});
+  Plan plan = Replicas(5, {5});
+  plan.units[0].devices.push_back("d1");
+  const double alone_seconds = 5 * 3 * 3 * 0.6;
+  CHECK(*PredictStepSeconds(problem, plan) == Approx(alone_seconds).epsilon(1e-12));
+
+  // A sum of [8, 4] in f32 takes a tenth of a second, one of the head's statistics, [3, 8], three quarters of
+  // that.
+  problem.forced_all_reduce = CollectiveAlgorithm::kTree;  // of gradients, of which nothing is summed here
+  ConnectBy(problem, 0.1 / kMessageBytes);
+  // Forward: the embedding and two branches of each of three layers. Backward: those branches, the head's two.
+  const double sums_seconds = 0.1 * (7 + 6 + 1) + 0.075;
+  const auto summed = PredictStep(problem, plan);
+  REQUIRE(summed.status().ToString() == "OK");
+  const double scalars_seconds = 0.1 * 8 * ScalarCount(problem.shape.model) / kMessageBytes;
+  CHECK(summed->step_seconds == Approx(alone_seconds + 5 * sums_seconds + scalars_seconds).epsilon(1e-12));
+  REQUIRE(summed->ranks.size() == 2);
+  CHECK(summed->ranks[0].busy_seconds == Approx(5 * 3 * 3 * 0.5).epsilon(1e-12));
+  CHECK(summed->ranks[1].busy_seconds == Approx(alone_seconds).epsilon(1e-12));
+  CHECK(summed->ranks[1].exchange_seconds == Approx(5 * sums_seconds).epsilon(1e-12));
+  // The faster one waits for the other.
+  CHECK(summed->ranks[0].exchange_seconds == Approx(5 * sums_seconds + 5 * 3 * 3 * 0.1).epsilon(1e-12));
+
+  // In bf16 half of the bytes cross, but of the statistics.
+  plan.units[0].activations = Dtype::kBf16;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(alone_seconds + 5 * (0.05 * (7 + 6 + 1) + 0.075) + scalars_seconds).epsilon(1e-12));
+}
+
+TEST_CASE("the choices that the prediction of a unit's sums supposes are told, each size once") {
+  PlanningProblem problem = WithHeads(Uniform(3, 3, 6), 2);
+  problem.micro_batch_sizes = {1, 2};
+  Plan plan = Replicas(5, {2, 2});
+  plan.units[1].devices = {"d1", "d2"};
+  plan.routes[1].micro_batch_sequences = 2;
+  const auto exchanges = ExchangesOf(problem, plan);
+  REQUIRE(exchanges.status().ToString() == "OK");
+  REQUIRE(exchanges->size() == 2);
+  for (const ReductionChoice& exchange : *exchanges) CHECK(exchange.holders == std::vector<Rank>{1, 2});
+  CHECK((*exchanges)[0].elements == 2 * 8 * 4);
+  CHECK((*exchanges)[1].elements == 3 * 2 * 8);
+}
+
+TEST_CASE("ranks of a unit wait for the last of them, and what crosses to them is cut and gathered") {
+  // One device, then two that share the rest, which has a head of its own.
+  PlanningProblem problem = WithHeads(Uniform(3, 2, 1), 2);
+  problem.shape.model.family = ModelFamily::kLlama;
+  problem.shape.model.tied_head = false;
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[0], 0.5}, {shares[1], 0.5}});
+  Plan plan = Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward);
+  plan.units[1].devices = {"d1", "d2"};
+  // Half of the rows go to each; to d2 four times as slowly.
+  for (LinkCost* link : {&problem.links[0][1], &problem.links[1][0]})
+    link->transfer = LinkModel::Line(0, kMessageBytes / 2);
+  for (LinkCost* link : {&problem.links[0][2], &problem.links[2][0]})
+    link->transfer = LinkModel::Line(0, kMessageBytes / 8);
+  // Each gives the other its half, in a second; there and back.
+  for (LinkCost* link : {&problem.links[1][2], &problem.links[2][1]})
+    *link = Link(0, kMessageBytes / 2, kMessageBytes / 2);
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  const StepProgram program = CompileStep(plan, 1, problem.shape, Purpose::kTrain);
+  const auto time_of = [&](Rank rank, InstructionKind kind) {
+    const StepProgram of_rank = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+    for (size_t i = 0; i < of_rank.instructions.size(); ++i) {
+      if (of_rank.instructions[i].kind == kind) return prediction->ranks[rank].timeline[i];
+    }
+    return InstructionTime{-1, -1};
+  };
+  CHECK(time_of(0, InstructionKind::kForward).end_seconds == Approx(1));
+  // What d0 sends it sends to one after the other.
+  CHECK(time_of(1, InstructionKind::kReceiveActivation).end_seconds == Approx(2));
+  CHECK(time_of(2, InstructionKind::kReceiveActivation).end_seconds == Approx(6));
+  for (const Rank rank : {Rank(1), Rank(2)}) {
+    CHECK(time_of(rank, InstructionKind::kGatherActivation).start_seconds == Approx(6));
+    CHECK(time_of(rank, InstructionKind::kGatherActivation).end_seconds == Approx(7));
+    CHECK(time_of(rank, InstructionKind::kForward).start_seconds == Approx(7));
+    // Half a second, and two branches' sums of two seconds each.
+    CHECK(time_of(rank, InstructionKind::kForward).end_seconds == Approx(11.5));
+    // A second of computing; two branches, the head's normed input and three quarters for its statistics.
+    CHECK(time_of(rank, InstructionKind::kBackward).end_seconds == Approx(11.5 + 1 + 6 + 1.5));
+  }
+  // All links between neighbours are used both ways.
+  CHECK(time_of(0, InstructionKind::kReceiveGradient).end_seconds > 20);
+}
+
+TEST_CASE("ranks on one processor take turns, and a unit's norm and update are of its ranks' own parts") {
+  PlanningProblem problem = WithHeads(Uniform(2, 2, 4), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.5}});
+  Plan plan = Replicas(4, {4});
+  plan.units[0].devices.push_back("d1");
+  problem.devices[1].processor = problem.devices[0].processor;
+  CHECK(*PredictStepSeconds(problem, plan) == Approx(4 * 2 * 3).epsilon(1e-12));
+  problem.devices[1].processor = 1;
+  problem.devices[0].shares[0].update_seconds_per_parameter = 1e-3;
+  problem.devices[1].shares[0].norm_seconds_per_parameter = 1e-3;
+  int64_t held = 0;
+  const ModelConfig local = LocalModel(problem.shape.model, shares[0]);
+  for (const SegmentId segment : SegmentsOf(problem.shape.model, plan.units[0].chunks))
+    held += SegmentElements(local, segment);
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(4 * 2 * 1.5 + 2e-3 * static_cast<double>(held)).epsilon(1e-12));
+}
+
+TEST_CASE("plans of every form are predicted: streams in order, the ranks of a unit together") {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    const PlannedShape planned = RandomWidePlan(seed);
+    const Plan& plan = planned.plan;
+    std::mt19937_64 random(seed);
+    const auto real = [&] { return std::uniform_real_distribution<double>(0.5, 2)(random); };
+    PlanningProblem problem;
+    problem.shape = planned.shape;
+    problem.micro_batch_sizes = {1, 2, 3};
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      DeviceCost& device = problem.devices.emplace_back();
+      device.name = DeviceOf(plan, rank);
+      device.processor = rank;
+      ShareCost cost{.share = AtOrigin(ShareOf(plan, rank, planned.shape.model))};
+      for (int size = 1; size <= 3; ++size) {
+        const double layer = size * real();
+        cost.times.push_back({{0.1, 0.2, 0.2}, {layer, 2 * layer, layer}, {0, 0.5, 0}});
+      }
+      cost.update_seconds_per_parameter = 1e-6;
+      if (cost.share == WholeModel(planned.shape.model)) device.times = cost.times;
+      device.shares.push_back(cost);
+    }
+    problem.links.assign(problem.devices.size(), std::vector<LinkCost>(problem.devices.size()));
+    for (auto& row : problem.links) {
+      for (LinkCost& link : row) link = Link(0.01 * real(), 1000, 2000);
+    }
+    const auto prediction = PredictStep(problem, plan);
+    REQUIRE(prediction.status().ToString() == "OK");
+    CHECK(*PredictStepSeconds(problem, plan) == prediction->step_seconds);
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const StepProgram program = CompileStep(plan, rank, planned.shape, Purpose::kTrain);
+      const std::vector<InstructionTime>& timeline = prediction->ranks[rank].timeline;
+      REQUIRE(timeline.size() == program.instructions.size());
+      std::vector<double> free_at(kStreams, 0);
+      for (size_t i = 0; i < timeline.size(); ++i) {
+        double& free = free_at[static_cast<int>(program.instructions[i].stream)];
+        CHECK(timeline[i].start_seconds >= free);
+        CHECK(timeline[i].end_seconds >= timeline[i].start_seconds);
+        free = timeline[i].end_seconds;
+        for (const int other : program.instructions[i].waits_for) {
+          if (other >= 0) CHECK(timeline[i].start_seconds >= timeline[other].end_seconds);
+        }
+      }
+      CHECK(prediction->ranks[rank].busy_seconds > 0);
+      const int members = static_cast<int>(plan.units[program.unit].devices.size());
+      CHECK((prediction->ranks[rank].exchange_seconds > 1e-9) == (members > 1));
+      // Passes within which its ranks sum end for all of them at once.
+      const Rank first = FirstRankOf(plan, program.unit);
+      if (rank == first) continue;
+      const StepProgram beside = CompileStep(plan, first, planned.shape, Purpose::kTrain);
+      std::vector<double> own, others;
+      for (size_t i = 0; i < timeline.size(); ++i) {
+        if (program.instructions[i].kind == InstructionKind::kInputGradient)
+          own.push_back(timeline[i].end_seconds);
+      }
+      for (size_t i = 0; i < beside.instructions.size(); ++i) {
+        if (beside.instructions[i].kind == InstructionKind::kInputGradient &&
+            !beside.instructions[i].blocks.contains(0))
+          others.push_back(prediction->ranks[first].timeline[i].end_seconds);
+      }
+      for (const double end : others) CHECK(std::find(own.begin(), own.end(), end) != own.end());
+    }
+  }
+}
+
 TEST_CASE("what the problem does not know is refused by name") {
   const PlanningProblem problem = Uniform(1, 2, 2);
   Plan plan = Replicas(4, {2});
@@ -390,8 +599,13 @@ TEST_CASE("what the problem does not know is refused by name") {
   CHECK(absl::IsInvalidArgument(PredictStep(problem, plan).status()));
   plan = Replicas(4, {2});
   plan.units[0].devices.push_back("d1");
-  CHECK(PredictStep(problem, plan).status().message() ==
-        "units[0].devices: 2; only units of one device have been measured");
+  PlanningProblem two = Uniform(2, 2, 2);
+  two.shape.model.heads = 2;
+  CHECK(PredictStep(two, plan).status().message() ==
+        "units[0].devices: d0 has not been measured with its share of the blocks' width");
+  two.devices[0].times.clear();
+  CHECK(PredictStep(two, Replicas(4, {2})).status().message() ==
+        "units[0].devices: d0 has not been measured with whole blocks");
 }
 
 }  // namespace

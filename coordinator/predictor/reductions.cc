@@ -6,7 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/choose_all_reduce.h"
+#include "runtime/ir/collective/collective_time.h"
+#include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/ir/program/group_exchanges.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -117,11 +121,46 @@ double Reductions::Seconds(int group, int64_t elements) {
   return entry->second;
 }
 
+double Reductions::ExchangeSeconds(int group, int64_t elements, Dtype dtype) {
+  const auto [entry, inserted] = groups_[group].exchange_seconds.try_emplace({elements, dtype}, 0);
+  if (inserted) {
+    CollectiveProblem problem = groups_[group].problem;
+    problem.elements = elements;
+    problem.wire_bytes_per_element = static_cast<double>(SizeOf(dtype).value);
+    chosen_members_ += problem.members;
+    entry->second = ChooseAllReduce(problem).predicted_seconds;
+  }
+  return entry->second;
+}
+
+double Reductions::GatherSeconds(int group, Bytes bytes) {
+  const auto [entry, inserted] = groups_[group].gather_seconds.try_emplace(bytes.value, 0);
+  if (inserted) {
+    CollectiveProblem problem = groups_[group].problem;
+    problem.elements = bytes.value;
+    problem.wire_bytes_per_element = 1;
+    entry->second = CollectiveSeconds(problem, RingAllGather(problem.members, problem.elements, {}));
+  }
+  return entry->second;
+}
+
 CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements,
                                     std::optional<CollectiveAlgorithm> algorithm) const {
+  return ChooseFor(devices, elements, problem_.wire_bytes_per_element, algorithm);
+}
+
+CollectiveChoice Reductions::ChooseExchange(const std::vector<int>& devices, int64_t elements,
+                                            Dtype dtype) const {
+  return ChooseFor(devices, elements, static_cast<double>(SizeOf(dtype).value), std::nullopt);
+}
+
+CollectiveChoice Reductions::ChooseFor(const std::vector<int>& devices, int64_t elements,
+                                       double wire_bytes_per_element,
+                                       std::optional<CollectiveAlgorithm> algorithm) const {
   const std::vector<int> canonical = Canonical(devices);
   CollectiveProblem problem = ProblemOf(canonical);
   problem.elements = elements;
+  problem.wire_bytes_per_element = wire_bytes_per_element;
   CollectiveChoice choice = ChooseAllReduce(problem, algorithm);
   // From places in the canonical order to places in `devices`.
   std::vector<int> places;
@@ -143,7 +182,10 @@ CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t ele
   return choice;
 }
 
-absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
+namespace {
+
+// The devices of a plan's ranks, as indices into PlanningProblem::devices.
+absl::StatusOr<std::vector<int>> DevicesOfRanks(const PlanningProblem& problem, const Plan& plan) {
   std::map<std::string, int> device_by_name;
   for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d)
     device_by_name.emplace(problem.devices[d].name, d);
@@ -158,6 +200,13 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
       devices.push_back(device->second);
     }
   }
+  return devices;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan) {
+  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(problem, plan));
   const Reductions choosing(problem);
   std::vector<ReductionChoice> reductions;
   std::set<std::pair<std::vector<Rank>, int64_t>> seen;
@@ -170,6 +219,37 @@ absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem&
     }
   }
   return reductions;
+}
+
+absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan) {
+  ASSIGN_OR_RETURN(const std::vector<int> devices, DevicesOfRanks(problem, plan));
+  const Reductions choosing(problem);
+  std::vector<ReductionChoice> exchanges;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const Unit& unit = plan.units[u];
+    const int degree = static_cast<int>(unit.devices.size());
+    if (degree < 2) continue;
+    const Rank first = FirstRankOf(plan, u);
+    std::vector<Rank> ranks;
+    for (int member = 0; member < degree; ++member) ranks.push_back(first + member);
+    const std::vector<int> group(devices.begin() + first, devices.begin() + first + degree);
+    std::set<int64_t> seen;
+    for (const Visit& visit : VisitsOf(plan, u)) {
+      for (const InstructionKind kind : {InstructionKind::kForward, InstructionKind::kBackward}) {
+        for (const GroupExchange& exchange : GroupExchanges(
+                 problem.shape.model, {.kind = kind,
+                                      .blocks = unit.chunks[visit.chunk],
+                                      .rows = int64_t{visit.micro_batch_sequences} * problem.shape.sequence,
+                                      .degree = degree,
+                                      .activations = unit.activations})) {
+          if (!seen.insert(exchange.elements).second) continue;
+          exchanges.push_back(
+              {ranks, exchange.elements, choosing.ChooseExchange(group, exchange.elements, exchange.dtype)});
+        }
+      }
+    }
+  }
+  return exchanges;
 }
 
 }  // namespace medley

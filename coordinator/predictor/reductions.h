@@ -3,10 +3,13 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "runtime/base/bytes.h"
+#include "runtime/base/dtype.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/job/reduction_choice.h"
@@ -14,7 +17,8 @@
 
 namespace medley {
 
-// How the gradients of a problem's plans are summed, and how long that takes: what ChooseAllReduce says for
+// How the gradients of a problem's plans are summed, and what the ranks of a unit sum and give each other
+// within a pass, and how long that takes: what ChooseAllReduce says for
 // the measured links (or of the forced algorithm). It depends on the set of devices and the size of the
 // vector alone, not on how a plan numbers them, and is remembered; devices that could change places without
 // changing any link count as one.
@@ -31,8 +35,12 @@ class Reductions {
   int ClassOf(int device) const { return classes_[device]; }
   // A number for a set of devices (indices into PlanningProblem::devices, in any order).
   int GroupOf(const std::vector<int>& devices);
-  // To sum a vector of `elements` over a group, all being ready. 0 for a single device.
+  // To sum a vector of gradients of `elements` over a group, all being ready. 0 for a single device.
   double Seconds(int group, int64_t elements);
+  // Likewise, of activations of `dtype` between the ranks of a unit: no algorithm is forced on them.
+  double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
+  // Until each of a group has all of a buffer of `bytes`, of which each has as large a part before.
+  double GatherSeconds(int group, Bytes bytes);
 
   // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its
   // members, and of the parts that its boundaries cut it into.
@@ -45,6 +53,8 @@ class Reductions {
   CollectiveChoice Choose(const std::vector<int>& devices, int64_t elements) const {
     return Choose(devices, elements, problem_.forced_all_reduce);
   }
+  // As ExchangeSeconds has it.
+  CollectiveChoice ChooseExchange(const std::vector<int>& devices, int64_t elements, Dtype dtype) const;
 
   // Members of the groups for which a choice had to be made, in all: what that cost.
   int64_t chosen_members() const { return chosen_members_; }
@@ -54,6 +64,8 @@ class Reductions {
     CollectiveProblem problem;  // elements are set for each choice
     int ways_in = 0;
     std::unordered_map<int64_t, double> seconds_by_elements;
+    std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
+    std::map<int64_t, double> gather_seconds;  // by bytes
   };
   void FindHosts();
   void FindClasses();
@@ -61,6 +73,8 @@ class Reductions {
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
   CollectiveProblem ProblemOf(const std::vector<int>& devices) const;
+  CollectiveChoice ChooseFor(const std::vector<int>& devices, int64_t elements, double wire_bytes_per_element,
+                             std::optional<CollectiveAlgorithm> algorithm) const;
 
   const PlanningProblem& problem_;
   std::vector<int> hosts_;       // of each device, those that count
@@ -75,5 +89,9 @@ class Reductions {
 // holders and size, in the order of the units and of their slices. Pure.
 // InvalidArgument: a unit's device is not in the problem.
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan);
+
+// Every sum within a pass of a unit of several devices (GroupExchanges), once for each unit and size. Pure.
+// Errors as ReductionsOf.
+absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan);
 
 }  // namespace medley

@@ -6,7 +6,9 @@
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
 
@@ -51,8 +53,13 @@ absl::StatusOr<double> StepSimulator::Run(const Plan& plan) {
 }
 
 InstructionTime StepSimulator::TimeOf(Rank rank, int instruction) const {
-  const Task& task = tasks_[task_of_instruction_[first_instruction_[rank] + instruction]];
-  return {task.start_seconds, task.end_seconds};
+  const InstructionTasks& tasks = tasks_of_instruction_[first_instruction_[rank] + instruction];
+  return {tasks_[tasks.first].start_seconds, tasks_[tasks.last].end_seconds};
+}
+
+double StepSimulator::ComputingSeconds(Rank rank, int instruction) const {
+  const int task = tasks_of_instruction_[first_instruction_[rank] + instruction].computation;
+  return task < 0 ? 0 : tasks_[task].end_seconds - tasks_[task].start_seconds;
 }
 
 double StepSimulator::LastBackwardSeconds(Rank rank) const {
@@ -69,30 +76,38 @@ double StepSimulator::LastBackwardSeconds(Rank rank) const {
 absl::Status StepSimulator::CompileAndCost(const Plan& plan) {
   programs_.clear();
   costs_.clear();
+  int rank = 0;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const Unit& unit = plan.units[u];
-    if (unit.devices.size() > 1) {
-      return absl::InvalidArgumentError(absl::StrCat("units[", u, "].devices: ", unit.devices.size(),
-                                                     "; only units of one device have been measured"));
+    int member = 0;
+    for (const std::string& name : plan.units[u].devices) {
+      const auto device = device_by_name_.find(name);
+      if (device == device_by_name_.end()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("units[", u, "].devices: \"", name, "\" is not a device of the problem"));
+      }
+      programs_.push_back(CompileStep(plan, rank, problem_.shape, Purpose::kTrain));
+      simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
+      ASSIGN_OR_RETURN(RankCost cost, CostOf(plan, programs_.back(), device->second));
+      cost.member = member++;
+      costs_.push_back(std::move(cost));
+      ++rank;
     }
-    const auto device = device_by_name_.find(unit.devices[0]);
-    if (device == device_by_name_.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("units[", u, "].devices: \"", unit.devices[0], "\" is not a device of the problem"));
-    }
-    programs_.push_back(CompileStep(plan, u, problem_.shape, Purpose::kTrain));
-    simulated_instructions_ += static_cast<int64_t>(programs_.back().instructions.size());
-    ASSIGN_OR_RETURN(RankCost cost, CostOf(programs_.back(), unit, device->second));
-    costs_.push_back(std::move(cost));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram& program, const Unit& unit,
+absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, const StepProgram& program,
                                                               int device) const {
-  const DeviceCost& cost = problem_.devices[device];
-  const ModelConfig& config = problem_.shape.model;
+  const Unit& unit = plan.units[program.unit];
   const std::vector<int>& sizes = problem_.micro_batch_sizes;
+  const std::optional<RankCosts> costs = CostsOf(problem_.devices[device], problem_.shape.model,
+                                                 medley::ShareOf(plan, program.rank, problem_.shape.model));
+  if (!costs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("units[", program.unit.value(), "].devices: ", problem_.devices[device].name,
+                     unit.devices.size() > 1 ? " has not been measured with its share of the blocks' width"
+                                             : " has not been measured with whole blocks"));
+  }
   RankCost result{.device = device};
   for (const Visit& visit : program.visits) {
     const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
@@ -101,20 +116,32 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const StepProgram&
                                                      "].micro_batch_sequences: ", visit.micro_batch_sequences,
                                                      " is not among the problem's micro_batch_sizes"));
     }
-    result.visits.push_back(CostOf(unit.chunks[visit.chunk], cost.times[size - sizes.begin()]));
+    result.visits.push_back(CostOf(unit.chunks[visit.chunk], costs->times[size - sizes.begin()]));
   }
-  int64_t held = 0;
-  for (const BlockRange& blocks : unit.chunks)
-    held += parameters_before_[blocks.end] - parameters_before_[blocks.first];
-  if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block()))
-    held += SegmentElements(config, kTiedSegment);
+  const int64_t held = ParametersHeld(plan, program);
   int64_t owned = held;  // the first holder answers for a shared slice
   for (const GradientSlice& slice : program.slices) {
     if (slice.holders.front() != program.rank) owned -= slice.elements;
   }
-  result.norm_seconds = static_cast<double>(owned) * cost.norm_seconds_per_parameter;
-  result.update_seconds = static_cast<double>(held) * cost.update_seconds_per_parameter;
+  result.norm_seconds = static_cast<double>(owned) * costs->norm_seconds_per_parameter;
+  result.update_seconds = static_cast<double>(held) * costs->update_seconds_per_parameter;
   return result;
+}
+
+int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& program) const {
+  const ModelConfig& config = problem_.shape.model;
+  const Unit& unit = plan.units[program.unit];
+  int64_t held = 0;
+  if (unit.devices.size() > 1) {
+    const ModelConfig local = LocalModel(config, medley::ShareOf(plan, program.rank, config));
+    for (const SegmentId segment : SegmentsOf(config, unit.chunks)) held += SegmentElements(local, segment);
+    return held;
+  }
+  for (const BlockRange& blocks : unit.chunks)
+    held += parameters_before_[blocks.end] - parameters_before_[blocks.first];
+  if (Holds(unit, config.embedding_block()) || Holds(unit, config.head_block()))
+    held += SegmentElements(config, kTiedSegment);
+  return held;
 }
 
 StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
@@ -139,28 +166,34 @@ void StepSimulator::BuildTasks(const Plan& plan) {
     micro_batches += route.micro_batches;
     longest_route_ = std::max(longest_route_, static_cast<int>(route.units.size()));
   }
-  // One key for each message, each segment that may begin a slice, and the scalars.
-  joint_task_.assign(2 * micro_batches * longest_route_ + SegmentCount(problem_.shape.model) + 1, -1);
+  largest_unit_ = 1;
+  for (const Unit& unit : plan.units)
+    largest_unit_ = std::max(largest_unit_, static_cast<int>(unit.devices.size()));
+  // One key for each message, each segment that may begin a slice of some member's part, and the scalars.
+  joint_task_.assign(2 * micro_batches * longest_route_ * largest_unit_ * largest_unit_ +
+                         SegmentCount(problem_.shape.model) * largest_unit_ + 1,
+                     -1);
+  meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
   first_instruction_.clear();
-  task_of_instruction_.clear();
-  for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
-    const int first = static_cast<int>(task_of_instruction_.size());
+  tasks_of_instruction_.clear();
+  for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
+    const int first = static_cast<int>(tasks_of_instruction_.size());
     first_instruction_.push_back(first);
     std::array<int, kStreams> last_of_stream;
     last_of_stream.fill(-1);
-    for (const Instruction& instruction : programs_[u].instructions) {
-      task_of_instruction_.push_back(TaskOf(u, instruction));
+    for (const Instruction& instruction : programs_[rank].instructions) {
+      tasks_of_instruction_.push_back(TasksOf(plan, rank, instruction));
     }
-    for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
-      const Instruction& instruction = programs_[u].instructions[i];
-      const int task = task_of_instruction_[first + i];
+    for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i) {
+      const Instruction& instruction = programs_[rank].instructions[i];
+      const InstructionTasks& tasks = tasks_of_instruction_[first + i];
       int& last = last_of_stream[static_cast<int>(instruction.stream)];
-      if (last >= 0) AddEdge(last, task);
-      last = task;
+      if (last >= 0) AddEdge(last, tasks.first);
+      last = tasks.last;
       for (const int other : instruction.waits_for) {
-        if (other >= 0) AddEdge(task_of_instruction_[first + other], task);
+        if (other >= 0) AddEdge(tasks_of_instruction_[first + other].last, tasks.first);
       }
     }
   }
@@ -174,26 +207,95 @@ int StepSimulator::JointTask(int key) {
   return joint_task_[key];
 }
 
-int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
+// Its ranks run the same instructions of the compute stream in the same order.
+StepSimulator::Meeting& StepSimulator::NextMeeting(Rank rank) {
+  std::vector<Meeting>& meetings = meetings_[programs_[rank].unit];
+  const size_t next = costs_[rank].meetings++;
+  if (next == meetings.size()) meetings.emplace_back();
+  return meetings[next];
+}
+
+int StepSimulator::GroupOfUnit(UnitId unit) {
+  std::vector<int> devices;
+  for (size_t rank = 0; rank < programs_.size(); ++rank) {
+    if (programs_[rank].unit == unit) devices.push_back(costs_[rank].device);
+  }
+  return reductions_.GroupOf(devices);
+}
+
+int StepSimulator::Computation(Rank rank, double seconds) {
+  tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = costs_[rank].device});
+  return static_cast<int>(tasks_.size()) - 1;
+}
+
+// A message is known by its micro-batch, the boundary that it crosses, whether it goes forward or backward,
+// and the ranks at its ends.
+int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction) {
+  int key = (instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction;
+  if (largest_unit_ > 1)
+    key = (key * largest_unit_ + costs_[sender].member) * largest_unit_ + costs_[receiver].member;
+  const int task = JointTask(key);
+  const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
+  tasks_[task].resource = Resource::kLink;
+  tasks_[task].latency_seconds = link.transfer.LatencySeconds();
+  tasks_[task].work_seconds =
+      TransferSeconds(link, static_cast<double>(instruction.bytes.value)) - tasks_[task].latency_seconds;
+  tasks_[task].from = costs_[sender].device;
+  tasks_[task].to = costs_[receiver].device;
+  return task;
+}
+
+StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank rank,
+                                                         const Instruction& instruction, double seconds) {
+  const int computation = Computation(rank, seconds);
+  const StepProgram& program = programs_[rank];
+  const Unit& unit = plan.units[program.unit];
+  if (unit.devices.size() < 2) return {computation, computation, computation};
+  const std::vector<GroupExchange> exchanges = GroupExchanges(
+      problem_.shape.model,
+      {.kind = instruction.kind,
+       .blocks = instruction.blocks,
+       .rows = int64_t{program.visits[instruction.visit].micro_batch_sequences} * problem_.shape.sequence,
+       .degree = static_cast<int>(unit.devices.size()),
+       .activations = unit.activations});
+  if (exchanges.empty()) return {computation, computation, computation};
+  Meeting& meeting = NextMeeting(rank);
+  if (meeting.begin < 0) {
+    const int group = GroupOfUnit(program.unit);
+    double exchange_seconds = 0;
+    for (const GroupExchange& exchange : exchanges) {
+      exchange_seconds +=
+          exchange.count * reductions_.ExchangeSeconds(group, exchange.elements, exchange.dtype);
+    }
+    meeting.begin = static_cast<int>(tasks_.size());
+    tasks_.emplace_back();
+    meeting.end = static_cast<int>(tasks_.size());
+    tasks_.push_back({.work_seconds = exchange_seconds});
+  }
+  AddEdge(meeting.begin, computation);
+  AddEdge(computation, meeting.end);
+  return {meeting.begin, computation, meeting.end};
+}
+
+int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
+  Meeting& meeting = NextMeeting(rank);
+  if (meeting.begin < 0) {
+    const double seconds = reductions_.GatherSeconds(GroupOfUnit(programs_[rank].unit), instruction.bytes);
+    meeting.begin = meeting.end = static_cast<int>(tasks_.size());
+    tasks_.push_back({.work_seconds = seconds});
+  }
+  return meeting.begin;
+}
+
+StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank rank,
+                                                       const Instruction& instruction) {
   const RankCost& cost = costs_[rank];
-  const int first_slice_key = static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) - 1;
-  // A message is known by its micro-batch, the boundary that it crosses, and whether it goes forward or
-  // backward.
-  const auto message = [&](Rank sender, Rank receiver, int direction) {
-    const int task =
-        JointTask((instruction.micro_batch * longest_route_ + instruction.boundary) * 2 + direction);
-    const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
-    tasks_[task].resource = Resource::kLink;
-    tasks_[task].latency_seconds = link.transfer.LatencySeconds();
-    tasks_[task].work_seconds =
-        TransferSeconds(link, static_cast<double>(instruction.bytes.value)) - tasks_[task].latency_seconds;
-    tasks_[task].from = costs_[sender].device;
-    tasks_[task].to = costs_[receiver].device;
-    return task;
-  };
+  const int first_slice_key =
+      static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
+  const auto only = [](int task) { return InstructionTasks{task, -1, task}; };
   const auto computation = [&](double seconds) {
-    tasks_.push_back({.resource = Resource::kProcessor, .work_seconds = seconds, .from = cost.device});
-    return static_cast<int>(tasks_.size()) - 1;
+    const int task = Computation(rank, seconds);
+    return InstructionTasks{task, task, task};
   };
   const auto gradients = [&] {
     const VisitCost& visit = cost.visits[instruction.visit];
@@ -203,37 +305,38 @@ int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
   };
   switch (instruction.kind) {
     case InstructionKind::kForward:
-      return computation(cost.visits[instruction.visit].forward_seconds);
+      return PassTasks(plan, rank, instruction, cost.visits[instruction.visit].forward_seconds);
     case InstructionKind::kBackward:
-      return computation(gradients().both);
+      return PassTasks(plan, rank, instruction, gradients().both);
     case InstructionKind::kInputGradient:
-      return computation(gradients().both - gradients().of_weights);
+      return PassTasks(plan, rank, instruction, gradients().both - gradients().of_weights);
     case InstructionKind::kWeightGradient:
-      return computation(gradients().of_weights);
+      return PassTasks(plan, rank, instruction, gradients().of_weights);
     case InstructionKind::kGatherActivation:
     case InstructionKind::kGatherGradient:
-      break;  // of units of several devices
+      return only(GatherTask(rank, instruction));
     case InstructionKind::kNormGradients:
       return computation(cost.norm_seconds);
     case InstructionKind::kUpdateParameters:
       return computation(cost.update_seconds);
     case InstructionKind::kSendActivation:
-      return message(rank, instruction.peer, 0);
+      return only(MessageTask(rank, instruction.peer, instruction, 0));
     case InstructionKind::kReceiveActivation:
-      return message(instruction.peer, rank, 0);
+      return only(MessageTask(instruction.peer, rank, instruction, 0));
     case InstructionKind::kSendGradient:
-      return message(rank, instruction.peer, 1);
+      return only(MessageTask(rank, instruction.peer, instruction, 1));
     case InstructionKind::kReceiveGradient:
-      return message(instruction.peer, rank, 1);
+      return only(MessageTask(instruction.peer, rank, instruction, 1));
     case InstructionKind::kReduceGradients: {
       const GradientSlice& slice = programs_[rank].slices[instruction.slice];
-      const int task = JointTask(first_slice_key + slice.first_segment);
+      // Of the holders' parts each is summed by itself.
+      const int task = JointTask(first_slice_key + slice.first_segment * largest_unit_ + cost.member);
       if (tasks_[task].work_seconds == 0) {
         std::vector<int> devices;
         for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
         tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
       }
-      return task;
+      return only(task);
     }
     case InstructionKind::kReduceScalars: {
       const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
@@ -242,10 +345,10 @@ int StepSimulator::TaskOf(Rank rank, const Instruction& instruction) {
         for (const RankCost& other : costs_) devices.push_back(other.device);
         tasks_[task].work_seconds = ReduceScalarsSeconds(problem_, devices);
       }
-      return task;
+      return only(task);
     }
   }
-  return -1;
+  return {};
 }
 
 void StepSimulator::AddEdge(int from, int to) {
@@ -284,12 +387,12 @@ absl::Status StepSimulator::Simulate() {
     }
   }
   if (ended == tasks_.size()) return absl::OkStatus();
-  for (int u = 0; u < static_cast<int>(programs_.size()); ++u) {
-    for (int i = 0; i < static_cast<int>(programs_[u].instructions.size()); ++i) {
-      if (TimeOf(u, i).end_seconds >= 0) continue;
-      return absl::InternalError(absl::StrCat("step programs wait for each other: rank ", u, ", instruction ",
-                                              i, " (", NameOf(programs_[u].instructions[i].kind),
-                                              ") never starts"));
+  for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
+    for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i) {
+      if (TimeOf(rank, i).end_seconds >= 0) continue;
+      return absl::InternalError(
+          absl::StrCat("step programs wait for each other: rank ", rank, ", instruction ", i, " (",
+                       NameOf(programs_[rank].instructions[i].kind), ") never starts"));
     }
   }
   return absl::InternalError("step programs wait for each other");

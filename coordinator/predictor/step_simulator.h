@@ -16,7 +16,9 @@
 namespace medley {
 
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
-// other tasks; a message or an all-reduce is one task that all its ends wait for and work on together.
+// other tasks; a message or an all-reduce is one task that all its ends wait for and work on together. So is
+// a gather of the ranks of a unit. A pass within which they sum is three: all wait for the last to be ready,
+// for their first sum would; each computes its own part; and once all have, the sums take their time.
 //
 // Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem;
 // without, it has its own), which must outlive it. Not thread-safe.
@@ -31,6 +33,8 @@ class StepSimulator {
   // The step programs of the last successful run, and the times of their instructions.
   const std::vector<StepProgram>& programs() const { return programs_; }
   InstructionTime TimeOf(Rank rank, int instruction) const;
+  // Of that time, what its device computes: the rest goes to what the ranks of a unit exchange.
+  double ComputingSeconds(Rank rank, int instruction) const;
   // When `rank` has run its last backward.
   double LastBackwardSeconds(Rank rank) const;
 
@@ -52,6 +56,14 @@ class StepSimulator {
     int task;
     int next;
   };
+  // Of an instruction: what begins it, what its device computes (-1: nothing), what ends it.
+  struct InstructionTasks {
+    int first = -1, computation = -1, last = -1;
+  };
+  // What the ranks of a unit do together, by its order in their programs.
+  struct Meeting {
+    int begin = -1, end = -1;  // tasks; a gather has one
+  };
   struct Running {
     int task;
     Resource resource;         // kNone while in its latency
@@ -63,7 +75,7 @@ class StepSimulator {
   struct GradientSeconds {
     double both = 0, of_weights = 0;
   };
-  // The cost of what a route has a chunk do.
+  // The cost of what a route has a chunk do, on one rank.
   struct VisitCost {
     BlockId first_block = 0;
     double forward_seconds = 0;
@@ -71,17 +83,27 @@ class StepSimulator {
   };
   struct RankCost {
     int device = -1;
+    int member = 0;                            // its place in its unit
     absl::InlinedVector<VisitCost, 1> visits;  // parallel to the program's
     double norm_seconds = 0, update_seconds = 0;
+    int meetings = 0;  // with the other ranks of its unit, so far
   };
 
   absl::Status CompileAndCost(const Plan& plan);
-  absl::StatusOr<RankCost> CostOf(const StepProgram& program, const Unit& unit, int device) const;
+  absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
+  int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
-  // The task of an instruction, which is shared with the other ends of a message or all-reduce.
-  int TaskOf(Rank rank, const Instruction& instruction);
+  // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
+  InstructionTasks TasksOf(const Plan& plan, Rank rank, const Instruction& instruction);
+  InstructionTasks PassTasks(const Plan& plan, Rank rank, const Instruction& instruction, double seconds);
+  int GatherTask(Rank rank, const Instruction& instruction);
+  int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
+  int Computation(Rank rank, double seconds);
   int JointTask(int key);
+  Meeting& NextMeeting(Rank rank);
+  // Reductions' number of the devices of a unit.
+  int GroupOfUnit(UnitId unit);
   void AddEdge(int from, int to);
 
   absl::Status Simulate();
@@ -105,9 +127,11 @@ class StepSimulator {
   std::vector<StepProgram> programs_;
   std::vector<RankCost> costs_;
   int longest_route_ = 0;               // stages
-  std::vector<int> first_instruction_;  // of each rank, in task_of_instruction_
-  std::vector<int> task_of_instruction_;
-  std::vector<int> joint_task_;  // by key; -1: none yet
+  int largest_unit_ = 1;                // ranks
+  std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
+  std::vector<InstructionTasks> tasks_of_instruction_;
+  std::vector<int> joint_task_;                 // by key; -1: none yet
+  std::vector<std::vector<Meeting>> meetings_;  // of each unit
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;

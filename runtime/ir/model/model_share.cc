@@ -40,6 +40,10 @@ ModelShare WholeModel(const ModelConfig& config) {
   return {{0, config.key_value_head_count()}, {0, config.feed_forward}, {0, config.vocabulary}};
 }
 
+ModelShare AtOrigin(const ModelShare& share) {
+  return {{0, share.key_value_heads.size()}, {0, share.feed_forward.size()}, {0, share.vocabulary.size()}};
+}
+
 ModelConfig LocalModel(const ModelConfig& config, const ModelShare& share) {
   if (share == WholeModel(config)) return config;
   ModelConfig local = config;

@@ -34,6 +34,9 @@ std::vector<ModelShare> EvenShares(const ModelConfig& config, int degree);
 
 ModelShare WholeModel(const ModelConfig& config);
 
+// As many heads, columns and rows, from the first ones on: what passes take depends on nothing else.
+ModelShare AtOrigin(const ModelShare& share);
+
 // The model as one rank sees it: `config` with the rank's own numbers of heads, feed-forward columns and
 // vocabulary rows. Sizes of tensors, of what passes keep and of scratch follow from it as they do for a whole
 // model.
