@@ -101,16 +101,17 @@ std::string SpeedLine(const v1::Job& job) {
 void AppendUnitLines(const v1::Plan& plan, std::vector<std::string>& lines) {
   std::vector<std::vector<std::string>> rows;
   for (const v1::Route& route : plan.routes()) {
+    uint32_t first = 0;  // block of the range that the route passes next
     for (const uint32_t index : route.units()) {
       if (index >= static_cast<uint32_t>(plan.units_size())) continue;
       const v1::Unit& unit = plan.units(static_cast<int>(index));
-      if (unit.devices_size() == 0 || unit.blocks_size() == 0) continue;
-      std::vector<std::string> ranges;
-      for (const v1::BlockRange& range : unit.blocks())
-        ranges.push_back(absl::StrCat(range.first(), "-", range.end() - 1));
+      const auto passed = std::find_if(unit.blocks().begin(), unit.blocks().end(),
+                                       [&](const v1::BlockRange& range) { return range.first() == first; });
+      if (unit.devices_size() == 0 || passed == unit.blocks().end()) continue;
+      first = passed->end();
       rows.push_back(
           {absl::StrCat("  ", Printable(absl::StrJoin(unit.devices(), "+"))),
-           absl::StrCat("blocks ", absl::StrJoin(ranges, ", ")),
+           absl::StrCat("blocks ", passed->first(), "-", passed->end() - 1),
            absl::StrCat(route.micro_batches(), " x ", MicroBatchSequencesOf(plan, route), " windows")});
     }
   }

@@ -102,7 +102,9 @@ std::string FormatProfiles(const v1::PlanReport& report, size_t columns) {
   Rows rows = {{"KIND", "MEASURED", "SPREAD", "ON AND WITH", "CORRECTION"}};
   std::string doubts;
   for (const v1::ProfileUse& profile : report.profiles()) {
-    rows.push_back({Printable(profile.device_kind()), FormatTime(profile.measured_at_seconds()),
+    const std::string share = profile.share().empty() ? "" : absl::StrCat(", ", profile.share());
+    rows.push_back({Printable(absl::StrCat(profile.device_kind(), share)),
+                    FormatTime(profile.measured_at_seconds()),
                     profile.spread() > 0 ? absl::StrFormat("%.1f %%", profile.spread() * 100) : "-",
                     Printable(profile.provenance()), Printable(profile.correction())});
     for (const std::string& doubt : profile.doubts()) {

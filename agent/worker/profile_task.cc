@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "agent/profile/block_timer.h"
@@ -11,6 +13,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/wire/job_codec.h"
 
 namespace medley {
@@ -95,6 +98,22 @@ class ProfileWorkerTask final : public WorkerTask {
   const WorkerSite site_;
 };
 
+// The model as a rank with `share` of it sees it.
+absl::StatusOr<ModelConfig> DecodeSharedModel(const v1::ModelShare& share, const ModelConfig& model) {
+  const ModelShare whole = WholeModel(model);
+  for (const auto& [field, has, most] :
+       {std::tuple("key_value_heads", share.key_value_heads(), whole.key_value_heads.size()),
+        std::tuple("feed_forward", share.feed_forward(), whole.feed_forward.size()),
+        std::tuple("vocabulary", share.vocabulary(), whole.vocabulary.size())}) {
+    if (has >= 1 && has <= static_cast<uint32_t>(most)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("profile.share.", field, ": ", has, ", must be 1 to ", most, ", what the model has"));
+  }
+  const auto first = [](uint32_t count) { return IndexRange{0, static_cast<int>(count)}; };
+  return LocalModel(model,
+                    {first(share.key_value_heads()), first(share.feed_forward()), first(share.vocabulary())});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequest& request,
@@ -105,6 +124,9 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProfile(const v1::PrepareRequ
     ASSIGN_OR_RETURN(config, ReadModelConfig(profile.spec().model().hugging_face()));
   }
   ASSIGN_OR_RETURN(TrainingSpec spec, DecodeJobSpec(profile.spec(), "", config));
+  if (profile.has_share()) {
+    ASSIGN_OR_RETURN(spec.shape.model, DecodeSharedModel(profile.share(), spec.shape.model));
+  }
   std::vector<int> sizes(profile.micro_batch_sizes().begin(), profile.micro_batch_sizes().end());
   if (profile.together_seconds() == 0) std::sort(sizes.begin(), sizes.end());
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));

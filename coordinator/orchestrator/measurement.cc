@@ -48,13 +48,18 @@ std::string ProvenanceLine(const Provenance& with) {
 }  // namespace
 
 Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request,
-                                               const ClusterDeviceLocation& device,
-                                               const std::vector<int>& sizes) {
+                                               const ClusterDeviceLocation& device, const Passes& passes) {
   const absl::StatusOr<uint64_t> attempt = store_.NextAttempt();
   if (!attempt.ok()) return {Failed(attempt.status()), {}};
   AttemptTask task = TaskOn(device, absl::StrCat("profile/", *attempt), *attempt);
   *task.request.mutable_profile()->mutable_spec() = request.spec;
-  for (const int size : sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
+  for (const int size : passes.micro_batch_sizes) task.request.mutable_profile()->add_micro_batch_sizes(size);
+  if (passes.share) {
+    v1::ModelShare& share = *task.request.mutable_profile()->mutable_share();
+    share.set_key_value_heads(passes.share->key_value_heads.size());
+    share.set_feed_forward(passes.share->feed_forward.size());
+    share.set_vocabulary(passes.share->vocabulary.size());
+  }
   Mutex mutex;
   std::optional<DeviceProfile> profile;
   AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
@@ -64,7 +69,7 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
   if (!end.status.ok()) return {std::move(end), {}};
   if (!profile)
     return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
-  profile->shape = ShapeKey(request.training);
+  profile->shape = ShapeKey(passes.share ? WithShare(request.training, *passes.share) : request.training);
   if (!profile->measured_with) profile->measured_with.emplace();
   profile->measured_with->device = FullName(device);
   profile->provenance = ProvenanceLine(*profile->measured_with);
@@ -72,8 +77,8 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
 }
 
 AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
-                                const std::vector<int>& sizes) {
-  Profiled profiled = ProfileOnce(request, device, sizes);
+                                const Passes& passes) {
+  Profiled profiled = ProfileOnce(request, device, passes);
   if (!profiled.end.status.ok()) return std::move(profiled.end);
   const absl::StatusOr<v1::DeviceProfile> stored =
       store_.FindProfile(device.device.kind, profiled.profile.shape, {});
@@ -82,7 +87,7 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
     std::vector<ProfileChange> slower = MuchSlower(before, profiled.profile);
     if (!slower.empty()) {
       progress_(absl::StrCat("measuring ", FullName(device), " again: ", slower.front().why));
-      Profiled again = ProfileOnce(request, device, sizes);
+      Profiled again = ProfileOnce(request, device, passes);
       if (!again.end.status.ok()) return std::move(again.end);
       profiled.profile = FasterOf(std::move(profiled.profile), std::move(again.profile));
       slower = MuchSlower(before, profiled.profile);
@@ -112,15 +117,21 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
       CandidateMicroBatches(*constraints, request.training.shape.global_batch_sequences);
   std::map<std::string, AttemptEnd> too_small;  // by device kind
   for (const MissingProfile& what : *missing) {
-    progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")"));
+    progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind, ")",
+                           what.share ? " with a share of the blocks' width" : ""));
     const auto device =
         std::find_if(request.devices.begin(), request.devices.end(),
                      [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
     if (device == request.devices.end())
       return {Failed(absl::InternalError("a profile of an unknown device")), {}};
-    const AttemptEnd end = Profile(request, *device, sizes);
-    // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others.
-    if (absl::IsResourceExhausted(end.status)) {
+    const AttemptEnd end = Profile(request, *device, {what.share, sizes});
+    if (absl::IsResourceExhausted(end.status) && !what.needed) {
+      progress_(absl::StrCat(what.device, " has no room for whole blocks: ", end.status.message()));
+      continue;
+    }
+    // A device that cannot even hold one block's smallest micro-batch is no reason to do without the others; but one
+    // whose share a plan names is.
+    if (absl::IsResourceExhausted(end.status) && !what.share) {
       progress_(absl::StrCat(what.device, " is left out: ", end.status.message()));
       too_small[what.device_kind] = end;
       continue;

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/model/model_share.h"
 
 namespace medley {
 
@@ -29,7 +31,8 @@ struct MeasurementRequest {
 // all kinds that `request` needs are in the store, measuring what is missing, so that nothing disturbs
 // anything: devices one after another, then together as slowdown_measurement.h says, links as
 // link_measurement.h says. Then returns them as a cluster, with a link for every pair. Where a micro-batch
-// size is missing all sizes are measured, so that they are of one time. What is much slower than it was
+// size is missing all sizes are measured, so that they are of one time. The share of the blocks' width that a
+// pinned plan gives a device is measured like a model of another shape. What is much slower than it was
 // before is measured once more, and then marked.
 //
 // Blocks, for seconds a device kind. `progress` hears what is being measured. `run` runs one attempt of tasks
@@ -56,11 +59,16 @@ class Measurement {
     AttemptEnd end;
     DeviceProfile profile;
   };
+  // What a device is measured with.
+  struct Passes {
+    std::optional<ModelShare> share;  // of the blocks' width; none: whole blocks
+    std::vector<int> micro_batch_sizes;
+  };
   // Into the store, held against what was there before.
   AttemptEnd Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
-                     const std::vector<int>& sizes);
+                     const Passes& passes);
   Profiled ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device,
-                       const std::vector<int>& sizes);
+                       const Passes& passes);
   // What devices do to each other, and their links.
   Result MeasureTogether(const MeasurementRequest& request);
 

@@ -42,7 +42,7 @@ struct Site {
   // the n-th profile of a node.
   std::function<double(const std::string& node, bool together, int nth)> layer_seconds =
       [](const std::string& node, bool, int) { return node == "b" ? 0.04 : 0.02; };
-  std::set<std::string> too_small;
+  std::set<std::string> too_small, whole_too_small;  // for whole blocks alone
   Mutex mutex;
   std::map<std::string, int> profiled ABSL_GUARDED_BY(mutex);
   std::set<uint64_t> together ABSL_GUARDED_BY(mutex);  // attempts with more than one task
@@ -58,6 +58,8 @@ struct Site {
     const v1::ProfileTask& task = worker.request().profile();
     const std::string node = worker.request().device().substr(4);
     if (too_small.count(node) > 0) return absl::ResourceExhaustedError("a layer needs 4 GiB");
+    if (!task.has_share() && whole_too_small.count(node) > 0)
+      return absl::ResourceExhaustedError("a whole layer needs 4 GiB");
     bool beside_others = false;
     int nth = 0;
     {
@@ -240,6 +242,38 @@ TEST_CASE("a profile that is much slower than the one before is measured again, 
       CHECK(times.blocks.layer.forward_seconds == Approx(alone / 3));
     }
   }
+}
+
+TEST_CASE("shares that a pinned plan names are measured, also where whole blocks do not fit") {
+  Site site;
+  v1::Plan& plan = *site.request.spec.mutable_plan();
+  plan.set_micro_batch_sequences(1);
+  v1::Unit& unit = *plan.add_units();
+  unit.add_devices("a/cpu-a");
+  unit.add_devices("b/cpu-b");
+  const ModelConfig& model = site.request.training.shape.model;
+  unit.add_blocks()->set_end(model.blocks());
+  plan.add_routes()->add_units(0);
+  plan.mutable_routes(0)->set_micro_batches(site.request.spec.batch().sequences());
+  site.request.devices = {Devices()[0], Devices()[1]};
+  site.whole_too_small = {"b"};
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  CHECK(result.left_out.empty());
+  CHECK(site.Said("b/cpu-b has no room for whole blocks"));
+  const auto constraints = DecodeConstraints(site.request.spec);
+  REQUIRE(constraints.status().ToString() == "OK");
+  const auto problem = MakeProblem(site.request.training, *constraints, result.cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].shares.size() == 1);
+  CHECK_FALSE(problem->devices[0].times.empty());
+  CHECK(problem->devices[1].shares.size() == 1);
+  CHECK(problem->devices[1].times.empty());
+  // A device that has no room for its share is a reason to refuse.
+  Site small;
+  small.request = site.request;
+  small.too_small = {"b"};
+  CHECK(absl::IsResourceExhausted(small.Complete().end.status));
 }
 
 }  // namespace

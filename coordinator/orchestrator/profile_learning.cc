@@ -33,8 +33,8 @@ bool IsPass(const v1::TraceInstruction& instruction) {
 
 ProfileLearner::ProfileLearner(std::string job_id, const PlannedJob& planned, std::string shape)
     : job_id_(std::move(job_id)), shape_(std::move(shape)) {
-  // What conversions take would be taken for a slow device.
-  if (!planned.stores_as_profiled) return;
+  // What conversions, or sums between the ranks of a unit, take would be taken for a slow device.
+  if (!planned.passes_as_profiled) return;
   std::map<std::string, size_t> subject_of_kind;
   for (const ProfileUse& use : planned.report.profiles) {
     subject_of_kind[use.device_kind] = subjects_.size();

@@ -110,10 +110,18 @@ std::string NameOf(PlanKind kind) {
   return "?";
 }
 
-absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
+absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& whole_problem,
                                                         const SearchLimits& limits) {
-  RETURN_IF_ERROR(CheckProblem(problem));
+  RETURN_IF_ERROR(CheckProblem(whole_problem));
+  const PlanningProblem problem = OnDevicesOfWholeBlocks(whole_problem);
   std::vector<Alternative> all;
+  if (problem.devices.empty()) {
+    for (const PlanKind kind : {PlanKind::kSingleDevice, PlanKind::kEqualSplit, PlanKind::kPureDataParallel,
+                                PlanKind::kPurePipeline}) {
+      all.push_back({kind, absl::ResourceExhaustedError("no device was measured with whole blocks"), ""});
+    }
+    return all;
+  }
   all.push_back(BestOf(PlanKind::kSingleDevice, problem, {.max_routes = 1, .max_stages = 1}, limits));
   all.push_back(BestEqualSplit(problem));
   all.push_back(BestOf(PlanKind::kPureDataParallel, problem, {.min_routes = 2, .max_stages = 1}, limits));

@@ -23,13 +23,26 @@ std::string Seconds(double seconds) {
 // How one step of a plan passes.
 struct Portrait {
   StepPrediction prediction;
-  int busiest = 0, idlest = 0;  // units
+  int busiest = 0, idlest = 0;  // ranks
   double busiest_share = 0, idlest_share = 0;
-  // Longest of a unit, in reductions of gradients that all holders are ready for.
+  // Longest of a rank, in reductions of gradients that all holders are ready for.
   double reduction_seconds = 0;
-  int slowest_sender = -1;  // unit whose messages take longest
+  int slowest_sender = -1;  // rank whose messages take longest
   double message_seconds = 0;
+  // Longest of a unit, in what its ranks sum and give each other; -1: every unit is one device.
+  UnitId exchanging;
+  std::string exchanging_devices;
+  double exchange_seconds = 0;
 };
+
+// Of the rank that waits least for the others.
+double ExchangeSeconds(const Plan& plan, UnitId unit, const StepPrediction& prediction) {
+  const Rank first = FirstRankOf(plan, unit);
+  double least = prediction.ranks[first].exchange_seconds;
+  for (size_t member = 1; member < plan.units[unit].devices.size(); ++member)
+    least = std::min(least, prediction.ranks[first + static_cast<int>(member)].exchange_seconds);
+  return least;
+}
 
 double MessageSeconds(const StepProgram& program, const RankPrediction& unit) {
   double activation = 0, gradient = 0;
@@ -74,6 +87,14 @@ absl::StatusOr<Portrait> PortraitOf(const PlanningProblem& problem, const Plan& 
       portrait.slowest_sender = u;
     }
   }
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    if (plan.units[u].devices.size() < 2) continue;
+    const double seconds = ExchangeSeconds(plan, u, prediction);
+    if (portrait.exchanging >= 0 && seconds <= portrait.exchange_seconds) continue;
+    portrait.exchanging = u;
+    portrait.exchange_seconds = seconds;
+    portrait.exchanging_devices = absl::StrJoin(plan.units[u].devices, "+");
+  }
   return portrait;
 }
 
@@ -89,6 +110,11 @@ std::string BottleneckOf(const Portrait& portrait) {
     return absl::StrCat("link: messages that ", prediction.ranks[portrait.slowest_sender].device,
                         " sends one way take ", Seconds(portrait.message_seconds), of_step,
                         "; the busiest device computes for ", Seconds(busy_seconds));
+  }
+  if (portrait.exchange_seconds > busy_seconds) {
+    return absl::StrCat("exchanges: what ", portrait.exchanging_devices,
+                        " sum and give each other within passes takes ", Seconds(portrait.exchange_seconds),
+                        of_step, "; the busiest device computes for ", Seconds(busy_seconds));
   }
   return absl::StrCat("device: ", prediction.ranks[portrait.busiest].device, " computes for ",
                       Seconds(busy_seconds), of_step, " (", Percent(portrait.busiest_share), ")");
@@ -179,6 +205,28 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
   return text;
 }
 
+// Of the unit that takes longest over it.
+absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, const Plan& plan,
+                                              const Portrait& portrait) {
+  if (portrait.exchanging < 0) return std::string();
+  ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, plan));
+  const Unit& unit = plan.units[portrait.exchanging];
+  std::string text = absl::StrCat(
+      portrait.exchanging_devices, " sum and give each other activations and their gradients for ",
+      Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds));
+  const ReductionChoice* largest = nullptr;
+  for (const ReductionChoice& exchange : exchanges) {
+    if (exchange.holders.front() != FirstRankOf(plan, portrait.exchanging)) continue;
+    if (largest == nullptr || exchange.elements > largest->elements) largest = &exchange;
+  }
+  if (largest != nullptr) {
+    absl::StrAppend(&text, "; the largest, ",
+                    FormatBytes({largest->elements * SizeOf(unit.activations).value}), ", goes by ",
+                    NameOf(largest->choice.algorithm), " in ", Seconds(largest->choice.predicted_seconds));
+  }
+  return text;
+}
+
 std::string Summary(const Plan& plan, const Explanation& explanation, const StepPrediction& prediction) {
   std::string text = absl::StrFormat(
       "%s. A step is predicted to take %s (%.0f tokens/s); the devices in use compute "
@@ -207,6 +255,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());
   explanation.bottleneck = BottleneckOf(portrait);
   ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
+  ASSIGN_OR_RETURN(explanation.exchanges, DescribeExchanges(problem, plan, portrait));
   explanation.summary = Summary(plan, explanation, prediction);
   return explanation;
 }

@@ -61,7 +61,7 @@ struct Alternative {
 //   kPureDataParallel  two or more routes of one device each; uneven micro-batches.
 //   kPurePipeline      one route of two or more devices; uneven blocks.
 // Micro-batch sizes that do not divide the global batch, which are those of a pinned plan that mixes sizes,
-// are passed over. InvalidArgument as ChoosePlan.
+// are passed over; so are devices that were not measured with whole blocks. InvalidArgument as ChoosePlan.
 absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
                                                         const SearchLimits& limits = {});
 
@@ -79,6 +79,9 @@ struct Explanation {
   std::string bottleneck;  // what the step's length is owed to: a device, a link, or the reductions
   // How the largest sum of gradients is done, and what other ways would take; empty: none.
   std::string reductions;
+  // What the ranks of the unit that takes longest over it sum and give each other within passes; empty: every
+  // unit is one device.
+  std::string exchanges;
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
   struct Rejected {

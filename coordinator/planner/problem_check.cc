@@ -44,16 +44,14 @@ absl::Status CheckSizes(const PlanningProblem& problem) {
   return absl::OkStatus();
 }
 
-absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
-  const DeviceCost& device = problem.devices[d];
-  const std::string field = absl::StrCat("devices[", d, "]");
-  if (device.times.size() != problem.micro_batch_sizes.size()) {
-    return Invalid(absl::StrCat(field, ".times: ", device.times.size(),
-                                " entries; must be one for each of the ", problem.micro_batch_sizes.size(),
-                                " micro_batch_sizes"));
+absl::Status CheckTimes(const PlanningProblem& problem, const std::string& field,
+                        const std::vector<BlockTimes>& all) {
+  if (all.size() != problem.micro_batch_sizes.size()) {
+    return Invalid(absl::StrCat(field, ".times: ", all.size(), " entries; must be one for each of the ",
+                                problem.micro_batch_sizes.size(), " micro_batch_sizes"));
   }
-  for (size_t z = 0; z < device.times.size(); ++z) {
-    const BlockTimes& times = device.times[z];
+  for (size_t z = 0; z < all.size(); ++z) {
+    const BlockTimes& times = all[z];
     for (const PassTimes& pass : {times.embedding, times.layer, times.head}) {
       RETURN_IF_ERROR(
           CheckNumber(absl::StrCat(field, ".times[", z, "] forward_seconds"), pass.forward_seconds));
@@ -61,6 +59,17 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
           CheckNumber(absl::StrCat(field, ".times[", z, "] backward_seconds"), pass.backward_seconds));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
+  const DeviceCost& device = problem.devices[d];
+  const std::string field = absl::StrCat("devices[", d, "]");
+  // Without times of whole blocks it takes part in units of several devices.
+  if (!device.times.empty() || device.shares.empty())
+    RETURN_IF_ERROR(CheckTimes(problem, field, device.times));
+  for (size_t s = 0; s < device.shares.size(); ++s)
+    RETURN_IF_ERROR(CheckTimes(problem, absl::StrCat(field, ".shares[", s, "]"), device.shares[s].times));
   RETURN_IF_ERROR(CheckNumber(field + ".update_seconds_per_parameter", device.update_seconds_per_parameter));
   RETURN_IF_ERROR(CheckNumber(field + ".norm_seconds_per_parameter", device.norm_seconds_per_parameter));
   RETURN_IF_ERROR(CheckNumber(field + ".shared_slowdown", device.shared_slowdown));
@@ -129,6 +138,23 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
     return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");
   }
   return absl::OkStatus();
+}
+
+PlanningProblem OnDevicesOfWholeBlocks(const PlanningProblem& problem) {
+  const auto is_whole = [](const DeviceCost& device) { return !device.times.empty(); };
+  if (std::all_of(problem.devices.begin(), problem.devices.end(), is_whole)) return problem;
+  PlanningProblem result = problem;
+  result.devices.clear();
+  result.links.clear();
+  for (size_t a = 0; a < problem.devices.size(); ++a) {
+    if (!is_whole(problem.devices[a])) continue;
+    result.devices.push_back(problem.devices[a]);
+    std::vector<LinkCost>& row = result.links.emplace_back();
+    for (size_t b = 0; b < problem.devices.size(); ++b) {
+      if (is_whole(problem.devices[b])) row.push_back(problem.links[a][b]);
+    }
+  }
+  return result;
 }
 
 }  // namespace medley

@@ -8,4 +8,7 @@ namespace medley {
 // allowed.
 absl::Status CheckProblem(const PlanningProblem& problem);
 
+// The same problem without the devices that were not measured with whole blocks; there may be none left.
+PlanningProblem OnDevicesOfWholeBlocks(const PlanningProblem& problem);
+
 }  // namespace medley

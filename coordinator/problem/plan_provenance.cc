@@ -13,17 +13,24 @@
 namespace medley {
 namespace {
 
-// The newest profile of each kind for `training`.
-std::map<std::string, const DeviceProfile*> NewestProfiles(const TrainingSpec& training,
-                                                           const Cluster& cluster) {
+// The newest profile of each kind for a shape.
+std::map<std::string, const DeviceProfile*> NewestProfiles(const std::string& shape, const Cluster& cluster) {
   std::map<std::string, const DeviceProfile*> newest;
-  const std::string shape = ShapeKey(training);
   for (const DeviceProfile& profile : cluster.profiles) {
     if (profile.shape != shape) continue;
     const DeviceProfile*& kind = newest[profile.device_kind];
     if (kind == nullptr || profile.measured_at_seconds >= kind->measured_at_seconds) kind = &profile;
   }
   return newest;
+}
+
+// "2 of 8 key-value heads, 512 of 1024 columns, 128 of 256 vocabulary rows"
+std::string Describe(const ModelShare& share, const ModelConfig& model) {
+  const ModelShare whole = WholeModel(model);
+  return absl::StrCat(share.key_value_heads.size(), " of ", whole.key_value_heads.size(),
+                      " key-value heads, ", share.feed_forward.size(), " of ", whole.feed_forward.size(),
+                      " columns, ", share.vocabulary.size(), " of ", whole.vocabulary.size(),
+                      " vocabulary rows");
 }
 
 ProfileUse UseOf(const DeviceProfile& profile) {
@@ -46,17 +53,31 @@ ProfileUse UseOf(const DeviceProfile& profile) {
 
 std::map<std::string, double> CorrectionsOf(const TrainingSpec& training, const Cluster& cluster) {
   std::map<std::string, double> corrections;
-  for (const auto& [kind, profile] : NewestProfiles(training, cluster)) {
+  for (const auto& [kind, profile] : NewestProfiles(ShapeKey(training), cluster)) {
     if (profile->correction) corrections[kind] = profile->correction->factor;
   }
   return corrections;
 }
 
-void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanReport& report) {
+void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const Plan& plan,
+                   PlanReport& report) {
+  const ModelConfig& model = training.shape.model;
+  std::map<std::string, ModelShare> share_of_device;  // of those in units of several
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    if (plan.units[PlaceOf(plan, rank).unit].devices.size() > 1)
+      share_of_device.emplace(DeviceOf(plan, rank), AtOrigin(ShareOf(plan, rank, model)));
+  }
   std::set<std::string> names, kinds;
+  std::vector<std::pair<std::string, ModelShare>> shared;  // kind and share, each once
   for (const Explanation::Device& device : report.explanation.devices) {
     names.insert(device.name);
-    kinds.insert(device.kind);
+    const auto share = share_of_device.find(device.name);
+    if (share == share_of_device.end()) {
+      kinds.insert(device.kind);
+      continue;
+    }
+    const std::pair<std::string, ModelShare> use(device.kind, share->second);
+    if (std::find(shared.begin(), shared.end(), use) == shared.end()) shared.push_back(use);
   }
   report.emulated.clear();
   report.computes_f32_instead.clear();
@@ -70,8 +91,15 @@ void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanRep
     }
   }
   report.profiles.clear();
-  for (const auto& [kind, profile] : NewestProfiles(training, cluster)) {
+  for (const auto& [kind, profile] : NewestProfiles(ShapeKey(training), cluster)) {
     if (kinds.contains(kind)) report.profiles.push_back(UseOf(*profile));
+  }
+  for (const auto& [kind, share] : shared) {
+    const auto profiles = NewestProfiles(ShapeKey(WithShare(training, share)), cluster);
+    const auto profile = profiles.find(kind);
+    if (profile == profiles.end()) continue;
+    report.profiles.push_back(UseOf(*profile->second));
+    report.profiles.back().share = Describe(share, model);
   }
 }
 

@@ -5,13 +5,16 @@
 #include "coordinator/problem/plan_report.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/plan/plan.h"
 
 namespace medley {
 
 // Says in `report`, whose devices are of `cluster`, which of them are emulated or compute a bf16 or f16 job in f32,
-// and what the profiles are from that the prediction for `training` was made of, of each kind the newest one:
-// with the spread and the doubts of the times that it has, and what running jobs changed of it. Pure.
-void AddProvenance(const TrainingSpec& training, const Cluster& cluster, PlanReport& report);
+// and what the profiles are from that the prediction of `plan` for `training` was made of, of each kind, and of each
+// share of the blocks' width that the plan gives a device of it, the newest one: with the spread and the doubts of the
+// times that it has, and what running jobs changed of it. Pure.
+void AddProvenance(const TrainingSpec& training, const Cluster& cluster, const Plan& plan,
+                   PlanReport& report);
 
 // By device kind: what the newest profile for `training` has its passes multiplied by, where that is
 // something.

@@ -36,11 +36,11 @@ TEST_CASE("a plan is emulated if a device that it uses is") {
   PlanReport report;
   AddDevice(report, "a/cpu0", "cpu", true);
   AddDevice(report, "a/gpu0", "gpu", false);
-  AddProvenance(Training(), OneNode(), report);
+  AddProvenance(Training(), OneNode(), Plan{}, report);
   CHECK(report.emulated == std::set<std::string>{"a/gpu0"});
   CHECK(EmulatedInUse(report).empty());
   report.explanation.devices[1].used = true;
-  AddProvenance(Training(), OneNode(), report);
+  AddProvenance(Training(), OneNode(), Plan{}, report);
   CHECK(EmulatedInUse(report) == std::vector<std::string>{"a/gpu0"});
 }
 
@@ -51,10 +51,10 @@ TEST_CASE("a device that computes a bf16 job in f32 is said to") {
   AddDevice(report, "a/cpu0", "cpu", true);
   AddDevice(report, "a/gpu0", "gpu", true);
   TrainingSpec training = Training();
-  AddProvenance(training, cluster, report);
+  AddProvenance(training, cluster, Plan{}, report);
   CHECK(report.computes_f32_instead.empty());
   training.precision = Precision::kBf16;
-  AddProvenance(training, cluster, report);
+  AddProvenance(training, cluster, Plan{}, report);
   CHECK(report.computes_f32_instead == std::set<std::string>{"a/cpu0"});
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("what a profile's times are worth, and what jobs changed of it, is sai
   profile.times = {{.spread = 0.01}, {.spread = 0.25, .doubt = "a layer is too slow"}};
   PlanReport report;
   AddDevice(report, "a/gpu0", "gpu", true);
-  AddProvenance(Training(), cluster, report);
+  AddProvenance(Training(), cluster, Plan{}, report);
   REQUIRE(report.profiles.size() == 1);
   CHECK(report.profiles[0].spread == 0.25);
   CHECK(report.profiles[0].doubts == std::vector<std::string>{"a layer is too slow"});
@@ -73,7 +73,7 @@ TEST_CASE("what a profile's times are worth, and what jobs changed of it, is sai
   CHECK(CorrectionsOf(Training(), cluster).empty());
 
   profile.correction = {.factor = 0.9401, .steps = 4, .job_id = "gpt-7"};
-  AddProvenance(Training(), cluster, report);
+  AddProvenance(Training(), cluster, Plan{}, report);
   CHECK(report.profiles[0].correction == "corrected by job gpt-7 over 4 steps: x 0.94");
   CHECK(CorrectionsOf(Training(), cluster) == std::map<std::string, double>{{"gpu", 0.9401}});
 }
@@ -88,7 +88,7 @@ TEST_CASE("of each kind the newest profile of the job's shape is named") {
   PlanReport report;
   AddDevice(report, "a/gpu0", "gpu", true);
   AddDevice(report, "a/cpu0", "cpu", true);
-  AddProvenance(Training(), cluster, report);
+  AddProvenance(Training(), cluster, Plan{}, report);
   REQUIRE(report.profiles.size() == 1);
   CHECK(report.profiles[0].device_kind == "gpu");
   CHECK(report.profiles[0].measured_at_seconds == 5);

@@ -11,6 +11,7 @@ namespace medley {
 // The profile of a device kind, as a prediction was made from it.
 struct ProfileUse {
   std::string device_kind;
+  std::string share;                // of the blocks' width, for people; empty: all of it
   double measured_at_seconds = 0;   // unix; 0: not known
   std::string provenance;           // on and with what, for people
   double spread = 0;                // ProfiledTimes::spread, the widest of its times
@@ -38,7 +39,7 @@ struct PlanReport {
   bool compared = false;                       // whether explanation.rejected is filled in
   std::set<std::string> emulated;              // of the explanation's devices; they compute nothing
   std::set<std::string> computes_f32_instead;  // of those; the job says bf16 or f16
-  std::vector<ProfileUse> profiles;            // one of each kind of the explanation's devices
+  std::vector<ProfileUse> profiles;            // one of each kind and share of the explanation's devices
   std::vector<LeftOutDevice> left_out;
 };
 

@@ -1,5 +1,6 @@
 #include "coordinator/problem/planned_job.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -20,12 +21,18 @@ namespace {
 // Nothing runs that the independent checker does not accept, whoever made it.
 absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   PlanSite site;
-  for (const DeviceCost& device : problem.devices) {
-    site.room_by_device[device.name] = device.room;
+  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
+  std::vector<PlanViolation> violations = CheckPlanForm(plan, problem.shape);
+  if (violations.empty()) {
+    // A rank's room depends on its share of the width, for so does what its ops hold.
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const std::string& device = DeviceOf(plan, rank);
+      if (FindDevice(problem, device) != nullptr) site.room_by_device[device] = RoomOf(problem, plan, rank);
+    }
+    violations = CheckPlan(plan, problem.shape, site);
   }
   std::vector<std::string> details;
-  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site))
-    details.push_back(violation.detail);
+  for (const PlanViolation& violation : violations) details.push_back(violation.detail);
   if (details.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("plan: ", absl::StrJoin(details, "; ")));
 }
@@ -63,14 +70,12 @@ void FillActivations(const std::vector<int>& open, const PlanningProblem& proble
   }
 }
 
-// Whether all units of a checked plan store activations as their devices' profiles were measured with.
-bool StoresAsProfiled(const PlanningProblem& problem, const Plan& plan) {
-  for (const Unit& unit : plan.units) {
-    for (const std::string& device : unit.devices) {
-      if (FindDevice(problem, device)->activations != unit.activations) return false;
-    }
-  }
-  return true;
+// PlannedJob::passes_as_profiled of a checked plan.
+bool PassesAsProfiled(const PlanningProblem& problem, const Plan& plan) {
+  return std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
+    return unit.devices.size() == 1 &&
+           FindDevice(problem, unit.devices.front())->activations == unit.activations;
+  });
 }
 
 }  // namespace
@@ -96,14 +101,16 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.proven_optimal = chosen.proven_optimal;
     report.simulated_plans = chosen.simulated_plans;
   }
-  planned.stores_as_profiled = StoresAsProfiled(problem, planned.plan);
+  planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, planned.plan));
+  ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, planned.plan));
+  planned.reductions.insert(planned.reductions.end(), exchanges.begin(), exchanges.end());
   report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
   report.compared = comparison == Comparison::kOtherKinds;
   ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
                                                        : ExplainPlan(problem, planned.plan));
-  AddProvenance(training, cluster, report);
+  AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);
   planned.corrections = CorrectionsOf(training, cluster);
   planned.slowdowns = SlowdownsOf(problem, planned.plan, cluster, ShapeKey(training));

@@ -27,10 +27,14 @@ struct PlannedSlowdown {
 // A job's plan on a cluster, with all that is said of it.
 struct PlannedJob {
   Plan plan;
-  bool stores_as_profiled = true;  // every unit, activations as its devices' profiles were measured with;
-                                   // not looked at: what neighbours of another type convert at a boundary
+  // Whether every unit is one device, and stores activations as its profile was measured with: then passes
+  // that take another time say something about the profile. Not looked at: what neighbours of another type
+  // convert at a boundary.
+  bool passes_as_profiled = true;
   StepPrediction prediction;
-  std::vector<ReductionChoice> reductions;  // what the prediction supposes, and its workers are to do
+  // Of gradients, and within passes of units of several devices: what the prediction supposes, and its workers
+  // are to do.
+  std::vector<ReductionChoice> reductions;
   PlanReport report;
   // By device kind: what the prediction multiplied the profile's passes by.
   std::map<std::string, double> corrections;

@@ -49,7 +49,7 @@ JobConstraints Pinned() {
 TEST_CASE("in a bf16 job devices that compute it store activations in it, unless the plan says otherwise") {
   const auto chosen = PlanJob(Spec(), {}, TwoNodes(), Comparison::kNone);
   REQUIRE(chosen.status().ToString() == "OK");
-  CHECK(chosen->stores_as_profiled);
+  CHECK(chosen->passes_as_profiled);
   REQUIRE(chosen->plan.units.size() == 2);
   for (const Unit& unit : chosen->plan.units)
     CHECK(unit.activations == (unit.devices[0] == "new/cpu0" ? Dtype::kBf16 : Dtype::kF32));
@@ -59,13 +59,13 @@ TEST_CASE("in a bf16 job devices that compute it store activations in it, unless
   REQUIRE(open.status().ToString() == "OK");
   CHECK(open->plan.units[0].activations == Dtype::kBf16);
   CHECK(open->plan.units[1].activations == Dtype::kF32);
-  CHECK(open->stores_as_profiled);
+  CHECK(open->passes_as_profiled);
 
   pinned.open_activations = {1};
   const auto said = PlanJob(Spec(), pinned, TwoNodes(), Comparison::kNone);
   REQUIRE(said.status().ToString() == "OK");
   CHECK(said->plan.units[0].activations == Dtype::kF32);
-  CHECK(!said->stores_as_profiled);
+  CHECK(!said->passes_as_profiled);
 
   TrainingSpec f32 = Spec();
   f32.precision = Precision::kF32;
@@ -74,6 +74,118 @@ TEST_CASE("in a bf16 job devices that compute it store activations in it, unless
   const auto in_f32 = PlanJob(f32, Pinned(), cluster, Comparison::kNone);
   REQUIRE(in_f32.status().ToString() == "OK");
   CHECK(in_f32->plan.units[0].activations == Dtype::kF32);
+}
+
+// A node with two devices alike, measured with whole blocks in `layer_seconds` a window, and with the shares of
+// `shares` in half of that.
+Cluster NodeOfTwo(const TrainingSpec& spec, const std::vector<ModelShare>& shares, double layer_seconds) {
+  Cluster cluster;
+  ClusterNode& node = cluster.nodes.emplace_back();
+  node.name = "n";
+  for (const char* name : {"gpu0", "gpu1"})
+    node.devices.push_back({.description = {.name = name, .memory_limit = GiB(1)}, .kind = "gpu"});
+  const auto add = [&](const std::string& shape, double seconds, const std::string& provenance) {
+    DeviceProfile& profile = cluster.profiles.emplace_back();
+    profile.device_kind = "gpu";
+    profile.shape = shape;
+    profile.provenance = provenance;
+    profile.workspace = Bytes{provenance == "whole" ? 1000 : 600};
+    for (const int size : {1, 2, 4}) {
+      profile.times.push_back(
+          {.micro_batch_sequences = size, .blocks = {.layer = {seconds * size, 2 * seconds * size}}});
+    }
+  };
+  add(ShapeKey(spec), layer_seconds, "whole");
+  for (const ModelShare& share : shares) add(ShapeKey(WithShare(spec, share)), layer_seconds / 2, "share");
+  cluster.default_link = {LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)};
+  return cluster;
+}
+
+JobConstraints PinnedUnit(std::vector<ModelShare> shares) {
+  JobConstraints constraints;
+  constraints.devices = {"n/gpu0", "n/gpu1"};
+  constraints.micro_batch_sizes = {1, 2};
+  constraints.plan = {
+      .units = {{.devices = {"n/gpu0", "n/gpu1"}, .chunks = {{0, 4}}, .shares = std::move(shares)}},
+      .routes = {{.units = {0}, .micro_batches = 2, .micro_batch_sequences = 1},
+                 {.units = {0}, .micro_batches = 1, .micro_batch_sequences = 2}}};
+  return constraints;
+}
+
+TEST_CASE("a pinned unit of two on two routes is predicted by what was measured of its shares") {
+  TrainingSpec spec = Spec();
+  spec.precision = Precision::kF32;
+  const std::vector<ModelShare> even = EvenShares(spec.shape.model, 2);
+  const Cluster cluster = NodeOfTwo(spec, {even[0]}, 1);
+  const auto planned = PlanJob(spec, PinnedUnit({}), cluster, Comparison::kOtherKinds);
+  REQUIRE(planned.status().ToString() == "OK");
+  // Four windows through two layers, a second and a half each, and no time for bytes to speak of.
+  CHECK(planned->prediction.step_seconds == Approx(4 * 2 * 1.5).epsilon(0.01));
+  CHECK(planned->prediction.step_seconds > 4 * 2 * 1.5);
+  REQUIRE(planned->prediction.ranks.size() == 2);
+  const RankPrediction& rank = planned->prediction.ranks[1];
+  CHECK(rank.busy_seconds == Approx(4 * 2 * 1.5));
+  CHECK(rank.peak_memory == rank.memory.total() + Bytes{600});
+  CHECK_FALSE(planned->passes_as_profiled);
+  // Activations of two sizes, and the statistics of the logits of two sizes.
+  REQUIRE(planned->reductions.size() == 4);
+  for (const ReductionChoice& sum : planned->reductions) CHECK(sum.holders == std::vector<Rank>{0, 1});
+
+  const Explanation& explanation = planned->report.explanation;
+  CHECK_THAT(explanation.summary, Catch::Contains("n/gpu0+n/gpu1 blocks 0-3"));
+  CHECK_THAT(explanation.exchanges, Catch::StartsWith("n/gpu0+n/gpu1 sum and give each other"));
+  CHECK(explanation.devices[0].micro_batches == 3);
+  CHECK(explanation.rejected.size() == 4);
+  REQUIRE(planned->report.profiles.size() == 1);
+  CHECK(planned->report.profiles[0].provenance == "share");
+  CHECK(planned->report.profiles[0].share ==
+        "4 of 8 key-value heads, 512 of 1024 columns, 128 of 256 vocabulary rows");
+
+  // Without whole blocks it has nothing to be compared with, and is what it is.
+  Cluster shares_only = cluster;
+  shares_only.profiles.erase(shares_only.profiles.begin());
+  const auto alone = PlanJob(spec, PinnedUnit({}), shares_only, Comparison::kOtherKinds);
+  REQUIRE(alone.status().ToString() == "OK");
+  CHECK(alone->prediction.step_seconds == planned->prediction.step_seconds);
+  REQUIRE(alone->report.explanation.rejected.size() == 4);
+  CHECK(alone->report.explanation.rejected[0].why_slower == "no device was measured with whole blocks");
+}
+
+TEST_CASE("a pinned unit's uneven shares each have their own profile") {
+  TrainingSpec spec = Spec();
+  spec.precision = Precision::kF32;
+  const std::vector<ModelShare> uneven = {{{0, 6}, {0, 768}, {0, 192}}, {{6, 8}, {768, 1024}, {192, 256}}};
+  const auto missing = PlanJob(spec, PinnedUnit(uneven), NodeOfTwo(spec, {uneven[0]}, 1), Comparison::kNone);
+  CHECK(absl::IsFailedPrecondition(missing.status()));
+  CHECK_THAT(
+      std::string(missing.status().message()),
+      Catch::Contains("\"gpt2 hidden=256 heads=2x32 ff=256 vocabulary=64 sequence=256 precision=f32\" of "
+                      "device kind \"gpu\" (n/gpu1) with micro-batches of 1, 2"));
+  const auto planned = PlanJob(spec, PinnedUnit(uneven), NodeOfTwo(spec, uneven, 1), Comparison::kNone);
+  REQUIRE(planned.status().ToString() == "OK");
+  CHECK(planned->report.profiles.size() == 2);
+  CHECK_THAT(planned->report.explanation.summary, Catch::Contains("in shares of 6:2 heads, 768:256 columns"));
+  CHECK(planned->prediction.ranks[1].memory.parameters < planned->prediction.ranks[0].memory.parameters);
+}
+
+TEST_CASE("what a pinned unit of several devices cannot be is refused by field, value and what is allowed") {
+  TrainingSpec spec = Spec();
+  spec.precision = Precision::kF32;
+  const Cluster cluster = NodeOfTwo(spec, {EvenShares(spec.shape.model, 2)[0]}, 1);
+  const auto refusal = [&](std::vector<ModelShare> shares) {
+    return std::string(
+        PlanJob(spec, PinnedUnit(std::move(shares)), cluster, Comparison::kNone).status().message());
+  };
+  CHECK(refusal({{{0, 8}, {0, 1024}, {0, 256}}}) == "plan: units[0].shares: there are 1 for 2 devices");
+  TrainingSpec one_head = spec;
+  one_head.shape.model.heads = 1;
+  const auto heads = PlanJob(one_head, PinnedUnit({}), NodeOfTwo(one_head, {}, 1), Comparison::kNone);
+  CHECK(heads.status().message() ==
+        "plan: units[0].devices: 2; the model has 1 key-value heads, so at most 1");
+  Cluster small = cluster;
+  small.nodes[0].devices[1].description.memory_limit = MiB(1);
+  CHECK_THAT(std::string(PlanJob(spec, PinnedUnit({}), small, Comparison::kNone).status().message()),
+             Catch::StartsWith("plan: units[0]: needs ") && Catch::Contains(" on n/gpu1, which allows "));
 }
 
 }  // namespace

@@ -88,31 +88,72 @@ const DeviceProfile* FindProfile(const Cluster& cluster, const std::string& kind
   return newest;
 }
 
-std::vector<MissingProfile> Missing(const std::vector<AllowedDevice>& devices, const std::vector<int>& sizes,
-                                    const std::string& shape, const Cluster& cluster) {
-  std::set<std::string> seen;
-  std::vector<MissingProfile> missing;
-  for (const AllowedDevice& device : devices) {
-    if (!seen.insert(device.device->kind).second) continue;
-    MissingProfile entry{device.device->kind, device.name, {}};
-    for (const int size : sizes) {
-      if (FindProfile(cluster, entry.device_kind, shape, size, nullptr) == nullptr) {
-        entry.micro_batch_sizes.push_back(size);
-      }
-    }
-    if (!entry.micro_batch_sizes.empty()) missing.push_back(std::move(entry));
+// By device, the share that a pinned plan gives it in a unit of several; AtOrigin. Plans that break rules are
+// refused elsewhere.
+std::map<std::string, ModelShare> PinnedShares(const JobConstraints& constraints, const ModelConfig& model) {
+  std::map<std::string, ModelShare> shares;
+  if (!constraints.plan) return shares;
+  for (const Unit& unit : constraints.plan->units) {
+    const size_t degree = unit.devices.size();
+    const bool in_order = unit.shares.empty() || unit.shares.size() == degree;
+    if (degree < 2 || !in_order || !SharingObjection(model, static_cast<int>(degree)).empty()) continue;
+    const std::vector<ModelShare> of_ranks = SharesOf(unit, model);
+    for (size_t m = 0; m < degree; ++m) shares.emplace(unit.devices[m], AtOrigin(of_ranks[m]));
+  }
+  return shares;
+}
+
+std::vector<int> MissingSizes(const Cluster& cluster, const std::string& kind, const std::string& shape,
+                              const std::vector<int>& sizes) {
+  std::vector<int> missing;
+  for (const int size : sizes) {
+    if (FindProfile(cluster, kind, shape, size, nullptr) == nullptr) missing.push_back(size);
   }
   return missing;
 }
 
-absl::Status MissingError(const std::vector<MissingProfile>& missing, const std::string& shape) {
-  std::vector<std::string> parts;
-  for (const MissingProfile& entry : missing) {
-    parts.push_back(absl::StrCat("\"", entry.device_kind, "\" (", entry.device, ") with micro-batches of ",
-                                 absl::StrJoin(entry.micro_batch_sizes, ", ")));
+std::vector<MissingProfile> Missing(const std::vector<AllowedDevice>& devices, const std::vector<int>& sizes,
+                                    const TrainingSpec& spec, const std::map<std::string, ModelShare>& pinned,
+                                    const Cluster& cluster) {
+  std::vector<MissingProfile> whole, shared;
+  std::set<std::pair<std::string, std::string>> seen;  // kind, shape
+  for (const AllowedDevice& device : devices) {
+    const std::string& kind = device.device->kind;
+    const auto share = pinned.find(device.name);
+    const auto look_at = [&](std::optional<ModelShare> of, std::vector<MissingProfile>& missing) {
+      const std::string shape = ShapeKey(of ? WithShare(spec, *of) : spec);
+      MissingProfile entry{.device_kind = kind, .device = device.name, .share = of};
+      entry.needed = of || share == pinned.end();
+      if (!seen.emplace(kind, shape).second) {
+        for (MissingProfile& other : missing) {
+          if (other.device_kind == kind && other.share == of) other.needed |= entry.needed;
+        }
+        return;
+      }
+      entry.micro_batch_sizes = MissingSizes(cluster, kind, shape, sizes);
+      if (!entry.micro_batch_sizes.empty()) missing.push_back(std::move(entry));
+    };
+    look_at(std::nullopt, whole);
+    if (share != pinned.end()) look_at(share->second, shared);
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(parts, "; ")));
+  whole.insert(whole.end(), shared.begin(), shared.end());
+  return whole;
+}
+
+absl::Status MissingError(const std::vector<MissingProfile>& missing, const TrainingSpec& spec) {
+  std::map<std::string, std::vector<std::string>> by_shape;
+  for (const MissingProfile& entry : missing) {
+    if (!entry.needed) continue;
+    by_shape[ShapeKey(entry.share ? WithShare(spec, *entry.share) : spec)].push_back(
+        absl::StrCat("\"", entry.device_kind, "\" (", entry.device, ") with micro-batches of ",
+                     absl::StrJoin(entry.micro_batch_sizes, ", ")));
+  }
+  if (by_shape.empty()) return absl::OkStatus();
+  std::vector<std::string> parts;
+  for (const auto& [shape, kinds] : by_shape)
+    parts.push_back(
+        absl::StrCat("no profile for shape \"", shape, "\" of device kind ", absl::StrJoin(kinds, "; ")));
+  return absl::FailedPreconditionError(absl::StrJoin(parts, "; "));
 }
 
 // The gradient of an embedding's weights is all that its backward does; the head puts nothing off.
@@ -130,26 +171,50 @@ BlockTimes TimesOf(const ProfiledTimes& times, const ModelConfig& model, int seq
           {factor * head.forward_seconds, factor * head.backward_seconds, 0}};
 }
 
-// All profiles are there.
+// What was measured of a kind for the shape of `spec`, of a device with so much memory; none if a size is
+// missing.
+std::optional<ShareCost> MeasuredCost(const ClusterDevice& device, const std::vector<int>& sizes,
+                                      const TrainingSpec& spec, const Cluster& cluster) {
+  const std::string shape = ShapeKey(spec);
+  ShareCost cost;
+  for (const int size : sizes) {
+    const ProfiledTimes* times = nullptr;
+    const DeviceProfile* const newest = FindProfile(cluster, device.kind, shape, size, &times);
+    if (newest == nullptr) return std::nullopt;
+    cost.times.push_back(
+        TimesOf(*times, spec.shape.model, spec.shape.sequence, FactorOrOne(newest->correction)));
+  }
+  const DeviceProfile& profile = *FindProfile(cluster, device.kind, shape, 0, nullptr);
+  cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
+  cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
+  cost.room = {.memory = device.description.memory_limit,
+               .workspace = profile.workspace,
+               .copy_bytes_per_parameter = profile.copy_bytes_per_parameter};
+  return cost;
+}
+
+void AddShare(const AllowedDevice& device, const ModelShare& share, const std::vector<int>& sizes,
+              const TrainingSpec& spec, const Cluster& cluster, DeviceCost& cost) {
+  std::optional<ShareCost> measured = MeasuredCost(*device.device, sizes, WithShare(spec, share), cluster);
+  if (!measured) return;
+  measured->share = share;
+  cost.shares.push_back(*std::move(measured));
+}
+
+// With whatever was measured of whole blocks.
 DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes, const TrainingSpec& spec,
                       const Cluster& cluster) {
-  const std::string shape = ShapeKey(spec);
   DeviceCost cost;
   cost.name = device.name;
   cost.kind = device.device->kind;
   cost.room.memory = device.device->description.memory_limit;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
-  for (const int size : sizes) {
-    const ProfiledTimes* times = nullptr;
-    const DeviceProfile& newest = *FindProfile(cluster, cost.kind, shape, size, &times);
-    cost.times.push_back(
-        TimesOf(*times, spec.shape.model, spec.shape.sequence, FactorOrOne(newest.correction)));
+  if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster)) {
+    cost.room = whole->room;
+    cost.times = std::move(whole->times);
+    cost.update_seconds_per_parameter = whole->update_seconds_per_parameter;
+    cost.norm_seconds_per_parameter = whole->norm_seconds_per_parameter;
   }
-  const DeviceProfile& profile = *FindProfile(cluster, cost.kind, shape, 0, nullptr);
-  cost.update_seconds_per_parameter = profile.update_seconds_per_parameter;
-  cost.norm_seconds_per_parameter = profile.norm_seconds_per_parameter;
-  cost.room.workspace = profile.workspace;
-  cost.room.copy_bytes_per_parameter = profile.copy_bytes_per_parameter;
   return cost;
 }
 
@@ -211,11 +276,19 @@ std::string ShapeKey(const TrainingSpec& spec) {
   const std::string heads =
       model.family == ModelFamily::kLlama
           ? absl::StrCat(model.heads, ":", model.key_value_head_count(), "x", model.size_of_head())
-          : absl::StrCat(model.heads);
+      // Of a share of the heads their size does not follow from the other numbers.
+      : model.heads * model.size_of_head() == model.hidden
+          ? absl::StrCat(model.heads)
+          : absl::StrCat(model.heads, "x", model.size_of_head());
   return absl::StrCat(FamilyOf(model).name, " hidden=", model.hidden, " heads=", heads,
                       " ff=", model.feed_forward, " vocabulary=", model.vocabulary,
                       " sequence=", spec.shape.sequence, " precision=", std::string(NameOf(spec.precision)),
                       spec.precision == Precision::kBf16 ? " activations=bf16" : "");
+}
+
+TrainingSpec WithShare(TrainingSpec spec, const ModelShare& share) {
+  spec.shape.model = LocalModel(spec.shape.model, share);
+  return spec;
 }
 
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices) {
@@ -238,7 +311,7 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
                                                             const Cluster& cluster) {
   ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
   const std::vector<int> sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
-  return Missing(devices, sizes, ShapeKey(spec), cluster);
+  return Missing(devices, sizes, spec, PinnedShares(constraints, spec.shape.model), cluster);
 }
 
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
@@ -254,13 +327,15 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobC
   problem.forced_all_reduce = spec.communication.all_reduce;
   problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
 
-  const std::string shape = ShapeKey(spec);
-  const std::vector<MissingProfile> missing = Missing(devices, problem.micro_batch_sizes, shape, cluster);
-  if (!missing.empty()) return MissingError(missing, shape);
+  const std::map<std::string, ModelShare> pinned = PinnedShares(constraints, spec.shape.model);
+  const std::vector<int>& sizes = problem.micro_batch_sizes;
+  RETURN_IF_ERROR(MissingError(Missing(devices, sizes, spec, pinned, cluster), spec));
 
   std::vector<HeldCores> cores;
   for (const AllowedDevice& device : devices) {
-    problem.devices.push_back(MakeDevice(device, problem.micro_batch_sizes, spec, cluster));
+    DeviceCost& cost = problem.devices.emplace_back(MakeDevice(device, sizes, spec, cluster));
+    const auto share = pinned.find(device.name);
+    if (share != pinned.end()) AddShare(device, share->second, sizes, spec, cluster, cost);
     const ClusterNode& node = *device.node;
     const std::vector<int>& held = device.device->description.cores;
     cores.push_back({node.host.empty() ? absl::StrCat("node ", node.name) : absl::StrCat("host ", node.host),
@@ -278,7 +353,7 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobC
       problem.links[b][a] = problem.links[a][b];
     }
   }
-  AddSlowdowns(devices, cluster, shape, problem.devices);
+  AddSlowdowns(devices, cluster, ShapeKey(spec), problem.devices);
   return problem;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "runtime/ir/cluster/host_slowdown.h"
 #include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
+#include "runtime/ir/model/model_share.h"
 
 namespace medley {
 
@@ -23,10 +25,18 @@ const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host
 // key-value heads, size of a head. The number of layers does not matter.
 std::string ShapeKey(const TrainingSpec& spec);
 
+// `spec` with the model as a rank sees it that has `share` of the width: such a rank's passes are those of a
+// model of another shape, and are measured and kept as its.
+TrainingSpec WithShare(TrainingSpec spec, const ModelShare& share);
+
 // A device kind whose passes have not been measured for a shape and all of the wanted micro-batch sizes.
 struct MissingProfile {
   std::string device_kind;
-  std::string device;                  // "node/device": the first of this kind in the cluster
+  std::string device;               // "node/device": the first of this kind in the cluster
+  std::optional<ModelShare> share;  // of the blocks' width, AtOrigin; none: whole blocks
+  // Whether MakeProblem fails without it. Whole blocks on devices that a pinned plan has share them are not
+  // needed: the plan is only compared with others by them.
+  bool needed = true;
   std::vector<int> micro_batch_sizes;  // those that are missing, ascending
 };
 
@@ -41,7 +51,8 @@ absl::StatusOr<std::vector<std::string>> AllowedDevices(const TrainingSpec& spec
 // What is said of emulated devices that a job names and does not allow. `field`: where it names them.
 absl::Status EmulatedRefusal(const std::string& field, const std::vector<std::string>& devices);
 
-// What has to be measured before MakeProblem can succeed, one entry a kind. Errors as AllowedDevices.
+// What has to be measured before MakeProblem can succeed, or should be, one entry a kind and share: whole
+// blocks first. Errors as AllowedDevices.
 absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& spec,
                                                             const JobConstraints& constraints,
                                                             const Cluster& cluster);
@@ -49,7 +60,8 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 // The problem of planning `spec` on the allowed devices of `cluster`. Whether nodes are alive and devices
 // free is not looked at: give those that may be used.
 //
-// A device's profile is the newest one of its kind and the spec's shape that has the size in question. Two
+// A device's profile is the newest one of its kind and the spec's shape that has the size in question; in a
+// unit of several devices of a pinned plan, of the shape of its share. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
 // and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both,
 // in either order, or else default_link. What running jobs taught about a profile (DeviceProfile::correction)
@@ -60,7 +72,8 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 // (SharedSlowdown::correction) counted in; those that share a processor do that instead.
 //
 // Pure. Errors, beside AllowedDevices':
-//   FailedPrecondition   a profile or a link is missing; names kind, shape and sizes, or the pair.
+//   FailedPrecondition   a profile that is needed or a link is missing; names kind, shape and sizes, or the
+//                        pair.
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
                                             const Cluster& cluster);
 

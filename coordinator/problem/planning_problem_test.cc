@@ -356,5 +356,61 @@ TEST_CASE("processors are the connected parts of the graph of shared cores") {
   }
 }
 
+TEST_CASE("a share of the width is another shape, told from a model that has fewer heads") {
+  const TrainingSpec spec = Spec();
+  const std::vector<ModelShare> shares = EvenShares(spec.shape.model, 2);
+  CHECK(ShapeKey(WithShare(spec, shares[0])) ==
+        "gpt2 hidden=256 heads=4x32 ff=512 vocabulary=128 sequence=256 precision=f32");
+  // Where it lies changes nothing.
+  CHECK(ShapeKey(WithShare(spec, shares[1])) == ShapeKey(WithShare(spec, shares[0])));
+  CHECK(ShapeKey(WithShare(spec, WholeModel(spec.shape.model))) == ShapeKey(spec));
+  TrainingSpec fewer = spec;
+  fewer.shape.model.heads = 4;
+  fewer.shape.model.feed_forward = 512;
+  fewer.shape.model.vocabulary = 128;
+  CHECK(ShapeKey(fewer) != ShapeKey(WithShare(spec, shares[0])));
+}
+
+TEST_CASE("what a pinned plan shares has to be measured with its shares, and may be with whole blocks") {
+  Cluster cluster = ThreeNodes();
+  cluster.profiles.clear();
+  JobConstraints pinned;
+  pinned.micro_batch_sizes = {1};
+  pinned.plan = {.units = {{.devices = {"a/cpu0", "b/cpu0"}, .chunks = {{0, 4}}},
+                           {.devices = {"c/cpu0"}, .chunks = {{4, 8}}}},
+                 .routes = {{{0, 1}, 4, 1}}};
+  const auto missing = MissingProfiles(Spec(), pinned, cluster);
+  REQUIRE(missing.ok());
+  const ModelShare half = EvenShares(Spec().shape.model, 2)[0];
+  REQUIRE(missing->size() == 4);
+  CHECK((*missing)[0].device_kind == "fast");
+  CHECK_FALSE((*missing)[0].share.has_value());
+  CHECK_FALSE((*missing)[0].needed);
+  // b does without whole blocks, c does not.
+  CHECK((*missing)[1].device_kind == "slow");
+  CHECK((*missing)[1].needed);
+  CHECK((*missing)[2].device_kind == "fast");
+  CHECK((*missing)[2].share == half);
+  CHECK((*missing)[2].needed);
+  CHECK((*missing)[3].device == "b/cpu0");
+  CHECK((*missing)[3].share == half);
+
+  AddProfile(cluster, "slow", 0.04, 1, {1});
+  const std::string shape = ShapeKey(WithShare(Spec(), half));
+  for (const char* kind : {"fast", "slow"}) {
+    AddProfile(cluster, kind, 0.02, 1, {1});
+    cluster.profiles.back().shape = shape;
+  }
+  const auto problem = MakeProblem(Spec(), pinned, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].times.empty());
+  REQUIRE(problem->devices[0].shares.size() == 1);
+  CHECK(problem->devices[0].shares[0].share == half);
+  CHECK(problem->devices[0].shares[0].times[0].layer.forward_seconds == Approx(0.02));
+  CHECK(problem->devices[1].times.size() == 1);
+  CHECK(problem->devices[1].shares.size() == 1);
+  CHECK(problem->devices[2].shares.empty());
+}
+
 }  // namespace
 }  // namespace medley

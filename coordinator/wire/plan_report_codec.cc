@@ -23,6 +23,7 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport
 v1::ProfileUse EncodeUse(const ProfileUse& use) {
   v1::ProfileUse encoded;
   encoded.set_device_kind(use.device_kind);
+  encoded.set_share(use.share);
   encoded.set_measured_at_seconds(use.measured_at_seconds);
   encoded.set_provenance(use.provenance);
   encoded.set_spread(use.spread);

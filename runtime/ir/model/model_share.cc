@@ -17,7 +17,7 @@ IndexRange EvenPart(int size, int degree, int member) {
 
 std::string SharingObjection(const ModelConfig& config, int degree) {
   const auto objection = [&](int has, const char* what) {
-    return absl::StrCat("the model has ", has, " ", what, ", which ", degree, " devices cannot share");
+    return absl::StrCat(degree, "; the model has ", has, " ", what, ", so at most ", has);
   };
   if (config.key_value_head_count() < degree)
     return objection(config.key_value_head_count(), "key-value heads");

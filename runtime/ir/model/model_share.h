@@ -26,7 +26,8 @@ struct ModelShare {
   friend bool operator==(const ModelShare&, const ModelShare&) = default;
 };
 
-// Whether `degree` ranks can share the model; empty: yes; otherwise why not.
+// Whether `degree` ranks can share the model; empty: yes; otherwise the number and what is allowed, to be put
+// behind the name of the field.
 std::string SharingObjection(const ModelConfig& config, int degree);
 
 // As even as the numbers allow; earlier ranks have the larger shares. `degree` ranks without an objection.

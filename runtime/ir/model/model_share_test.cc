@@ -106,7 +106,7 @@ TEST_CASE("one rank has the model as it is, and more ranks than heads are refuse
     CHECK(SharingObjection(config, 5).empty());
     const std::string heads = std::to_string(config.key_value_head_count());
     CHECK(SharingObjection(config, 7) ==
-          "the model has " + heads + " key-value heads, which 7 devices cannot share");
+          "7; the model has " + heads + " key-value heads, so at most " + heads);
   }
 }
 

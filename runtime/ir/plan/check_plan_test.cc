@@ -71,7 +71,7 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        [](Plan& p) {
          p.units[0].devices = {"a/0", "d/0", "e/0"};
        },
-       Kind::kShares, "the model has 2 key-value heads, which 3 devices cannot share"},
+       Kind::kShares, "units[0].devices: 3; the model has 2 key-value heads, so at most 2"},
       {"a share too few",
        [](Plan& p) {
          p.units[2].shares = {{{0, 1}, {0, 32}, {0, 20}}};

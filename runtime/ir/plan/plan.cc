@@ -16,6 +16,24 @@ int ChunkFrom(const Unit& unit, BlockId first_block) {
   return chunk == unit.chunks.end() ? -1 : static_cast<int>(chunk - unit.chunks.begin());
 }
 
+// " in shares of 3:1 heads, 20:12 columns"; nothing where they are even, or nearly so.
+std::string DescribeShares(const Unit& unit) {
+  const auto sizes = [&](IndexRange ModelShare::*part) {
+    std::vector<int> result;
+    for (const ModelShare& share : unit.shares) result.push_back((share.*part).size());
+    return result;
+  };
+  const std::vector<int> heads = sizes(&ModelShare::key_value_heads),
+                         columns = sizes(&ModelShare::feed_forward);
+  const auto even = [](const std::vector<int>& of) {
+    return of.empty() ||
+           *std::max_element(of.begin(), of.end()) <= *std::min_element(of.begin(), of.end()) + 1;
+  };
+  if (even(heads) && even(columns)) return "";
+  return absl::StrCat(" in shares of ", absl::StrJoin(heads, ":"), " heads, ", absl::StrJoin(columns, ":"),
+                      " columns");
+}
+
 }  // namespace
 
 Visits VisitsOf(const Plan& plan, UnitId unit) {
@@ -136,8 +154,8 @@ std::string Describe(const Plan& plan) {
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
       absl::StrAppend(
-          &text, separator, absl::StrJoin(unit.devices, "+"), " blocks ", blocks.first.value(), "-",
-          blocks.end - 1,
+          &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit), " blocks ",
+          blocks.first.value(), "-", blocks.end - 1,
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
           unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)));
       separator = " -> ";
