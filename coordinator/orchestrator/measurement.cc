@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -138,16 +140,66 @@ Measurement::Result Measurement::Complete(const MeasurementRequest& request) {
     }
     if (!end.status.ok()) return {end, {}};
   }
+  std::map<std::string, std::string> why_left_out;  // by device
+  for (const ClusterDeviceLocation& device : request.devices) {
+    const auto end = too_small.find(device.device.kind);
+    if (end != too_small.end()) why_left_out[FullName(device)] = std::string(end->second.status.message());
+  }
+  if (!constraints->plan) {
+    const Shares shares = MeasureShares(request, *constraints);
+    if (!shares.end.status.ok()) return {shares.end, {}};
+    for (const std::string& device : shares.usable) {
+      if (shares.needed) why_left_out.erase(device);
+    }
+  }
   MeasurementRequest fitting = request;
-  std::erase_if(fitting.devices, [&](const auto& device) { return too_small.count(device.device.kind) > 0; });
+  std::erase_if(fitting.devices,
+                [&](const auto& device) { return why_left_out.count(FullName(device)) > 0; });
   if (fitting.devices.empty()) return {too_small.begin()->second, {}};
   Result result = MeasureTogether(fitting);
   for (const ClusterDeviceLocation& device : request.devices) {
-    const auto end = too_small.find(device.device.kind);
-    if (end == too_small.end()) continue;
-    result.left_out.push_back({FullName(device), std::string(end->second.status.message())});
+    const auto why = why_left_out.find(FullName(device));
+    if (why != why_left_out.end()) result.left_out.push_back({why->first, why->second});
   }
   return result;
+}
+
+Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request,
+                                               const JobConstraints& constraints) {
+  Shares shares;
+  const std::vector<int> sizes =
+      CandidateMicroBatches(constraints, request.training.shape.global_batch_sequences);
+  std::set<std::pair<std::string, std::string>> tried;  // kind, shape
+  for (bool more = true; more;) {
+    more = false;
+    const auto needs_of = [&]() -> absl::StatusOr<SharingNeeds> {
+      ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
+      return FindSharingNeeds(request.training, constraints, cluster);
+    };
+    const absl::StatusOr<SharingNeeds> needs = needs_of();
+    if (!needs.ok()) return {.end = Failed(needs.status())};
+    shares.needed = needs->nothing_fits_alone;
+    shares.usable = needs->usable;
+    for (const MissingProfile& what : needs->missing) {
+      const std::string shape = ShapeKey(WithShare(request.training, *what.share));
+      if (!tried.emplace(what.device_kind, shape).second) continue;
+      more = true;
+      progress_(absl::StrCat("measuring ", what.device, " (", what.device_kind,
+                             ") with a share of the blocks' width: nothing fits with one device a unit"));
+      const auto device =
+          std::find_if(request.devices.begin(), request.devices.end(),
+                       [&](const ClusterDeviceLocation& d) { return FullName(d) == what.device; });
+      if (device == request.devices.end())
+        return {.end = Failed(absl::InternalError("a profile of an unknown device"))};
+      const AttemptEnd end = Profile(request, *device, {what.share, sizes});
+      if (absl::IsResourceExhausted(end.status)) {
+        progress_(absl::StrCat(what.device, " has no room for that share: ", end.status.message()));
+        continue;
+      }
+      if (!end.status.ok()) return {.end = end};
+    }
+  }
+  return shares;
 }
 
 Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& request) {

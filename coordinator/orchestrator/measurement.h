@@ -15,6 +15,7 @@
 #include "proto/medley/v1/job.pb.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/cluster/device_profile.h"
+#include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
 #include "runtime/ir/model/model_share.h"
 
@@ -69,6 +70,14 @@ class Measurement {
                      const Passes& passes);
   Profiled ProfileOnce(const MeasurementRequest& request, const ClusterDeviceLocation& device,
                        const Passes& passes);
+  // Shares of the blocks' width that the planner can choose where nothing fits without, in `request`; the names of
+  // the devices that have any, or whole blocks. None: something fits without.
+  struct Shares {
+    AttemptEnd end;
+    bool needed = false;
+    std::vector<std::string> usable;
+  };
+  Shares MeasureShares(const MeasurementRequest& request, const JobConstraints& constraints);
   // What devices do to each other, and their links.
   Result MeasureTogether(const MeasurementRequest& request);
 

@@ -276,5 +276,33 @@ TEST_CASE("shares that a pinned plan names are measured, also where whole blocks
   CHECK(absl::IsResourceExhausted(small.Complete().end.status));
 }
 
+TEST_CASE("where nothing fits with one device a unit, shares are measured: even ones, then by speed") {
+  Site site;
+  site.request.devices = {Devices()[0], Devices()[1]};
+  site.whole_too_small = {"a", "b"};
+  const Measurement::Result result = site.Complete();
+  REQUIRE(result.end.status.ToString() == "OK");
+  CHECK(result.left_out.empty());
+  CHECK(site.Said("measuring a/cpu-a (fast) with a share of the blocks' width: nothing fits"));
+  std::set<std::string> shapes;
+  for (const DeviceProfile& profile : result.cluster.profiles) shapes.insert(profile.shape);
+  CHECK(shapes.size() == 3);  // the half, and two unlike parts: b is half as fast
+  const auto constraints = DecodeConstraints(site.request.spec);
+  REQUIRE(constraints.ok());
+  const auto problem = MakeProblem(site.request.training, *constraints, result.cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  for (const DeviceCost& device : problem->devices) {
+    CHECK(device.times.empty());
+    CHECK(device.shares.size() == 2);
+  }
+  // A third device that holds whole blocks is enough: then the others are left out.
+  site.request.devices = Devices();
+  site.whole_too_small = {"b"};
+  const Measurement::Result with_third = site.Complete();
+  REQUIRE(with_third.end.status.ToString() == "OK");
+  REQUIRE(with_third.left_out.size() == 1);
+  CHECK(with_third.left_out[0].device == "b/cpu-b");
+}
+
 }  // namespace
 }  // namespace medley

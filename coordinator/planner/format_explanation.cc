@@ -46,6 +46,7 @@ std::string Shortened(const std::string& text, size_t most) {
 std::string FormatExplanation(const Explanation& explanation) {
   std::string out;
   AppendWrapped("", "  ", explanation.summary, out);
+  if (!explanation.sharing.empty()) AppendWrapped("Sharing     ", "  ", explanation.sharing, out);
   AppendWrapped("Bottleneck  ", "  ", explanation.bottleneck, out);
   if (!explanation.reductions.empty()) AppendWrapped("Reductions  ", "  ", explanation.reductions, out);
   if (!explanation.exchanges.empty()) AppendWrapped("Exchanges   ", "  ", explanation.exchanges, out);

@@ -28,7 +28,8 @@ Shortage LeastShortage(SearchTables& tables, Schedule schedule, const std::vecto
     Dtype narrowest = own;
     if (s > 0) narrowest = NarrowerOf(narrowest, tables.Cost(classes[s - 1]).activations);
     if (s + 1 < stages) narrowest = NarrowerOf(narrowest, tables.Cost(classes[s + 1]).activations);
-    const std::vector<int64_t>& needed = tables.NeededBytes({.size = 0,
+    const std::vector<int64_t>& needed = tables.NeededBytes({.device_class = classes[s],
+                                                             .size = 0,
                                                              .schedule = schedule,
                                                              .first = s == 0,
                                                              .from_end = stages - s,

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {
@@ -27,12 +28,19 @@ struct ChosenPlan {
   double lower_bound_seconds = 0;  // no valid plan is predicted to be faster than this
   bool proven_optimal = false;     // the search was exhausted within its limits
   int64_t simulated_plans = 0;
+  // Why devices share the width of blocks, and what was not searched, for people; empty: they do not.
+  std::string sharing;
 };
 
 // The valid plan with the least predicted step time: how many routes, which devices in which order, how many
 // blocks each holds, the micro-batch size, how many micro-batches each route takes, and the schedule. A
 // device may be left out. Units are numbered route by route in the order of the stages; of plans that are
 // equally fast, one with the fewest devices is chosen, and of those the first in a fixed order.
+//
+// Where no plan fits with one device a unit, the devices of each host are taken together in units that share
+// the width of their blocks (sharing.h): of the fewest devices with which a plan fits, all units shared alike,
+// by what has been measured of such shares. The best plan that is found of those; nothing is proven of it, and
+// lower_bound_seconds is 0. `sharing` says so.
 //
 // Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.
@@ -41,8 +49,23 @@ struct ChosenPlan {
 // Errors:
 //   InvalidArgument     no devices, no layers, a micro-batch size that does not divide the global batch,
 //                       times that do not match the sizes, ...; names the field.
-//   ResourceExhausted   no plan fits the devices' memory; says how much the best attempt lacks, and where.
+//   ResourceExhausted   no plan fits the devices' memory, with units of one device or of several whose shares have
+//                       been measured; says how much the best attempt lacks, and where.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
+
+// A share that a device has to be measured with.
+struct WantedShare {
+  int device = 0;    // index into PlanningProblem::devices
+  ModelShare share;  // AtOrigin
+};
+
+// Whether a plan fits the memory of the devices that were measured with whole blocks, one device a unit. Pure.
+bool FitsWithoutSharing(const PlanningProblem& problem);
+
+// What has to be measured before ChoosePlan can share the width of blocks, if nothing fits without: nothing if
+// nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are there for
+// shares by speed. `problem` may have devices without times and shares. Pure.
+std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem);
 
 // The best plan of one kind, to compare with.
 enum class PlanKind { kSingleDevice, kEqualSplit, kPureDataParallel, kPurePipeline };
@@ -82,6 +105,7 @@ struct Explanation {
   // What the ranks of the unit that takes longest over it sum and give each other within passes; empty: every
   // unit is one device.
   std::string exchanges;
+  std::string sharing;          // ChosenPlan::sharing; not known of a plan alone
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
   struct Rejected {

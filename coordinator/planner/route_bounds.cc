@@ -31,7 +31,8 @@ const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, std:
   const Dtype own = StoredBy(list);
   Dtype narrowest = NarrowerOf(own, before.value_or(own));
   if (classes.size() > 1) narrowest = NarrowerOf(narrowest, StoredBy(lists_[list].rest));
-  return tables_.NeededBytes({.size = work.size,
+  return tables_.NeededBytes({.device_class = classes.front(),
+                              .size = work.size,
                               .schedule = work.schedule,
                               .first = !before.has_value(),
                               .from_end = static_cast<int>(classes.size()),

@@ -25,6 +25,19 @@ PlanningProblem Unslowed(PlanningProblem problem) {
   return problem;
 }
 
+SearchTables::UnitRanks RanksOf(const PlanningProblem& problem, const std::vector<SharedUnit>& units) {
+  SearchTables::UnitRanks ranks;
+  for (const SharedUnit& unit : units) {
+    std::vector<SearchTables::UnitRank>& of_unit = ranks.emplace_back();
+    for (size_t m = 0; m < unit.devices.size(); ++m) {
+      const DeviceCost& device = problem.devices[unit.devices[m]];
+      const std::optional<RankCosts> costs = CostsOf(device, problem.shape.model, unit.shares[m]);
+      of_unit.push_back({unit.shares[m], costs ? costs->room : DeviceRoom{.memory = device.room.memory}});
+    }
+  }
+  return ranks;
+}
+
 std::vector<int> InOrder(size_t count) {
   std::vector<int> order(count);
   std::iota(order.begin(), order.end(), 0);
@@ -34,15 +47,25 @@ std::vector<int> InOrder(size_t count) {
 }  // namespace
 
 Search::Search(const PlanningProblem& problem, const SearchSpace& space, const SearchLimits& limits)
+    : Search(problem, problem, {}, space, limits) {}
+
+Search::Search(const PlanningProblem& problem, const UnitProblem& units, const SearchLimits& limits)
+    : Search(units.problem, problem, units.units, SearchSpace{}, limits) {}
+
+Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
+               const std::vector<SharedUnit>& units, const SearchSpace& space, const SearchLimits& limits)
     : problem_(problem),
+      units_(units),
       space_(space),
       limits_(limits),
       reductions_(problem),
-      tables_(problem, reductions_),
+      tables_(problem, reductions_, RanksOf(simulated, units)),
       bounds_(tables_),
-      simulator_(problem, reductions_),
-      unslowed_(Unslowed(problem)),
-      unslowed_simulator_(unslowed_, reductions_) {
+      simulated_(simulated),
+      simulated_reductions_(units.empty() ? nullptr : std::make_unique<Reductions>(simulated)),
+      simulator_(simulated, units.empty() ? reductions_ : *simulated_reductions_),
+      unslowed_(Unslowed(simulated)),
+      unslowed_simulator_(unslowed_, units.empty() ? reductions_ : *simulated_reductions_) {
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.max_routes > 0) space_.max_routes = std::min(space_.max_routes, constraints.max_routes);
   if (constraints.max_stages > 0) space_.max_stages = std::min(space_.max_stages, constraints.max_stages);
@@ -79,9 +102,21 @@ absl::StatusOr<ChosenPlan> Search::Run() {
         DescribeShortage(tables_, std::min<int>(space_.min_stages, static_cast<int>(problem_.devices.size())),
                          space_.max_stages));
   }
+  if (!units_.empty()) return best_;
   best_.proven_optimal = unfinished_bound >= best_.step_seconds * (1 - kRounding);
   best_.lower_bound_seconds = best_.proven_optimal ? best_.step_seconds : unfinished_bound;
   return best_;
+}
+
+bool Search::Fits() {
+  // Only arrangements with a split that fits have a bound.
+  if (!ObviousArrangements().empty()) return true;
+  std::vector<Arrangement> found;
+  Lists lists;
+  std::vector<int> left;
+  for (const std::vector<int>& members : tables_.classes()) left.push_back(static_cast<int>(members.size()));
+  EnumerateLists(lists, left, found);
+  return !found.empty();
 }
 
 // No plan is faster: all layers' work, divided over all devices without loss, with the best micro-batch size.
@@ -112,7 +147,7 @@ double Search::Bound(const Arrangement& arrangement, size_t route, int micro_bat
 }
 
 // The fastest devices, one to all of them, each with the whole model or in one pipeline.
-void Search::TryObviousLists() {
+std::vector<Search::Arrangement> Search::ObviousArrangements() {
   std::vector<int> order;
   for (int c = 0; c < static_cast<int>(tables_.classes().size()); ++c) {
     order.insert(order.end(), tables_.classes()[c].size(), c);
@@ -137,7 +172,11 @@ void Search::TryObviousLists() {
     }
   }
   SortByBound(obvious);
-  for (const Arrangement& arrangement : obvious) {
+  return obvious;
+}
+
+void Search::TryObviousLists() {
+  for (const Arrangement& arrangement : ObviousArrangements()) {
     if (OutOfBudget()) return;
     if (arrangement.bound_seconds < Below(arrangement.units)) GreedyChoice(arrangement);
   }
@@ -232,9 +271,9 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
   alone.devices = {arrangement.devices[route]};
   ++best_.simulated_plans;
   const absl::StatusOr<double> seconds = unslowed_simulator_.Run(PlanOf(alone, {choice}, {0}));
-  for (size_t s = 0; s < choice.ends.size(); ++s) {
-    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(static_cast<int>(s))
-                                         : kInfinity);
+  const int degree = units_.empty() ? 1 : static_cast<int>(units_.front().devices.size());  // of all
+  for (int s = 0; s < static_cast<int>(choice.ends.size()); ++s) {
+    entry->second.push_back(seconds.ok() ? unslowed_simulator_.LastBackwardSeconds(s * degree) : kInfinity);
   }
   return entry->second;
 }
@@ -261,9 +300,18 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
     route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      const DeviceCost& device = problem_.devices[arrangement.devices[r][s]];
-      plan.units.push_back(
-          {.devices = {device.name}, .chunks = {choice[r].blocks(s)}, .activations = device.activations});
+      const int d = arrangement.devices[r][s];
+      const DeviceCost& device = problem_.devices[d];
+      Unit& unit = plan.units.emplace_back();
+      unit.chunks = {choice[r].blocks(s)};
+      unit.activations = device.activations;
+      if (units_.empty()) {
+        unit.devices = {device.name};
+        continue;
+      }
+      for (const int rank : units_[d].devices) unit.devices.push_back(simulated_.devices[rank].name);
+      const int degree = static_cast<int>(unit.devices.size());
+      if (units_[d].shares != EvenShares(problem_.shape.model, degree)) unit.shares = units_[d].shares;
     }
   }
   return plan;

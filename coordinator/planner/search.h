@@ -1,12 +1,14 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/route_bounds.h"
 #include "coordinator/planner/search_tables.h"
+#include "coordinator/planner/sharing.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/predictor/step_simulator.h"
 
@@ -24,9 +26,15 @@ class Search {
  public:
   // `problem` must be valid (CheckProblem) and outlive the search.
   Search(const PlanningProblem& problem, const SearchSpace& space, const SearchLimits& limits);
+  // Over units of several of the devices of `problem`; all must outlive the search. What it takes for bounds
+  // are no bounds then: it proves nothing.
+  Search(const PlanningProblem& problem, const UnitProblem& units, const SearchLimits& limits);
 
   // ResourceExhausted: no plan of the space fits.
   absl::StatusOr<ChosenPlan> Run();
+
+  // Whether Run would find one, as far as memory is concerned: takes no simulation. Instead of Run.
+  bool Fits();
 
  private:
   struct Arrangement {
@@ -67,6 +75,7 @@ class Search {
   void AddArrangements(const Lists& lists, std::vector<Arrangement>& found);
 
   // A first plan, and better ones near it.
+  std::vector<Arrangement> ObviousArrangements();
   void TryObviousLists();
   std::vector<RouteChoice> GreedyChoice(const Arrangement& arrangement);
   void Improve(const Arrangement& arrangement);
@@ -97,14 +106,20 @@ class Search {
   int64_t SpentInstructions() const;
   double LayersSharedPerfectlySeconds() const;
 
+  Search(const PlanningProblem& problem, const PlanningProblem& simulated,
+         const std::vector<SharedUnit>& units, const SearchSpace& space, const SearchLimits& limits);
+
   const PlanningProblem& problem_;
+  const std::vector<SharedUnit> units_;  // parallel to the problem's devices; none: they are devices
   SearchSpace space_;
   const SearchLimits limits_;
   Reductions reductions_;
   SearchTables tables_;
   RouteBounds bounds_;
+  const PlanningProblem& simulated_;                        // `problem_`, or that of the units' devices
+  const std::unique_ptr<Reductions> simulated_reductions_;  // null: reductions_
   StepSimulator simulator_;
-  // `problem_` where nothing slows anything else down: what bounds are made of.
+  // `simulated_` where nothing slows anything else down: what bounds are made of.
   const PlanningProblem unslowed_;
   StepSimulator unslowed_simulator_;
   std::map<std::vector<int>, std::vector<double>> last_backwards_;

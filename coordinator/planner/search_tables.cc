@@ -1,8 +1,11 @@
 #include "coordinator/planner/search_tables.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "coordinator/predictor/communication_time.h"
+#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/program.h"
@@ -44,9 +47,10 @@ BufferCounts BuffersOf(const SearchTables::Stage& stage) {
 
 }  // namespace
 
-SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions)
+SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks)
     : problem_(problem),
       reductions_(reductions),
+      ranks_(std::move(ranks)),
       reduction_floor_(problem),
       blocks_(problem.shape.model.blocks()),
       segments_(SegmentCount(problem.shape.model)) {
@@ -82,7 +86,8 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
-        available_.back()[At({first, end})] = cost.room.LeftFor(Parameters({first, end})).value;
+        available_.back()[At({first, end})] =
+            ranks_.empty() ? cost.room.LeftFor(Parameters({first, end})).value : 0;
       }
     }
   }
@@ -105,6 +110,7 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const
 bool SearchTables::Interchangeable(int a, int b) const {
   const std::vector<DeviceCost>& devices = problem_.devices;
   if (!SameCost(devices[a], devices[b])) return false;
+  if (!ranks_.empty() && ranks_[a] != ranks_[b]) return false;
   // They slow down, and are slowed down by, the devices of their own host.
   if (devices[a].shared_with > 0 && devices[a].host != devices[b].host) return false;
   if (reductions_.ClassOf(a) != reductions_.ClassOf(b)) return false;  // a link differs, or the host
@@ -188,31 +194,47 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
   key = (key * kDtypes + static_cast<int64_t>(stage.activations)) * kDtypes +
         static_cast<int64_t>(stage.narrowest);
+  const int needs = ranks_.empty() ? 0 : stage.device_class;  // whose they are
+  key = key * static_cast<int64_t>(classes_.size()) + needs;
   const std::vector<int64_t>*& known = needed_by_stage_[key];
   if (known != nullptr) return *known;
   const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 9> buffers_key = {stage.size,
-                                          buffers.stash[0],
-                                          buffers.deferred[0],
-                                          buffers.input,
-                                          buffers.output,
-                                          buffers.input_gradient,
-                                          buffers.output_gradient,
-                                          static_cast<int>(stage.activations),
-                                          static_cast<int>(stage.narrowest)};
+  const std::array<int, 10> buffers_key = {needs,
+                                           stage.size,
+                                           buffers.stash[0],
+                                           buffers.deferred[0],
+                                           buffers.input,
+                                           buffers.output,
+                                           buffers.input_gradient,
+                                           buffers.output_gradient,
+                                           static_cast<int>(stage.activations),
+                                           static_cast<int>(stage.narrowest)};
   const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
-        const RankMemory memory = MemoryOf(problem_.shape.model, problem_.shape.sequence, {{first, end}},
-                                           problem_.micro_batch_sizes[stage.size], buffers);
-        entry->second[At({first, end})] = memory.total().value;
+        entry->second[At({first, end})] = NeededBytes(stage, {first, end}, buffers);
       }
     }
   }
   known = &entry->second;
   return *known;
+}
+
+int64_t SearchTables::NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const {
+  const ModelConfig& model = problem_.shape.model;
+  const auto memory_of = [&](const ModelConfig& local) {
+    return MemoryOf(local, problem_.shape.sequence, {blocks}, problem_.micro_batch_sizes[stage.size],
+                    buffers);
+  };
+  if (ranks_.empty()) return memory_of(model).total().value;
+  int64_t most = std::numeric_limits<int64_t>::min();
+  for (const UnitRank& rank : ranks_[classes_[stage.device_class].front()]) {
+    const RankMemory memory = memory_of(LocalModel(model, rank.share));
+    most = std::max(most, (memory.total() - rank.room.LeftFor(ParametersOf(memory))).value);
+  }
+  return most;
 }
 
 }  // namespace medley

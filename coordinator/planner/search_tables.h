@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "coordinator/planner/reduction_floor.h"
+#include "coordinator/planner/sharing.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/reductions.h"
+#include "runtime/ir/program/program.h"
 
 namespace medley {
 
@@ -15,10 +17,20 @@ namespace medley {
 // prediction are one *class*; a list of devices is told by their classes. Sizes are indices into
 // micro_batch_sizes.
 //
+// Where devices stand for units of several (UnitProblem), `ranks` says what each rank has.
+//
 // Keeps references to `problem` (valid: CheckProblem) and `reductions`, which must outlive it.
 class SearchTables {
  public:
-  SearchTables(const PlanningProblem& problem, Reductions& reductions);
+  // What a rank of a unit has of the width, and the room for it.
+  struct UnitRank {
+    ModelShare share;
+    DeviceRoom room;
+    friend bool operator==(const UnitRank&, const UnitRank&) = default;
+  };
+  using UnitRanks = std::vector<std::vector<UnitRank>>;  // parallel to the problem's devices; or empty
+
+  SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks = {});
 
   const PlanningProblem& problem() const { return problem_; }
   Reductions& reductions() const { return reductions_; }
@@ -65,6 +77,7 @@ class SearchTables {
 
   // A stage by what its buffers depend on.
   struct Stage {
+    int device_class = 0;
     int size = 0;
     Schedule schedule = Schedule::kOneForwardOneBackward;
     bool first = false;  // of its route
@@ -73,9 +86,10 @@ class SearchTables {
     Dtype activations = Dtype::kF32;
     Dtype narrowest = Dtype::kF32;  // of them and its neighbours'
   };
-  // Bytes of the memory model for each range of blocks, at [first * (blocks() + 1) + end].
+  // Bytes of the memory model for each range of blocks, at [first * (blocks() + 1) + end]. Of a unit of several
+  // devices: beyond what there is for them, of the rank that lacks most.
   const std::vector<int64_t>& NeededBytes(const Stage& stage);
-  // Bytes that a device leaves to the memory model, at the same places.
+  // Bytes that a device leaves to the memory model, at the same places. Of a unit of several devices: nothing.
   const std::vector<int64_t>& AvailableBytes(int device_class) const { return available_[device_class]; }
   int At(BlockRange blocks) const { return blocks.first * (blocks_ + 1) + blocks.end; }
 
@@ -85,9 +99,11 @@ class SearchTables {
   void TabulateSegments();
   std::vector<double> ReducedAfter(int device_class, int size) const;
   bool Interchangeable(int a, int b) const;
+  int64_t NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const;
 
   const PlanningProblem& problem_;
   Reductions& reductions_;
+  const UnitRanks ranks_;
   const ReductionFloor reduction_floor_;
   const int blocks_, segments_;
   int64_t tied_ = 0;
@@ -100,7 +116,7 @@ class SearchTables {
   std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
   std::vector<std::vector<std::vector<double>>> reduced_after_;    // [device class][size][At(blocks)]
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 9>, std::vector<int64_t>> needed_by_buffers_;
+  std::map<std::array<int, 10>, std::vector<int64_t>> needed_by_buffers_;
   std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
 };
 

@@ -86,6 +86,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
+  std::string sharing;
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
@@ -100,6 +101,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.lower_bound_seconds = chosen.lower_bound_seconds;
     report.proven_optimal = chosen.proven_optimal;
     report.simulated_plans = chosen.simulated_plans;
+    sharing = std::move(chosen.sharing);
   }
   planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
@@ -110,6 +112,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   report.compared = comparison == Comparison::kOtherKinds;
   ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
                                                        : ExplainPlan(problem, planned.plan));
+  report.explanation.sharing = std::move(sharing);
   AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);
   planned.corrections = CorrectionsOf(training, cluster);

@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/sharing.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -112,9 +114,10 @@ std::vector<int> MissingSizes(const Cluster& cluster, const std::string& kind, c
   return missing;
 }
 
-std::vector<MissingProfile> Missing(const std::vector<AllowedDevice>& devices, const std::vector<int>& sizes,
-                                    const TrainingSpec& spec, const std::map<std::string, ModelShare>& pinned,
-                                    const Cluster& cluster) {
+std::vector<MissingProfile> MissingOf(const std::vector<AllowedDevice>& devices,
+                                      const std::vector<int>& sizes, const TrainingSpec& spec,
+                                      const std::map<std::string, ModelShare>& pinned,
+                                      const Cluster& cluster) {
   std::vector<MissingProfile> whole, shared;
   std::set<std::pair<std::string, std::string>> seen;  // kind, shape
   for (const AllowedDevice& device : devices) {
@@ -258,6 +261,84 @@ absl::StatusOr<LinkCost> FindLink(const Cluster& cluster, const std::string& a, 
       absl::StrCat("no link between \"", a, "\" and \"", b, "\", and no default_link"));
 }
 
+// What was measured of the shares that the planner chooses from.
+void AddSharesToChooseFrom(const std::vector<AllowedDevice>& devices, const TrainingSpec& spec,
+                           const Cluster& cluster, PlanningProblem& problem) {
+  // Which shares go by speed depends on what was measured of even ones.
+  for (const Sharing sharing : {Sharing::kEven, Sharing::kBySpeed}) {
+    for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
+      for (const SharedUnit& unit : UnitsOfDegree(problem, degree, sharing)) {
+        for (size_t m = 0; m < unit.devices.size(); ++m) {
+          const int d = unit.devices[m];
+          const ModelShare share = AtOrigin(unit.shares[m]);
+          if (CostsOf(problem.devices[d], spec.shape.model, share)) continue;
+          AddShare(devices[d], share, problem.micro_batch_sizes, spec, cluster, problem.devices[d]);
+        }
+      }
+    }
+  }
+}
+
+enum class Missing : uint8_t { kRefused, kLeftOpen };
+
+// With kLeftOpen devices have what was measured of them, and links that were not take no time.
+absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const JobConstraints& constraints,
+                                             const Cluster& cluster, Missing missing) {
+  ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
+  PlanningProblem problem;
+  problem.shape = spec.shape;
+  problem.precision = spec.precision;
+  problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
+  if (!constraints.schedules.empty()) problem.constraints.schedules = constraints.schedules;
+  problem.constraints.max_routes = constraints.max_routes;
+  problem.constraints.max_stages = constraints.max_stages;
+  problem.forced_all_reduce = spec.communication.all_reduce;
+  problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
+
+  const std::map<std::string, ModelShare> pinned = PinnedShares(constraints, spec.shape.model);
+  const std::vector<int>& sizes = problem.micro_batch_sizes;
+
+  std::vector<HeldCores> cores;
+  for (const AllowedDevice& device : devices) {
+    DeviceCost& cost = problem.devices.emplace_back(MakeDevice(device, sizes, spec, cluster));
+    const auto share = pinned.find(device.name);
+    if (share != pinned.end()) AddShare(device, share->second, sizes, spec, cluster, cost);
+    const ClusterNode& node = *device.node;
+    const std::vector<int>& held = device.device->description.cores;
+    cores.push_back({node.host.empty() ? absl::StrCat("node ", node.name) : absl::StrCat("host ", node.host),
+                     {held.begin(), held.end()}});
+  }
+  const std::vector<int> processors = SharedProcessors(cores);
+  const size_t count = devices.size();
+  std::map<std::string, int> hosts;
+  for (size_t d = 0; d < count; ++d) {
+    problem.devices[d].processor = processors[d];
+    problem.devices[d].host = hosts.emplace(cores[d].host, static_cast<int>(hosts.size())).first->second;
+  }
+  if (!constraints.plan) AddSharesToChooseFrom(devices, spec, cluster, problem);
+  if (missing == Missing::kRefused) {
+    std::vector<MissingProfile> profiles = MissingOf(devices, sizes, spec, pinned, cluster);
+    // Who has a share to take part with does without whole blocks.
+    std::erase_if(profiles, [&](const MissingProfile& profile) {
+      const auto shares = [&](const DeviceCost& device) {
+        return device.kind == profile.device_kind && !device.shares.empty();
+      };
+      return !constraints.plan && std::any_of(problem.devices.begin(), problem.devices.end(), shares);
+    });
+    RETURN_IF_ERROR(MissingError(profiles, spec));
+  }
+  problem.links.assign(count, std::vector<LinkCost>(count));
+  for (size_t a = 0; a < count; ++a) {
+    for (size_t b = 0; b < a; ++b) {
+      absl::StatusOr<LinkCost> link = FindLink(cluster, devices[a].name, devices[b].name);
+      if (!link.ok() && missing == Missing::kRefused) return link.status();
+      if (link.ok()) problem.links[a][b] = problem.links[b][a] = *std::move(link);
+    }
+  }
+  AddSlowdowns(devices, cluster, ShapeKey(spec), problem.devices);
+  return problem;
+}
+
 }  // namespace
 
 const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape) {
@@ -311,50 +392,37 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
                                                             const Cluster& cluster) {
   ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
   const std::vector<int> sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
-  return Missing(devices, sizes, spec, PinnedShares(constraints, spec.shape.model), cluster);
+  return MissingOf(devices, sizes, spec, PinnedShares(constraints, spec.shape.model), cluster);
 }
 
 absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobConstraints& constraints,
                                             const Cluster& cluster) {
-  ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
-  PlanningProblem problem;
-  problem.shape = spec.shape;
-  problem.precision = spec.precision;
-  problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
-  if (!constraints.schedules.empty()) problem.constraints.schedules = constraints.schedules;
-  problem.constraints.max_routes = constraints.max_routes;
-  problem.constraints.max_stages = constraints.max_stages;
-  problem.forced_all_reduce = spec.communication.all_reduce;
-  problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
+  return BuildProblem(spec, constraints, cluster, Missing::kRefused);
+}
 
-  const std::map<std::string, ModelShare> pinned = PinnedShares(constraints, spec.shape.model);
-  const std::vector<int>& sizes = problem.micro_batch_sizes;
-  RETURN_IF_ERROR(MissingError(Missing(devices, sizes, spec, pinned, cluster), spec));
-
-  std::vector<HeldCores> cores;
-  for (const AllowedDevice& device : devices) {
-    DeviceCost& cost = problem.devices.emplace_back(MakeDevice(device, sizes, spec, cluster));
-    const auto share = pinned.find(device.name);
-    if (share != pinned.end()) AddShare(device, share->second, sizes, spec, cluster, cost);
-    const ClusterNode& node = *device.node;
-    const std::vector<int>& held = device.device->description.cores;
-    cores.push_back({node.host.empty() ? absl::StrCat("node ", node.name) : absl::StrCat("host ", node.host),
-                     {held.begin(), held.end()}});
+absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const JobConstraints& constraints,
+                                              const Cluster& cluster) {
+  ASSIGN_OR_RETURN(const PlanningProblem problem,
+                   BuildProblem(spec, constraints, cluster, Missing::kLeftOpen));
+  SharingNeeds needs;
+  for (const DeviceCost& device : problem.devices) {
+    if (!device.times.empty() || !device.shares.empty()) needs.usable.push_back(device.name);
   }
-  const std::vector<int> processors = SharedProcessors(cores);
-  const size_t count = devices.size();
-  problem.links.assign(count, std::vector<LinkCost>(count));
-  std::map<std::string, int> hosts;
-  for (size_t a = 0; a < count; ++a) {
-    problem.devices[a].processor = processors[a];
-    problem.devices[a].host = hosts.emplace(cores[a].host, static_cast<int>(hosts.size())).first->second;
-    for (size_t b = 0; b < a; ++b) {
-      ASSIGN_OR_RETURN(problem.links[a][b], FindLink(cluster, devices[a].name, devices[b].name));
-      problem.links[b][a] = problem.links[a][b];
-    }
+  needs.nothing_fits_alone = !FitsWithoutSharing(problem);
+  if (!needs.nothing_fits_alone) return needs;
+  for (const WantedShare& wanted : SharesToMeasure(problem)) {
+    const DeviceCost& device = problem.devices[wanted.device];
+    const bool known =
+        std::any_of(needs.missing.begin(), needs.missing.end(), [&](const MissingProfile& other) {
+          return other.device_kind == device.kind && other.share == wanted.share;
+        });
+    if (known) continue;
+    needs.missing.push_back({.device_kind = device.kind,
+                             .device = device.name,
+                             .share = wanted.share,
+                             .micro_batch_sizes = problem.micro_batch_sizes});
   }
-  AddSlowdowns(devices, cluster, ShapeKey(spec), problem.devices);
-  return problem;
+  return needs;
 }
 
 }  // namespace medley

@@ -57,11 +57,26 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
                                                             const JobConstraints& constraints,
                                                             const Cluster& cluster);
 
+// What has to be measured so that ChoosePlan can have devices of a host share the width of blocks, where nothing
+// fits without: nothing if something does, or if all is known. Asked again when that is measured it may have
+// more to ask for, by how fast the devices were. Errors as AllowedDevices.
+struct SharingNeeds {
+  bool nothing_fits_alone = false;      // with one device a unit
+  std::vector<MissingProfile> missing;  // one entry a kind and share
+  // Devices that can take part in a plan, "node/device": measured with whole blocks or with a share. All others
+  // are to be left out before MakeProblem.
+  std::vector<std::string> usable;
+};
+absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const JobConstraints& constraints,
+                                              const Cluster& cluster);
+
 // The problem of planning `spec` on the allowed devices of `cluster`. Whether nodes are alive and devices
 // free is not looked at: give those that may be used.
 //
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question; in a
-// unit of several devices of a pinned plan, of the shape of its share. Two
+// unit of several devices of a pinned plan, of the shape of its share. Without a pinned plan, whatever was
+// measured of the shares that ChoosePlan may give it (coordinator/planner/sharing.h) is there, too, and who has any
+// need not have whole blocks. Two
 // devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
 // and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both,
 // in either order, or else default_link. What running jobs taught about a profile (DeviceProfile::correction)

@@ -69,6 +69,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   }
   for (const Explanation::Device& device : report.explanation.devices)
     *encoded.add_devices() = EncodeDevice(device, report);
+  encoded.set_sharing(report.explanation.sharing);
   encoded.set_bottleneck(report.explanation.bottleneck);
   encoded.set_bubble_share(report.explanation.bubble_share);
   EncodeReasons(report.explanation, encoded);
@@ -84,7 +85,9 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
 }
 
 v1::PlanReport WithComparison(v1::PlanReport report, const Explanation& explanation) {
-  EncodeReasons(explanation, report);
+  Explanation with_choice = explanation;
+  with_choice.sharing = report.sharing();
+  EncodeReasons(with_choice, report);
   report.set_compared(true);
   return report;
 }

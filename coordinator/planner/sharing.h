@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/model/model_share.h"
+
+// Units of several devices of one host, for models of which nothing fits with one device a unit.
+namespace medley {
+
+struct SharedUnit {
+  std::vector<int> devices;        // of a host, indices into PlanningProblem::devices
+  std::vector<ModelShare> shares;  // parallel to them
+};
+
+enum class Sharing : uint8_t {
+  kEven,
+  // Units of unlike devices in proportion to how fast each is with an even share; those of devices alike, or
+  // of which one has not been measured with that, evenly.
+  kBySpeed,
+};
+
+// The devices of each host in units of `degree`, 2 or more: first those of one kind together, in their order,
+// then what is left of the kinds. What is then left of a host is in no unit. None if the model cannot be
+// shared so. Pure.
+std::vector<SharedUnit> UnitsOfDegree(const PlanningProblem& problem, int degree, Sharing sharing);
+
+// Shares of the width in proportion to `speeds`, each positive, as near as whole heads, columns and rows
+// allow: columns and rows in sixteens where there are many. `speeds.size()` ranks without a
+// SharingObjection.
+std::vector<ModelShare> SharesBySpeed(const ModelConfig& config, const std::vector<double>& speeds);
+
+// A problem whose devices are units of another one's, all shared alike: named by their devices, with the
+// times of the slowest rank and what the ranks sum within passes, and links that carry a part for each rank.
+// Good enough to search by; what is found is predicted with the devices' own problem.
+struct UnitProblem {
+  PlanningProblem problem;
+  std::vector<SharedUnit> units;  // parallel to problem.devices
+};
+// `units` are shared alike. Where a share has not been measured, it takes no time and the ops hold nothing.
+UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units);
+
+// Units that may be planned with together at a degree, for those that hold the same blocks must share them
+// alike: all of them shared evenly, and those of each other way of sharing by speed.
+std::vector<std::vector<SharedUnit>> WaysToShare(const PlanningProblem& problem, int degree);
+
+// The greatest degree worth trying: the most devices of a host.
+int MostDevicesOfHost(const PlanningProblem& problem);
+
+}  // namespace medley

@@ -1,0 +1,220 @@
+#include "coordinator/planner/sharing.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/check_plan.h"
+
+namespace medley {
+namespace {
+
+// Devices of `hosts` by kind, a layer of which takes a second a window on "a" and three on "b". No device
+// holds the embedding of the model by itself; two do.
+PlanningProblem LargeModel(const std::vector<std::vector<std::string>>& hosts) {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 4, .hidden = 64, .heads = 4, .feed_forward = 256, .vocabulary = 20000, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 4;
+  problem.micro_batch_sizes = {1, 2};
+  for (size_t h = 0; h < hosts.size(); ++h) {
+    for (const std::string& kind : hosts[h]) {
+      DeviceCost& device = problem.devices.emplace_back();
+      device.name = absl::StrCat("n", h, "/", kind, problem.devices.size());
+      device.kind = kind;
+      device.processor = static_cast<int>(problem.devices.size());
+      device.host = static_cast<int>(h);
+      device.room.memory = MiB(16);
+      const double seconds = kind == "a" ? 1 : 3;
+      for (const int size : problem.micro_batch_sizes)
+        device.times.push_back({{}, {seconds * size, 2 * seconds * size, seconds * size}, {}});
+    }
+  }
+  const size_t count = problem.devices.size();
+  problem.links.assign(count, std::vector<LinkCost>(count));
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {LinkModel::Line(1e-5, 1e9), LinkModel::Line(1e-5, 1e9)};
+  }
+  return problem;
+}
+
+// Each device takes its part of the feed-forward columns' time.
+void Measure(PlanningProblem& problem, const std::vector<WantedShare>& shares) {
+  for (const WantedShare& wanted : shares) {
+    DeviceCost& device = problem.devices[wanted.device];
+    ShareCost cost{.share = wanted.share, .room = device.room, .times = device.times};
+    const double part = wanted.share.feed_forward.size() / 256.0;
+    for (BlockTimes& times : cost.times) {
+      times.layer.forward_seconds *= part;
+      times.layer.backward_seconds *= part;
+      times.layer.weight_gradient_seconds *= part;
+    }
+    device.shares.push_back(cost);
+  }
+}
+
+int MeasureAll(PlanningProblem& problem) {
+  int rounds = 0;
+  for (std::vector<WantedShare> wanted; !(wanted = SharesToMeasure(problem)).empty(); ++rounds) {
+    REQUIRE(rounds < 10);
+    Measure(problem, wanted);
+  }
+  return rounds;
+}
+
+void CheckValid(const PlanningProblem& problem, const Plan& plan) {
+  PlanSite site;
+  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) {
+    CAPTURE(violation.detail);
+    CHECK(false);
+  }
+}
+
+TEST_CASE("shares by speed are whole heads, columns and rows, none empty, near the speeds") {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    ModelConfig config = {.layers = 1,
+                          .hidden = 64,
+                          .heads = 4 + trial % 13,
+                          .feed_forward = 100 + trial * 7,
+                          .vocabulary = 50 + trial * 111,
+                          .context = 8};
+    std::vector<double> speeds(2 + trial % 3);
+    for (double& speed : speeds) speed = std::uniform_real_distribution<double>(0.01, 10)(random);
+    const double sum = std::accumulate(speeds.begin(), speeds.end(), 0.0);
+    const std::vector<ModelShare> shares = SharesBySpeed(config, speeds);
+    REQUIRE(shares.size() == speeds.size());
+    int heads = 0, columns = 0, rows = 0;
+    for (size_t m = 0; m < shares.size(); ++m) {
+      CHECK(shares[m].key_value_heads.first == heads);
+      CHECK(shares[m].feed_forward.first == columns);
+      CHECK(shares[m].vocabulary.first == rows);
+      for (const IndexRange& range :
+           {shares[m].key_value_heads, shares[m].feed_forward, shares[m].vocabulary})
+        CHECK(range.size() > 0);
+      CHECK(std::abs(shares[m].vocabulary.size() - config.vocabulary * speeds[m] / sum) < 40);
+      heads = shares[m].key_value_heads.end;
+      columns = shares[m].feed_forward.end;
+      rows = shares[m].vocabulary.end;
+    }
+    CHECK(heads == config.heads);
+    CHECK(columns == config.feed_forward);
+    CHECK(rows == config.vocabulary);
+  }
+}
+
+TEST_CASE("units are of one host, of devices alike as far as there are") {
+  const PlanningProblem problem = LargeModel({{"a", "b", "a", "b", "a"}, {"b", "a"}, {"a"}});
+  const std::vector<SharedUnit> units = UnitsOfDegree(problem, 2, Sharing::kBySpeed);
+  REQUIRE(units.size() == 3);
+  CHECK(units[0].devices == std::vector<int>{0, 2});
+  CHECK(units[1].devices == std::vector<int>{1, 3});
+  CHECK(units[2].devices == std::vector<int>{5, 6});
+  // Nothing is known of how fast they are with even shares.
+  for (const SharedUnit& unit : units) CHECK(unit.shares == EvenShares(problem.shape.model, 2));
+  CHECK(UnitsOfDegree(problem, 3, Sharing::kEven).size() == 1);
+  CHECK(UnitsOfDegree(problem, 5, Sharing::kEven).empty());  // four heads
+  CHECK(MostDevicesOfHost(problem) == 5);
+}
+
+TEST_CASE("where nothing fits with one device a unit, alike devices of a host share blocks evenly") {
+  PlanningProblem problem = LargeModel({{"a", "a"}, {"a", "a"}});
+  const auto none = ChoosePlan(problem);
+  REQUIRE(absl::IsResourceExhausted(none.status()));
+  CHECK_THAT(
+      std::string(none.status().message()),
+      Catch::Contains("lacks ") &&
+          Catch::Contains("it may fit in units of 2 devices of a host, but these have not been measured"));
+  CHECK_FALSE(FitsWithoutSharing(problem));
+  const std::vector<WantedShare> wanted = SharesToMeasure(problem);
+  REQUIRE(wanted.size() == 4);
+  for (const WantedShare& share : wanted)
+    CHECK(share.share == AtOrigin(EvenShares(problem.shape.model, 2)[0]));
+  CHECK(MeasureAll(problem) == 1);
+
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  CheckValid(problem, chosen->plan);
+  CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
+  CHECK_FALSE(chosen->proven_optimal);
+  CHECK(chosen->lower_bound_seconds == 0);
+  CHECK_THAT(chosen->sharing, Catch::Contains("nothing fits with one device a unit") &&
+                                  Catch::Contains("2 a unit") && Catch::Contains("were not searched"));
+  for (const Unit& unit : chosen->plan.units) {
+    CHECK(unit.devices.size() == 2);
+    CHECK(unit.shares.empty());
+  }
+  // Two replicas of one unit each, of two windows: half of 4 * 4 * 3 / 2 seconds.
+  CHECK(chosen->step_seconds < 12 * 1.2);
+  const auto explanation = ExplainAndCompare(problem, chosen->plan);
+  REQUIRE(explanation.status().ToString() == "OK");
+  CHECK(explanation->rejected.size() == 4);
+}
+
+TEST_CASE("unlike devices share by measured speed, if that fits and is faster") {
+  PlanningProblem problem = LargeModel({{"a", "b"}});
+  // By speed the faster one would have more of the embedding than it holds: that is not measured.
+  CHECK(MeasureAll(problem) == 1);
+  const auto even = ChoosePlan(problem);
+  REQUIRE(even.status().ToString() == "OK");
+  REQUIRE(even->plan.units.size() == 1);
+  CHECK(even->plan.units[0].shares.empty());
+  CHECK(even->step_seconds > 4 * 4 * 4.5);
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = MiB(18);  // still too little for the embedding
+    for (ShareCost& share : device.shares) share.room.memory = MiB(18);
+  }
+  problem.devices[0].room.memory = MiB(19);
+  for (ShareCost& share : problem.devices[0].shares) share.room.memory = MiB(19);
+  REQUIRE_FALSE(FitsWithoutSharing(problem));
+  CHECK(MeasureAll(problem) == 1);
+  const auto by_speed = ChoosePlan(problem);
+  REQUIRE(by_speed.status().ToString() == "OK");
+  REQUIRE(by_speed->plan.units[0].shares.size() == 2);
+  CHECK(by_speed->plan.units[0].shares[0].feed_forward.size() == 192);
+  CHECK(by_speed->step_seconds < 4 * 4 * 3 * 0.75 * 1.1);
+  CheckValid(problem, by_speed->plan);
+}
+
+TEST_CASE("the fewest devices a unit with which something fits are taken") {
+  PlanningProblem problem = LargeModel({{"a", "a", "a", "a"}});
+  for (DeviceCost& device : problem.devices) device.room.memory = MiB(8);
+  const std::vector<WantedShare> wanted = SharesToMeasure(problem);
+  REQUIRE_FALSE(wanted.empty());
+  const int degree = static_cast<int>(wanted.size()) == 3 ? 3 : 4;
+  MeasureAll(problem);
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  CHECK(static_cast<int>(chosen->plan.units[0].devices.size()) == degree);
+  CheckValid(problem, chosen->plan);
+  for (DeviceCost& device : problem.devices) device.room.memory = MiB(2);
+  CHECK(SharesToMeasure(problem).empty());
+  for (DeviceCost& device : problem.devices) device.shares.clear();
+  CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
+}
+
+TEST_CASE("devices that hold no whole blocks take part in units, and a problem that fits shares nothing") {
+  PlanningProblem problem = LargeModel({{"a", "a"}});
+  Measure(problem, SharesToMeasure(problem));
+  for (DeviceCost& device : problem.devices) device.times.clear();
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  CHECK_THAT(chosen->sharing, Catch::Contains("no device was measured with whole blocks"));
+  PlanningProblem roomy = LargeModel({{"a", "a"}});
+  for (DeviceCost& device : roomy.devices) device.room.memory = GiB(1);
+  CHECK(FitsWithoutSharing(roomy));
+  const auto alone = ChoosePlan(roomy);
+  REQUIRE(alone.ok());
+  CHECK(alone->sharing.empty());
+  CHECK(alone->proven_optimal);
+}
+
+}  // namespace
+}  // namespace medley
