@@ -6,6 +6,7 @@
 
 #include "coordinator/predictor/communication_time.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/group_exchanges.h"
@@ -116,7 +117,13 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
                                                      "].micro_batch_sequences: ", visit.micro_batch_sequences,
                                                      " is not among the problem's micro_batch_sizes"));
     }
-    result.visits.push_back(CostOf(unit.chunks[visit.chunk], costs->times[size - sizes.begin()]));
+    const BlockTimes& times = costs->times[size - sizes.begin()];
+    result.visits.push_back(CostOf(unit.chunks[visit.chunk], times));
+    result.visits.back().recompute_seconds =
+        times.layer.forward_seconds *
+        RecomputedShare(
+            LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
+            visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
   }
   const int64_t held = ParametersHeld(plan, program);
   int64_t owned = held;  // the first holder answers for a shared slice
@@ -173,6 +180,7 @@ void StepSimulator::BuildTasks(const Plan& plan) {
   joint_task_.assign(2 * micro_batches * longest_route_ * largest_unit_ * largest_unit_ +
                          SegmentCount(problem_.shape.model) * largest_unit_ + 1,
                      -1);
+  part_task_.clear();
   meetings_.assign(plan.units.size(), {});
   tasks_.clear();
   edges_.clear();
@@ -287,11 +295,30 @@ int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
   return meeting.begin;
 }
 
+int StepSimulator::ReductionTask(Rank rank, const GradientSlice& slice) {
+  int task = -1;
+  if (slice.runs.empty()) {
+    // Of the holders' parts each is summed by itself.
+    const int first_key =
+        static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
+    task = JointTask(first_key + slice.first_segment * largest_unit_ + costs_[rank].member);
+  } else {
+    const auto [part, is_new] =
+        part_task_.try_emplace({slice.first_segment, slice.holders}, static_cast<int>(tasks_.size()));
+    if (is_new) tasks_.emplace_back();
+    task = part->second;
+  }
+  if (tasks_[task].work_seconds == 0) {
+    std::vector<int> devices;
+    for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
+    tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
+  }
+  return task;
+}
+
 StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank rank,
                                                        const Instruction& instruction) {
   const RankCost& cost = costs_[rank];
-  const int first_slice_key =
-      static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
   const auto only = [](int task) { return InstructionTasks{task, -1, task}; };
   const auto computation = [&](double seconds) {
     const int task = Computation(rank, seconds);
@@ -312,6 +339,8 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
       return PassTasks(plan, rank, instruction, gradients().both - gradients().of_weights);
     case InstructionKind::kWeightGradient:
       return PassTasks(plan, rank, instruction, gradients().of_weights);
+    case InstructionKind::kRecompute:
+      return PassTasks(plan, rank, instruction, cost.visits[instruction.visit].recompute_seconds);
     case InstructionKind::kGatherActivation:
     case InstructionKind::kGatherGradient:
       return only(GatherTask(rank, instruction));
@@ -327,17 +356,8 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
       return only(MessageTask(rank, instruction.peer, instruction, 1));
     case InstructionKind::kReceiveGradient:
       return only(MessageTask(instruction.peer, rank, instruction, 1));
-    case InstructionKind::kReduceGradients: {
-      const GradientSlice& slice = programs_[rank].slices[instruction.slice];
-      // Of the holders' parts each is summed by itself.
-      const int task = JointTask(first_slice_key + slice.first_segment * largest_unit_ + cost.member);
-      if (tasks_[task].work_seconds == 0) {
-        std::vector<int> devices;
-        for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
-        tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
-      }
-      return only(task);
-    }
+    case InstructionKind::kReduceGradients:
+      return only(ReductionTask(rank, programs_[rank].slices[instruction.slice]));
     case InstructionKind::kReduceScalars: {
       const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
       if (rank == 0) {

@@ -79,6 +79,7 @@ class StepSimulator {
   struct VisitCost {
     BlockId first_block = 0;
     double forward_seconds = 0;
+    double recompute_seconds = 0;                   // of a layer
     std::vector<GradientSeconds> gradients_before;  // of the chunk's blocks before each, and of all
   };
   struct RankCost {
@@ -92,6 +93,8 @@ class StepSimulator {
   absl::Status CompileAndCost(const Plan& plan);
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
+  // The sum of a slice.
+  int ReductionTask(Rank rank, const GradientSlice& slice);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -130,8 +133,9 @@ class StepSimulator {
   int largest_unit_ = 1;                // ranks
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<InstructionTasks> tasks_of_instruction_;
-  std::vector<int> joint_task_;                 // by key; -1: none yet
-  std::vector<std::vector<Meeting>> meetings_;  // of each unit
+  std::vector<int> joint_task_;                                       // by key; -1: none yet
+  std::map<std::pair<SegmentId, std::vector<Rank>>, int> part_task_;  // of slices that are parts
+  std::vector<std::vector<Meeting>> meetings_;                        // of each unit
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;

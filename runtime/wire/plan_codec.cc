@@ -35,6 +35,34 @@ v1::TensorType EncodeType(Dtype type) {
   }
 }
 
+absl::StatusOr<Recompute> DecodeRecompute(v1::Recompute recompute, const std::string& path) {
+  switch (recompute) {
+    case v1::RECOMPUTE_UNSPECIFIED:
+    case v1::RECOMPUTE_NONE:
+      return Recompute::kNone;
+    case v1::RECOMPUTE_ALL_BUT_ATTENTION:
+      return Recompute::kAllButAttention;
+    case v1::RECOMPUTE_LAYERS:
+      return Recompute::kLayers;
+    default:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ".recompute: ", static_cast<int>(recompute), " is none of its values"));
+}
+
+v1::Recompute EncodeRecompute(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      break;
+    case Recompute::kAllButAttention:
+      return v1::RECOMPUTE_ALL_BUT_ATTENTION;
+    case Recompute::kLayers:
+      return v1::RECOMPUTE_LAYERS;
+  }
+  return v1::RECOMPUTE_NONE;
+}
+
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   Unit result;
   result.devices.assign(unit.devices().begin(), unit.devices().end());
@@ -56,6 +84,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
     result.shares.push_back(before);
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
+  ASSIGN_OR_RETURN(result.recompute, DecodeRecompute(unit.recompute(), path));
   return result;
 }
 
@@ -138,6 +167,7 @@ v1::Plan EncodePlan(const Plan& plan) {
       part.set_vocabulary(share.vocabulary.size());
     }
     encoded.set_activations(EncodeType(unit.activations));
+    encoded.set_recompute(EncodeRecompute(unit.recompute));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

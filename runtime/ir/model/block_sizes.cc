@@ -143,6 +143,21 @@ Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks,
   return most;
 }
 
+double RecomputedShare(const ModelConfig& c, int64_t batch, int64_t sequence, Recompute recompute) {
+  if (recompute == Recompute::kNone) return 0;
+  const double rows = static_cast<double>(batch * sequence);
+  double kept = 0, all = 0;
+  for (const BranchKind& branch : FamilyOf(c).branches) {
+    const double core = static_cast<double>(CoreWidth(c, branch));
+    all += WorkOfBranch(c, branch, rows, static_cast<double>(sequence)).forward.flops;
+    if (IsAttention(branch) && recompute == Recompute::kAllButAttention)
+      kept += 2 * rows * static_cast<double>(sequence) * core;
+    // What is behind the last branch is the layer's output.
+    if (&branch == &FamilyOf(c).branches.back()) kept += Product(rows, core, c.hidden).flops;
+  }
+  return 1 - kept / all;
+}
+
 BlockWork WorkOf(const ModelConfig& c, BlockId block, int64_t batch, int64_t sequence) {
   const double rows = static_cast<double>(batch * sequence), C = c.hidden, V = c.vocabulary;
   if (block == c.embedding_block())

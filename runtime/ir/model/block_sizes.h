@@ -60,5 +60,7 @@ struct BlockWork {
 };
 // Of `batch` windows of `sequence` tokens. Attention counts the half of the scores that causality leaves.
 BlockWork WorkOf(const ModelConfig& config, BlockId block, int64_t batch, int64_t sequence);
+// FLOPs of making again what is not kept of a layer, over those of its forward; 0 where all is kept.
+double RecomputedShare(const ModelConfig& config, int64_t batch, int64_t sequence, Recompute recompute);
 
 }  // namespace medley

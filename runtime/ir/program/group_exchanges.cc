@@ -12,6 +12,12 @@ std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const Group
   const bool statistics = points.has_head && (!forward || head_forward);
   const bool ends = forward ? points.has_embedding : points.has_head;
   std::vector<GroupExchange> exchanges;
+  if (pass.kind == InstructionKind::kRecompute) {
+    // What is behind a layer's last branch was kept.
+    const int count = points.branches / kBranches * (kBranches - 1);
+    if (count > 0) exchanges.push_back({pass.rows * config.hidden, pass.activations, count});
+    return exchanges;
+  }
   if (const int count = points.branches + (ends ? 1 : 0); count > 0)
     exchanges.push_back({pass.rows * config.hidden, pass.activations, count});
   if (statistics) exchanges.push_back({(pass.degree + 1) * pass.rows, Dtype::kF32, 1});

@@ -31,7 +31,8 @@ struct GroupPass {
 // hidden]. The gradient of the input, alone or with that of the weights: the gradient behind each branch's
 // norm, and of the head the statistics of its logits, [degree + 1, rows] in f32, and the gradient of its
 // normed input. The head has all of its work there; in an evaluation its forward has it, which sums the
-// statistics alone. The gradient of the weights alone: nothing.
+// statistics alone. The gradient of the weights alone: nothing. What is made again of a layer: the output of each
+// branch but the last.
 std::vector<GroupExchange> GroupExchanges(const ModelConfig& config, const GroupPass& pass);
 
 }  // namespace medley
