@@ -6,6 +6,7 @@
 #include "agent/profile/layer_calibration.h"
 #include "kernels/emulated/emulated_ops.h"
 #include "runtime/base/clock.h"
+#include "runtime/ir/model/model_share.h"
 
 namespace medley {
 namespace {
@@ -141,6 +142,22 @@ TEST_CASE("sizes that fit only one after another are all measured") {
   REQUIRE(times.status().ToString() == "OK");
   for (const MicroBatchTimes& t : times->by_micro_batch) CHECK_FALSE(t.extrapolated);
   CHECK(device.queue->peak_allocated() > MiB(24));
+}
+
+TEST_CASE(
+    "a rank's share of the width is timed as a model of its own sizes, and fits where the whole does not") {
+  TrainingShape part = Shape();
+  part.model = LocalModel(Shape().model, EvenShares(Shape().model, 4)[3]);
+  // A quarter of the heads and columns, as wide as ever between the layers.
+  CHECK(part.model.heads == 1);
+  CHECK(part.model.hidden == 64);
+  const auto fits = [](Bytes memory, const TrainingShape& shape) {
+    Device device = Emulated(memory);
+    return TimeBlocks(device, shape, Precision::kF32, {1}, kQuick).status();
+  };
+  int64_t kib = 64;
+  while (!fits(KiB(kib), part).ok()) kib += 64;
+  CHECK(absl::IsResourceExhausted(fits(KiB(kib), Shape())));
 }
 
 }  // namespace

@@ -281,7 +281,7 @@ void AddSharesToChooseFrom(const std::vector<AllowedDevice>& devices, const Trai
 
 enum class Missing : uint8_t { kRefused, kLeftOpen };
 
-// With kLeftOpen devices have what was measured of them, and links that were not take no time.
+// With kLeftOpen devices have what was measured of them, and links take no time.
 absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const JobConstraints& constraints,
                                              const Cluster& cluster, Missing missing) {
   ASSIGN_OR_RETURN(const std::vector<AllowedDevice> devices, DevicesOf(spec, constraints, cluster));
@@ -328,11 +328,10 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     RETURN_IF_ERROR(MissingError(profiles, spec));
   }
   problem.links.assign(count, std::vector<LinkCost>(count));
-  for (size_t a = 0; a < count; ++a) {
+  for (size_t a = 0; a < count && missing == Missing::kRefused; ++a) {
     for (size_t b = 0; b < a; ++b) {
-      absl::StatusOr<LinkCost> link = FindLink(cluster, devices[a].name, devices[b].name);
-      if (!link.ok() && missing == Missing::kRefused) return link.status();
-      if (link.ok()) problem.links[a][b] = problem.links[b][a] = *std::move(link);
+      ASSIGN_OR_RETURN(problem.links[a][b], FindLink(cluster, devices[a].name, devices[b].name));
+      problem.links[b][a] = problem.links[a][b];
     }
   }
   AddSlowdowns(devices, cluster, ShapeKey(spec), problem.devices);
