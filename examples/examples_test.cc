@@ -26,7 +26,8 @@ TEST_CASE("every example is one that this test knows") {
                                        "examples/coordinator.yaml", "examples/emulated-a100.yaml",
                                        "examples/emulated-cluster.yaml", "examples/emulated-l4.yaml",
                                        "examples/gpt2-124m.yaml", "examples/llama-bible.yaml",
-                                       "examples/local-cluster.yaml", "examples/rehearsal.yaml"});
+                                       "examples/local-cluster.yaml", "examples/pinned-plan.yaml",
+                                       "examples/rehearsal.yaml"});
 }
 
 v1::JobSpec ReadJob(const std::string& file) {
@@ -51,6 +52,20 @@ TEST_CASE("the example cluster has profiles for the GPT-2 jobs") {
   REQUIRE(problem->devices.size() == 6);
   CHECK(problem->devices[4].processor == problem->devices[5].processor);
   CHECK(problem->devices[0].processor != problem->devices[1].processor);
+}
+
+TEST_CASE("the pinned plan is one for its job, on devices of the local cluster") {
+  const v1::JobSpec spec = ReadJob("examples/pinned-plan.yaml");
+  CHECK(DecodeJobSpec(spec, "job", std::nullopt).status().ToString() == "OK");
+  v1::LocalClusterConfig cluster;
+  REQUIRE(ReadYamlFile("examples/local-cluster.yaml", &cluster).ToString() == "OK");
+  std::set<std::string> devices;
+  for (const v1::AgentConfig& agent : cluster.agents()) {
+    for (const auto& device : agent.devices()) devices.insert(agent.name() + "/" + device.name());
+  }
+  for (const v1::Unit& unit : spec.plan().units()) {
+    for (const std::string& device : unit.devices()) CHECK(devices.count(device) == 1);
+  }
 }
 
 TEST_CASE("a cluster of several machines listens where others can connect") {

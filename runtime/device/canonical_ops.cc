@@ -1,6 +1,5 @@
 #include "runtime/device/canonical_ops.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/status_macros.h"

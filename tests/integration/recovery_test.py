@@ -79,6 +79,13 @@ class RecoveryTest(ClusterTest):
         self.assertRegex(self.running.cli("logs", job).out, r"recovering: %s/cpu0: .*signal 9" % victim)
         self.assertNotEqual(recovering["state"], "failed")
 
+    def test_a_killed_worker_of_a_unit_of_two_devices(self):
+        plan = {"micro_batch_sequences": 8, "routes": [route([0], 16)],
+                "units": [{"devices": ["a/cpu0", "b/cpu0"], "blocks": [{"first": 0, "end": 5}]}]}
+        job, nodes = self.submit_and_reach_a_random_step("shared", plan=plan)
+        os.kill(self.running.workers(self.random.choice(nodes))[0], signal.SIGKILL)
+        self.assert_survived(job, restarts=1)
+
     def test_a_killed_agent_takes_its_workers_with_it_and_the_rest_goes_on(self):
         job, nodes = self.submit_and_reach_a_random_step("agent")
         victim = self.random.choice(nodes)

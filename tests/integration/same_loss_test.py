@@ -9,6 +9,13 @@ def plan(schedule, units, routes, micro_batch=2):
     return {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": units, "routes": routes}
 
 
+def shared(devices, blocks, heads=None, **more):
+    """A unit of several devices, or of several ranges of blocks; heads: of each device, and of the rest in proportion."""
+    shares = [{"key_value_heads": h, "feed_forward": 32 * h, "vocabulary": 64 * h} for h in heads or []]
+    return {"devices": devices, "blocks": [{"first": first, "end": end} for first, end in blocks],
+            **({"shares": shares} if shares else {}), **more}
+
+
 def plans(prefix):
     fast, slow, reference = prefix + "fast/cpu0", prefix + "slow/cpu0", prefix + "plain/ref0"
     one_f_one_b, gpipe = "one_forward_one_backward", "gpipe"
@@ -23,6 +30,18 @@ def plans(prefix):
                                [route([0, 1], 6), route([2], 2)], micro_batch=1),
         "unequal-micro-batches": plan(one_f_one_b, [unit(fast, 0, 3), unit(slow, 3, 5), unit(reference, 0, 5)],
                                       [route([0, 1], 5, micro_batch=1), route([2], 1, micro_batch=3)]),
+        "tensor-parallel": plan(one_f_one_b, [shared([fast, slow], [(0, 5)])], [route([0], 4)]),
+        "tensor-parallel-of-three": plan(gpipe, [shared([fast, slow, reference], [(0, 5)], heads=[2, 1, 1])], [route([0], 2)],
+                                         micro_batch=4),
+        "unlike-replicas": plan(one_f_one_b, [shared([fast, slow], [(0, 5)], heads=[3, 1]), unit(reference, 0, 5)],
+                                [route([0], 3), route([1], 1)]),
+        "tensor-parallel-stage": plan(one_f_one_b, [unit(reference, 0, 2), shared([fast, slow], [(2, 5)], heads=[3, 1])],
+                                      [route([0, 1], 4)]),
+        "several-ranges": plan(one_f_one_b, [shared([fast], [(0, 2), (3, 5)]), unit(slow, 2, 3)], [route([0, 1, 0], 4)]),
+        "many-to-many": plan(one_f_one_b, [unit(fast, 0, 3), unit(reference, 0, 3), unit(slow, 3, 5)],
+                             [route([0, 2], 3), route([1, 2], 2, micro_batch=1)]),
+        "recomputed": plan(one_f_one_b, [shared([fast], [(0, 3)], recompute="layers"),
+                                         shared([slow], [(3, 5)], recompute="all_but_attention")], [route([0, 1], 4)]),
     }
 
 
@@ -77,7 +96,7 @@ class SameLossTest(ClusterTest):
     def test_tcp_and_shared_memory_carry_the_same(self):
         for links in ("tcp", "shared-memory"):
             self.start_agents(links + "-", links)
-            self.check_all(links + "-", ["pipeline-1f1b", "unequal-routes"])
+            self.check_all(links + "-", ["pipeline-1f1b", "unequal-routes", "tensor-parallel-stage"])
             self.assertEqual(self.workers_use_tcp(links + "-"), links == "tcp")
 
     def workers_use_tcp(self, prefix):

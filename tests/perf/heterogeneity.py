@@ -11,11 +11,10 @@ and while the planner's choice trains, and nothing else is run.
 import argparse
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
-import time
+
+from training_cluster import Cluster, best_variants
 
 LAYERS, HIDDEN, SEQUENCE, BATCH = 8, 512, 256, 16  # 25.4 million parameters
 BLOCKS = LAYERS + 2
@@ -45,56 +44,6 @@ def plan_of(micro_batch, routes, schedule="one_forward_one_backward"):
         assert first == BLOCKS, stages
         plan["routes"].append({"units": units, "micro_batches": micro_batches})
     return plan
-
-
-class Cluster:
-    def __init__(self, binaries, directory, variants, cores):
-        self.binaries, self.directory = binaries, directory
-        os.makedirs(directory, exist_ok=True)
-        self.devices = [f"{variant}/cpu0" for variant in variants]
-        config = "coordinator: {listen_address: 127.0.0.1:0}\nagents:\n"
-        for variant, core in zip(variants, cores):
-            config += (f"  - name: {variant}\n    devices: [{{name: cpu0, backend: cpu, variant: {variant}, "
-                       f"cores: [{core}], memory_bytes: 6GiB}}]\n")
-        path = self.write("cluster.yaml", config)
-        self.process = subprocess.Popen([f"{binaries}/medley", "up", "--config", path, "--directory", f"{directory}/up"],
-                                        stdout=subprocess.PIPE, text=True)
-        for line in self.process.stdout:
-            if line.startswith("Ready"):
-                break
-        else:
-            sys.exit("the cluster did not start")
-        with open(f"{directory}/up/coordinator.address") as file:
-            self.environment = dict(os.environ, MEDLEY_COORDINATOR=file.read().strip())
-
-    def write(self, name, text):
-        path = os.path.join(self.directory, name)
-        with open(path, "w") as file:
-            file.write(text)
-        return path
-
-    def medley(self, *arguments):
-        run = subprocess.run([f"{self.binaries}/medley", "--timeout", "600", "--output", "json", *arguments],
-                             env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
-        return json.loads(run.stdout)
-
-    def run(self, name, text):
-        """Runs a job to its end; (predicted, measured) seconds of a step."""
-        job = self.medley("submit", self.write(f"{name}.yaml", text))
-        job = job.get("job", job)
-        while True:
-            state = self.medley("status", job["id"])
-            state = state.get("job", state)
-            if state["state"] in ("done", "failed", "cancelled"):
-                break
-            time.sleep(4)  # a look takes some hundredths of a second of a core that may be computing
-        if state["state"] != "done":
-            sys.exit(f"{name}: {state['state_reason']}")
-        return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
 
 
 def ranks(values):
@@ -135,13 +84,6 @@ while time.monotonic() < end:
             sys.exit("the load ended before the benchmark")
 
 
-def best_variants():
-    with open("/proc/cpuinfo") as file:
-        flags = re.search(r"^flags\s*:(.*)$", file.read(), re.M).group(1).split()
-    have = [v for v, flag in (("amx", "amx_bf16"), ("avx512", "avx512bw"), ("avx2", "avx2"), ("sse41", "sse4_1")) if flag in flags]
-    return have[:2]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
@@ -155,7 +97,8 @@ def main():
     if len(cores) < 2:
         sys.exit("needs two cores")
     load = Load(cores[0], 1200) if flags.with_load else None
-    cluster = Cluster(flags.binaries, flags.directory, variants, cores)
+    cluster = Cluster(flags.binaries, flags.directory,
+                      {variant: [(variant, core)] for variant, core in zip(variants, cores)})
     text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
     a, b = cluster.devices
     try:

@@ -2,6 +2,7 @@
 # Runs one benchmark and prints `key value` lines; lines that begin with # are notes. RESULTS.md has what was measured.
 #   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch; longer sequences, Llama, bf16
 #   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions; --with-load: beside a busy process
+#   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
@@ -54,14 +55,14 @@ case $name in
       done
     done
     ;;
-  heterogeneity)
+  heterogeneity | parallel)
     build //:medley
     machine
-    directory=$(mktemp -d /tmp/medley-heterogeneity-XXXXXX)
+    directory=$(mktemp -d "/tmp/medley-$name-XXXXXX")
     trap 'rm -rf "$directory"' EXIT
     mkdir "$directory/bin"
     copy_programs "$directory/bin"
-    python3 tests/perf/heterogeneity.py --binaries "$directory/bin" --directory "$directory/run" "$@"
+    python3 "tests/perf/$name.py" --binaries "$directory/bin" --directory "$directory/run" "$@"
     ;;
   planner)
     build //coordinator/planner:planner_benchmark

@@ -290,8 +290,11 @@ TEST_CASE("where a part begins counts as no size: it does no work") {
                   {"token_embedding", Dtype::kF32, Access::kRead, 0, -1, {}},
                   {"y", Dtype::kF32, Access::kWrite, 0, -1, {}}};
   CHECK(CheckCall(call).ok());
-  std::get<EmbeddingForwardArgs>(call.args).first_token = -1;
-  CHECK(CheckCall(call).message().find("first_token is -1") == 0);
+  for (const int64_t first_token : {int64_t{-1}, (int64_t{1} << 48) + 1}) {
+    std::get<EmbeddingForwardArgs>(call.args).first_token = first_token;
+    CHECK(CheckCall(call).message() ==
+          "first_token is " + std::to_string(first_token) + ", must be 0 or more, at most 2^48");
+  }
 }
 
 TEST_CASE("AdamW's ranges must be ascending and inside its tensors") {

@@ -64,7 +64,8 @@ struct FieldCheck : IgnoringVisitor {
     if (value < 1) Refuse(absl::StrCat(name, " is ", value, ", must be 1 or more"));
   }
   void Index(const char* name, int64_t& value) {
-    if (value < 0) Refuse(absl::StrCat(name, " is ", value, ", must not be negative"));
+    if (value < 0 || value > kLargestProduct)
+      Refuse(absl::StrCat(name, " is ", value, ", must be 0 or more, at most 2^48"));
   }
   void Number(const char* name, float& value) {
     if (!std::isfinite(value)) Refuse(absl::StrCat(name, " is ", value, ", must be finite"));

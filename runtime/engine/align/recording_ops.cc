@@ -1,7 +1,5 @@
 #include "runtime/engine/align/recording_ops.h"
 
-#include <algorithm>
-
 #include "runtime/base/status_macros.h"
 
 namespace medley {

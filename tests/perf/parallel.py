@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""What sharing blocks among devices costs and brings: one core against two that share every layer, and other ways to use the two.
+
+Starts a cluster (`medley up`) of one node with two cores of the best instruction set and one of the second best on the second core,
+and runs the same training job under pinned plans. Measured are the medians of step times that the coordinator itself reports.
+Prints `key value` lines.
+"""
+import argparse
+import json
+import os
+import sys
+
+from training_cluster import Cluster, best_variants
+
+LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 8, 512, 8, 256, 8, 256
+BLOCKS = LAYERS + 2
+COLUMNS = 4 * HIDDEN
+
+
+def unit(devices, blocks, **more):
+    return dict({"devices": devices, "blocks": [{"first": first, "end": end} for first, end in blocks]}, **more)
+
+
+def shares(heads):
+    """Of the model's heads, and of all else in proportion; heads: one number a device."""
+    result = []
+    for of_rank in heads:
+        result.append({"key_value_heads": of_rank, "feed_forward": COLUMNS * of_rank // HEADS,
+                       "vocabulary": VOCABULARY * of_rank // HEADS})
+    return result
+
+
+def plan(units, routes, **more):
+    return dict({"units": units, "routes": [{"units": visited, "micro_batches": count, "micro_batch_sequences": size}
+                                            for visited, count, size in routes]}, **more)
+
+
+def job_yaml(name, steps, text, pinned):
+    return "\n".join([
+        f"name: {name}", f"model: {{gpt2: {{layers: {LAYERS}, hidden: {HIDDEN}, heads: {HEADS}, vocabulary: {VOCABULARY}}}}}",
+        f"data: {{train: {text}, format: text}}", f"batch: {{sequences: {BATCH}, sequence_length: {SEQUENCE}}}",
+        f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0", "plan: " + json.dumps(pinned)]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binaries", required=True)
+    parser.add_argument("--directory", required=True)
+    parser.add_argument("--steps", type=int, default=8, help="of each job; the first two are not counted")
+    flags = parser.parse_args()
+    best, second = best_variants()
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        sys.exit("needs two cores")
+    cluster = Cluster(flags.binaries, flags.directory, {"node": [(best, cores[0]), (best, cores[1]), (second, cores[1])]})
+    text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
+    a, b, c = cluster.devices
+    everything = [(0, BLOCKS)]
+    half = BLOCKS // 2
+    quarters = [(0, 3), (3, 5), (5, 7), (7, BLOCKS)]
+    plans = {
+        "alone": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
+        "tensor_parallel": plan([unit([a, b], everything)], [([0], BATCH // 2, 2)]),
+        "alone_again": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
+        "tensor_parallel_uneven": plan([unit([a, c], everything, shares=shares([5, 3]))], [([0], BATCH // 2, 2)]),
+        "alone_second": plan([unit([c], everything)], [([0], BATCH // 2, 2)]),
+        "recompute": plan([unit([a], everything, recompute="layers")], [([0], BATCH // 2, 2)]),
+        "recompute_all_but_attention": plan([unit([a], everything, recompute="all_but_attention")], [([0], BATCH // 2, 2)]),
+        "two_ranges_a_device": plan([unit([a], [quarters[0], quarters[2]]), unit([b], [quarters[1], quarters[3]])],
+                                    [([0, 1, 0, 1], BATCH, 1)]),
+        "many_to_many": plan([unit([a], [(0, half)]), unit([b], [(0, half)]), unit([c], [(half, BLOCKS)])],
+                             [([0, 2], BATCH // 4, 2), ([1, 2], BATCH // 2, 1)]),
+        "unlike_sizes": plan([unit([a], everything), unit([c], everything)], [([0], 1, BATCH - 3), ([1], 3, 1)]),
+    }
+    measured, errors = {}, {}
+    try:
+        for name, pinned in plans.items():
+            predicted, measured[name], state = cluster.run(name, job_yaml(name, flags.steps, text, pinned))
+            errors[name] = abs(predicted - measured[name]) / measured[name]
+            print(f"# {name}: predicted {predicted:.3f} s, measured {measured[name]:.3f} s ({measured[name] / predicted - 1:+.1%})  "
+                  f"{state['plan']['description']}", flush=True)
+    finally:
+        cluster.stop()
+    alone = (measured["alone"] + measured["alone_again"]) / 2
+    print(f"tp2_speedup {alone / measured['tensor_parallel']:.3f}")
+    both = 1 / alone + 1 / measured["alone_second"]
+    print(f"tp2_uneven_efficiency {1 / measured['tensor_parallel_uneven'] / both:.3f}")
+    print(f"recompute_slowdown {measured['recompute'] / alone:.3f}")
+    print(f"recompute_all_but_attention_slowdown {measured['recompute_all_but_attention'] / alone:.3f}")
+    in_order = sorted(errors.values())
+    print(f"prediction_error_median {in_order[len(in_order) // 2]:.3f}")
+    print(f"prediction_error_worst {in_order[-1]:.3f}")
+
+
+if __name__ == "__main__":
+    main()
