@@ -2,24 +2,9 @@
 #include <vector>
 
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/plan/unit_op.h"
 
 namespace medley {
-
-// What a unit does next: a pass, or to take in what the stage beside it sends for one.
-struct UnitOp {
-  enum class Kind : uint8_t {
-    kReceiveActivation,
-    kForward,
-    kReceiveGradient,
-    kBackward,        // the gradients of the input and of the weights
-    kInputGradient,   // or the one, which is what the stage before waits for,
-    kWeightGradient,  // and at any time later the other
-  };
-  Kind kind;
-  int visit = 0;    // index into VisitsOf(plan, unit)
-  int micro_batch;  // of the route, from 0
-  friend bool operator==(const UnitOp&, const UnitOp&) = default;
-};
 
 // The passes of stage `stage` of `stages` in one step of `micro_batches`, each stage being a unit of its own.
 // The order is data, so that it is tested without devices, threads or time. Passes of one kind always run in
