@@ -1,0 +1,207 @@
+#include "runtime/ir/program/list_schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace medley {
+namespace {
+
+class ListScheduler {
+ public:
+  ListScheduler(const PassGraph& graph, const ListRule& rule, PassSimulation& simulation, PassOrders& orders)
+      : graph_(graph),
+        rule_(rule),
+        onwards_(simulation.direction() == Direction::kOnwards),
+        simulation_(simulation),
+        orders_(orders),
+        units_(graph.units()),
+        tie_seconds_(1e-9 * std::accumulate(graph.seconds().begin(), graph.seconds().end(), 0.0) /
+                     std::max(1, graph.passes())),
+        run_(graph.stages().size(), {0, 0, 0}) {
+    for (int s = 0; s < static_cast<int>(graph.stages().size()); ++s) CountPasses(s);
+    for (UnitState& unit : units_) SkipPhases(unit);
+  }
+
+  bool Run(const std::vector<double>& free_from) {
+    simulation_.Reset(rule_.joined, free_from);
+    orders_.joined = rule_.joined;
+    orders_.of_unit.assign(graph_.units(), {});
+    while (true) {
+      int next = -1;
+      for (int u = 0; u < graph_.units(); ++u) {
+        if (units_[u].changed) FindBest(u);
+        if (units_[u].best.pass >= 0 && (next < 0 || units_[u].best.begin < units_[next].best.begin))
+          next = u;
+      }
+      int pass = next < 0 ? -1 : units_[next].best.pass;
+      if (pass < 0 && rule_.when_full == ListRule::WhenFull::kTakeOneMore) pass = OneMore();
+      if (pass < 0) break;
+      Take(pass);
+    }
+    if (!onwards_) {
+      for (std::vector<int>& passes : orders_.of_unit) std::reverse(passes.begin(), passes.end());
+    }
+    return std::all_of(units_.begin(), units_.end(), [](const UnitState& unit) { return unit.left == 0; });
+  }
+
+ private:
+  struct Choice {
+    int pass = -1;
+    double begin = 0;
+  };
+  struct UnitState {
+    Choice best;
+    bool changed = true;  // since `best` was found
+    double kept = 0;
+    int in_flight = 0;         // forwards whose last gradient is to come
+    int left = 0;              // passes
+    std::vector<int> left_of;  // of each phase
+    int phase = 0;
+  };
+
+  bool Joined(int pass) const { return !rule_.joined.empty() && rule_.joined[pass] != 0; }
+  // Whether its passes are in no list, the inputs' gradients being backwards whole. It is so for all or none
+  // of a stage's micro-batches here.
+  bool LeftOut(int s, PassKind kind) const {
+    return kind == PassKind::kWeightGradient && Joined(graph_.PassOf(s, PassKind::kInputGradient, 0));
+  }
+
+  void CountPasses(int s) {
+    UnitState& unit = units_[graph_.stages()[s].unit];
+    for (int k = 0; k < kPassKinds; ++k) {
+      if (LeftOut(s, static_cast<PassKind>(k))) continue;
+      unit.left += graph_.stages()[s].micro_batches;
+      if (rule_.phase.empty()) continue;
+      const int phase = rule_.phase[s][k];
+      if (static_cast<int>(unit.left_of.size()) <= phase) unit.left_of.resize(phase + 1, 0);
+      unit.left_of[phase] += graph_.stages()[s].micro_batches;
+    }
+  }
+
+  // On to the first phase that has passes left.
+  static void SkipPhases(UnitState& unit) {
+    const int phases = static_cast<int>(unit.left_of.size());
+    while (unit.phase < phases && unit.left_of[unit.phase] == 0) ++unit.phase;
+  }
+
+  // The next pass of a kind, whether or not it is ready; -1: there is none that the rule allows, which is so
+  // for now or for good.
+  int NextOf(int s, PassKind kind, bool although_full) const {
+    const PassGraph::Stage& stage = graph_.stages()[s];
+    const int run = run_[s][static_cast<int>(kind)];
+    if (run == stage.micro_batches || LeftOut(s, kind)) return -1;
+    const UnitState& unit = units_[stage.unit];
+    if (!rule_.phase.empty() && rule_.phase[s][static_cast<int>(kind)] != unit.phase) return -1;
+    if (kind == PassKind::kForward && !rule_.stage_limit.empty()) {
+      const ListRule::StageLimit& limit = rule_.stage_limit[s];
+      const int of_input = run_[s][static_cast<int>(PassKind::kInputGradient)],
+                of_weights = LeftOut(s, PassKind::kWeightGradient)
+                                 ? of_input
+                                 : run_[s][static_cast<int>(PassKind::kWeightGradient)];
+      if (run - of_input >= limit.before_input_gradient || run - of_weights >= limit.before_weight_gradient)
+        return -1;
+    }
+    const int pass = graph_.PassOf(s, kind, onwards_ ? run : stage.micro_batches - 1 - run);
+    if (kind == PassKind::kForward && !rule_.unit_limit.empty() && !although_full &&
+        unit.in_flight >= rule_.unit_limit[stage.unit]) {
+      return -1;
+    }
+    if (!rule_.memory_limit.empty() && !although_full) {
+      // Sums of what is not whole are off by little.
+      const double limit = rule_.memory_limit[stage.unit] * (1 + 1e-9),
+                   more = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction()).begin;
+      if (more > 0 && unit.kept + more > limit) return -1;
+    }
+    return pass;
+  }
+
+  void FindBest(UnitId u) {
+    UnitState& unit = units_[u];
+    unit.changed = false;
+    unit.best = {};
+    for (const int s : graph_.StagesOf(u)) {
+      for (int k = 0; k < kPassKinds; ++k) {
+        const int pass = NextOf(s, static_cast<PassKind>(k), false);
+        if (pass < 0) continue;
+        const double ready = simulation_.ReadyAt(pass);
+        if (ready == PassSimulation::kNever) continue;
+        const double begin = std::max(ready, simulation_.FreeAt(u));
+        const Choice& best = unit.best;
+        if (best.pass < 0 || begin < best.begin - tie_seconds_ ||
+            (begin <= best.begin + tie_seconds_ && rule_.key[pass] < rule_.key[best.pass])) {
+          unit.best = {pass, begin};
+        }
+      }
+    }
+  }
+
+  // The forward that is run although its unit is full; -1: none is ready.
+  int OneMore() const {
+    int best = -1;
+    for (int s = 0; s < static_cast<int>(graph_.stages().size()); ++s) {
+      const int pass = NextOf(s, PassKind::kForward, true);
+      if (pass < 0 || simulation_.ReadyAt(pass) == PassSimulation::kNever) continue;
+      if (best < 0 || rule_.key[pass] < rule_.key[best]) best = pass;
+    }
+    return best;
+  }
+
+  void Take(int pass) {
+    simulation_.Run(pass);
+    const auto& [s, kind, micro_batch] = graph_.pass(pass);
+    const PassGraph::Stage& stage = graph_.stages()[s];
+    UnitState& unit = units_[stage.unit];
+    orders_.of_unit[stage.unit].push_back(pass);
+    ++run_[s][static_cast<int>(kind)];
+    const MemoryChange change = MemoryChangeOf(stage, kind, Joined(pass), simulation_.direction());
+    unit.kept += change.begin + change.end;
+    if (kind == PassKind::kForward) ++unit.in_flight;
+    if (kind == PassKind::kWeightGradient || Joined(pass)) --unit.in_flight;
+    --unit.left;
+    if (!rule_.phase.empty()) --unit.left_of[unit.phase];
+    SkipPhases(unit);
+    // What others wait for is of the stages beside this one.
+    unit.changed = true;
+    if (!stage.first()) units_[graph_.stages()[s - 1].unit].changed = true;
+    if (!stage.last()) units_[graph_.stages()[s + 1].unit].changed = true;
+  }
+
+  const PassGraph& graph_;
+  const ListRule& rule_;
+  const bool onwards_;
+  PassSimulation& simulation_;
+  PassOrders& orders_;
+  std::vector<UnitState> units_;
+  const double tie_seconds_;                      // sums of the same times in another order differ by less
+  std::vector<std::array<int, kPassKinds>> run_;  // of each stage, by kind
+};
+
+}  // namespace
+
+bool ScheduleByList(const PassGraph& graph, const ListRule& rule, const std::vector<double>& free_from,
+                    PassSimulation& simulation, PassOrders& orders) {
+  return ListScheduler(graph, rule, simulation, orders).Run(free_from);
+}
+
+MemoryChange MemoryChangeOf(const PassGraph::Stage& stage, PassKind kind, bool joined, Direction direction) {
+  // What the pass finds, what it leaves.
+  double before = 0, after = 0;
+  switch (kind) {
+    case PassKind::kForward:
+      after = stage.kept;
+      break;
+    case PassKind::kInputGradient:
+      before = stage.kept;
+      after = joined ? 0 : stage.deferred;
+      break;
+    case PassKind::kWeightGradient:
+      before = stage.deferred;
+      break;
+  }
+  if (direction == Direction::kBackwards) std::swap(before, after);
+  const double more = after - before;
+  return more > 0 ? MemoryChange{more, 0} : MemoryChange{0, more};
+}
+
+}  // namespace medley
