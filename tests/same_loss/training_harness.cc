@@ -12,6 +12,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/step_executor.h"
+#include "runtime/ir/program/random_order.h"
 
 namespace medley {
 namespace {
@@ -138,6 +139,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     plan.routes.push_back(std::move(route));
     if (last) break;
   }
+  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return plan;
 }
 
@@ -221,6 +223,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     route.micro_batch_sequences = size;
     left -= sequences;
   }
+  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return plan;
 }
 

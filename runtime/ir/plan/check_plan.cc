@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/ir/program/check_orders.h"
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
@@ -23,6 +24,8 @@ class Checker {
     CheckChunks();
     CheckRoutes();
     CheckBatch();
+    // Orders are held against visits, of which a plan in order has some.
+    if (violations_.empty()) CheckOrders();
     // A program can be compiled only for a plan that is otherwise in order.
     if (violations_.empty() && site_ != nullptr) CheckMemory();
     return std::move(violations_);
@@ -185,6 +188,10 @@ class Checker {
             absl::StrCat("routes: take ", absl::StrJoin(sums, " + "), " = ", sequences,
                          " sequences (micro_batches x micro_batch_sequences); must be the global batch of ",
                          batch));
+  }
+
+  void CheckOrders() {
+    for (std::string& objection : OrderObjections(plan_)) Convict(Kind::kOrder, std::move(objection));
   }
 
   void CheckMemory() {

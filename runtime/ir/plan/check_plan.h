@@ -19,6 +19,7 @@ struct PlanViolation {
     kBlocks,
     kMicroBatch,
     kBatchSum,
+    kOrder,
     kMemory
   };
   Kind kind;

@@ -116,6 +116,11 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        "5 x 2 + 3 x 3 = 19"},
       {"too few", [](Plan& p) { p.routes[0].micro_batches = 4; }, Kind::kBatchSum, "14"},
       {"too many", [](Plan& p) { p.routes[0].micro_batches = 6; }, Kind::kBatchSum, "18"},
+      {"an order of a schedule that has none",
+       [](Plan& p) { p.units[2].order = {{UnitOp::Kind::kForward, 0, 0}}; }, Kind::kOrder,
+       "units[2].order: has 1 passes; must be empty unless the schedule is listed"},
+      {"a listed schedule without orders", [](Plan& p) { p.schedule = Schedule::kListed; }, Kind::kOrder,
+       "units[0].order[0]: ends without F0"},
       {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },
        Kind::kBatchSum, "routes[1]"},
   }));

@@ -1,6 +1,7 @@
 #include "runtime/ir/plan/plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -128,8 +129,21 @@ std::string NameOf(Schedule schedule) {
       return "gpipe";
     case Schedule::kZeroBubbleH1:
       return "zb-h1";
+    case Schedule::kInterleaved1F1B:
+      return "interleaved-1f1b";
+    case Schedule::kInterleavedGPipe:
+      return "interleaved-gpipe";
+    case Schedule::kZeroBubbleV:
+      return "zb-v";
+    case Schedule::kListed:
+      return "listed";
   }
   return "?";
+}
+
+bool IsPlanned(Schedule schedule) {
+  return std::find(std::begin(kPlannedSchedules), std::end(kPlannedSchedules), schedule) !=
+         std::end(kPlannedSchedules);
 }
 
 std::vector<int> MicroBatchSizesOf(const Plan& plan) {

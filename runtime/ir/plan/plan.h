@@ -9,6 +9,7 @@
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/recompute.h"
+#include "runtime/ir/plan/unit_op.h"
 
 // A plan is units and routes; everything else about an execution is derived from them.
 namespace medley {
@@ -18,13 +19,21 @@ using Rank = Id<struct RankTag>;                // a device of a unit; ranks are
 using MicroBatchId = Id<struct MicroBatchTag>;  // of a step, numbered through the routes
 using StageId = Id<struct StageTag>;            // index into Route::units
 
-// The order in which a unit runs the forwards and backwards of a step.
+// The order in which a unit runs the forwards and backwards of a step (runtime/ir/program/schedule.h).
 enum class Schedule : uint8_t {
   kOneForwardOneBackward,  // Narayanan et al. 2021: few activations alive
   kGPipe,                  // Huang et al. 2019: all forwards, then all backwards
   kZeroBubbleH1,           // Qi et al. 2023: 1F1B, gradients of weights later than those of inputs
+  // For routes that pass units more than once:
+  kInterleaved1F1B,   // Narayanan et al. 2021: groups of micro-batches go through range after range
+  kInterleavedGPipe,  // Zorse: all micro-batches go through a range before the unit's next one begins
+  kZeroBubbleV,       // Qi et al. 2023, section 6: down the units and back up, one range each way
+  kListed,            // as each unit's `order` says
 };
-constexpr int kSchedules = 3;
+constexpr int kSchedules = 7;
+// Those that a planner chooses from; the others are run where a plan names them.
+constexpr Schedule kPlannedSchedules[] = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};
+bool IsPlanned(Schedule schedule);
 
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
@@ -36,6 +45,8 @@ struct Unit {
   // narrower of the two.
   Dtype activations = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // with it backward is one pass, whatever the schedule
+  // The passes of a step, if the plan's schedule is kListed; empty otherwise.
+  UnitOrder order;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -106,6 +117,7 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan);
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
 std::string Describe(const Plan& plan);
-std::string NameOf(Schedule schedule);  // "1f1b", "gpipe", "zb-h1"
+// "1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "interleaved-gpipe", "zb-v", "listed"
+std::string NameOf(Schedule schedule);
 
 }  // namespace medley

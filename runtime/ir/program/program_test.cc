@@ -14,9 +14,43 @@ namespace {
 
 using Kind = InstructionKind;
 
-// Whether the gradients of inputs and of weights are passes of their own.
+// Whether the gradients of inputs and of weights are passes of their own, in a schedule that is not listed.
 bool Splits(const Plan& plan, UnitId unit) {
-  return plan.schedule == Schedule::kZeroBubbleH1 && plan.units[unit].recompute == Recompute::kNone;
+  return (plan.schedule == Schedule::kZeroBubbleH1 || plan.schedule == Schedule::kZeroBubbleV) &&
+         plan.units[unit].recompute == Recompute::kNone;
+}
+
+// Micro-batches that a stage has under way at most, by what is known of its schedule.
+int MostAlive(Schedule schedule, const Visit& at) {
+  switch (schedule) {
+    case Schedule::kOneForwardOneBackward:
+      return std::min(at.stages - at.stage, at.micro_batches);
+    case Schedule::kZeroBubbleH1:
+    case Schedule::kZeroBubbleV:
+      return std::min(at.stages, at.micro_batches);
+    default:
+      return at.micro_batches;
+  }
+}
+
+struct Peaks {
+  int alive = 0, deferred = 0;
+};
+// What a unit that is passed once and lists its order has under way at most.
+Peaks PeaksOf(const Unit& unit) {
+  Peaks now, peaks;
+  for (UnitOp op : unit.order) {
+    if (unit.recompute != Recompute::kNone) {  // backwards are whole
+      if (op.kind == UnitOp::Kind::kWeightGradient) continue;
+      if (op.kind == UnitOp::Kind::kInputGradient) op.kind = UnitOp::Kind::kBackward;
+    }
+    now.alive += op.kind == UnitOp::Kind::kForward ? 1 : 0;
+    now.deferred += op.kind == UnitOp::Kind::kInputGradient ? 1 : 0;
+    peaks = {std::max(peaks.alive, now.alive), std::max(peaks.deferred, now.deferred)};
+    now.alive -= op.kind == UnitOp::Kind::kWeightGradient || op.kind == UnitOp::Kind::kBackward ? 1 : 0;
+    now.deferred -= op.kind == UnitOp::Kind::kWeightGradient ? 1 : 0;
+  }
+  return peaks;
 }
 
 TEST_CASE("the programs of all ranks end, in any order, and no buffer is overwritten in use", "[property]") {
@@ -31,11 +65,20 @@ TEST_CASE("the programs of all ranks end, in any order, and no buffer is overwri
       for (const StepProgram& program : machine.programs()) {
         REQUIRE(program.visits.size() == 1);
         const Visit& at = program.visits[0];
-        const bool splits = Splits(planned.plan, program.unit);
-        const int most = planned.plan.schedule == Schedule::kGPipe ? at.micro_batches
-                         : splits                                  ? at.stages
-                                                                   : at.stages - at.stage;
-        const int alive = std::min(most, at.micro_batches);
+        const Schedule schedule = planned.plan.schedule;
+        if (schedule == Schedule::kListed) {
+          const Peaks peaks = PeaksOf(planned.plan.units[program.unit]);
+          CHECK(program.buffers.stash[0] == peaks.alive);
+          CHECK(program.buffers.deferred[0] == peaks.deferred);
+          CHECK(machine.peak_stash(program.rank, 0) == peaks.alive);
+          continue;
+        }
+        const bool splits = Splits(planned.plan, program.unit),
+                   all = schedule == Schedule::kGPipe || schedule == Schedule::kInterleavedGPipe;
+        const int alive = std::min(all      ? at.micro_batches
+                                   : splits ? at.stages
+                                            : at.stages - at.stage,
+                                   at.micro_batches);
         CHECK(program.buffers.stash[0] == alive);
         // One more than are in use, so that the next can arrive; no more than there are micro-batches.
         const int two = std::min(2, at.micro_batches), more = std::min(alive + 1, at.micro_batches);
@@ -70,10 +113,7 @@ TEST_CASE("so do those of units of several devices and ranges that several route
           CHECK(program.buffers.stash[chunk] == machine.peak_stash(program.rank, chunk));
           int most = 0;
           for (const Visit& at : program.visits) {
-            if (at.chunk == chunk)
-              most += planned.plan.schedule == Schedule::kGPipe          ? at.micro_batches
-                      : planned.plan.schedule == Schedule::kZeroBubbleH1 ? at.stages
-                                                                         : at.stages - at.stage;
+            if (at.chunk == chunk) most += MostAlive(planned.plan.schedule, at);
           }
           if (purpose == Purpose::kTrain) CHECK(program.buffers.stash[chunk] <= most);
         }
@@ -107,9 +147,15 @@ TEST_CASE("every micro-batch of a route passes each of its units once", "[proper
           ++count[{i.kind, i.micro_batch}];
       }
       const Visit& at = program.visits[0];
-      const size_t passes = Splits(planned.plan, program.unit) ? 3 : 2;
-      const size_t kinds = passes + (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
-      CHECK(count.size() == kinds * at.micro_batches);
+      const Unit& unit = planned.plan.units[program.unit];
+      size_t passes = (Splits(planned.plan, program.unit) ? 3 : 2) * at.micro_batches;
+      if (planned.plan.schedule == Schedule::kListed) {
+        passes = std::count_if(unit.order.begin(), unit.order.end(), [&](const UnitOp& op) {
+          return unit.recompute == Recompute::kNone || op.kind != UnitOp::Kind::kWeightGradient;
+        });
+      }
+      const size_t messages = (at.stage > 0 ? 2 : 0) + (at.stage + 1 < at.stages ? 2 : 0);
+      CHECK(count.size() == passes + messages * at.micro_batches);
       for (const auto& [key, times] : count) {
         CHECK(times == 1);
         CHECK(key.second >= at.first_micro_batch);
@@ -142,8 +188,14 @@ TEST_CASE("a bucket is summed behind the piece of the last backward that complet
         if (reduce.kind != Kind::kReduceGradients) continue;
         const Instruction& piece = program.instructions[reduce.waits_for[0]];
         const GradientSlice& slice = program.slices[reduce.slice];
-        REQUIRE(piece.kind == (Splits(planned.plan, program.unit) ? Kind::kWeightGradient : Kind::kBackward));
-        CHECK(piece.micro_batch == program.visits[0].first_micro_batch + program.visits[0].micro_batches - 1);
+        if (planned.plan.schedule == Schedule::kListed) {
+          REQUIRE((piece.kind == Kind::kBackward || piece.kind == Kind::kWeightGradient));
+        } else {
+          REQUIRE(piece.kind ==
+                  (Splits(planned.plan, program.unit) ? Kind::kWeightGradient : Kind::kBackward));
+          CHECK(piece.micro_batch ==
+                program.visits[0].first_micro_batch + program.visits[0].micro_batches - 1);
+        }
         CHECK(piece.blocks.first <= slice.completed_by);
         for (SegmentId segment = std::max(1, slice.first_segment.value()); segment < slice.end_segment;
              ++segment) {

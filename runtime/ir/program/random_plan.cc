@@ -5,6 +5,8 @@
 #include <random>
 #include <string>
 
+#include "runtime/ir/program/random_order.h"
+
 namespace medley {
 namespace {
 
@@ -65,6 +67,7 @@ PlannedShape RandomPlan(uint64_t seed) {
   for (Route& route : plan.routes) {
     for (UnitId& u : route.units) u = number[u];
   }
+  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return result;
 }
 
@@ -133,6 +136,7 @@ PlannedShape RandomWidePlan(uint64_t seed) {
     added.micro_batch_sequences = integer(1, 3);
     result.shape.global_batch_sequences += added.micro_batches * added.micro_batch_sequences;
   }
+  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return result;
 }
 

@@ -4,7 +4,7 @@
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/plan/plan.h"
 
-// Valid plans for tests, all from a seed.
+// Valid plans for tests, all from a seed, with schedules of every name and with listed orders.
 namespace medley {
 
 struct PlannedShape {

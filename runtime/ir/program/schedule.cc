@@ -2,14 +2,20 @@
 
 #include <algorithm>
 
+#include "runtime/ir/program/interleaved_order.h"
+#include "runtime/ir/program/list_schedule.h"
+#include "runtime/ir/program/pass_graph.h"
+#include "runtime/ir/program/pass_simulation.h"
+#include "runtime/ir/program/schedule_rules.h"
+
 namespace medley {
 namespace {
 
 using Kind = UnitOp::Kind;
 
 // `warmup` forwards, then forward and backward in turn, then what is left of the backwards.
-std::vector<UnitOp> WarmUpThenAlternate(int warmup, int micro_batches) {
-  std::vector<UnitOp> order;
+UnitOrder WarmUpThenAlternate(int warmup, int micro_batches) {
+  UnitOrder order;
   order.reserve(2 * micro_batches);
   const auto add = [&](Kind kind, int m) { order.push_back({.kind = kind, .micro_batch = m}); };
   for (int m = 0; m < warmup; ++m) add(Kind::kForward, m);
@@ -22,8 +28,8 @@ std::vector<UnitOp> WarmUpThenAlternate(int warmup, int micro_batches) {
 }
 
 // The same with each backward in two, of which the second comes when `most_deferred` others wait.
-std::vector<UnitOp> WithDeferredWeights(const std::vector<UnitOp>& alternating, int most_deferred) {
-  std::vector<UnitOp> order;
+UnitOrder WithDeferredWeights(const UnitOrder& alternating, int most_deferred) {
+  UnitOrder order;
   order.reserve(alternating.size() * 3 / 2);
   int inputs = 0, weights = 0;
   for (const UnitOp& op : alternating) {
@@ -39,6 +45,17 @@ std::vector<UnitOp> WithDeferredWeights(const std::vector<UnitOp>& alternating, 
   return order;
 }
 
+bool PassesUnitsOnce(const TimedPipeline& pipeline) {
+  std::vector<bool> passed(pipeline.units, false);
+  for (const TimedRoute& route : pipeline.routes) {
+    for (const TimedStage& stage : route.stages) {
+      if (passed[stage.unit]) return false;
+      passed[stage.unit] = true;
+    }
+  }
+  return true;
+}
+
 bool PassesUnitsOnce(const Plan& plan) {
   std::vector<bool> passed(plan.units.size(), false);
   for (const Route& route : plan.routes) {
@@ -50,149 +67,94 @@ bool PassesUnitsOnce(const Plan& plan) {
   return true;
 }
 
-// All units of a plan in virtual time: see OrderOfUnit.
-class ListScheduler {
- public:
-  explicit ListScheduler(const Plan& plan)
-      : plan_(plan),
-        free_at_(plan.units.size(), 0),
-        ops_(plan.units.size()),
-        forwards_left_(plan.units.size(), 0) {
-    for (const Route& route : plan.routes)
-      ends_.emplace_back(route.units.size(), StageEnds(route.micro_batches));
-    for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-      visits_.push_back(VisitsOf(plan, u));
-      for (const Visit& visit : visits_.back()) forwards_left_[u] += visit.micro_batches;
-    }
+// What a schedule becomes where routes pass units once.
+Schedule OncePassed(Schedule schedule) {
+  switch (schedule) {
+    case Schedule::kInterleaved1F1B:
+      return Schedule::kOneForwardOneBackward;
+    case Schedule::kInterleavedGPipe:
+      return Schedule::kGPipe;
+    case Schedule::kZeroBubbleV:
+      return Schedule::kZeroBubbleH1;
+    default:
+      return schedule;
   }
+}
 
-  std::vector<std::vector<UnitOp>> Run() {
-    RunPasses();
-    std::vector<std::vector<UnitOp>> orders;
-    for (std::vector<TimedOp>& ops : ops_) {
-      // What arrives at a moment comes before what begins then.
-      std::stable_sort(ops.begin(), ops.end(), [](const TimedOp& a, const TimedOp& b) {
-        return a.at != b.at ? a.at < b.at : !IsPass(a.op.kind) && IsPass(b.op.kind);
-      });
-      std::vector<UnitOp>& order = orders.emplace_back();
-      for (const TimedOp& op : ops) order.push_back(op.op);
-    }
-    return orders;
-  }
-
- private:
-  static bool IsPass(Kind kind) { return kind != Kind::kReceiveActivation && kind != Kind::kReceiveGradient; }
+// Adds what `unit` takes in to its passes, in the time of a simulation that has run all units' passes.
+UnitOrder WithReceives(const PassGraph& graph, const PassSimulation& simulation, const UnitOrder& passes,
+                       UnitId unit) {
   struct TimedOp {
     double at;
     UnitOp op;
   };
-
-  bool splits() const { return plan_.schedule == Schedule::kZeroBubbleH1; }
-
-  void RunPasses() {
-    const std::vector<Kind> kinds =
-        splits() ? std::vector<Kind>{Kind::kInputGradient, Kind::kForward, Kind::kWeightGradient}
-                 : std::vector<Kind>{Kind::kBackward, Kind::kForward};
-    while (true) {
-      Choice best;
-      for (int u = 0; u < static_cast<int>(visits_.size()); ++u) {
-        for (int v = 0; v < static_cast<int>(visits_[u].size()); ++v) {
-          for (const Kind kind : kinds) Consider(u, v, kind, best);
-        }
-      }
-      if (best.unit < 0) return;
-      Take(best);
+  std::vector<TimedOp> ops;
+  ops.reserve(2 * passes.size());
+  for (const UnitOp& op : passes) {
+    const int s = graph.StagesOf(unit)[op.visit];
+    const PassGraph::Stage& stage = graph.stages()[s];
+    const bool forward = op.kind == Kind::kForward;
+    const PassKind kind = forward ? PassKind::kForward : PassKind::kInputGradient;
+    const bool receives = forward ? !stage.first() : !stage.last() && op.kind != Kind::kWeightGradient;
+    if (receives) {
+      const int sender = graph.PassOf(forward ? s - 1 : s + 1, kind, op.micro_batch);
+      ops.push_back(
+          {simulation.EndOf(sender),
+           {forward ? Kind::kReceiveActivation : Kind::kReceiveGradient, op.visit, op.micro_batch}});
     }
+    const PassKind own = op.kind == Kind::kWeightGradient ? PassKind::kWeightGradient : kind;
+    ops.push_back({simulation.BeginOf(graph.PassOf(s, own, op.micro_batch)), op});
   }
-
-  struct StageEnds {
-    explicit StageEnds(int micro_batches) : forward(micro_batches, -1), backward(micro_batches, -1) {}
-    std::vector<double> forward, backward;  // when each micro-batch's ended, for others; -1: it has not run
-    int forwards = 0, backwards = 0, weights = 0;
-  };
-  struct Choice {
-    UnitId unit;
-    int visit = 0;
-    Kind kind = Kind::kForward;
-    double start = 0;
-  };
-
-  StageEnds& EndsOf(const Visit& visit) { return ends_[visit.route][visit.stage]; }
-
-  void Consider(UnitId u, int v, Kind kind, Choice& best) {
-    const Visit& visit = visits_[u][v];
-    const StageEnds& own = EndsOf(visit);
-    const bool gpipe = plan_.schedule == Schedule::kGPipe;
-    double ready = -1;
-    if (kind == Kind::kForward) {
-      const int next = own.forwards;
-      if (next == visit.micro_batches) return;
-      if (!gpipe && own.forwards - own.backwards >= visit.stages - visit.stage) return;
-      if (splits() && own.forwards - own.weights >= visit.stages) return;
-      ready = visit.first() ? 0 : ends_[visit.route][visit.stage - 1].forward[next];
-    } else if (kind == Kind::kWeightGradient) {
-      if (own.weights == own.backwards) return;
-      ready = own.backward[own.weights];
-    } else {
-      const int next = own.backwards;
-      if (next >= own.forwards || (gpipe && forwards_left_[u] > 0)) return;
-      ready = visit.last() ? own.forward[next] : ends_[visit.route][visit.stage + 1].backward[next];
-    }
-    if (ready < 0) return;
-    const Choice choice{u, v, kind, std::max(free_at_[u], ready)};
-    if (best.unit < 0 || choice.start < best.start ||
-        (choice.start == best.start && choice.unit == best.unit && Precedes(choice, best))) {
-      best = choice;
-    }
-  }
-
-  // What others wait for comes first, what nobody does last.
-  static int PrecedenceOf(Kind kind) {
-    return kind == Kind::kWeightGradient ? 2 : kind == Kind::kForward ? 1 : 0;
-  }
-
-  bool Precedes(const Choice& a, const Choice& b) const {
-    if (a.kind != b.kind) return PrecedenceOf(a.kind) < PrecedenceOf(b.kind);
-    const Visit &x = visits_[a.unit][a.visit], &y = visits_[b.unit][b.visit];
-    return x.stages - x.stage < y.stages - y.stage;
-  }
-
-  void Take(const Choice& choice) {
-    const Visit& visit = visits_[choice.unit][choice.visit];
-    StageEnds& own = EndsOf(visit);
-    const bool forward = choice.kind == Kind::kForward, weights = choice.kind == Kind::kWeightGradient;
-    const int micro_batch = forward ? own.forwards++ : weights ? own.weights++ : own.backwards++;
-    const double work = (choice.kind == Kind::kBackward ? 2.0 : 1.0) * visit.micro_batch_sequences *
-                        plan_.units[choice.unit].chunks[visit.chunk].size();
-    free_at_[choice.unit] = choice.start + work;
-    if (!weights) (forward ? own.forward : own.backward)[micro_batch] = choice.start + work;
-    forwards_left_[choice.unit] -= forward ? 1 : 0;
-    ops_[choice.unit].push_back({choice.start, {choice.kind, choice.visit, micro_batch}});
-    if (weights) return;
-    if (forward && !visit.first()) {
-      const double sent = ends_[visit.route][visit.stage - 1].forward[micro_batch];
-      ops_[choice.unit].push_back({sent, {Kind::kReceiveActivation, choice.visit, micro_batch}});
-    }
-    if (!forward && !visit.last()) {
-      const double sent = ends_[visit.route][visit.stage + 1].backward[micro_batch];
-      ops_[choice.unit].push_back({sent, {Kind::kReceiveGradient, choice.visit, micro_batch}});
-    }
-  }
-
-  const Plan& plan_;
-  std::vector<Visits> visits_;                // of each unit
-  std::vector<std::vector<StageEnds>> ends_;  // of each route, by stage
-  std::vector<double> free_at_;               // of each unit
-  std::vector<std::vector<TimedOp>> ops_;     // of each unit
-  std::vector<int> forwards_left_;            // of each unit
-};
+  // What arrives at a moment comes before what begins then.
+  std::stable_sort(ops.begin(), ops.end(), [](const TimedOp& a, const TimedOp& b) {
+    return a.at != b.at ? a.at < b.at : !IsPass(a.op.kind) && IsPass(b.op.kind);
+  });
+  UnitOrder order;
+  order.reserve(ops.size());
+  for (const TimedOp& op : ops) order.push_back(op.op);
+  return order;
+}
 
 }  // namespace
 
-std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
-  if (!PassesUnitsOnce(plan)) return ListScheduler(plan).Run()[unit];
+std::vector<UnitOrder> ScheduleOrders(Schedule schedule, const TimedPipeline& pipeline) {
+  if (PassesUnitsOnce(pipeline)) {
+    std::vector<UnitOrder> orders(pipeline.units);
+    for (const TimedRoute& route : pipeline.routes) {
+      const int stages = static_cast<int>(route.stages.size());
+      for (int s = 0; s < stages; ++s)
+        orders[route.stages[s].unit] = OrderOf(schedule, s, stages, route.micro_batches);
+    }
+    return orders;
+  }
+  if (schedule == Schedule::kInterleaved1F1B) {
+    std::vector<UnitOrder> published = PublishedInterleavedOrders(pipeline);
+    if (!published.empty()) return published;
+  }
+  const PassGraph graph(pipeline);
+  PassSimulation simulation(graph, Direction::kOnwards);
+  PassOrders orders;
+  ScheduleByList(graph, RuleOf(schedule, graph), std::vector<double>(graph.units(), 0), simulation, orders);
+  return OpsOf(graph, orders);
+}
+
+UnitOrder OrderOfUnit(const Plan& plan, UnitId unit, const Visits& visits) {
+  const bool listed = plan.schedule == Schedule::kListed;
+  if (listed || !PassesUnitsOnce(plan)) {
+    const TimedPipeline pipeline = NominalPipeline(plan);
+    std::vector<UnitOrder> orders;
+    if (listed) {
+      for (const Unit& each : plan.units) orders.push_back(each.order);
+    } else {
+      orders = ScheduleOrders(plan.schedule, pipeline);
+    }
+    const PassGraph graph(pipeline);
+    PassSimulation simulation(graph, Direction::kOnwards);
+    simulation.RunOrders(PassesOf(graph, orders), std::vector<double>(graph.units(), 0));
+    return WithReceives(graph, simulation, orders[unit], unit);
+  }
   const Visit& visit = visits.front();
-  std::vector<UnitOp> order;
+  UnitOrder order;
   order.reserve(4 * visit.micro_batches);
   for (const UnitOp& op : OrderOf(plan.schedule, visit.stage, visit.stages, visit.micro_batches)) {
     const bool forward = op.kind == Kind::kForward;
@@ -204,19 +166,20 @@ std::vector<UnitOp> OrderOfUnit(const Plan& plan, UnitId unit, const Visits& vis
   return order;
 }
 
-std::vector<UnitOp> OrderOf(Schedule schedule, StageId stage, int stages, int micro_batches) {
+UnitOrder OrderOf(Schedule schedule, StageId stage, int stages, int micro_batches) {
   const auto alternating = [&] {
     return WarmUpThenAlternate(std::min(stages - stage - 1, micro_batches), micro_batches);
   };
-  switch (schedule) {
+  switch (OncePassed(schedule)) {
     case Schedule::kOneForwardOneBackward:
       return alternating();
     case Schedule::kGPipe:
       return WarmUpThenAlternate(micro_batches, micro_batches);
     case Schedule::kZeroBubbleH1:
       return WithDeferredWeights(alternating(), stage);
+    default:
+      return {};
   }
-  return {};
 }
 
 double LeastPassesSeconds(Schedule schedule, const StageWork& stage) {
@@ -238,6 +201,12 @@ double LeastPassesSeconds(Schedule schedule, const StageWork& stage) {
       return std::max(least, stage.round_trip_seconds + (m - 1) * both);
     case Schedule::kZeroBubbleH1:
       // A round trip is shorter than said: the weights' gradients are no part of it.
+      return m * both;
+    case Schedule::kInterleaved1F1B:
+    case Schedule::kInterleavedGPipe:
+    case Schedule::kZeroBubbleV:
+    case Schedule::kListed:
+      // The unit may have other stages meanwhile, and an order may be any.
       return m * both;
   }
   return least;

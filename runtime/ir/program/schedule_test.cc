@@ -20,7 +20,8 @@ int PeakInFlight(const std::vector<UnitOp>& order) {
 
 TEST_CASE("every micro-batch goes forward once, then backward once or by both gradients, in order") {
   const Schedule schedule =
-      GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe, Schedule::kZeroBubbleH1);
+      GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe, Schedule::kZeroBubbleH1,
+               Schedule::kInterleaved1F1B, Schedule::kInterleavedGPipe, Schedule::kZeroBubbleV);
   const int stages = GENERATE(1, 2, 3, 8);
   const int micro_batches = GENERATE(1, 2, 5, 16);
   for (StageId stage = 0; stage < stages; ++stage) {
@@ -33,7 +34,7 @@ TEST_CASE("every micro-batch goes forward once, then backward once or by both gr
       CHECK(done[UnitOp::Kind::kWeightGradient] <= done[UnitOp::Kind::kInputGradient]);
     }
     CHECK(done[UnitOp::Kind::kForward] == micro_batches);
-    const bool splits = schedule == Schedule::kZeroBubbleH1;
+    const bool splits = schedule == Schedule::kZeroBubbleH1 || schedule == Schedule::kZeroBubbleV;
     CHECK(done[UnitOp::Kind::kBackward] == (splits ? 0 : micro_batches));
     CHECK(done[UnitOp::Kind::kInputGradient] == (splits ? micro_batches : 0));
     CHECK(done[UnitOp::Kind::kWeightGradient] == (splits ? micro_batches : 0));
@@ -135,7 +136,8 @@ TEST_CASE(
     "under GPipe",
     "[property]") {
   const Schedule schedule =
-      GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe, Schedule::kZeroBubbleH1);
+      GENERATE(Schedule::kOneForwardOneBackward, Schedule::kGPipe, Schedule::kZeroBubbleH1,
+               Schedule::kInterleaved1F1B, Schedule::kInterleavedGPipe, Schedule::kZeroBubbleV);
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{100}));
   CAPTURE(NameOf(schedule), seed);
   std::mt19937_64 random(seed);
