@@ -201,7 +201,7 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
              Contains("wire_bytes_per_element: 3"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules.clear(); }), Contains("schedules"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules = {Schedule::kZeroBubbleH1}; }),
-             Contains("zero_bubble_h1"));
+             Contains("constraints.schedules: zb-h1"));
 }
 
 }  // namespace

@@ -128,11 +128,10 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
   const PlanConstraints& constraints = problem.constraints;
   if (constraints.schedules.empty())
     return Invalid("constraints.schedules: there are none; at least one is needed");
-  if (std::find(constraints.schedules.begin(), constraints.schedules.end(), Schedule::kZeroBubbleH1) !=
-      constraints.schedules.end()) {
-    return Invalid(
-        "constraints.schedules: zero_bubble_h1 is run where a job's plan names it; one_forward_one_backward "
-        "and gpipe are chosen from");
+  for (const Schedule schedule : constraints.schedules) {
+    if (IsPlanned(schedule)) continue;
+    return Invalid(absl::StrCat("constraints.schedules: ", NameOf(schedule),
+                                " is run where a job's plan names it; 1f1b and gpipe are chosen from"));
   }
   if (constraints.max_routes < 0 || constraints.max_stages < 0) {
     return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");

@@ -1,4 +1,5 @@
 #pragma once
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ struct DeviceCost {
 
 struct PlanConstraints {
   // Allowed; not empty.
-  std::vector<Schedule> schedules = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};
+  std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
   int max_routes = 0;  // 0: any number
   int max_stages = 0;  // 0: any number
 };

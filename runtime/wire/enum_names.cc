@@ -26,9 +26,12 @@ std::string NameOf(const EnumValueDescriptor& value) {
 }
 
 const EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type, const std::string& text) {
-  const std::string wanted = text == "1f1b"    ? "one_forward_one_backward"
-                             : text == "zb-h1" ? "zero_bubble_h1"
-                                               : text;
+  const std::string wanted = text == "1f1b"                ? "one_forward_one_backward"
+                             : text == "zb-h1"             ? "zero_bubble_h1"
+                             : text == "zb-v"              ? "zero_bubble_v"
+                             : text == "interleaved-1f1b"  ? "interleaved_1f1b"
+                             : text == "interleaved-gpipe" ? "interleaved_gpipe"
+                                                           : text;
   for (int i = 1; i < type.value_count(); ++i) {
     if (NameOf(*type.value(i)) == wanted) return type.value(i);
   }

@@ -9,8 +9,8 @@ namespace medley {
 // prefix is what the enum's UNSPECIFIED value begins with.
 std::string NameOf(const google::protobuf::EnumValueDescriptor& value);
 
-// The value that `text` names. "1f1b" is read as one_forward_one_backward, "zb-h1" as zero_bubble_h1. Null if
-// there is none, and for "unspecified", which is written by leaving the key out.
+// The value that `text` names. Schedules also by the names of runtime/ir/plan/plan.h ("1f1b" is read as
+// one_forward_one_backward). Null if there is none, and for "unspecified", which is written by leaving the key out.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(const google::protobuf::EnumDescriptor& type,
                                                            const std::string& text);
 

@@ -122,10 +122,12 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
                    " does not divide batch.sequences, ", spec.batch().sequences());
   }
   for (int i = 0; i < constraints.schedules_size(); ++i) {
-    if (constraints.schedules(i) != v1::SCHEDULE_ZERO_BUBBLE_H1) continue;
-    return Invalid("constraints.schedules[", i,
-                   "]: zero_bubble_h1 is run where a plan names it, not chosen; "
-                   "one_forward_one_backward and gpipe are chosen from");
+    const absl::StatusOr<Schedule> schedule =
+        DecodeSchedule(static_cast<v1::Schedule>(constraints.schedules(i)));
+    if (!schedule.ok() || IsPlanned(*schedule)) continue;  // what is none is told where it is decoded
+    return Invalid(
+        "constraints.schedules[", i, "]: ", NameOf(*schedule),
+        " is run where a plan names it, not chosen; one_forward_one_backward and gpipe are chosen from");
   }
   std::set<std::string> seen;
   for (int i = 0; i < constraints.devices_size(); ++i) {
@@ -172,7 +174,7 @@ absl::StatusOr<JobConstraints> ConstraintsOfPinned(const v1::Plan& plan) {
   constraints.devices = DevicesOf(*constraints.plan);
   constraints.micro_batch_sizes = MicroBatchSizesOf(*constraints.plan);
   // What is not chosen by itself is compared with all that is.
-  if (plan.schedule() != v1::SCHEDULE_UNSPECIFIED && plan.schedule() != v1::SCHEDULE_ZERO_BUBBLE_H1)
+  if (plan.schedule() != v1::SCHEDULE_UNSPECIFIED && IsPlanned(constraints.plan->schedule))
     constraints.schedules = {constraints.plan->schedule};
   return constraints;
 }

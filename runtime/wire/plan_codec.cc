@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/plan/order_text.h"
 
 namespace medley {
 namespace {
@@ -85,6 +86,10 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
   ASSIGN_OR_RETURN(result.recompute, DecodeRecompute(unit.recompute(), path));
+  absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
+  if (!order.ok())
+    return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
+  result.order = *std::move(order);
   return result;
 }
 
@@ -127,6 +132,14 @@ v1::Schedule EncodeSchedule(Schedule schedule) {
       return v1::SCHEDULE_GPIPE;
     case Schedule::kZeroBubbleH1:
       return v1::SCHEDULE_ZERO_BUBBLE_H1;
+    case Schedule::kInterleaved1F1B:
+      return v1::SCHEDULE_INTERLEAVED_1F1B;
+    case Schedule::kInterleavedGPipe:
+      return v1::SCHEDULE_INTERLEAVED_GPIPE;
+    case Schedule::kZeroBubbleV:
+      return v1::SCHEDULE_ZERO_BUBBLE_V;
+    case Schedule::kListed:
+      return v1::SCHEDULE_LISTED;
   }
   return v1::SCHEDULE_ONE_FORWARD_ONE_BACKWARD;
 }
@@ -140,6 +153,14 @@ absl::StatusOr<Schedule> DecodeSchedule(v1::Schedule schedule) {
       return Schedule::kGPipe;
     case v1::SCHEDULE_ZERO_BUBBLE_H1:
       return Schedule::kZeroBubbleH1;
+    case v1::SCHEDULE_INTERLEAVED_1F1B:
+      return Schedule::kInterleaved1F1B;
+    case v1::SCHEDULE_INTERLEAVED_GPIPE:
+      return Schedule::kInterleavedGPipe;
+    case v1::SCHEDULE_ZERO_BUBBLE_V:
+      return Schedule::kZeroBubbleV;
+    case v1::SCHEDULE_LISTED:
+      return Schedule::kListed;
     default:
       break;
   }
@@ -168,6 +189,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     }
     encoded.set_activations(EncodeType(unit.activations));
     encoded.set_recompute(EncodeRecompute(unit.recompute));
+    encoded.set_order(FormatOrder(unit.order));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

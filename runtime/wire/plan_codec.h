@@ -20,7 +20,8 @@ v1::Plan EncodePlan(const Plan& plan);
 
 // `plan` must hold to its rules (runtime/wire/validate.h). Whether it suits a job is
 // runtime/ir/plan/check_plan.h's to say. InvalidArgument, naming the field: a range that ends before it
-// begins; a route's unit that does not exist; a route without a micro-batch size.
+// begins; an order's word that is no pass; a route's unit that does not exist; a route without a micro-batch
+// size.
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan);
 
 }  // namespace medley

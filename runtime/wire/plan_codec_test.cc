@@ -9,15 +9,30 @@
 namespace medley {
 namespace {
 
+// Any passes; whether they make sense is not the codec's to say.
+UnitOrder RandomOrder(std::mt19937_64& random) {
+  constexpr UnitOp::Kind kKinds[] = {UnitOp::Kind::kForward, UnitOp::Kind::kBackward,
+                                     UnitOp::Kind::kInputGradient, UnitOp::Kind::kWeightGradient};
+  UnitOrder order;
+  for (size_t passes = random() % 20; passes > 0; --passes) {
+    const UnitOp op = {kKinds[random() % 4], static_cast<int>(random() % 3),
+                       static_cast<int>(random() % 100)};
+    for (int run = 1 + static_cast<int>(random() % 3), m = 0; m < run; ++m)
+      order.push_back({op.kind, op.visit, op.micro_batch + m});
+  }
+  return order;
+}
+
 Plan RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
   Plan plan;
-  plan.schedule = random() % 2 == 0 ? Schedule::kGPipe : Schedule::kOneForwardOneBackward;
+  plan.schedule = static_cast<Schedule>(random() % kSchedules);
   const int units = static_cast<int>(1 + random() % 6);
   for (int i = 0; i < units; ++i) {
     const int first = static_cast<int>(random() % 10);
     plan.units.push_back({.devices = {"n" + std::to_string(i) + "/cpu0"},
                           .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
+    if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
     unit.devices.push_back("n" + std::to_string(i) + "/cpu1");
@@ -59,6 +74,9 @@ TEST_CASE("a plan that makes no sense is refused by field") {
   CHECK(error([](v1::Plan& p) {
           p.mutable_routes(0)->set_units(0, p.units_size());
         }).find("routes[0].units[0]: ") == 0);
+  CHECK(error([](v1::Plan& p) {
+          p.mutable_units(0)->set_order("F0 G1");
+        }).find("units[0].order: \"G1\" is no pass; one is a letter (F, B, I or W)") == 0);
 }
 
 TEST_CASE("a schedule that is left out is 1F1B") {

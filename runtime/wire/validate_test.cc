@@ -106,7 +106,8 @@ TEST_CASE("an unspecified value in a list of enums is refused") {
   CHECK(ValidateMessage(constraints).ok());
   constraints.add_schedules(v1::SCHEDULE_UNSPECIFIED);
   CHECK(ValidateMessage(constraints).message() ==
-        "schedules[1]: must be one of one_forward_one_backward, gpipe, zero_bubble_h1");
+        "schedules[1]: must be one of one_forward_one_backward, gpipe, zero_bubble_h1, interleaved_1f1b, "
+        "interleaved_gpipe, zero_bubble_v, listed");
 }
 
 TEST_CASE("a list that is required may not be empty") {

@@ -37,6 +37,29 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
+TEST_CASE("a plan's listed orders are read as text and written so that they are read again") {
+  const std::string text =
+      "schedule: listed\n"
+      "units:\n"
+      "  - devices: [a/cpu0]\n"
+      "    blocks: [{first: 0, end: 3}]\n"
+      "    order: F0-1 I0 W0 B1\n"
+      "  - devices: [b/cpu0]\n"
+      "    blocks: [{first: 3, end: 6}]\n"
+      "    order: F0 I0 F1 I1 W0-1\n"
+      "routes: [{units: [0, 1], micro_batches: 2, micro_batch_sequences: 4}]\n";
+  v1::Plan plan;
+  REQUIRE(ReadYaml(text, "plan.yaml", &plan).ToString() == "OK");
+  CHECK(plan.schedule() == v1::SCHEDULE_LISTED);
+  CHECK(plan.units(1).order() == "F0 I0 F1 I1 W0-1");
+  v1::Plan again;
+  REQUIRE(ReadYaml(WriteYaml(plan), "plan.yaml", &again).ToString() == "OK");
+  CHECK(google::protobuf::util::MessageDifferencer::Equals(plan, again));
+  REQUIRE(ReadYaml(Replaced(text, "schedule: listed", "schedule: zb-v"), "plan.yaml", &plan).ToString() ==
+          "OK");
+  CHECK(plan.schedule() == v1::SCHEDULE_ZERO_BUBBLE_V);
+}
+
 TEST_CASE("a job spec is read field by field") {
   v1::JobSpec spec;
   const std::string text = std::string(kJob) +
