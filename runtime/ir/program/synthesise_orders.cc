@@ -1,0 +1,248 @@
+#include "runtime/ir/program/synthesise_orders.h"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <utility>
+
+#include "runtime/ir/program/list_schedule.h"
+#include "runtime/ir/program/schedule.h"
+
+namespace medley {
+namespace {
+
+constexpr int kJustifiedStarts = 8;
+constexpr int kRounds = 5;            // of justification, while it helps
+constexpr double kLastShare = 0.005;  // of a step, by which the next is to be shorter
+
+class Synthesis {
+ public:
+  Synthesis(const TimedPipeline& pipeline, const SynthesisOptions& options)
+      : pipeline_(pipeline),
+        options_(options),
+        graph_(pipeline),
+        evaluator_(graph_),
+        onwards_(graph_, Direction::kOnwards),
+        backwards_(graph_, Direction::kBackwards),
+        random_(options.seed),
+        from_zero_(graph_.units(), 0) {
+    rule_.memory_limit = options.memory_limit;
+    rule_.key.resize(graph_.passes());
+    result_.least_seconds = LeastSeconds(pipeline, options.memory_limit, options.goal);
+  }
+
+  SynthesisedOrders Run() {
+    TakeNamedSchedules();
+    TakeListSchedules();
+    std::stable_sort(starts_.begin(), starts_.end(),
+                     [this](const Start& a, const Start& b) { return Better(a.times, b.times); });
+    const int starts = std::min(kJustifiedStarts, static_cast<int>(starts_.size()));
+    for (int i = 0; i < starts && !Done(); ++i) {
+      Justify(starts_[i].orders, kRounds, 0, Deadline::kEnds);
+      Justify(starts_[i].orders, kRounds, 0, Deadline::kPeriod);
+    }
+    for (int round = 0; starts > 0 && !Done(); ++round) {
+      const PassOrders from = round % 3 < 2 ? best_ : starts_[Draw(starts)].orders;
+      Justify(from, 2, 2 * Real(), round % 2 == 0 ? Deadline::kEnds : Deadline::kPeriod);
+    }
+    if (!best_.of_unit.empty()) {
+      JoinGradients();
+      result_.orders = OpsOf(graph_, best_);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Start {
+    PassOrders orders;
+    OrderTimes times;
+  };
+  // Until when units' passes are to end, where they are placed as late as can be.
+  enum class Deadline : uint8_t {
+    kEnds,    // as they do
+    kPeriod,  // also later, as long as the unit's span stays below the best one
+  };
+
+  static constexpr double kTolerance = 1e-9;
+
+  double GoalOf(const OrderTimes& times) const {
+    return options_.goal == OrderGoal::kPeriod ? times.period_seconds : times.makespan_seconds;
+  }
+  double OtherOf(const OrderTimes& times) const {
+    return options_.goal == OrderGoal::kPeriod ? times.makespan_seconds : times.period_seconds;
+  }
+  bool Better(const OrderTimes& a, const OrderTimes& b) const {
+    if (!b.complete || !a.complete) return a.complete && !b.complete;
+    const double tolerance = kTolerance * result_.least_seconds;
+    if (GoalOf(a) < GoalOf(b) - tolerance) return true;
+    return GoalOf(a) < GoalOf(b) + tolerance && OtherOf(a) < OtherOf(b) - tolerance;
+  }
+  bool Done() const {
+    return result_.simulated_passes >= options_.work_limit ||
+           (result_.times.complete && GoalOf(result_.times) <= result_.least_seconds * (1 + 1e-6));
+  }
+
+  double Real() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+  int Draw(int below) { return static_cast<int>(random_() % static_cast<uint64_t>(below)); }
+
+  bool Fits(const OrderTimes& times) const {
+    for (int u = 0; u < graph_.units(); ++u) {
+      if (times.peak_kept[u] > options_.memory_limit[u] * (1 + kTolerance)) return false;
+    }
+    return true;
+  }
+
+  // Evaluates orders, keeps them if they are the best. Not complete: they do not fit.
+  OrderTimes Take(const PassOrders& orders) {
+    OrderTimes times = evaluator_.Evaluate(orders);
+    result_.simulated_passes += 2 * graph_.passes();
+    if (!Fits(times)) times.complete = false;
+    if (times.complete && (best_.of_unit.empty() || Better(times, result_.times))) {
+      best_ = orders;
+      result_.times = times;
+    }
+    return times;
+  }
+
+  void TakeNamedSchedules() {
+    for (int s = 0; s < kSchedules; ++s) {
+      const Schedule schedule = static_cast<Schedule>(s);
+      if (schedule == Schedule::kListed) continue;
+      PassOrders orders = PassesOf(graph_, ScheduleOrders(schedule, pipeline_));
+      Take(orders);
+      Split(orders);
+      const OrderTimes times = Take(orders);
+      if (times.complete) starts_.push_back({std::move(orders), times});
+    }
+  }
+
+  // Each backward in two that stand side by side.
+  void Split(PassOrders& orders) const {
+    if (orders.joined.empty()) return;
+    for (std::vector<int>& passes : orders.of_unit) {
+      std::vector<int> split;
+      for (const int pass : passes) {
+        split.push_back(pass);
+        const auto& [stage, kind, micro_batch] = graph_.pass(pass);
+        if (orders.joined[pass] != 0)
+          split.push_back(graph_.PassOf(stage, PassKind::kWeightGradient, micro_batch));
+      }
+      passes = std::move(split);
+    }
+    orders.joined.clear();
+  }
+
+  // Gradients of inputs or forwards first; weights' gradients last or before what is least urgent; with all
+  // of the memory and with less of it, so that no unit runs far ahead.
+  void TakeListSchedules() {
+    constexpr std::array<std::array<double, kPassKinds>, 4> kPrecedences = {
+        {{1, 0, 2}, {2, 0, 1}, {0, 1, 2}, {0, 2, 1}}};  // forward, input's gradient, weights' gradient
+    PassOrders orders;
+    for (const auto& precedence : kPrecedences) {
+      for (const double share : {1.0, 0.75, 0.5}) {
+        for (int u = 0; u < graph_.units(); ++u) {
+          double least = 0;  // to get on at all
+          for (const int stage : graph_.StagesOf(u)) {
+            least = std::max({least, graph_.stages()[stage].kept, graph_.stages()[stage].deferred});
+          }
+          const double limit = options_.memory_limit[u];
+          rule_.memory_limit[u] = std::max(limit * share, std::min(limit, least));
+        }
+        for (int pass = 0; pass < graph_.passes(); ++pass) {
+          const PassGraph::Stage& stage = graph_.StageOf(pass);
+          rule_.key[pass] =
+              precedence[static_cast<int>(graph_.pass(pass).kind)] * 1e6 + stage.stages - stage.stage;
+        }
+        result_.simulated_passes += graph_.passes();
+        if (!ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) continue;
+        const OrderTimes times = Take(orders);
+        if (times.complete) starts_.push_back({orders, times});
+      }
+    }
+    rule_.memory_limit = options_.memory_limit;
+  }
+
+  // Places all passes as late as `deadline` says, and then as soon as can be, the most urgent first; again, as
+  // long as it helps and at most so many times. `blur`: by how much of its own time a pass may be taken for
+  // more or less urgent.
+  void Justify(PassOrders orders, int rounds, double blur, Deadline deadline) {
+    const auto blurred = [&](int pass) {
+      return blur == 0 ? 0 : blur * (Real() - 0.5) * graph_.seconds()[pass];
+    };
+    OrderTimes times = evaluator_.Evaluate(orders), before = times;
+    result_.simulated_passes += 2 * graph_.passes();
+    for (int round = 0; round < rounds && !Done(); ++round) {
+      result_.simulated_passes += 2 * graph_.passes();
+      for (int pass = 0; pass < graph_.passes(); ++pass)
+        rule_.key[pass] = blurred(pass) - evaluator_.soonest().EndOf(pass);
+      if (!ScheduleByList(graph_, rule_, Deadlines(times, deadline), backwards_, orders)) return;
+      Take(orders);
+      for (int pass = 0; pass < graph_.passes(); ++pass)
+        rule_.key[pass] = blurred(pass) - backwards_.EndOf(pass);
+      if (!ScheduleByList(graph_, rule_, from_zero_, onwards_, orders)) return;
+      times = Take(orders);
+      if (!times.complete || (blur == 0 && !Better(times, before))) return;
+      if (Better(times, before)) before = times;
+    }
+  }
+
+  // When each unit's last pass is to end, backwards from zero.
+  std::vector<double> Deadlines(const OrderTimes& times, Deadline deadline) const {
+    const bool period = options_.goal == OrderGoal::kPeriod;
+    const double wanted = std::max(result_.least_seconds, GoalOf(result_.times) * (1 - kLastShare));
+    std::vector<double> from_end;
+    for (int u = 0; u < graph_.units(); ++u) {
+      double end = times.end_seconds[u];
+      if (deadline == Deadline::kPeriod)
+        end = period ? std::max(end, times.begin_seconds[u] + wanted) : times.makespan_seconds;
+      from_end.push_back(-end);
+    }
+    return from_end;
+  }
+
+  // Where both parts of a backward stand side by side, they become one if nobody waits longer for it: one
+  // submission less, and nothing kept between them.
+  void JoinGradients() {
+    for (int u = 0; u < graph_.units(); ++u) {
+      PassOrders joined = best_;
+      if (joined.joined.empty()) joined.joined.assign(graph_.passes(), 0);
+      std::vector<int>& passes = joined.of_unit[u];
+      std::vector<int> kept;
+      for (size_t i = 0; i < passes.size(); ++i) {
+        kept.push_back(passes[i]);
+        const auto& [stage, kind, micro_batch] = graph_.pass(passes[i]);
+        if (kind != PassKind::kInputGradient || joined.joined[passes[i]] != 0 || i + 1 == passes.size() ||
+            passes[i + 1] != graph_.PassOf(stage, PassKind::kWeightGradient, micro_batch))
+          continue;
+        joined.joined[passes[i]] = 1;
+        ++i;
+      }
+      if (kept.size() == passes.size()) continue;
+      passes = std::move(kept);
+      const OrderTimes times = evaluator_.Evaluate(joined);
+      if (!times.complete || !Fits(times) || Better(result_.times, times)) continue;
+      best_ = std::move(joined);
+      result_.times = times;
+    }
+  }
+
+  const TimedPipeline& pipeline_;
+  const SynthesisOptions& options_;
+  const PassGraph graph_;
+  OrderEvaluator evaluator_;
+  PassSimulation onwards_, backwards_;
+  std::mt19937_64 random_;
+  const std::vector<double> from_zero_;
+  ListRule rule_;  // its key changes from list schedule to list schedule
+  std::vector<Start> starts_;
+  PassOrders best_;
+  SynthesisedOrders result_;
+};
+
+}  // namespace
+
+SynthesisedOrders SynthesiseOrders(const TimedPipeline& pipeline, const SynthesisOptions& options) {
+  return Synthesis(pipeline, options).Run();
+}
+
+}  // namespace medley
