@@ -4,6 +4,7 @@
 #   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions; --with-load: beside a busy process
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
 #   tests/perf/run.sh planner         planning times
+#   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -69,6 +70,11 @@ case $name in
     machine
     bazel-bin/coordinator/planner/planner_benchmark "$@"
     ;;
+  schedules)
+    build //tests/perf:schedule_benchmark
+    machine
+    bazel-bin/tests/perf/schedule_benchmark
+    ;;
   links)
     build //comm/perf:link_benchmark
     machine
@@ -105,7 +111,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
