@@ -40,8 +40,9 @@ struct UnitProblem {
 // `units` are shared alike. Where a share has not been measured, it takes no time and the ops hold nothing.
 UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units);
 
-// Units that may be planned with together at a degree, for those that hold the same blocks must share them
-// alike: all of them shared evenly, and those of each other way of sharing by speed.
+// Units that are planned with together at a degree: all of them shared evenly, and those of each other way of
+// sharing by speed. All are shared alike, so that replicas sum their gradients as devices do; others are valid
+// and are not searched.
 std::vector<std::vector<SharedUnit>> WaysToShare(const PlanningProblem& problem, int degree);
 
 // The greatest degree worth trying: the most devices of a host.
