@@ -21,12 +21,13 @@ int64_t SizeOfBytes(const Slice& x) { return x.elements * SizeOf(x.dtype).value;
 }  // namespace
 
 StagedRankGroup::StagedRankGroup(DeviceQueue& queue, Transport& transport, std::vector<int> members,
-                                 uint16_t channel, Watch watch)
+                                 uint16_t channel, Choice choice, Watch watch)
     : queue_(queue),
       transport_(transport),
       members_(std::move(members)),
       member_(PlaceOf(transport.rank(), members_)),
       channel_(channel),
+      choice_(std::move(choice)),
       watch_(std::move(watch)) {}
 
 absl::StatusOr<absl::Span<std::byte>> StagedRankGroup::FromDevice(const Slice& x) {
@@ -63,11 +64,11 @@ absl::Status StagedRankGroup::Sum(const Slice& x) {
 }
 
 absl::Status StagedRankGroup::SumFloats(absl::Span<float> values, Dtype stored) {
-  auto schedule = schedules_.find(static_cast<int64_t>(values.size()));
+  const int64_t elements = static_cast<int64_t>(values.size());
+  auto schedule = schedules_.find(elements);
   if (schedule == schedules_.end()) {
-    ASSIGN_OR_RETURN(CollectiveSchedule made,
-                     AllReduceSchedule(members(), static_cast<int64_t>(values.size()), {}));
-    schedule = schedules_.emplace(made.elements, std::move(made)).first;
+    ASSIGN_OR_RETURN(CollectiveSchedule made, AllReduceSchedule(members(), elements, choice_(elements)));
+    schedule = schedules_.emplace(elements, std::move(made)).first;
   }
   watch_.waits_for_peers(true);
   const absl::Status summed =

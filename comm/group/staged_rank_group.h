@@ -11,6 +11,7 @@
 #include "comm/transport/transport.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/rank_group.h"
+#include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_schedule.h"
 
 namespace medley {
@@ -25,10 +26,12 @@ class StagedRankGroup final : public RankGroup {
     std::function<absl::Time()> deadline;       // of an exchange that begins now
     std::function<void(bool)> waits_for_peers;  // from now on, or not any more
   };
+  // How vectors of so many elements are summed, the same at all members.
+  using Choice = std::function<CollectiveChoice(int64_t elements)>;
   // `members`: the unit's ranks, ascending, this one among them. `queue` and `transport` outlive the group.
   // The messages of its exchanges have `channel` to themselves between any two of them.
   StagedRankGroup(DeviceQueue& queue, Transport& transport, std::vector<int> members, uint16_t channel,
-                  Watch watch);
+                  Choice choice, Watch watch);
 
   int members() const override { return static_cast<int>(members_.size()); }
   int member() const override { return member_; }
@@ -50,6 +53,7 @@ class StagedRankGroup final : public RankGroup {
   const std::vector<int> members_;
   const int member_;
   const uint16_t channel_;
+  const Choice choice_;
   const Watch watch_;
   std::map<int64_t, CollectiveSchedule> schedules_;  // by elements
   std::vector<std::byte> staged_;                    // where the host does not reach the device's memory

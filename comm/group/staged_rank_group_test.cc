@@ -56,7 +56,7 @@ absl::Status ExchangeTwice(Transport& transport, const std::vector<int>& members
                    queue->Allocate({64 + static_cast<int64_t>(bytes.size())}));
   const Slice x = {buffer.get(), 64, static_cast<int64_t>(values.size()), dtype};
   int waits = 0;
-  StagedRankGroup group(*queue, transport, members, kChannel,
+  StagedRankGroup group(*queue, transport, members, kChannel, [](int64_t) { return CollectiveChoice(); },
                         {.deadline = [] { return Now() + absl::Seconds(60); },
                          .waits_for_peers = [&](bool waiting) { waits += waiting ? 1 : -1; }});
   for (int round = 0; round < 2; ++round) {
@@ -141,7 +141,7 @@ TEST_CASE("a rank whose peer is gone says so") {
   const std::unique_ptr<Transport> transport = fabric.Join(0);
   const std::unique_ptr<Buffer> buffer = *queue->Allocate({400});
   StagedRankGroup group(
-      *queue, *transport, {0, 1}, kChannel,
+      *queue, *transport, {0, 1}, kChannel, [](int64_t) { return CollectiveChoice(); },
       {.deadline = [] { return Now() + absl::Seconds(60); }, .waits_for_peers = [](bool) {}});
   fabric.MarkGone(1);
   const absl::Status summed = group.Sum({buffer.get(), 0, 100}),

@@ -17,11 +17,9 @@ namespace medley {
 namespace {
 
 CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<ReductionChoice>& reductions) {
-  CollectiveChoice choice;  // an even ring
-  for (const ReductionChoice& reduction : reductions) {
-    if (reduction.elements == slice.elements && reduction.holders == slice.holders) choice = reduction.choice;
-  }
-  return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements, choice).value();
+  return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements,
+                           ChoiceFor(reductions, slice.holders, slice.elements))
+      .value();
 }
 
 WireType WireOf(const CommunicationSettings& settings) {

@@ -51,6 +51,9 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       unit_ranks_(UnitRanks(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
       group_(shard.queue(), transport, unit_ranks_, kUnitChannel,
+             [this](int64_t elements) {
+               return ChoiceFor(options_.reductions, {unit_ranks_.begin(), unit_ranks_.end()}, elements);
+             },
              {.deadline = [this] { return Deadline(); },
               .waits_for_peers = [this](bool waits) { SetWaitsForUnit(waits); }}),
       submitted_(train_program_.instructions.size()),
