@@ -126,12 +126,15 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
             visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
   }
   const int64_t held = ParametersHeld(plan, program);
-  int64_t owned = held;  // the first holder answers for a shared slice
+  // The first holder answers for a shared slice, and all update it; where it has owners, these do both.
+  int64_t counted = held, updated = held;
   for (const GradientSlice& slice : program.slices) {
-    if (slice.holders.front() != program.rank) owned -= slice.elements;
+    const int64_t others = slice.elements - OwnedRange(slice, program.rank).size();
+    updated -= others;
+    counted -= slice.shares.empty() ? (slice.holders.front() == program.rank ? 0 : slice.elements) : others;
   }
-  result.norm_seconds = static_cast<double>(owned) * costs->norm_seconds_per_parameter;
-  result.update_seconds = static_cast<double>(held) * costs->update_seconds_per_parameter;
+  result.norm_seconds = static_cast<double>(counted) * costs->norm_seconds_per_parameter;
+  result.update_seconds = static_cast<double>(updated) * costs->update_seconds_per_parameter;
   return result;
 }
 
@@ -295,23 +298,26 @@ int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
   return meeting.begin;
 }
 
-int StepSimulator::ReductionTask(Rank rank, const GradientSlice& slice) {
+int StepSimulator::SliceTask(Rank rank, InstructionKind kind, const GradientSlice& slice) {
+  const bool gathers = kind == InstructionKind::kGatherParameters;
   int task = -1;
-  if (slice.runs.empty()) {
+  if (slice.runs.empty() && !gathers) {
     // Of the holders' parts each is summed by itself.
     const int first_key =
         static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
     task = JointTask(first_key + slice.first_segment * largest_unit_ + costs_[rank].member);
   } else {
-    const auto [part, is_new] =
-        part_task_.try_emplace({slice.first_segment, slice.holders}, static_cast<int>(tasks_.size()));
+    const auto [part, is_new] = part_task_.try_emplace({gathers, slice.first_segment, slice.holders},
+                                                       static_cast<int>(tasks_.size()));
     if (is_new) tasks_.emplace_back();
     task = part->second;
   }
   if (tasks_[task].work_seconds == 0) {
     std::vector<int> devices;
     for (const Rank holder : slice.holders) devices.push_back(costs_[holder].device);
-    tasks_[task].work_seconds = reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
+    // A ring's first half scatters sums, its second half gathers.
+    const double part = kind == InstructionKind::kReduceGradients ? 1 : 0.5;
+    tasks_[task].work_seconds = part * reductions_.Seconds(reductions_.GroupOf(devices), slice.elements);
   }
   return task;
 }
@@ -357,7 +363,9 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     case InstructionKind::kReceiveGradient:
       return only(MessageTask(instruction.peer, rank, instruction, 1));
     case InstructionKind::kReduceGradients:
-      return only(ReductionTask(rank, programs_[rank].slices[instruction.slice]));
+    case InstructionKind::kScatterGradients:
+    case InstructionKind::kGatherParameters:
+      return only(SliceTask(rank, instruction.kind, programs_[rank].slices[instruction.slice]));
     case InstructionKind::kReduceScalars: {
       const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
       if (rank == 0) {

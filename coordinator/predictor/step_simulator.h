@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -93,8 +94,8 @@ class StepSimulator {
   absl::Status CompileAndCost(const Plan& plan);
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
-  // The sum of a slice.
-  int ReductionTask(Rank rank, const GradientSlice& slice);
+  // A collective of a slice.
+  int SliceTask(Rank rank, InstructionKind kind, const GradientSlice& slice);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -133,9 +134,10 @@ class StepSimulator {
   int largest_unit_ = 1;                // ranks
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<InstructionTasks> tasks_of_instruction_;
-  std::vector<int> joint_task_;                                       // by key; -1: none yet
-  std::map<std::pair<SegmentId, std::vector<Rank>>, int> part_task_;  // of slices that are parts
-  std::vector<std::vector<Meeting>> meetings_;                        // of each unit
+  std::vector<int> joint_task_;  // by key; -1: none yet
+  // Of slices that are parts, and of parameters, which are gathered (true).
+  std::map<std::tuple<bool, SegmentId, std::vector<Rank>>, int> part_task_;
+  std::vector<std::vector<Meeting>> meetings_;  // of each unit
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;

@@ -65,7 +65,7 @@ ROOMS = {
     "runtime/ir/cluster": (BASE + DESCRIPTION + ["runtime/ir/link"], []),
     "runtime/ir/collective": (BASE + ["runtime/ir/link"], []),
     "runtime/ir/plan": (BASE + ["runtime/ir/model"], ["runtime/ir/program"]),
-    "runtime/ir/program": (BASE + ["runtime/ir/model", "runtime/ir/plan"], []),
+    "runtime/ir/program": (BASE + ["runtime/ir/collective", "runtime/ir/model", "runtime/ir/plan"], []),
     "runtime/ir/job": (BASE + ["runtime/ir/collective", "runtime/ir/link", "runtime/ir/model", "runtime/ir/plan"], []),
 
     # The contract of a device; what one is, as a value.

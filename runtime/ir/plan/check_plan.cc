@@ -1,7 +1,10 @@
 #include "runtime/ir/plan/check_plan.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/check_orders.h"
 #include "runtime/ir/program/memory.h"
 
@@ -24,6 +27,7 @@ class Checker {
     CheckChunks();
     CheckRoutes();
     CheckBatch();
+    CheckOptimizerWeights();
     // Orders are held against visits, of which a plan in order has some.
     if (violations_.empty()) CheckOrders();
     // A program can be compiled only for a plan that is otherwise in order.
@@ -192,6 +196,33 @@ class Checker {
 
   void CheckOrders() {
     for (std::string& objection : OrderObjections(plan_)) Convict(Kind::kOrder, std::move(objection));
+  }
+
+  // Of the units that hold the same parameters one carries the optimizer's state, if it is sharded.
+  void CheckOptimizerWeights() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const int weight = plan_.units[u].optimizer_weight;
+      if (weight >= 0 && weight <= kMostOptimizerWeight) continue;
+      Convict(Kind::kOptimizerWeight, absl::StrCat("units[", u, "].optimizer_weight: ", weight,
+                                                   "; allowed are 0 to ", kMostOptimizerWeight));
+    }
+    // Who holds what is known only of units and ranges that are in order.
+    if (!plan_.shards_optimizer || !violations_.empty()) return;
+    std::vector<UnitId> told;
+    for (SegmentId segment = 0; segment < SegmentCount(shape_.model); ++segment) {
+      if (SegmentElements(shape_.model, segment) == 0) continue;
+      const std::vector<UnitId> holders = HoldersOf(plan_, shape_.model, segment);
+      const bool carried = std::any_of(holders.begin(), holders.end(),
+                                       [&](UnitId unit) { return plan_.units[unit].optimizer_weight > 0; });
+      if (carried || holders.size() < 2 || holders == told) continue;
+      told = holders;
+      Convict(Kind::kOptimizerWeight,
+              absl::StrCat(
+                  "units[", holders.front().value(), "].optimizer_weight: 0, as that of all of units ",
+                  absl::StrJoin(holders, ", ",
+                                [](std::string* out, UnitId unit) { absl::StrAppend(out, unit.value()); }),
+                  ", which hold the same parameters; one of them must have at least 1"));
+    }
   }
 
   void CheckMemory() {

@@ -20,6 +20,7 @@ struct PlanViolation {
     kMicroBatch,
     kBatchSum,
     kOrder,
+    kOptimizerWeight,
     kMemory
   };
   Kind kind;

@@ -123,6 +123,18 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        "units[0].order[0]: ends without F0"},
       {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },
        Kind::kBatchSum, "routes[1]"},
+      {"a weight below none", [](Plan& p) { p.units[1].optimizer_weight = -1; }, Kind::kOptimizerWeight,
+       "units[1].optimizer_weight: -1; allowed are 0 to 1000000"},
+      {"too large a weight", [](Plan& p) { p.units[2].optimizer_weight = 1'000'001; },
+       Kind::kOptimizerWeight, "units[2].optimizer_weight: 1000001; allowed are 0 to 1000000"},
+      {"state that nobody carries",
+       [](Plan& p) {
+         p.shards_optimizer = true;
+         p.units[1].optimizer_weight = p.units[2].optimizer_weight = 0;
+       },
+       Kind::kOptimizerWeight,
+       "units[1].optimizer_weight: 0, as that of all of units 1, 2, which hold the same parameters; one of "
+       "them must have at least 1"},
   }));
   CAPTURE(c.name);
   Plan plan = Good();
@@ -131,6 +143,30 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
   CHECK(std::any_of(violations.begin(), violations.end(), [&](const PlanViolation& violation) {
     return violation.kind == c.kind && violation.detail.find(c.text) != std::string::npos;
   }));
+}
+
+TEST_CASE("a unit may carry nothing of the optimizer's state where another holds the same, and needs less") {
+  Plan plan = Good();
+  plan.units[0].optimizer_weight = plan.units[1].optimizer_weight = 0;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  const RankMemory all = MemoryOfRank(plan, 1, kShape);
+  plan.shards_optimizer = true;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  CHECK(MemoryOfRank(plan, 1, kShape).optimizer == Bytes{0});
+  CHECK(MemoryOfRank(plan, 2, kShape).optimizer == 2 * MemoryOfRank(plan, 2, kShape).parameters);
+  // In room for all but the state.
+  PlanSite small = Site();
+  small.room_by_device["b/0"].memory = {all.total().value - 1};
+  CHECK(CheckPlan(plan, kShape, small).empty());
+  plan.shards_optimizer = false;
+  CHECK(CheckPlan(plan, kShape, small).size() == 1);
+  // Alone with its blocks, a unit carries all of theirs whatever its weight.
+  Plan alone;
+  alone.shards_optimizer = true;
+  alone.units = {{.devices = {"a/0"}, .chunks = {{0, 6}}, .optimizer_weight = 0}};
+  alone.routes = {{{0}, 8, 2}};
+  CHECK(CheckPlan(alone, kShape, Site()).empty());
+  CHECK(MemoryOfRank(alone, 0, kShape).optimizer == 2 * MemoryOfRank(alone, 0, kShape).parameters);
 }
 
 TEST_CASE("units of several devices and ranges, and units on several routes, are in order") {

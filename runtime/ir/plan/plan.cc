@@ -156,7 +156,14 @@ std::string Describe(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   std::string text = absl::StrCat(plan.routes.size(), plan.routes.size() == 1 ? " route" : " routes",
                                   sizes.size() == 1 ? ", micro-batch " : ", micro-batches ",
-                                  absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule), ": ");
+                                  absl::StrJoin(sizes, ", "), ", ", NameOf(plan.schedule));
+  if (plan.shards_optimizer) {
+    const auto weight = [](std::string* out, const Unit& unit) {
+      absl::StrAppend(out, unit.optimizer_weight);
+    };
+    absl::StrAppend(&text, ", optimizer sharded ", absl::StrJoin(plan.units, ":", weight));
+  }
+  absl::StrAppend(&text, ": ");
   const char* route_separator = "";
   for (const Route& route : plan.routes) {
     absl::StrAppend(&text, route_separator, "[");

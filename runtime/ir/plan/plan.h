@@ -47,6 +47,10 @@ struct Unit {
   Recompute recompute = Recompute::kNone;  // with it backward is one pass, whatever the schedule
   // The passes of a step, if the plan's schedule is kListed; empty otherwise.
   UnitOrder order;
+  // How much of the optimizer's state each of its ranks carries beside the other holders of the same
+  // parameters, where the plan shards it: relative, 0 to kMostOptimizerWeight. What no other unit holds its
+  // ranks carry whatever it is.
+  int optimizer_weight = 1;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -62,8 +66,14 @@ struct Route {
   friend bool operator==(const Route&, const Route&) = default;
 };
 
+constexpr int kMostOptimizerWeight = 1'000'000;
+
 struct Plan {
   Schedule schedule = Schedule::kOneForwardOneBackward;
+  // Whether the holders of the same parameters share the optimizer's state of them by the weights of their
+  // units (ZeRO-1, Rajbhandari et al. 2020, section 5.1): each updates its share, and gives the others the
+  // result. Otherwise each has the state of all that it holds, and updates all of it.
+  bool shards_optimizer = false;
   std::vector<Unit> units;
   std::vector<Route> routes;  // any of them may visit a unit
   friend bool operator==(const Plan&, const Plan&) = default;
@@ -115,7 +125,8 @@ std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, Segme
 std::vector<int> MicroBatchSizesOf(const Plan& plan);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
-// 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1".
+// 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1";
+// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units.
 std::string Describe(const Plan& plan);
 // "1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "interleaved-gpipe", "zb-v", "listed"
 std::string NameOf(Schedule schedule);

@@ -67,7 +67,7 @@ class Compiler {
   // later.
   void EmitPasses() {
     // A pass, and a message on each side.
-    program_.instructions.reserve(3 * order_.size() + 2 * program_.slices.size() + 3);
+    program_.instructions.reserve(3 * order_.size() + 3 * program_.slices.size() + 3);
     for (size_t i = 0; i < order_.size(); ++i) {
       visit_ = order_[i].visit;
       const int micro_batch = order_[i].micro_batch;
@@ -256,9 +256,8 @@ class Compiler {
   void EmitReductions() {
     for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
       const GradientSlice& slice = program_.slices[s];
-      Instruction reduce = Make(InstructionKind::kReduceGradients, Stream::kCollective, -1);
-      reduce.slice = s;
-      reduce.bytes = {slice.elements * SizeOf(Dtype::kF32).value};
+      Instruction reduce = MakeOfSlice(
+          plan_.shards_optimizer ? InstructionKind::kScatterGradients : InstructionKind::kReduceGradients, s);
       reduce.waits_for[0] = PieceThrough(slice.completed_by);
       // A unit with both ends of a model may go through them for different routes.
       if (slice.first_segment == kTiedSegment) {
@@ -279,7 +278,21 @@ class Compiler {
     if (purpose_ != Purpose::kTrain) return;
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
     update.waits_for[0] = reduced;
-    Add(update);
+    const int updated = Add(update);
+    if (!plan_.shards_optimizer) return;
+    // In the order of their sums, which is one for all ranks.
+    for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
+      Instruction gather = MakeOfSlice(InstructionKind::kGatherParameters, s);
+      gather.waits_for[0] = updated;
+      Add(gather);
+    }
+  }
+
+  Instruction MakeOfSlice(InstructionKind kind, int slice) const {
+    Instruction instruction = Make(kind, Stream::kCollective, -1);
+    instruction.slice = slice;
+    instruction.bytes = {program_.slices[slice].elements * SizeOf(Dtype::kF32).value};
+    return instruction;
   }
 
   Instruction Make(InstructionKind kind, Stream stream, int i) const {

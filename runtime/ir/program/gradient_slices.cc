@@ -32,7 +32,26 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
   });
 }
 
+// The weights of the units of `ranks`, which ascend.
+std::vector<double> SharesOfOptimizer(const Plan& plan, const std::vector<Rank>& ranks) {
+  std::vector<double> shares;
+  UnitId unit = 0;
+  int end = static_cast<int>(plan.units[unit].devices.size());  // of the unit's ranks
+  for (const Rank rank : ranks) {
+    while (rank >= end) end += static_cast<int>(plan.units[++unit].devices.size());
+    shares.push_back(plan.units[unit].optimizer_weight);
+  }
+  return shares;
+}
+
 }  // namespace
+
+ElementRange OwnedRange(const GradientSlice& slice, Rank rank) {
+  if (slice.shares.empty()) return {0, slice.elements};
+  const auto holder = std::find(slice.holders.begin(), slice.holders.end(), rank);
+  const int members = static_cast<int>(slice.holders.size());
+  return SlicesOf(slice.elements, members, slice.shares)[holder - slice.holders.begin()];
+}
 
 std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
                                                             SegmentId first_segment, SegmentId end_segment) {
@@ -94,6 +113,9 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
         slices.push_back(slice);
       }
     }
+  }
+  if (plan.shards_optimizer) {
+    for (GradientSlice& slice : slices) slice.shares = SharesOfOptimizer(plan, slice.holders);
   }
   return slices;
 }

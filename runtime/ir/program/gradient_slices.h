@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/model/family.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/plan/plan.h"
@@ -13,7 +14,7 @@
 // plan.
 namespace medley {
 
-// What one all-reduce sums: a bucket, which is consecutive segments of the same units. Where these cut tensors
+// What one collective sums: a bucket, which is consecutive segments of the same units. Where these cut tensors
 // differently a bucket is several slices, one for each part of the common refinement of their cuts
 // (gradient_parts.h).
 struct GradientSlice {
@@ -24,8 +25,16 @@ struct GradientSlice {
       runs;                   // of a part, in the rank's arena from the first segment on; empty: all there is
   bool counts = true;         // of a part: the rank's values are added, otherwise it only gets the sum
   std::vector<Rank> holders;  // ascending; at least two
-  BlockId completed_by = 0;   // the unit's block whose weights' gradient is the last to add to it
+  // Where the plan shards the optimizer, parallel to the holders: how much of the slice each of them owns
+  // (OwnedRange), relative. Empty: each has the state of all of it.
+  std::vector<double> shares;
+  BlockId completed_by = 0;  // the unit's block whose weights' gradient is the last to add to it
 };
+
+// Of the slice's elements, in the order in which its runs have them, those whose optimizer state `rank`, a
+// holder, has: consecutive, in the order of the holders, in proportion to the shares (SlicesOf of
+// runtime/ir/collective/collective_schedule.h). Each holder answers for its own where there are shares.
+ElementRange OwnedRange(const GradientSlice& slice, Rank rank);
 
 // The block whose backward is the last to add to segments that begin with `first_segment`, on a holder of
 // `chunks`.
@@ -44,8 +53,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
 // finish early.
 int ScalarCount(const ModelConfig& config);
 
-// Segments whose squared norm `rank` answers for, with its unit's other ranks (NormRunsOf): those its unit is
-// the first holder of.
+// Segments whose squared norm `rank` answers for, with its unit's other ranks (NormRunsOf), where all holders
+// have all of the sums: those its unit is the first holder of.
 std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
 
 // Consecutive elements of one segment in a rank's arena that count in the norm of the gradients.
@@ -56,7 +65,7 @@ struct NormRun {
   friend bool operator==(const NormRun&, const NormRun&) = default;
 };
 
-// At most so many are in a segment: what is cut of each of a layer's branches lies side by side.
+// At most so many are in a segment that the rank's unit answers for: what is cut of each of a layer's branches lies side by side.
 constexpr int kMostNormRuns = kBranches;
 
 // What the `member`-th rank of a unit, whose arena is laid out as `layout`, counts of the segments that it

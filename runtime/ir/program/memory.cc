@@ -1,18 +1,20 @@
 #include "runtime/ir/program/memory.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
 
-Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
-  return {8 * (1 + kMostNormRuns * static_cast<int64_t>(SegmentsOf(config, chunks).size()))};
+Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t norm_runs) {
+  const int64_t most = kMostNormRuns * static_cast<int64_t>(SegmentsOf(config, chunks).size());
+  return {8 * (1 + std::max(most, norm_runs))};
 }
 
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
-                    int micro_batch_sequences, const BufferCounts& buffers) {
+                    int micro_batch_sequences, const BufferCounts& buffers, const OptimizerShard* optimizer) {
   const int64_t rows = int64_t{micro_batch_sequences} * sequence;
   const Dtype type = buffers.activations;
   int64_t parameters = 0;
@@ -29,11 +31,12 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
   return {.parameters = {element * parameters},
           .gradients = {element * parameters},
-          .optimizer = {2 * element * parameters},
+          .optimizer = {2 * element * (optimizer == nullptr ? parameters : optimizer->elements())},
           .activations = activations,
           .boundaries = travelling * TensorBytes(rows * local.hidden, type),
-          .workspace =
-              WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) + ScalarBytes(local, chunks),
+          .workspace = WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) +
+                       ScalarBytes(local, chunks,
+                                   optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
           .conversions = ConversionBytes(local, chunks, rows, type, buffers.narrowest)};
 }
 
@@ -55,8 +58,10 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {
   const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
+  std::optional<OptimizerShard> optimizer;
+  if (plan.shards_optimizer) optimizer = OptimizerShardOf(plan, program.rank, shape.model);
   return MemoryOf(local, shape.sequence, plan.units[program.unit].chunks, LargestMicroBatch(program.visits),
-                  program.buffers);
+                  program.buffers, optimizer.has_value() ? &*optimizer : nullptr);
 }
 
 }  // namespace medley

@@ -2,6 +2,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/plan/device_room.h"
+#include "runtime/ir/program/optimizer_shard.h"
 #include "runtime/ir/program/program.h"
 
 // How much device memory a rank needs: the one model that the planner predicts with and the worker allocates
@@ -11,7 +12,7 @@ namespace medley {
 struct RankMemory {
   Bytes parameters;   // f32
   Bytes gradients;    // f32
-  Bytes optimizer;    // AdamW's m and v, f32
+  Bytes optimizer;    // AdamW's m and v of what the rank owns, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
   Bytes workspace;    // scratch of one block's pass, and ScalarBytes
@@ -23,9 +24,11 @@ struct RankMemory {
 };
 
 // The memory of a rank to which the model is `local` (LocalModel) and which holds `chunks` of it, with
-// `micro_batch_sequences` windows in a micro-batch; `buffers` are as its step program says.
+// `micro_batch_sequences` windows in a micro-batch; `buffers` are as its step program says. `optimizer`: its
+// own of a plan that shards it; null: it has the state of all that it holds.
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
-                    int micro_batch_sequences, const BufferCounts& buffers);
+                    int micro_batch_sequences, const BufferCounts& buffers,
+                    const OptimizerShard* optimizer = nullptr);
 
 // How many parameters a rank of such needs holds.
 int64_t ParametersOf(const RankMemory& memory);
@@ -40,7 +43,8 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
 // Sums that leave the device, f64: the loss, and a squared norm of each of the most runs (NormRun) that the
-// segments of a holder of `chunks` can have.
-Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks);
+// segments of a holder of `chunks` can have where it has all of their sums; or of `norm_runs`, if there are
+// more.
+Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t norm_runs = 0);
 
 }  // namespace medley

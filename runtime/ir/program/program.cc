@@ -10,6 +10,11 @@ bool IsGather(InstructionKind kind) {
   return kind == InstructionKind::kGatherActivation || kind == InstructionKind::kGatherGradient;
 }
 
+bool IsOfSlice(InstructionKind kind) {
+  return kind == InstructionKind::kReduceGradients || kind == InstructionKind::kScatterGradients ||
+         kind == InstructionKind::kGatherParameters;
+}
+
 std::vector<int64_t> RowEnds(int64_t rows, int members) {
   std::vector<int64_t> ends(members);
   for (int m = 0; m < members; ++m) ends[m] = rows * (m + 1) / members;
@@ -82,12 +87,16 @@ std::string NameOf(InstructionKind kind) {
       return "send gradient";
     case InstructionKind::kReduceGradients:
       return "reduce gradients";
+    case InstructionKind::kScatterGradients:
+      return "scatter gradients";
     case InstructionKind::kNormGradients:
       return "norm";
     case InstructionKind::kReduceScalars:
       return "reduce scalars";
     case InstructionKind::kUpdateParameters:
       return "update";
+    case InstructionKind::kGatherParameters:
+      return "gather parameters";
   }
   return "?";
 }

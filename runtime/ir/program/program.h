@@ -29,9 +29,11 @@ enum class InstructionKind : uint8_t {
   kRecompute,  // what a layer has not kept, before its backward
   kSendGradient,
   kReduceGradients,   // sums a slice over its holders (all-reduce)
+  kScatterGradients,  // the same for the owners alone, each of its range (reduce-scatter)
   kNormGradients,     // squared norm of each segment that the rank answers for
   kReduceScalars,     // norms and losses, over all ranks
-  kUpdateParameters,  // clips and steps the optimizer; zeroes the gradients
+  kUpdateParameters,  // clips and steps the optimizer on what the rank owns; zeroes the gradients
+  kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
 };
 
 // Instructions of one stream run one after another; streams run side by side.
@@ -89,10 +91,10 @@ struct Instruction {
   // both ends.
   StageId boundary;
   Rank peer;       // at the other end, of sends and receives
-  int slice = -1;  // index into StepProgram::slices, of kReduceGradients
+  int slice = -1;  // index into StepProgram::slices, of what IsOfSlice
   // Those with an index; a send or receive has the one that it carries, and has it first.
   std::array<Operand, 5> operands;
-  // On the wire, of sends and receives; of the slice, of kReduceGradients; of a rank's share, of
+  // On the wire, of sends and receives; of the slice, of what IsOfSlice; of a rank's share, of
   // kReduceScalars.
   Bytes bytes;
   Bytes offset;  // in its operand, of sends and receives
@@ -142,6 +144,8 @@ std::vector<int64_t> RowEnds(int64_t rows, int members);
 
 bool IsReceive(InstructionKind kind);
 bool IsGather(InstructionKind kind);
+// A collective of a slice's holders: of its gradients, or its parameters.
+bool IsOfSlice(InstructionKind kind);
 bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
 bool IsPass(InstructionKind kind);         // a forward, a part of one again, or a gradient
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...

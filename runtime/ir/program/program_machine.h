@@ -13,7 +13,7 @@
 namespace medley {
 
 // Runs the programs of all ranks together, one instruction after another in a random order that the programs
-// allow. A message takes both ends at once, a reduction all holders, a pass and a gathering all ranks of a
+// allow. A message takes both ends at once, a collective of a slice all holders, a pass and a gathering all ranks of a
 // unit. Watches the buffers: a buffer must be free when it is filled and hold the right micro-batch when it
 // is read, all rows of it.
 class ProgramMachine {
@@ -109,14 +109,15 @@ class ProgramMachine {
                i.boundary == one.boundary && i.offset == one.offset && i.bytes == one.bytes;
       });
       if (!add(one.peer, peer)) return {};
-    } else if (one.kind == Kind::kReduceGradients) {
+    } else if (IsOfSlice(one.kind)) {
       const GradientSlice& slice = programs_[rank].slices[one.slice];
       for (const Rank holder : slice.holders) {
         const int i = HeadLike(holder, [&](const Instruction& other) {
-          if (other.kind != Kind::kReduceGradients) return false;
+          if (other.kind != one.kind) return false;
           const GradientSlice& same = programs_[holder].slices[other.slice];
           return same.first_segment == slice.first_segment && same.end_segment == slice.end_segment &&
-                 same.elements == slice.elements && same.holders == slice.holders;
+                 same.elements == slice.elements && same.holders == slice.holders &&
+                 same.shares == slice.shares;
         });
         if (!add(holder, i)) return {};
       }

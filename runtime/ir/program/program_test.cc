@@ -130,6 +130,50 @@ TEST_CASE("so do those of units of several devices and ranges that several route
   CHECK(several_routes > 100);
 }
 
+TEST_CASE(
+    "where the optimizer is sharded sums are scattered and parameters gathered after the update, in one "
+    "order "
+    "for all, and the programs end",
+    "[property]") {
+  int gathered = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    ShardOptimizer(planned.plan, planned.shape.model, seed);
+    CAPTURE(seed, Describe(planned.plan));
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      ProgramMachine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      if (purpose != Purpose::kTrain) continue;
+      for (const StepProgram& program : machine.programs()) {
+        std::vector<int> scattered, gathers;
+        int norm = -1, update = -1;
+        for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+          const Instruction& instruction = program.instructions[i];
+          CHECK(instruction.kind != Kind::kReduceGradients);
+          if (instruction.kind == Kind::kNormGradients) norm = i;
+          if (instruction.kind == Kind::kUpdateParameters) update = i;
+          if (!IsOfSlice(instruction.kind)) continue;
+          CHECK(instruction.bytes.value == 4 * program.slices[instruction.slice].elements);
+          if (instruction.kind == Kind::kScatterGradients) {
+            CHECK(norm < 0);
+            scattered.push_back(instruction.slice);
+          } else {
+            CHECK(instruction.waits_for[0] == update);
+            gathers.push_back(instruction.slice);
+          }
+        }
+        REQUIRE(update > norm);
+        CHECK(scattered.size() == program.slices.size());
+        CHECK(gathers == scattered);
+        CHECK(program.instructions.back().kind ==
+              (gathers.empty() ? Kind::kUpdateParameters : Kind::kGatherParameters));
+        gathered += static_cast<int>(gathers.size());
+      }
+    }
+  }
+  CHECK(gathered > 1000);
+}
+
 TEST_CASE("every micro-batch of a route passes each of its units once", "[property]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);

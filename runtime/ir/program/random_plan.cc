@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/random_order.h"
 
 namespace medley {
@@ -138,6 +139,18 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return result;
+}
+
+void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  plan.shards_optimizer = true;
+  for (Unit& unit : plan.units) unit.optimizer_weight = std::uniform_int_distribution<int>(0, 3)(random);
+  for (SegmentId segment = 0; segment < SegmentCount(model); ++segment) {
+    const std::vector<UnitId> holders = HoldersOf(plan, model, segment);
+    const bool carried = std::any_of(holders.begin(), holders.end(),
+                                     [&](UnitId unit) { return plan.units[unit].optimizer_weight > 0; });
+    if (!carried && !holders.empty()) plan.units[holders.back()].optimizer_weight = 1;
+  }
 }
 
 }  // namespace medley

@@ -19,4 +19,7 @@ PlannedShape RandomPlan(uint64_t seed);
 // which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
 
+// Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
+void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
+
 }  // namespace medley
