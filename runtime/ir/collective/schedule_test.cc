@@ -118,6 +118,24 @@ TEST_CASE("a reduce-scatter leaves each member its slice, and an all-gather spre
   }
 }
 
+TEST_CASE("a reduce-scatter and an all-gather of unlike shares are the ring's all-reduce to the bit",
+          "[property]") {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16);
+    const int64_t elements = RandomBelow(random, 3000);
+    const GroupShape shape = RandomShape(random, members);
+    CAPTURE(seed, members, elements);
+    Vectors values;
+    for (int i = 0; i < members; ++i) values.push_back(RandomFloats(random, elements));
+    Vectors want = values;
+    REQUIRE(RunSerially(RingAllReduceSchedule(members, elements, shape), WireType::kF32, want).ok());
+    REQUIRE(RunSerially(RingReduceScatter(members, elements, shape), WireType::kF32, values).ok());
+    REQUIRE(RunSerially(RingAllGather(members, elements, shape), WireType::kF32, values).ok());
+    for (int i = 0; i < members; ++i) REQUIRE(SameBits(values[i], want[i]));
+  }
+}
+
 TEST_CASE("a broadcast gives all the root's values", "[property]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Random random(seed);
