@@ -23,7 +23,8 @@ ModelShare HeldShare(const ShardOptions& options) {
 
 RankMemory MemoryOf(const ShardOptions& options) {
   return medley::MemoryOf(LocalModel(options.shape.model, HeldShare(options)), options.shape.sequence,
-                          options.chunks, options.micro_batch_sequences, options.buffers);
+                          options.chunks, options.micro_batch_sequences, options.buffers,
+                          options.optimizer.has_value() ? &*options.optimizer : nullptr);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const 
   return {.shape = shape,
           .chunks = plan.units[program.unit].chunks,
           .share = ShareOf(plan, program.rank, shape.model),
-          .member = PlaceOf(plan, program.rank).member,
+          .optimizer = OptimizerShardOf(plan, program.rank, shape.model),
           .micro_batch_sequences = LargestMicroBatch(program.visits),
           .buffers = program.buffers,
           .precision = precision};
@@ -77,12 +78,14 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
 
 absl::Status ModelShard::Allocate() {
   const RankMemory need = MemoryOf(options_);
+  const std::optional<OptimizerShard>& optimizer = options_.optimizer;
   ASSIGN_OR_RETURN(
-      arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_)));
+      arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_),
+                                     optimizer.has_value() ? std::optional(optimizer->owned) : std::nullopt));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
-  norm_runs_ = NormRunsOf(arena_->layout(), options_.member);
-  const Bytes scalars = ScalarBytes(pass_.config, options_.chunks);
+  norm_runs_ = optimizer.has_value() ? optimizer->norms : WholeOptimizer(arena_->layout()).norms;
+  const Bytes scalars = ScalarBytes(pass_.config, options_.chunks, static_cast<int64_t>(norm_runs_.size()));
   scalars_.resize(scalars.value / 8);
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
@@ -245,28 +248,38 @@ absl::StatusOr<double> ModelShard::TakeLossSum() {
 }
 
 absl::Status ModelShard::UpdateParameters(const Update& update) {
-  update_ranges_.clear();
-  for (const PlacedParameter& placed : arena_->layout().parameters) {
-    const float weight_decay = placed.spec.decays ? update.weight_decay : 0.0f;
-    if (!update_ranges_.empty() && update_ranges_.back().weight_decay == weight_decay) {
-      update_ranges_.back().elements += placed.spec.elements;  // parameters lie side by side
-    } else {
-      update_ranges_.push_back({placed.offset, placed.spec.elements, weight_decay});
-    }
-  }
-  RETURN_IF_ERROR(device_.ops->AdamW({.parameter = arena_->Whole(Part::kParameter),
-                                      .gradient = arena_->Whole(Part::kGradient),
-                                      .m = arena_->Whole(Part::kFirstMoment),
-                                      .v = arena_->Whole(Part::kSecondMoment),
-                                      .ranges = update_ranges_,
-                                      .learning_rate = update.learning_rate,
-                                      .beta1 = update.beta1,
-                                      .beta2 = update.beta2,
-                                      .epsilon = update.epsilon,
-                                      .gradient_scale = update.gradient_scale,
-                                      .step = update.step}));
+  for (const OwnedRun& run : arena_->owned()) RETURN_IF_ERROR(UpdateOwned(run, update));
   device_.ops->ParametersChanged();
   return ZeroGradients();
+}
+
+absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update) {
+  update_ranges_.clear();
+  const std::vector<PlacedParameter>& parameters = arena_->layout().parameters;
+  auto placed = std::partition_point(
+      parameters.begin(), parameters.end(),
+      [&](const PlacedParameter& before) { return before.offset + before.spec.elements <= run.offset; });
+  for (; placed != parameters.end() && placed->offset < run.offset + run.elements; ++placed) {
+    const float weight_decay = placed->spec.decays ? update.weight_decay : 0.0f;
+    const int64_t first = std::max(placed->offset, run.offset) - run.offset,
+                  end = std::min(placed->offset + placed->spec.elements - run.offset, run.elements);
+    if (!update_ranges_.empty() && update_ranges_.back().weight_decay == weight_decay) {
+      update_ranges_.back().elements += end - first;  // parameters lie side by side
+    } else {
+      update_ranges_.push_back({first, end - first, weight_decay});
+    }
+  }
+  return device_.ops->AdamW({.parameter = arena_->Owned(Part::kParameter, run),
+                             .gradient = arena_->Owned(Part::kGradient, run),
+                             .m = arena_->Owned(Part::kFirstMoment, run),
+                             .v = arena_->Owned(Part::kSecondMoment, run),
+                             .ranges = update_ranges_,
+                             .learning_rate = update.learning_rate,
+                             .beta1 = update.beta1,
+                             .beta2 = update.beta2,
+                             .epsilon = update.epsilon,
+                             .gradient_scale = update.gradient_scale,
+                             .step = update.step});
 }
 
 absl::Status ModelShard::ZeroGradients() {

@@ -15,6 +15,7 @@
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/optimizer_shard.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -24,9 +25,10 @@ struct ShardOptions {
   absl::InlinedVector<BlockRange, 1> chunks;  // ascending
   // Which part of them. What it is shared with: SetGroup.
   std::optional<ModelShare> share = std::nullopt;  // empty: all
-  int member = 0;                                  // the rank's place in its unit
-  int micro_batch_sequences = 1;                   // the largest that passes
-  BufferCounts buffers;                            // of the unit's training program
+  // What it updates and counts of that. Empty: all.
+  std::optional<OptimizerShard> optimizer = std::nullopt;
+  int micro_batch_sequences = 1;  // the largest that passes
+  BufferCounts buffers;           // of the unit's training program
   Precision precision = Precision::kF32;
 };
 
@@ -80,7 +82,7 @@ class ModelShard {
   // What gradients are multiplied by from the next pass on; 1 before.
   void SetLossScale(float factor) { loss_scale_ = factor; }
 
-  // Submits the squared norm of what this rank counts (NormRunsOf) of the gradient of each of `segments`,
+  // Submits the squared norm of what this rank counts (OptimizerShard) of the gradient of each of `segments`,
   // which are held.
   absl::Status ComputeNorms(absl::Span<const SegmentId> segments);
   // Submits to bring to the host what follows, which holds once a fence recorded later has been waited for;
@@ -99,12 +101,15 @@ class ModelShard {
     float gradient_scale = 1;
     int64_t step = 1;
   };
-  // AdamW on every parameter, decay where ParameterSpec says; then zeroes the gradients.
+  // AdamW on every parameter that it owns, decay where ParameterSpec says; then zeroes all gradients.
   absl::Status UpdateParameters(const Update& update);
   absl::Status ZeroGradients();
+  // Parameters were written otherwise: by those who own them.
+  void ParametersChanged() { device_.ops->ParametersChanged(); }
 
  private:
   ModelShard(Device& device, const ShardOptions& options) : device_(device), options_(options) {}
+  absl::Status UpdateOwned(const OwnedRun& run, const Update& update);
   absl::Status Allocate();
   void CarveBoundaries();
   absl::Status WriteRotaryAngles();
@@ -132,7 +137,7 @@ class ModelShard {
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;
-  std::vector<NormRun> norm_runs_;  // of all segments that are held
+  std::vector<NormRun> norm_runs_;
   // The loss sum, then the squared norm of each of the runs: as the device has them.
   std::vector<double> scalars_;
 };

@@ -355,7 +355,9 @@ TEST_CASE("ranks that share a model count each element of its gradient once in t
     ShardOptions options{.shape = shape, .chunks = {blocks}, .buffers = {.stash = {1}}};
     if (member >= 0) {
       options.share = shares[member];
-      options.member = member;
+      const ParameterLayout layout = LayoutOf(LocalModel(shape.model, shares[member]), options.chunks);
+      options.optimizer = WholeOptimizer(layout);
+      options.optimizer->norms = NormRunsOf(layout, member);
     }
     const std::unique_ptr<ModelShard> shard = *ModelShard::Create(device, options);
     CHECK(device.queue->allocated() ==
@@ -386,6 +388,76 @@ TEST_CASE("ranks that share a model count each element of its gradient once in t
   for (SegmentId segment = 0; segment < SegmentCount(shape.model); ++segment) {
     CAPTURE(segment.value());
     CHECK(have[segment] == Approx(want[segment]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE(
+    "who owns some of the parameters has their moments alone, and updates them to the bits of one that owns "
+    "all") {
+  const TrainingShape shape = AnyShape();
+  const BlockRange blocks = {0, shape.model.blocks()};
+  const ModelShare share = EvenShares(shape.model, 2)[GENERATE(0, 1)];
+  Device of_all = OpenReference(), of_some = OpenReference();
+  ShardOptions options{.shape = shape, .chunks = {blocks}, .share = share, .buffers = {.stash = {1}}};
+  const std::unique_ptr<ModelShard> all = *ModelShard::Create(of_all, options);
+  // Runs of unlike lengths, through tensors and across their ends.
+  const ParameterLayout& layout = all->arena().layout();
+  OptimizerShard& owned = options.optimizer.emplace();
+  for (int64_t offset = 3, i = 0; offset + 40 < layout.elements; offset += 60 + 7 * i, ++i)
+    owned.owned.push_back({offset, 5 + 3 * (i % 9), owned.elements()});
+  CAPTURE(FamilyOf(shape.model).name, owned.owned.size());
+  const std::unique_ptr<ModelShard> some = *ModelShard::Create(of_some, options);
+  CHECK(of_all.queue->allocated() - of_some.queue->allocated() ==
+        Bytes{8 * (layout.elements - owned.elements())});
+
+  constexpr Part kParts[] = {Part::kParameter, Part::kGradient, Part::kFirstMoment, Part::kSecondMoment};
+  const ParameterLayout whole = LayoutOf(shape.model, options.chunks);
+  for (const PlacedParameter& placed : whole.parameters) {
+    ParameterSpec tensor = placed.spec;
+    tensor.initialisation = Initialisation::kNormal;
+    tensor.standard_deviation = 1;
+    std::vector<float> values(tensor.elements);
+    for (const Part part : kParts) {
+      InitialiseParameter(tensor, 7 + static_cast<int>(part), values.data());
+      if (part == Part::kSecondMoment)
+        for (float& value : values) value = std::abs(value);
+      for (ModelShard* shard : {all.get(), some.get()})
+        REQUIRE(shard->arena().Write(part, tensor.name, values).ok());
+    }
+  }
+  // What a shard has, by part and element of its layout; others are not numbers.
+  const auto values_of = [&](const ModelShard& shard) {
+    std::vector<std::vector<float>> values;
+    for (const Part part : kParts) {
+      std::vector<float>& held = values.emplace_back(layout.elements, std::nanf(""));
+      for (size_t t = 0; t < layout.parameters.size(); ++t) {
+        const ParameterSpec& tensor = whole.parameters[t].spec;
+        std::vector<float> read(tensor.elements, std::nanf(""));
+        REQUIRE(const_cast<ModelShard&>(shard).arena().Read(part, tensor.name, absl::MakeSpan(read)).ok());
+        for (const HeldRun& run : HeldRuns(shape.model, tensor, share))
+          std::copy_n(read.begin() + run.whole, run.count,
+                      held.begin() + layout.parameters[t].offset + run.held);
+      }
+    }
+    return values;
+  };
+  const auto before = values_of(*all);
+  const ModelShard::Update update{
+      .learning_rate = 0.1f, .weight_decay = 0.5f, .gradient_scale = 0.3f, .step = 2};
+  REQUIRE(all->UpdateParameters(update).ok());
+  REQUIRE(some->UpdateParameters(update).ok());
+  const auto want = values_of(*all), have = values_of(*some);
+  std::vector<bool> is_owned(layout.elements, false);
+  for (const OwnedRun& run : owned.owned) std::fill_n(is_owned.begin() + run.offset, run.elements, true);
+  for (int64_t i = 0; i < layout.elements; ++i) {
+    CAPTURE(i, is_owned[i]);
+    REQUIRE(have[0][i] == (is_owned[i] ? want[0][i] : before[0][i]));
+    REQUIRE(want[0][i] != before[0][i]);
+    REQUIRE(have[1][i] == 0);
+    for (const int moment : {2, 3}) {
+      REQUIRE(std::isnan(have[moment][i]) == !is_owned[i]);
+      if (is_owned[i]) REQUIRE(have[moment][i] == want[moment][i]);
+    }
   }
 }
 
