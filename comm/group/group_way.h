@@ -24,6 +24,8 @@ struct GroupWayQuestion {
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   WireType wire = WireType::kF32;
   std::optional<CollectiveAlgorithm> algorithm;
+  // Whether each member gets the sums of a part alone (reduce-scatter).
+  bool scatters = false;
   // Why the library could not bring the members together, which was tried; empty: not tried, or it could.
   std::string failure;
 };

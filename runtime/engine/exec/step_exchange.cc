@@ -12,15 +12,10 @@
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/all_reduce_schedule.h"
+#include "runtime/ir/collective/ring_schedule.h"
 
 namespace medley {
 namespace {
-
-CollectiveSchedule ScheduleOf(const GradientSlice& slice, const std::vector<ReductionChoice>& reductions) {
-  return AllReduceSchedule(static_cast<int>(slice.holders.size()), slice.elements,
-                           ChoiceFor(reductions, slice.holders, slice.elements))
-      .value();
-}
 
 WireType WireOf(const CommunicationSettings& settings) {
   return settings.gradient_wire == Precision::kBf16 ? WireType::kBf16 : WireType::kF32;
@@ -44,9 +39,19 @@ GroupFacts FactsOf(DeviceQueue& queue, const EndMemory& memory) {
 StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
                            const CommunicationSettings& settings, ModelShard& shard, Transport& transport)
     : program_(program), settings_(settings), shard_(shard), transport_(transport) {
+  sums_.wire = WireOf(settings);
   for (const GradientSlice& slice : program.slices) {
-    schedules_.push_back(ScheduleOf(slice, reductions));
     members_.emplace_back(slice.holders.begin(), slice.holders.end());
+    const int members = static_cast<int>(slice.holders.size());
+    const CollectiveChoice choice = ChoiceFor(reductions, slice.holders, slice.elements);
+    if (slice.shares.empty()) {
+      sums_.schedules.push_back(AllReduceSchedule(members, slice.elements, choice).value());
+      continue;
+    }
+    // Around a ring in the order of the choice, whatever its algorithm.
+    const GroupShape shape{.order = choice.shape.order, .shares = slice.shares};
+    sums_.schedules.push_back(RingReduceScatter(members, slice.elements, shape));
+    gathers_.schedules.push_back(RingAllGather(members, slice.elements, shape));
   }
 }
 
@@ -62,7 +67,9 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
     ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
   }
   RETURN_IF_ERROR(OpenGroups(memory, tell, deadline));
-  RETURN_IF_ERROR(OpenMirrors(memory.host_reaches));
+  RETURN_IF_ERROR(OpenMirrors(Part::kGradient, sums_, memory.host_reaches));
+  if (!gathers_.schedules.empty())
+    RETURN_IF_ERROR(OpenMirrors(Part::kParameter, gathers_, memory.host_reaches));
   open_ = true;
   return absl::OkStatus();
 }
@@ -71,8 +78,10 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
                                       const std::function<void(const std::string&)>& tell,
                                       absl::Time deadline) {
   const absl::StatusOr<GroupLibrary*> library = shard_.queue().groups();
-  GroupWayQuestion question{
-      .device_memory = settings_.device_memory, .wire = WireOf(settings_), .algorithm = settings_.all_reduce};
+  GroupWayQuestion question{.device_memory = settings_.device_memory,
+                            .wire = WireOf(settings_),
+                            .algorithm = settings_.all_reduce,
+                            .scatters = !gathers_.schedules.empty()};
   ASSIGN_OR_RETURN(question.facts, ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
   for (int i = 0; i < static_cast<int>(members_.size()); ++i) {
     if (!IsPart(i)) groups_.try_emplace(members_[i]);
@@ -93,22 +102,21 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
   return absl::OkStatus();
 }
 
-absl::Status StepExchange::OpenMirrors(bool host_reaches) {
+absl::Status StepExchange::OpenMirrors(Part part, Collectives& collectives, bool host_reaches) {
   for (int i = 0; i < static_cast<int>(program_.slices.size()); ++i) {
-    std::shared_ptr<Bucket>& gradients = gradients_.emplace_back();
+    std::shared_ptr<Bucket>& bucket = collectives.buckets.emplace_back();
     if (GroupOf(i) != nullptr) continue;
-    const GradientSlice& slice = program_.slices[i];
-    if (i > 0 && IsPart(i) && program_.slices[i - 1].first_segment == slice.first_segment) {
-      gradients = gradients_[i - 1];
-      gradients->last_slice = i;
+    if (i > 0 && IsPart(i) && program_.slices[i - 1].first_segment == program_.slices[i].first_segment) {
+      bucket = collectives.buckets[i - 1];
+      bucket->last_slice = i;
       continue;
     }
-    if (!host_reaches && gradient_lane_ == nullptr) {
-      ASSIGN_OR_RETURN(gradient_lane_, shard_.queue().OpenCopyLane());
+    if (!host_reaches && lane_ == nullptr) {
+      ASSIGN_OR_RETURN(lane_, shard_.queue().OpenCopyLane());
     }
     ASSIGN_OR_RETURN(PinnedMirror mirror,
-                     PinnedMirror::Create(shard_.queue(), gradient_lane_.get(), GradientsOf(i)));
-    gradients = std::make_shared<Bucket>(Bucket{std::move(mirror), i, i});
+                     PinnedMirror::Create(shard_.queue(), lane_.get(), MemoryOf(part, i)));
+    bucket = std::make_shared<Bucket>(Bucket{std::move(mirror), i, i});
   }
   return absl::OkStatus();
 }
@@ -117,10 +125,15 @@ DeviceGroup* StepExchange::GroupOf(int slice) const {
   return IsPart(slice) ? nullptr : groups_.at(members_[slice]).get();
 }
 
-Slice StepExchange::GradientsOf(int slice) const {
-  const GradientSlice& gradients = program_.slices[slice];
-  return shard_.arena().Segments(ParameterArena::Part::kGradient, gradients.first_segment,
-                                 gradients.end_segment);
+Slice StepExchange::MemoryOf(Part part, int slice) const {
+  const GradientSlice& of = program_.slices[slice];
+  return shard_.arena().Segments(part, of.first_segment, of.end_segment);
+}
+
+uint16_t StepExchange::ChannelOf(int slice) const {
+  // The ranks go through the slices that they share in one order, so that two of one channel cannot be taken
+  // for each other.
+  return static_cast<uint16_t>(program_.slices[slice].first_segment % kMaximumChannels);
 }
 
 absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruction,
@@ -150,34 +163,42 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
 absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after,
                                                     const std::function<void()>& when_ready,
                                                     absl::Time deadline) {
-  const GradientSlice& reduced = program_.slices[slice];
-  const std::vector<int>& members = members_[slice];
-  // Units sum the slices that they share in one order, so that two of one channel cannot be taken for each
-  // other.
-  const uint16_t channel = static_cast<uint16_t>(reduced.first_segment % kMaximumChannels);
   if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
-    RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members, channel, GradientsOf(slice),
-                               after, when_ready, deadline));
+    RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
+                               MemoryOf(Part::kGradient, slice), after, when_ready, deadline));
     return MessageArrival{};
   }
-  Bucket& bucket = *gradients_[slice];
+  return RunOnHosts(slice, sums_, program_.slices[slice].counts, after, when_ready, deadline);
+}
+
+absl::StatusOr<MessageArrival> StepExchange::GatherParameters(int slice, Fence after,
+                                                              const std::function<void()>& when_ready,
+                                                              absl::Time deadline) {
+  return RunOnHosts(slice, gathers_, /*counts=*/true, after, when_ready, deadline);
+}
+
+absl::StatusOr<MessageArrival> StepExchange::RunOnHosts(int slice, Collectives& collectives, bool counts,
+                                                        Fence after, const std::function<void()>& when_ready,
+                                                        absl::Time deadline) {
+  Bucket& bucket = *collectives.buckets[slice];
   if (slice == bucket.first_slice) RETURN_IF_ERROR(bucket.mirror.FromDevice(after));
   if (when_ready) when_ready();
   if (IsPart(slice)) {
-    RETURN_IF_ERROR(ReducePart(slice, bucket, channel, deadline));
+    RETURN_IF_ERROR(RunPart(slice, collectives, counts, deadline));
   } else {
-    const absl::Span<float> values(reinterpret_cast<float*>(bucket.mirror.bytes().data()), reduced.elements);
-    RETURN_IF_ERROR(
-        RunCollective(transport_, schedules_[slice], members, channel, values, WireOf(settings_), deadline));
+    const absl::Span<float> values(reinterpret_cast<float*>(bucket.mirror.bytes().data()),
+                                   program_.slices[slice].elements);
+    RETURN_IF_ERROR(RunCollective(transport_, collectives.schedules[slice], members_[slice], ChannelOf(slice),
+                                  values, collectives.wire, deadline));
   }
   if (slice < bucket.last_slice) return MessageArrival{};
   ASSIGN_OR_RETURN(const std::optional<Fence> there, bucket.mirror.ToDevice());
-  return there.has_value() ? MessageArrival{gradient_lane_.get(), *there} : MessageArrival{};
+  return there.has_value() ? MessageArrival{lane_.get(), *there} : MessageArrival{};
 }
 
-absl::Status StepExchange::ReducePart(int slice, Bucket& bucket, uint16_t channel, absl::Time deadline) {
+absl::Status StepExchange::RunPart(int slice, Collectives& collectives, bool counts, absl::Time deadline) {
   const GradientSlice& part = program_.slices[slice];
-  float* const all = reinterpret_cast<float*>(bucket.mirror.bytes().data());
+  float* const all = reinterpret_cast<float*>(collectives.buckets[slice]->mirror.bytes().data());
   part_values_.assign(part.elements, 0.0f);
   // Calls visit(where it lies, where it goes, how many) for each piece that lies in one place.
   const auto for_each_piece = [&](const auto& visit) {
@@ -189,10 +210,10 @@ absl::Status StepExchange::ReducePart(int slice, Bucket& bucket, uint16_t channe
       }
     }
   };
-  if (part.counts)
+  if (counts)
     for_each_piece([](const float* held, float* packed, int64_t count) { std::copy_n(held, count, packed); });
-  RETURN_IF_ERROR(RunCollective(transport_, schedules_[slice], members_[slice], channel,
-                                absl::MakeSpan(part_values_), WireOf(settings_), deadline));
+  RETURN_IF_ERROR(RunCollective(transport_, collectives.schedules[slice], members_[slice], ChannelOf(slice),
+                                absl::MakeSpan(part_values_), collectives.wire, deadline));
   for_each_piece([](float* held, const float* packed, int64_t count) { std::copy_n(packed, count, held); });
   return absl::OkStatus();
 }

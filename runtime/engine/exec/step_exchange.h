@@ -23,12 +23,12 @@
 
 namespace medley {
 
-// What a rank exchanges with the others in a step: what crosses the boundaries of its blocks, and the sums of
-// gradients. Device memory goes the way that comm/staging finds for it, and is summed the way that comm/group
-// finds for its holders, beside the device's computing.
+// What a rank exchanges with the others in a step: what crosses the boundaries of its blocks, the sums of
+// gradients, and parameters that others have updated. Device memory goes the way that comm/staging finds for
+// it, and is summed the way that comm/group finds for its holders, beside the device's computing.
 //
-// Each stream of the program has its own line of messages: Transfer and Reduce may be called from as many
-// threads as the program has streams, one for each.
+// Each stream of the program has its own line of messages: Transfer, and Reduce and GatherParameters, may be
+// called from as many threads as the program has streams, one for each.
 class StepExchange {
  public:
   // `reductions` have been checked against the plan; slices without one: an even ring. All outlive the
@@ -44,7 +44,7 @@ class StepExchange {
   absl::Status Open(const std::function<void(const std::string&)>& tell, absl::Time deadline);
 
   // Waits for copies under way: the lane goes before the memory that it copies.
-  ~StepExchange() { gradient_lane_ = nullptr; }
+  ~StepExchange() { lane_ = nullptr; }
 
   // A send or a receive of a buffer that may be used once the device has reached `after` (empty: at once).
   // Blocks until a buffer that was sent may be used again, or all of a message has come: it is there when the
@@ -53,27 +53,45 @@ class StepExchange {
                                           const std::function<void()>& when_ready, absl::Time deadline);
 
   // The gradients that the device has when it reaches `after`, of the training program's slice, become their
-  // sums over its holders; they are on the device when the arrival says so. `when_ready`: the device has
-  // them ready.
+  // sums over its holders, where the slice has shares those that this rank owns, and the others are of no use;
+  // they are on the device when the arrival says so. `when_ready`: the device has them ready.
   absl::StatusOr<MessageArrival> Reduce(int slice, Fence after, const std::function<void()>& when_ready,
                                         absl::Time deadline);
 
+  // The parameters of a slice with shares become those that their owners' devices have when they reach
+  // `after`: the same bits at all holders.
+  absl::StatusOr<MessageArrival> GatherParameters(int slice, Fence after,
+                                                  const std::function<void()>& when_ready,
+                                                  absl::Time deadline);
+
  private:
+  using Part = ParameterArena::Part;
   // Slices of one bucket that are parts of it share its mirror: it is filled for the first one and copied back
   // after the last one.
   struct Bucket {
     PinnedMirror mirror;
     int first_slice = 0, last_slice = 0;
   };
+  // What the hosts do with one part of the arena: parallel to the program's slices.
+  struct Collectives {
+    std::vector<CollectiveSchedule> schedules;
+    std::vector<std::shared_ptr<Bucket>> buckets;  // null with a group
+    WireType wire = WireType::kF32;
+  };
   bool IsPart(int slice) const { return !program_.slices[slice].runs.empty(); }
-  // The sum of a part, by way of values that lie side by side.
-  absl::Status ReducePart(int slice, Bucket& bucket, uint16_t channel, absl::Time deadline);
+  // Runs the slice's schedule over its bucket.
+  absl::StatusOr<MessageArrival> RunOnHosts(int slice, Collectives& collectives, bool counts, Fence after,
+                                            const std::function<void()>& when_ready, absl::Time deadline);
+  // Runs that of a part, by way of values that lie side by side: the rank's own if it `counts`, otherwise
+  // zeros.
+  absl::Status RunPart(int slice, Collectives& collectives, bool counts, absl::Time deadline);
+  uint16_t ChannelOf(int slice) const;
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
-  // The others' gradients have their pinned memory, and lanes.
-  absl::Status OpenMirrors(bool host_reaches);
-  Slice GradientsOf(int slice) const;
+  // The others' memory of `part` has its pinned copies, and lanes.
+  absl::Status OpenMirrors(Part part, Collectives& collectives, bool host_reaches);
+  Slice MemoryOf(Part part, int slice) const;
   // Null: its gradients are summed on the hosts.
   DeviceGroup* GroupOf(int slice) const;
 
@@ -85,11 +103,10 @@ class StepExchange {
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
   // By holders; null: they sum on the hosts.
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;
-  // Null where the host reaches the device's memory, or sums nothing of it.
-  std::unique_ptr<CopyLane> gradient_lane_;
-  std::vector<std::shared_ptr<Bucket>> gradients_;  // parallel to the program's slices; null with a group
-  std::vector<CollectiveSchedule> schedules_;       // likewise
-  std::vector<std::vector<int>> members_;           // likewise: the holders
+  // Null where the host reaches the device's memory, or does nothing with it.
+  std::unique_ptr<CopyLane> lane_;
+  Collectives sums_, gathers_;             // of gradients; of parameters: empty if no slice has shares
+  std::vector<std::vector<int>> members_;  // parallel to the program's slices: the holders
   std::vector<float> part_values_;
 };
 

@@ -46,7 +46,6 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       windows_(windows),
       train_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain)),
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
-      owned_segments_(OwnedSegments(options_.plan, options_.rank, options_.spec.shape.model)),
       all_ranks_(AllRanks(options_.plan)),
       unit_ranks_(UnitRanks(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
@@ -89,6 +88,7 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
         return Annotate(RunWatched(pass, index, time), Where(program.instructions[index]));
       },
       [&](const absl::Status& failure) { transport_.Abort(std::string(failure.message())); });
+  if (run.status.ok()) run.status = TakeParameters(program);
   if (run.status.ok()) {
     // A step whose times cannot be read has been done all the same.
     const absl::Status read = ReadTimes(pass, run.times);
@@ -97,6 +97,19 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
     (void)Finish();  // what was submitted uses memory that may now be given back
   }
   return run;
+}
+
+absl::Status StepExecutor::TakeParameters(const StepProgram& program) {
+  bool gathered = false;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::kGatherParameters) continue;
+    gathered = true;
+    if (arrivals_[i].lane != nullptr)
+      RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[i].lane, arrivals_[i].fence));
+  }
+  if (!gathered) return absl::OkStatus();
+  shard_.ParametersChanged();
+  return Finish();
 }
 
 absl::Status StepExecutor::Open() {
@@ -120,7 +133,7 @@ absl::Status StepExecutor::ReadTimes(const Pass& pass, std::vector<MeasuredTime>
 std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
   std::vector<int> peers;
   if (instruction.peer >= 0) peers.push_back(instruction.peer);
-  if (instruction.kind == InstructionKind::kReduceGradients) {
+  if (IsOfSlice(instruction.kind)) {
     const std::vector<Rank>& holders = train_program_.slices[instruction.slice].holders;
     peers.assign(holders.begin(), holders.end());
   }
@@ -247,7 +260,10 @@ std::optional<Fence> StepExecutor::DoneBefore(const Pass& pass, const Instructio
 absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::function<void()>& when_ready) {
   const Instruction& instruction = pass.program.instructions[index];
   const std::optional<Fence> after = DoneBefore(pass, instruction);
-  if (instruction.kind == InstructionKind::kReduceGradients) {
+  if (instruction.kind == InstructionKind::kGatherParameters) {
+    ASSIGN_OR_RETURN(arrivals_[index],
+                     exchange_.GatherParameters(instruction.slice, *after, when_ready, Deadline()));
+  } else if (IsOfSlice(instruction.kind)) {
     ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, *after, when_ready, Deadline()));
   } else {
     ASSIGN_OR_RETURN(arrivals_[index], exchange_.Transfer(instruction, after, when_ready, Deadline()));
@@ -268,7 +284,7 @@ absl::Status StepExecutor::Compute(const Pass& pass, int index) {
   RETURN_IF_ERROR(timer_->Set(2 * index + 1));
   submitted_[index] = shard_.queue().Record();
   if (instruction.kind != InstructionKind::kUpdateParameters) return absl::OkStatus();
-  return Finish();  // the end of the step
+  return Finish();  // the end of the step, but for parameters that others have updated
 }
 
 absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instruction) {
@@ -288,7 +304,7 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
     case InstructionKind::kWeightGradient:
       return shard_.WeightGradient(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kNormGradients:
-      RETURN_IF_ERROR(shard_.ComputeNorms(owned_segments_));
+      RETURN_IF_ERROR(shard_.ComputeNorms(shard_.arena().layout().segments));
       return shard_.FetchScalars();
     case InstructionKind::kUpdateParameters:
       return Update();
@@ -355,7 +371,7 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
                                          const std::function<void()>& when_ready) {
   if (pass.purpose == Purpose::kTrain) {
     RETURN_IF_ERROR(shard_.queue().Wait(*DoneBefore(pass, instruction)));
-    for (const SegmentId segment : owned_segments_)
+    for (const SegmentId segment : shard_.arena().layout().segments)
       scalars_.squared_norm(segment) = shard_.fetched_squared_norm(segment);
   } else {
     RETURN_IF_ERROR(shard_.TakeLossSum().status());

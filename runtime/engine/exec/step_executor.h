@@ -125,6 +125,8 @@ class StepExecutor {
   absl::Status RunWatched(const Pass& pass, int index, MeasuredTime& time);
   // Blocks until the device has done what was submitted.
   absl::Status Finish();
+  // Blocks until the device has the parameters that the program gathered, if it did.
+  absl::Status TakeParameters(const StepProgram& program);
   // The times of what the device did, as it has them.
   absl::Status ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times);
   absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
@@ -143,14 +145,13 @@ class StepExecutor {
   Transport& transport_;
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
-  const std::vector<SegmentId> owned_segments_;
   const std::vector<int> all_ranks_, unit_ranks_;
   StepExchange exchange_;
   StagedRankGroup group_;
   const Instruction* computing_ = nullptr;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
   std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
-  std::vector<MessageArrival> arrivals_;  // by instruction, of receives and reductions
+  std::vector<MessageArrival> arrivals_;  // by instruction, of receives and collectives of slices
   int64_t step_ = 0;
   absl::Duration longest_step_;
   // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.
