@@ -21,6 +21,11 @@ absl::Span<std::byte> AsBytes(std::vector<float>& values) {
   return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)};
 }
 
+// Of values that lie one after another.
+int64_t CountOf(const std::vector<OwnedRun>& runs) {
+  return runs.empty() ? 0 : runs.back().place + runs.back().elements;
+}
+
 }  // namespace
 
 std::vector<float>& SegmentValues::of(Part part) {
@@ -28,51 +33,74 @@ std::vector<float>& SegmentValues::of(Part part) {
 }
 
 void PlaceHeld(const ModelConfig& config, SegmentId segment, const ModelShare& share,
-               absl::Span<const float> held, absl::Span<float> whole) {
+               absl::Span<const OwnedRun> runs, absl::Span<const float> values, absl::Span<float> whole) {
+  int64_t first = 0;  // of the tensor, among what the rank holds of the segment
   for (const ParameterSpec& tensor : SegmentParameters(config, segment)) {
-    int64_t count = 0;
-    for (const HeldRun& run : HeldRuns(config, tensor, share)) {
-      std::copy_n(held.begin() + run.held, run.count, whole.begin() + run.whole);
-      count += run.count;
-    }
-    held.remove_prefix(count);
+    const std::vector<HeldRun> held = HeldRuns(config, tensor, share);
+    ForEachOwned(held, first, runs, [&](int64_t to, int64_t from, int64_t count) {
+      std::copy_n(values.begin() + from, count, whole.begin() + to);
+    });
+    if (!held.empty()) first += held.back().held + held.back().count;
     whole.remove_prefix(tensor.elements);
   }
 }
 
 SegmentGather::SegmentGather(const Plan& plan, Rank rank, const ModelConfig& config,
                              const ParameterArena& arena, Transport& transport, ActivityBoard& board)
-    : config_(config),
-      arena_(arena),
-      transport_(transport),
-      board_(board),
-      first_rank_(FirstRankOf(plan, PlaceOf(plan, rank).unit)),
-      member_(PlaceOf(plan, rank).member),
-      shares_(SharesOf(plan.units[PlaceOf(plan, rank).unit], config)),
-      saved_(shares_.size()) {
+    : plan_(plan), rank_(rank), config_(config), arena_(arena), transport_(transport), board_(board) {
+  const UnitId unit = PlaceOf(plan, rank).unit;
+  first_rank_ = plan.shards_optimizer ? Rank(0) : FirstRankOf(plan, unit);
+  saved_.resize(plan.shards_optimizer ? RankCount(plan) : plan.units[unit].devices.size());
   const std::vector<Rank> writers = SegmentWriters(plan, config);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
-    const int member = writers[segment] - first_rank_;
-    if (member < 0 || member >= static_cast<int>(shares_.size())) continue;  // of another unit
-    saved_[member].push_back(segment);
-    rounds_ = std::max(rounds_, static_cast<int>(saved_[member].size()));
+    const int index = writers[segment] - first_rank_;
+    if (index < 0 || index >= static_cast<int>(saved_.size())) continue;  // of another unit
+    saved_[index].push_back(segment);
+    rounds_ = std::max(rounds_, static_cast<int>(saved_[index].size()));
   }
 }
 
-std::optional<SegmentId> SegmentGather::SegmentOf(int round, int member) const {
-  const std::vector<SegmentId>& saved = saved_[member];
+std::optional<SegmentId> SegmentGather::SegmentOf(int round, Rank rank) const {
+  const std::vector<SegmentId>& saved = saved_[rank - first_rank_];
   return round < static_cast<int>(saved.size()) ? std::optional(saved[round]) : std::nullopt;
 }
 
-bool SegmentGather::IsCut(SegmentId segment) const {
-  if (IsAlone()) return false;
+bool SegmentGather::IsCut(UnitId unit, SegmentId segment) const {
+  if (plan_.units[unit].devices.size() == 1) return false;
   const std::vector<ParameterSpec> tensors = SegmentParameters(config_, segment);
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const ParameterSpec& tensor) { return tensor.cut != TensorCut::kNone; });
 }
 
-int64_t SegmentGather::HeldBy(int member, SegmentId segment) const {
-  return SegmentElements(LocalModel(config_, shares_[member]), segment);
+std::vector<OwnedRun> SegmentGather::OwnedBy(Rank rank, SegmentId segment) {
+  const auto [found, is_new] = ownership_.try_emplace(rank);
+  Ownership& of = found->second;
+  if (is_new) {
+    of.layout = LayoutOf(LocalModel(config_, ShareOf(plan_, rank, config_)),
+                         plan_.units[PlaceOf(plan_, rank).unit].chunks);
+    of.owned = OptimizerShardOf(plan_, rank, config_).owned;
+  }
+  const auto held = std::find(of.layout.segments.begin(), of.layout.segments.end(), segment);
+  if (held == of.layout.segments.end()) return {};
+  const size_t index = held - of.layout.segments.begin();
+  const int64_t first = of.layout.segment_offsets[index], end = index + 1 < of.layout.segments.size()
+                                                                    ? of.layout.segment_offsets[index + 1]
+                                                                    : of.layout.elements;
+  std::vector<OwnedRun> runs = OwnedWithin(of.owned, first, end);
+  int64_t place = 0;
+  for (OwnedRun& run : runs) {
+    run = {run.offset - first, run.elements, place};
+    place += run.elements;
+  }
+  return runs;
+}
+
+std::vector<OwnedRun> SegmentGather::GivenBy(Rank giver, Rank writer, SegmentId segment, Part part) {
+  const bool is_sharded = plan_.shards_optimizer && part != Part::kParameter;
+  if (is_sharded && HoldersOf(plan_, config_, segment).size() > 1) return OwnedBy(giver, segment);
+  const UnitId unit = PlaceOf(plan_, giver).unit;
+  if (unit != PlaceOf(plan_, writer).unit || (giver != writer && !IsCut(unit, segment))) return {};
+  return {{.elements = SegmentElements(LocalModel(config_, ShareOf(plan_, giver, config_)), segment)}};
 }
 
 absl::StatusOr<std::optional<SegmentValues>> SegmentGather::Gather(int round) {
@@ -87,56 +115,62 @@ absl::StatusOr<std::optional<SegmentValues>> SegmentGather::Gather(int round) {
 }
 
 absl::Status SegmentGather::Exchange(int round, Part part, absl::Span<float> whole) {
-  // With another rank of the unit: its part of this rank's segment, and this rank's of its.
+  // With another rank: its part of this rank's segment, and this rank's of its.
   struct Pair {
-    int member = 0;
+    Rank rank;
+    std::vector<OwnedRun> runs;  // that come
     std::vector<float> incoming, outgoing;
     std::unique_ptr<Transfer> receive, send;  // null: there is nothing; destroyed before the values
   };
   std::vector<Pair> pairs;
-  for (int member = 0; member < static_cast<int>(shares_.size()); ++member) {
-    if (member != member_) pairs.push_back({.member = member});
+  const Rank end = first_rank_ + static_cast<int>(saved_.size());
+  for (Rank rank = first_rank_; rank < end; ++rank) {
+    if (rank != rank_) pairs.push_back({.rank = rank});
   }
   const std::optional<SegmentId> own = SegmentOf(round);
-  if (own.has_value() && IsCut(*own)) {
-    for (Pair& pair : pairs) {
-      pair.incoming.resize(HeldBy(pair.member, *own));
-      ASSIGN_OR_RETURN(pair.receive,
-                       transport_.Receive(first_rank_ + pair.member, kTag, AsBytes(pair.incoming)));
+  for (Pair& pair : pairs) {
+    if (!own.has_value()) break;
+    pair.runs = GivenBy(pair.rank, rank_, *own, part);
+    if (CountOf(pair.runs) == 0) continue;
+    pair.incoming.resize(CountOf(pair.runs));
+    ASSIGN_OR_RETURN(pair.receive, transport_.Receive(pair.rank, kTag, AsBytes(pair.incoming)));
+  }
+  for (Pair& pair : pairs) {
+    const std::optional<SegmentId> theirs = SegmentOf(round, pair.rank);
+    if (!theirs.has_value()) continue;
+    pair.outgoing.resize(CountOf(GivenBy(rank_, pair.rank, *theirs, part)));
+    if (pair.outgoing.empty()) continue;
+    RETURN_IF_ERROR(arena_.ReadSegment(part, *theirs, absl::MakeSpan(pair.outgoing)));
+    ASSIGN_OR_RETURN(pair.send, transport_.Send(pair.rank, kTag, AsBytes(pair.outgoing)));
+  }
+  if (own.has_value()) {
+    const std::vector<OwnedRun> runs = GivenBy(rank_, rank_, *own, part);
+    if (CountOf(runs) == static_cast<int64_t>(whole.size())) {
+      RETURN_IF_ERROR(arena_.ReadSegment(part, *own, whole));
+    } else {
+      std::vector<float> held(CountOf(runs));
+      RETURN_IF_ERROR(arena_.ReadSegment(part, *own, absl::MakeSpan(held)));
+      PlaceHeld(config_, *own, ShareOf(plan_, rank_, config_), runs, held, whole);
     }
   }
   for (Pair& pair : pairs) {
-    const std::optional<SegmentId> theirs = SegmentOf(round, pair.member);
-    if (!theirs.has_value() || !IsCut(*theirs)) continue;
-    pair.outgoing.resize(HeldBy(member_, *theirs));
-    RETURN_IF_ERROR(arena_.ReadSegment(part, *theirs, absl::MakeSpan(pair.outgoing)));
-    ASSIGN_OR_RETURN(pair.send, transport_.Send(first_rank_ + pair.member, kTag, AsBytes(pair.outgoing)));
-  }
-  if (own.has_value() && !IsCut(*own)) RETURN_IF_ERROR(arena_.ReadSegment(part, *own, whole));
-  if (own.has_value() && IsCut(*own)) {
-    std::vector<float> held(HeldBy(member_, *own));
-    RETURN_IF_ERROR(arena_.ReadSegment(part, *own, absl::MakeSpan(held)));
-    PlaceHeld(config_, *own, shares_[member_], held, whole);
-  }
-  for (Pair& pair : pairs) {
     if (pair.receive == nullptr) continue;
-    RETURN_IF_ERROR(Await(*pair.receive, pair.member));
-    PlaceHeld(config_, *own, shares_[pair.member], pair.incoming, whole);
+    RETURN_IF_ERROR(Await(*pair.receive, pair.rank));
+    PlaceHeld(config_, *own, ShareOf(plan_, pair.rank, config_), pair.runs, pair.incoming, whole);
   }
   for (Pair& pair : pairs) {
-    if (pair.send != nullptr) RETURN_IF_ERROR(Await(*pair.send, pair.member));
+    if (pair.send != nullptr) RETURN_IF_ERROR(Await(*pair.send, pair.rank));
   }
   return absl::OkStatus();
 }
 
-absl::Status SegmentGather::Await(Transfer& transfer, int member) {
-  const int rank = first_rank_ + member;
+absl::Status SegmentGather::Await(Transfer& transfer, Rank rank) {
   // On the board while it is waited for, and not while this rank's own device copies.
   board_.BeginExchange("gather segments", {rank});
   const absl::Status status = transfer.Wait(absl::InfiniteFuture());
   board_.End(Stream::kCollective);
   Progress::OfProcess().Add();
-  return Annotate(status, absl::StrCat("gathering segments with rank ", rank));
+  return Annotate(status, absl::StrCat("gathering segments with rank ", rank.value()));
 }
 
 }  // namespace medley

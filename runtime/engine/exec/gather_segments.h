@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "runtime/engine/exec/activity_board.h"
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/optimizer_shard.h"
 
 namespace medley {
 
@@ -29,19 +31,22 @@ constexpr ParameterArena::Part kSavedParts[] = {ParameterArena::Part::kParameter
                                                 ParameterArena::Part::kFirstMoment,
                                                 ParameterArena::Part::kSecondMoment};
 
-// Copies what a rank with `share` of the model `config` holds of `segment`, in the order of its arena, to
-// where it belongs in the whole tensors, `whole`.
+// Copies `values`, which a rank with `share` of the model `config` has of `segment`, to where they belong in the
+// whole tensors, `whole`. `runs`: which of the elements that it holds of the segment they are, counted from the
+// segment's first one, and where they lie in `values`.
 void PlaceHeld(const ModelConfig& config, SegmentId segment, const ModelShare& share,
-               absl::Span<const float> held, absl::Span<float> whole);
+               absl::Span<const OwnedRun> runs, absl::Span<const float> values, absl::Span<float> whole);
 
-// Brings the parts that the ranks of a unit hold of a segment to the one of them that writes it
-// (SegmentWriters).
+// Brings a segment to the rank that writes it (SegmentWriters): the parts of its parameters that the ranks of
+// its unit hold, and the moments of those that own them; where the plan does not shard the optimizer, these
+// are the same ranks, and otherwise of any unit that holds the segment.
 //
 // It goes by rounds, in each of which a rank gathers one segment at most: between two of them all ranks write
-// at a time. All ranks of the unit call Gather for each round, in order, whether or not they can write what
-// comes. On the host a rank has then the three parts of the segment that it writes and, of one of them at a
-// time, what it gives for the others' segments and gets for its own: about five times the parameters of a
-// segment. A unit of one rank sends nothing.
+// at a time. All ranks of the unit, of a plan that shards the optimizer all ranks, call Gather for each round,
+// in order, whether or not they can write what comes. On the host a rank has then the three parts of the
+// segment that it writes and, of one of them at a time, what it gives for the others' segments and gets for
+// its own: about five times the parameters of a segment, and where the optimizer is sharded what it owns of
+// segments that others write. Who has all of what it writes is sent nothing.
 //
 // What it is given outlives it. Thread: the one that submits to the device's queue.
 class SegmentGather {
@@ -50,37 +55,45 @@ class SegmentGather {
   SegmentGather(const Plan& plan, Rank rank, const ModelConfig& config, const ParameterArena& arena,
                 Transport& transport, ActivityBoard& board);
 
-  // Until all segments that the unit's ranks write have been gathered; the same on all of them.
+  // Until all segments that the ranks which call it together write have been gathered; the same on all of them.
   int rounds() const { return rounds_; }
   // Which one this rank gathers in `round`.
-  std::optional<SegmentId> SegmentOf(int round) const { return SegmentOf(round, member_); }
+  std::optional<SegmentId> SegmentOf(int round) const { return SegmentOf(round, rank_); }
   // Whether it has no others to gather from.
-  bool IsAlone() const { return shares_.size() == 1; }
+  bool IsAlone() const { return saved_.size() == 1; }
 
-  // The values of SegmentOf(round), if there is one. Blocks until the other ranks of the unit have come to
-  // the round and given this one their parts, and taken its own: for as long as that takes.
+  // The values of SegmentOf(round), if there is one. Blocks until the others have come to the round and given
+  // this one their parts, and taken its own: for as long as that takes.
   // Errors: of the device; of the transport, with the rank: Unavailable, it is gone.
   absl::StatusOr<std::optional<SegmentValues>> Gather(int round);
 
  private:
-  std::optional<SegmentId> SegmentOf(int round, int member) const;
-  // Whether the unit's ranks hold unlike parts of `segment`.
-  bool IsCut(SegmentId segment) const;
-  // Elements that the `member`-th rank of the unit holds of `segment`.
-  int64_t HeldBy(int member, SegmentId segment) const;
+  std::optional<SegmentId> SegmentOf(int round, Rank rank) const;
+  // Whether the ranks of `unit` hold unlike parts of `segment`.
+  bool IsCut(UnitId unit, SegmentId segment) const;
+  // What `giver` gives of a part of `segment` to `writer`, or has of it if it is the writer: as PlaceHeld
+  // takes it, the values lying one after another.
+  std::vector<OwnedRun> GivenBy(Rank giver, Rank writer, SegmentId segment, ParameterArena::Part part);
+  std::vector<OwnedRun> OwnedBy(Rank rank, SegmentId segment);
   // One part of all segments of the round; `whole`: of SegmentOf(round), empty if there is none.
   absl::Status Exchange(int round, ParameterArena::Part part, absl::Span<float> whole);
-  absl::Status Await(Transfer& transfer, int member);
+  absl::Status Await(Transfer& transfer, Rank rank);
 
+  const Plan& plan_;
+  const Rank rank_;
   const ModelConfig& config_;
   const ParameterArena& arena_;
   Transport& transport_;
   ActivityBoard& board_;
-  const Rank first_rank_;                 // of the unit
-  const int member_;                      // that this rank is
-  const std::vector<ModelShare> shares_;  // by member, as all below
-  std::vector<std::vector<SegmentId>> saved_;
+  Rank first_rank_;                            // of those that gather together
+  std::vector<std::vector<SegmentId>> saved_;  // by rank, from that one on
   int rounds_ = 0;
+  // What a rank owns of its arena.
+  struct Ownership {
+    ParameterLayout layout;
+    std::vector<OwnedRun> owned;
+  };
+  std::map<Rank, Ownership> ownership_;  // of those that have been asked for
 };
 
 }  // namespace medley

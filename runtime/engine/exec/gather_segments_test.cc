@@ -31,7 +31,8 @@ std::vector<absl::Status> RunRanks(const Plan& plan, const ModelConfig& model, c
                          {.name = "test", .backend = "reference", .cores = {0}, .memory_limit = MiB(64)}));
     const Unit& unit = plan.units[PlaceOf(plan, rank).unit];
     ASSIGN_OR_RETURN(const std::unique_ptr<ParameterArena> arena,
-                     ParameterArena::Create(device, model, unit.chunks, ShareOf(plan, rank, model)));
+                     ParameterArena::Create(device, model, unit.chunks, ShareOf(plan, rank, model),
+                                            OptimizerShardOf(plan, rank, model).owned));
     RETURN_IF_ERROR(FillWithMadeUp(model, *arena));
     const std::unique_ptr<Transport> transport = fabric.Join(rank);
     const absl::Status status = work(rank, *arena, *transport);
@@ -46,7 +47,7 @@ std::vector<absl::Status> RunRanks(const Plan& plan, const ModelConfig& model, c
 
 TEST_CASE("every segment comes whole to the one rank that writes it, whoever holds which part") {
   const ModelConfig model = ModelsToShare()[GENERATE(0, 1, 2)];
-  const NamedPlan named = UnlikePlans(model)[GENERATE(0, 1, 2, 3, 4)];
+  const NamedPlan named = UnlikePlans(model)[GENERATE(range(0, kUnlikePlans))];
   CAPTURE(FamilyOf(model).name, model.tied_head, named.name);
   const Plan& plan = named.plan;
   Mutex mutex;

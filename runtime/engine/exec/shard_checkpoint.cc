@@ -98,7 +98,7 @@ class CheckpointTry {
     SegmentGather gather(executor_.plan(), executor_.rank(), spec_.shape.model, shard_.arena(),
                          executor_.transport(), *executor_.activity());
     for (int round = 0; round < gather.rounds(); ++round) {
-      // The others of the unit write on, whatever this rank cannot write.
+      // The others write on, whatever this rank cannot write.
       if (!failure.ok() && gather.IsAlone()) break;
       const std::optional<SegmentId> segment = gather.SegmentOf(round);
       Enter(segment.has_value() ? absl::StrCat("reading segment ", segment->value())

@@ -28,7 +28,7 @@ struct SavedCheckpoint {
   absl::Status tidied;  // of removing old ones, on rank 0; the new one is complete whatever it says
 };
 
-// Writes what `step` left: each rank its SavedSegments, for which the others of its unit give it their parts;
+// Writes what `step` left: each rank its SavedSegments, for which others give it their parts (SegmentGather);
 // then, once all are on disk, rank 0 the manifest, and it removes what the job's keep rule does not keep. All
 // ranks call it together; it takes as long as the slowest writer.
 //
@@ -38,7 +38,7 @@ struct SavedCheckpoint {
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(const TrainingSpec& spec, const RunIdentity& identity,
                                                int64_t step, ModelShard& shard, StepExecutor& executor);
 
-// Loads parameters and moments of what `shard` holds of every segment.
+// Loads parameters of what `shard` holds of every segment, and moments of what it owns.
 //   FailedPrecondition   the checkpoint is of another model, data order or batch; the message names the
 //                        field.
 //   DataLoss             a file of it is missing or damaged; the message names the checkpoint and the file.

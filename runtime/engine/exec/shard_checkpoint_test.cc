@@ -109,7 +109,7 @@ std::vector<std::vector<float>> HeldValues(const ParameterArena& arena, absl::Sp
   std::vector<std::vector<float>> held;
   for (const SegmentId segment : arena.layout().segments) {
     for (const Part part : parts) {
-      held.emplace_back(SegmentElements(arena.config(), segment));
+      held.emplace_back(arena.SegmentSize(part, segment).value());
       REQUIRE(arena.ReadSegment(part, segment, absl::MakeSpan(held.back())).ok());
     }
   }
@@ -167,7 +167,7 @@ TEST_CASE(
     "a rank that cannot write takes what its unit gives it: all are told who it was, and the next try is "
     "whole") {
   const ModelConfig model = ModelsToShare()[GENERATE(0, 1)];
-  const int p = GENERATE(1, 2, 3, 4);
+  const int p = GENERATE(range(1, kUnlikePlans));
   const NamedPlan named = UnlikePlans(model)[p];
   const Rank culprit = GENERATE_COPY(range(0, RankCount(named.plan)));
   CAPTURE(FamilyOf(model).name, named.name, culprit.value());
@@ -194,7 +194,7 @@ TEST_CASE(
 
 TEST_CASE("a rank that is gone ends the saving of all") {
   const ModelConfig model = ModelsToShare()[0];
-  const NamedPlan named = UnlikePlans(model)[GENERATE(1, 2, 3, 4)];
+  const NamedPlan named = UnlikePlans(model)[GENERATE(range(1, kUnlikePlans))];
   const Rank gone = GENERATE_COPY(range(0, RankCount(named.plan)));
   CAPTURE(named.name, gone.value());
   const TemporaryDirectory directory;

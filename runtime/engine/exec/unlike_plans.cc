@@ -24,6 +24,11 @@ Plan PlanOf(std::vector<Unit> units, std::vector<int> degrees, std::vector<Route
   return {.units = std::move(units), .routes = std::move(routes)};
 }
 
+Plan Sharded(Plan plan) {
+  plan.shards_optimizer = true;
+  return plan;
+}
+
 }  // namespace
 
 std::vector<ModelConfig> ModelsToShare() {
@@ -53,6 +58,21 @@ std::vector<NamedPlan> UnlikePlans(const ModelConfig& model) {
                {.chunks = {{0, end}}, .shares = kOfTwo},
                {.chunks = {{0, end}}, .shares = kOfThree}},
               {1, 2, 3}, {RouteOf({0}, 1), RouteOf({1}, 2), RouteOf({2}, 3)})},
+      {"replicas of one, two and three ranks that shard the optimizer unevenly",
+       Sharded(PlanOf({{.chunks = {{0, end}}, .optimizer_weight = 2},
+                       {.chunks = {{0, end}}, .shares = kOfTwo, .optimizer_weight = 0},
+                       {.chunks = {{0, end}}, .shares = kOfThree, .optimizer_weight = 1}},
+                      {1, 2, 3}, {RouteOf({0}, 1), RouteOf({1}, 2), RouteOf({2}, 3)}))},
+      {"replicas of two ranks each that shard the optimizer, beside stages",
+       Sharded(PlanOf({{.chunks = {{0, end}}, .shares = kOfTwo, .optimizer_weight = 3},
+                       {.chunks = {{0, 2}}, .shares = kOfTwo},
+                       {.chunks = {{2, end}}, .shares = kOfTwo}},
+                      {2, 2, 2}, {RouteOf({0}, 2), RouteOf({1, 2}, 4)}))},
+      {"stages that shard the optimizer of what both ends hold",
+       Sharded(PlanOf({{.chunks = {{0, 2}}, .shares = kOfTwo},
+                       {.chunks = {{2, 3}}, .optimizer_weight = 0},
+                       {.chunks = {{3, end}}}},
+                      {2, 1, 3}, {RouteOf({0, 1, 2}, 6)}))},
       {"ranges of unlike units",
        PlanOf({{.chunks = {{0, 1}, {3, end}}, .shares = kOfTwo}, {.chunks = {{1, 3}}, .shares = kOfThree}},
               {2, 3}, {RouteOf({0, 1, 0}, 6)})},

@@ -20,13 +20,13 @@ struct NamedPlan {
   Plan plan;
 };
 
-// Of a model of ModelsToShare and kUnlikeBatch sequences; the first has one rank.
-inline constexpr int kUnlikeBatch = 6;
+// Of a model of ModelsToShare and kUnlikeBatch sequences; the first has one rank. Some shard the optimizer.
+inline constexpr int kUnlikeBatch = 6, kUnlikePlans = 8;
 std::vector<NamedPlan> UnlikePlans(const ModelConfig& model);
 
 // Of an element of a whole segment; no two of a segment have the same.
 float MadeUpValue(SegmentId segment, int64_t element, ParameterArena::Part part);
-// Writes it into all parts but the gradients of all that the arena holds of `model`.
+// Writes it into all parts but the gradients of all that the arena has of `model`.
 absl::Status FillWithMadeUp(const ModelConfig& model, ParameterArena& arena);
 
 }  // namespace medley
