@@ -186,9 +186,56 @@ TEST_CASE("units of several devices train alike, evenly shared or not, beside un
   }
 }
 
+// `count` units that hold the whole model.
+Plan Replicas(const TrainingShape& shape, int count) {
+  Plan plan;
+  for (int u = 0; u < count; ++u) {
+    plan.units.push_back({.devices = {"test/" + std::to_string(u)}, .chunks = {{0, shape.model.blocks()}}});
+    plan.routes.push_back(
+        {.units = {u}, .micro_batches = 1, .micro_batch_sequences = shape.global_batch_sequences / count});
+  }
+  return plan;
+}
+
+TEST_CASE("two replicas that shard the optimizer, however unevenly, train as two that do not, to the bit") {
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  spec.optimizer.clip_norm = 0;  // whose scale follows the order in which norms are summed
+  Plan plan = Replicas(spec.shape, 2);
+  const absl::StatusOr<TrainingRun> whole = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(whole.ok());
+  plan.shards_optimizer = true;
+  for (const auto& [first, second] : {std::pair(1, 1), std::pair(5, 2), std::pair(0, 1)}) {
+    plan.units[0].optimizer_weight = first;
+    plan.units[1].optimizer_weight = second;
+    CAPTURE(Describe(plan));
+    const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    INFO(run.status().ToString());
+    REQUIRE(run.ok());
+    CHECK(run->losses == whole->losses);
+    CHECK(run->parameters == whole->parameters);
+  }
+}
+
+TEST_CASE(
+    "where the optimizer is sharded, gradients that travel as bf16 leave all holders with the same bits") {
+  TrainingSpec spec = TinyJob();
+  Plan plan = Replicas(spec.shape, 4);
+  plan.shards_optimizer = true;
+  plan.units[2].optimizer_weight = 0;
+  const TrainingRun& single = SingleDeviceRun();
+  spec.communication.gradient_wire = Precision::kBf16;
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());  // the harness compares the holders
+  CHECK(run->parameters != single.parameters);
+  for (size_t i = 0; i < single.losses.size(); ++i)
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(5e-3));
+}
+
 TEST_CASE("a plan gives the same bits every time") {
   const TrainingSpec spec = TinyJob();
-  const Plan plan = RandomPlan(GENERATE(3, 8), spec.shape, 4);
+  Plan plan = RandomPlan(GENERATE(3, 8), spec.shape, 4);
+  plan.shards_optimizer = GENERATE(false, true);
   CAPTURE(Describe(plan));
   const absl::StatusOr<TrainingRun> a = TrainUnderPlan(spec, plan, Windows(spec));
   const absl::StatusOr<TrainingRun> b = TrainUnderPlan(spec, plan, Windows(spec));

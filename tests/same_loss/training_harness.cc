@@ -13,6 +13,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/step_executor.h"
 #include "runtime/ir/program/random_order.h"
+#include "runtime/ir/program/random_plan.h"
 
 namespace medley {
 namespace {
@@ -140,6 +141,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     if (last) break;
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
+  if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   return plan;
 }
 
@@ -224,6 +226,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     left -= sequences;
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
+  if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   return plan;
 }
 
