@@ -86,6 +86,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
   ASSIGN_OR_RETURN(result.recompute, DecodeRecompute(unit.recompute(), path));
+  if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
@@ -173,6 +174,7 @@ v1::Plan EncodePlan(const Plan& plan) {
   const std::vector<int> sizes = MicroBatchSizesOf(plan);
   if (sizes.size() == 1) result.set_micro_batch_sequences(sizes[0]);
   result.set_schedule(EncodeSchedule(plan.schedule));
+  result.set_shards_optimizer(plan.shards_optimizer);
   for (const Unit& unit : plan.units) {
     v1::Unit& encoded = *result.add_units();
     for (const std::string& device : unit.devices) encoded.add_devices(device);
@@ -190,6 +192,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     encoded.set_activations(EncodeType(unit.activations));
     encoded.set_recompute(EncodeRecompute(unit.recompute));
     encoded.set_order(FormatOrder(unit.order));
+    if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();
@@ -203,6 +206,7 @@ v1::Plan EncodePlan(const Plan& plan) {
 absl::StatusOr<Plan> DecodePlan(const v1::Plan& plan) {
   Plan result;
   ASSIGN_OR_RETURN(result.schedule, DecodeSchedule(plan.schedule()));
+  result.shards_optimizer = plan.shards_optimizer();
   for (int i = 0; i < plan.units_size(); ++i) {
     ASSIGN_OR_RETURN(Unit unit, DecodeUnit(plan.units(i), absl::StrCat("units[", i, "]")));
     result.units.push_back(std::move(unit));

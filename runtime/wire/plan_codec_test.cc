@@ -27,11 +27,14 @@ Plan RandomPlan(uint64_t seed) {
   std::mt19937_64 random(seed);
   Plan plan;
   plan.schedule = static_cast<Schedule>(random() % kSchedules);
+  plan.shards_optimizer = random() % 2 == 0;
   const int units = static_cast<int>(1 + random() % 6);
   for (int i = 0; i < units; ++i) {
     const int first = static_cast<int>(random() % 10);
     plan.units.push_back({.devices = {"n" + std::to_string(i) + "/cpu0"},
                           .chunks = {{first, first + 1 + static_cast<int>(random() % 10)}}});
+    plan.units.back().recompute = static_cast<Recompute>(random() % kRecomputes);
+    plan.units.back().optimizer_weight = static_cast<int>(random() % 4);
     if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
