@@ -7,7 +7,8 @@
 // keeps meanwhile.
 namespace medley {
 
-// A stage of a route. Times are of one micro-batch.
+// A stage of a route. Times are of one micro-batch. Of a unit that cannot make the two gradients apart (it
+// recomputes), the input's takes the time of both, and the weights' none and keeps nothing.
 struct TimedStage {
   UnitId unit;
   int chunk = 0;  // of the unit's ranges, by their place in the model
