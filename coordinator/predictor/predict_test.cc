@@ -176,6 +176,24 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
     REQUIRE(seconds.ok());
     CHECK(*seconds == Approx(5 * 6 + 2 * (2 * 0.01) + 2 * (share(1) + share(2)) + 0.01).epsilon(1e-12));
   }
+  SECTION(
+      "two that shard the optimizer: half of each sum is a gathering after the update, of what each owns") {
+    Plan plan = Replicas(4, {2, 5});
+    plan.shards_optimizer = true;
+    plan.units[1].optimizer_weight = 3;
+    for (DeviceCost& device : problem.devices) {
+      device.norm_seconds_per_parameter = 1e-3;
+      device.update_seconds_per_parameter = 2e-3;
+    }
+    const auto seconds = PredictStepSeconds(problem, plan);
+    REQUIRE(seconds.ok());
+    double owned = 0;
+    for (const GradientSlice& slice : SlicesOf(plan, 1, problem.shape.model))
+      owned += static_cast<double>(OwnedRange(slice, 1).size());
+    CHECK(owned == Approx(0.75 * static_cast<double>(ModelElements(problem.shape.model))).epsilon(1e-2));
+    CHECK(*seconds ==
+          Approx(5 * 6 + 2 * 0.01 + share(1) + share(2) + 3e-3 * owned + 0.01 + 3 * 0.01 + 1).epsilon(1e-12));
+  }
   SECTION("three: four rounds of a third, as slow as the slowest link, longer than the backward beside it") {
     for (auto& row : problem.links) {
       for (LinkCost& link : row) link = Link(0, kInstant, bytes / 2);
