@@ -57,7 +57,7 @@ TEST_CASE("a report says which devices compute nothing, or in f32, and what its 
   PlanReport& report = planned.report;
   report.emulated = {"a/gpu0"};
   report.computes_f32_instead = {"a/cpu0"};
-  report.profiles = {{"cpu", 7, "measured", 0.25, {"a layer is too slow"}, "corrected"}};
+  report.profiles = {{"cpu", "3 of 4 heads", 7, "measured", 0.25, {"a layer is too slow"}, "corrected"}};
   report.left_out = {{"b/cpu0", "blocks 0-3 need 4 GiB"}};
   v1::PlanReport encoded = EncodePlanReport(planned);
   CHECK_FALSE(encoded.emulated());  // it is not used
@@ -68,6 +68,7 @@ TEST_CASE("a report says which devices compute nothing, or in f32, and what its 
   CHECK(encoded.profiles(0).device_kind() == "cpu");
   CHECK(encoded.profiles(0).measured_at_seconds() == 7);
   CHECK(encoded.profiles(0).provenance() == "measured");
+  CHECK(encoded.profiles(0).share() == "3 of 4 heads");
   CHECK(encoded.profiles(0).spread() == 0.25);
   CHECK(encoded.profiles(0).doubts(0) == "a layer is too slow");
   CHECK(encoded.profiles(0).correction() == "corrected");
