@@ -57,7 +57,7 @@ double MessageSeconds(const StepProgram& program, const RankPrediction& unit) {
 double ReductionSeconds(const StepProgram& program, const RankPrediction& unit) {
   double total = 0;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].kind != InstructionKind::kReduceGradients) continue;
+    if (!IsOfSlice(program.instructions[i].kind)) continue;
     total += unit.timeline[i].end_seconds - unit.timeline[i].start_seconds;
   }
   return total;
