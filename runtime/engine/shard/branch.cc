@@ -109,12 +109,7 @@ BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, bool
 
 Workspace Workspace::Of(const PassShape& shape, absl::Span<const BlockRange> chunks, Carver& carver) {
   const ModelConfig& config = shape.config;
-  bool has_layer = false, has_head = false;
-  for (const BlockRange& blocks : chunks) {
-    const StreamPoints points = StreamPointsOf(config, blocks);
-    has_layer |= points.branches > 0;
-    has_head |= points.has_head;
-  }
+  const bool has_layer = HaveLayer(config, chunks);
   const int64_t C = config.hidden;
   const auto tensor = [&](int64_t columns) { return carver.Take(shape.rows() * columns, shape.activations); };
   Workspace workspace;
@@ -126,7 +121,7 @@ Workspace Workspace::Of(const PassShape& shape, absl::Span<const BlockRange> chu
   workspace.normed = tensor(C);
   workspace.core_gradient = tensor(has_layer ? WidestCoreGradient(config) : C);
   workspace.stream_gradient = tensor(C);
-  if (has_head && shape.ranks > 1) {
+  if (Holds(chunks, config.head_block()) && shape.ranks > 1) {
     workspace.statistics = carver.Take((shape.ranks + 1) * shape.rows(), Dtype::kF32);
     workspace.log_sum_exp = carver.Take(shape.rows(), Dtype::kF32);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/ir/model/parameters.h"
+
 namespace medley {
 namespace {
 
@@ -15,11 +17,6 @@ int64_t Widest(const ModelConfig& config, const Width& width) {
   int64_t widest = 0;
   for (const BranchKind& branch : FamilyOf(config).branches) widest = std::max(widest, width(branch));
   return widest;
-}
-
-bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
-  return std::any_of(chunks.begin(), chunks.end(),
-                     [&](const BlockRange& blocks) { return StreamPointsOf(config, blocks).branches > 0; });
 }
 
 PassWork operator+(PassWork a, PassWork b) { return {a.flops + b.flops, a.bytes + b.bytes}; }
@@ -58,6 +55,11 @@ StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks) {
   return {.branches = kBranches * std::max(layers, 0),
           .has_embedding = blocks.contains(config.embedding_block()),
           .has_head = blocks.contains(config.head_block())};
+}
+
+bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [&](const BlockRange& blocks) { return StreamPointsOf(config, blocks).branches > 0; });
 }
 
 Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activations, Recompute recompute) {
@@ -113,11 +115,8 @@ Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, 
                      Dtype activations, int ranks) {
   const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
   Bytes bytes;
-  const bool has_head = std::any_of(chunks.begin(), chunks.end(), [&](const BlockRange& blocks) {
-    return blocks.contains(c.head_block());
-  });
   // Each rank's log-sum-exp of its logits and the target's logit; the log-sum-exp of all.
-  if (has_head && ranks > 1)
+  if (Holds(chunks, c.head_block()) && ranks > 1)
     bytes += TensorBytes((ranks + 1) * rows, Dtype::kF32) + TensorBytes(rows, Dtype::kF32);
   // Normed input, its gradient, gradient of the residual stream.
   if (!HaveLayer(c, chunks)) return bytes + 3 * tensor(c.hidden);

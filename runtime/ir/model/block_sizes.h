@@ -49,6 +49,8 @@ struct StreamPoints {
   bool travels(int point) const { return enters(point) || leaves(point); }
 };
 StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks);
+// Whether one of `chunks` has a layer.
+bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
 struct PassWork {
   double flops = 0;  // of matrix products, a multiplication and an addition being two

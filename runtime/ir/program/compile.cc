@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/assign_buffers.h"
 #include "runtime/ir/program/program.h"
@@ -96,13 +97,6 @@ class Compiler {
   }
 
   bool recomputes() const { return unit_.recompute != Recompute::kNone; }
-  bool IsLayer(BlockId block) const {
-    return block != shape_.model.embedding_block() && block != shape_.model.head_block();
-  }
-  bool HasLayer(BlockRange blocks) const {
-    return IsLayer(blocks.first) || IsLayer(blocks.end - 1) || blocks.size() > 2;
-  }
-
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
   // What travels has its other end at the stage before, or at the next one; there may be one unit at both.
@@ -150,7 +144,7 @@ class Compiler {
       forward.operands[1] = Read(BufferKind::kInput, i, !trains);
     }
     if (!at().last()) forward.operands[2] = Fill(BufferKind::kOutput, i);
-    if (recomputes() && HasLayer(chunk())) forward.operands[3] = MakeLayer(true);
+    if (recomputes() && HaveLayer(shape_.model, {chunk()})) forward.operands[3] = MakeLayer(true);
     last_forward_ = Add(forward);
     if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
   }
@@ -162,7 +156,7 @@ class Compiler {
     }
     const bool both = kind == InstructionKind::kBackward;
     ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
-      const bool made_again = recomputes() && IsLayer(blocks.first);
+      const bool made_again = recomputes() && HaveLayer(shape_.model, {blocks});
       if (made_again) EmitRecompute(i, blocks);
       Instruction piece = Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
