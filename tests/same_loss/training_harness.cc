@@ -107,6 +107,20 @@ Plan SingleDevicePlan(const TrainingShape& shape, int micro_batch) {
                       .micro_batch_sequences = micro_batch}}};
 }
 
+namespace {
+
+// Has `route` take `sequences`, in micro-batches of a size of its own.
+void SplitAtRandom(Route& route, int sequences, std::mt19937_64& random) {
+  std::vector<int> divisors;
+  for (int b = 1; b <= sequences; ++b) {
+    if (sequences % b == 0) divisors.push_back(b);
+  }
+  route.micro_batch_sequences = divisors[random() % divisors.size()];
+  route.micro_batches = sequences / route.micro_batch_sequences;
+}
+
+}  // namespace
+
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
@@ -117,12 +131,8 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
     const bool last = devices == 1 || left == 1 || draw(0, 2) == 0;
     const int stages = std::min(last ? devices : draw(1, devices - 1), shape.model.blocks());
     const int sequences = last ? left : draw(1, left - 1);
-    std::vector<int> divisors;  // each route has a micro-batch size of its own
-    for (int b = 1; b <= sequences; ++b) {
-      if (sequences % b == 0) divisors.push_back(b);
-    }
-    const int size = divisors[draw(0, static_cast<int>(divisors.size()) - 1)];
-    Route route{.micro_batches = sequences / size, .micro_batch_sequences = size};
+    Route route;
+    SplitAtRandom(route, sequences, random);
     std::vector<int> cuts = {0, shape.model.blocks()};
     while (static_cast<int>(cuts.size()) < stages + 1) {
       const int cut = draw(1, shape.model.blocks() - 1);
@@ -145,23 +155,6 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   return plan;
 }
 
-namespace {
-
-// Cuts [0, `size`) into `parts` that are not empty.
-std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts) {
-  std::vector<int> ends(size - 1);
-  std::iota(ends.begin(), ends.end(), 1);
-  std::shuffle(ends.begin(), ends.end(), random);
-  ends.resize(parts - 1);
-  ends.push_back(size);
-  std::sort(ends.begin(), ends.end());
-  std::vector<IndexRange> cut;
-  for (const int end : ends) cut.push_back({cut.empty() ? 0 : cut.back().end, end});
-  return cut;
-}
-
-}  // namespace
-
 Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   std::mt19937_64 random(seed);
   const auto draw = [&](int low, int high) { return low + static_cast<int>(random() % (high - low + 1)); };
@@ -169,41 +162,12 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   Plan plan{.schedule = static_cast<Schedule>(draw(0, kSchedules - 1))};
   const std::vector<IndexRange> ranges = RandomCut(random, model.blocks(), draw(1, model.blocks()));
   const int units = ranges.size() == 1 ? draw(1, 2) : draw(2, 3);
-  // Who may hold each range: none that holds the range before.
-  std::vector<std::vector<int>> holders;
-  for (size_t range = 0; range < ranges.size(); ++range) {
-    std::vector<int>& free = holders.emplace_back();
-    for (int u = 0; u < units; ++u) {
-      const bool before =
-          range > 0 && std::count(holders[range - 1].begin(), holders[range - 1].end(), u) > 0;
-      if (!before) free.push_back(u);
-    }
-    std::shuffle(free.begin(), free.end(), random);
-    const bool all = ranges.size() == 1;
-    if (!all) free.resize(units == 2 ? 1 : std::min<int>(draw(1, 2), static_cast<int>(free.size())));
-  }
-  std::vector<std::vector<BlockRange>> chunks(units);
-  std::vector<std::vector<int>> chosen;  // of each route, the unit of each range
-  for (int routes = draw(1, 3); routes > 0; --routes) {
-    std::vector<int>& route = chosen.emplace_back();
-    for (size_t range = 0; range < ranges.size(); ++range) {
-      route.push_back(holders[range][draw(0, static_cast<int>(holders[range].size()) - 1)]);
-      const BlockRange blocks = {ranges[range].first, ranges[range].end};
-      std::vector<BlockRange>& held = chunks[route.back()];
-      if (std::find(held.begin(), held.end(), blocks) == held.end()) held.push_back(blocks);
-    }
-  }
-  std::vector<int> number(units, -1);
-  for (int u = 0; u < units; ++u) {
-    if (chunks[u].empty()) continue;
-    number[u] = static_cast<int>(plan.units.size());
-    std::sort(chunks[u].begin(), chunks[u].end(),
-              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
-    Unit& unit = plan.units.emplace_back();
+  AddRandomUnits(plan, ranges, units, random);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    Unit& unit = plan.units[u];
     unit.recompute = static_cast<Recompute>(draw(0, kRecomputes - 1));
     const int degree = draw(1, max_degree);
     for (int d = 0; d < degree; ++d) unit.devices.push_back(absl::StrCat("test/", u, ".", d));
-    unit.chunks.assign(chunks[u].begin(), chunks[u].end());
     if (degree == 1 || draw(0, 2) == 0) continue;
     const auto heads = RandomCut(random, model.key_value_head_count(), degree),
                columns = RandomCut(random, model.feed_forward, degree),
@@ -211,18 +175,11 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     for (int m = 0; m < degree; ++m) unit.shares.push_back({heads[m], columns[m], rows[m]});
   }
   int left = shape.global_batch_sequences;
-  for (size_t r = 0; r < chosen.size(); ++r) {
-    const int after = static_cast<int>(chosen.size() - r) - 1;
+  int after = static_cast<int>(plan.routes.size());
+  for (Route& route : plan.routes) {
+    --after;
     const int sequences = after == 0 ? left : draw(1, left - after);
-    std::vector<int> sizes;
-    for (int size = 1; size <= sequences; ++size) {
-      if (sequences % size == 0) sizes.push_back(size);
-    }
-    const int size = sizes[draw(0, static_cast<int>(sizes.size()) - 1)];
-    Route& route = plan.routes.emplace_back();
-    for (const int u : chosen[r]) route.units.push_back(number[u]);
-    route.micro_batches = sequences / size;
-    route.micro_batch_sequences = size;
+    SplitAtRandom(route, sequences, random);
     left -= sequences;
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);

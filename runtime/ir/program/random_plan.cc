@@ -41,17 +41,12 @@ PlannedShape RandomPlan(uint64_t seed) {
     route.micro_batches = integer(1, 12);
     route.micro_batch_sequences = integer(1, 3);
     result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
-    std::vector<int> cuts(model.blocks() - 1);
-    std::iota(cuts.begin(), cuts.end(), 1);
-    std::shuffle(cuts.begin(), cuts.end(), random);
-    cuts.resize(std::min<int>(integer(0, 4), static_cast<int>(cuts.size())));
-    cuts.push_back(model.blocks());
-    std::sort(cuts.begin(), cuts.end());
-    int first = 0;
-    for (const int end : cuts) {
+    const int most_cuts = model.blocks() - 1;
+    for (const IndexRange& blocks :
+         RandomCut(random, model.blocks(), 1 + std::min(integer(0, 4), most_cuts))) {
       route.units.push_back(static_cast<int>(plan.units.size()));
-      plan.units.push_back({.devices = {"n/" + std::to_string(plan.units.size())}, .chunks = {{first, end}}});
-      first = end;
+      plan.units.push_back(
+          {.devices = {"n/" + std::to_string(plan.units.size())}, .chunks = {{blocks.first, blocks.end}}});
     }
   }
   // A unit's number says nothing about its place.
@@ -84,43 +79,11 @@ PlannedShape RandomWidePlan(uint64_t seed) {
   result.shape.sequence = integer(3, 8);
   Plan& plan = result.plan;
   plan.schedule = static_cast<Schedule>(integer(0, kSchedules - 1));
-  // Who may hold each range of the model: one or two units, none of which holds the range before.
-  std::vector<int> ends(model.blocks() - 1);
-  std::iota(ends.begin(), ends.end(), 1);
-  std::shuffle(ends.begin(), ends.end(), random);
-  ends.resize(std::min<int>(integer(0, 6), static_cast<int>(ends.size())));
-  ends.push_back(model.blocks());
-  std::sort(ends.begin(), ends.end());
+  const int ranges = 1 + std::min(integer(0, 6), model.blocks() - 1);
   const int units = integer(2, 4);
-  std::vector<std::vector<int>> holders;
-  for (size_t range = 0; range < ends.size(); ++range) {
-    std::vector<int> free;
-    for (int u = 0; u < units; ++u) {
-      const bool before = !holders.empty() && std::count(holders.back().begin(), holders.back().end(), u) > 0;
-      if (!before) free.push_back(u);
-    }
-    std::shuffle(free.begin(), free.end(), random);
-    free.resize(units == 2 ? 1 : std::min<int>(integer(1, 2), static_cast<int>(free.size())));
-    holders.push_back(free);
-  }
-  std::vector<std::vector<BlockRange>> chunks(units);
-  std::vector<std::vector<int>> chosen;  // of each route, the unit of each range
-  for (int routes = integer(1, 3); routes > 0; --routes) {
-    std::vector<int>& route = chosen.emplace_back();
-    for (size_t range = 0; range < ends.size(); ++range) {
-      route.push_back(holders[range][integer(0, static_cast<int>(holders[range].size()) - 1)]);
-      const BlockRange blocks = {range == 0 ? 0 : ends[range - 1], ends[range]};
-      std::vector<BlockRange>& held = chunks[route.back()];
-      if (std::find(held.begin(), held.end(), blocks) == held.end()) held.push_back(blocks);
-    }
-  }
-  std::vector<int> number(units, -1);
-  for (int u = 0; u < units; ++u) {
-    if (chunks[u].empty()) continue;
-    number[u] = static_cast<int>(plan.units.size());
-    std::sort(chunks[u].begin(), chunks[u].end(),
-              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
-    Unit& unit = plan.units.emplace_back();
+  AddRandomUnits(plan, RandomCut(random, model.blocks(), ranges), units, random);
+  for (size_t u = 0; u < plan.units.size(); ++u) {
+    Unit& unit = plan.units[u];
     unit.activations = kTypes[integer(0, 4)];
     unit.recompute = static_cast<Recompute>(integer(0, kRecomputes - 1));
     const int degree = integer(1, 3);
@@ -128,17 +91,67 @@ PlannedShape RandomWidePlan(uint64_t seed) {
       unit.shares = {{{0, 3}, {0, 20}, {0, 15}}, {{3, 4}, {20, 32}, {15, 20}}};
     for (int d = 0; d < degree; ++d)
       unit.devices.push_back("n" + std::to_string(u) + "/" + std::to_string(d));
-    unit.chunks.assign(chunks[u].begin(), chunks[u].end());
+  }
+  for (Route& route : plan.routes) {
+    route.micro_batches = integer(1, 8);
+    route.micro_batch_sequences = integer(1, 3);
+    result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
+  }
+  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
+  return result;
+}
+
+std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts) {
+  std::vector<int> ends(size - 1);
+  std::iota(ends.begin(), ends.end(), 1);
+  std::shuffle(ends.begin(), ends.end(), random);
+  ends.resize(parts - 1);
+  ends.push_back(size);
+  std::sort(ends.begin(), ends.end());
+  std::vector<IndexRange> cut;
+  for (const int end : ends) cut.push_back({cut.empty() ? 0 : cut.back().end, end});
+  return cut;
+}
+
+void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random) {
+  const auto integer = [&](int low, int high) {
+    return std::uniform_int_distribution<int>(low, high)(random);
+  };
+  // Who may hold each range: of two units one at a time, so that there is one for the next range.
+  const int most = units == 2 && ranges.size() > 1 ? 1 : 2;
+  std::vector<std::vector<int>> holders;
+  for (size_t range = 0; range < ranges.size(); ++range) {
+    std::vector<int> free;
+    for (int u = 0; u < units; ++u) {
+      const bool before = !holders.empty() && std::count(holders.back().begin(), holders.back().end(), u) > 0;
+      if (!before) free.push_back(u);
+    }
+    std::shuffle(free.begin(), free.end(), random);
+    free.resize(std::min<size_t>(integer(1, most), free.size()));
+    holders.push_back(free);
+  }
+  std::vector<std::vector<BlockRange>> chunks(units);
+  std::vector<std::vector<int>> chosen(integer(1, 3));  // of each route, the unit of each range
+  for (std::vector<int>& route : chosen) {
+    for (size_t range = 0; range < ranges.size(); ++range) {
+      route.push_back(holders[range][integer(0, static_cast<int>(holders[range].size()) - 1)]);
+      const BlockRange blocks = {ranges[range].first, ranges[range].end};
+      std::vector<BlockRange>& held = chunks[route.back()];
+      if (std::find(held.begin(), held.end(), blocks) == held.end()) held.push_back(blocks);
+    }
+  }
+  std::vector<int> number(units, -1);  // of those that a route visits
+  for (int u = 0; u < units; ++u) {
+    if (chunks[u].empty()) continue;
+    number[u] = static_cast<int>(plan.units.size());
+    std::sort(chunks[u].begin(), chunks[u].end(),
+              [](const BlockRange& a, const BlockRange& b) { return a.first < b.first; });
+    plan.units.emplace_back().chunks.assign(chunks[u].begin(), chunks[u].end());
   }
   for (const std::vector<int>& route : chosen) {
     Route& added = plan.routes.emplace_back();
     for (const int u : route) added.units.push_back(number[u]);
-    added.micro_batches = integer(1, 8);
-    added.micro_batch_sequences = integer(1, 3);
-    result.shape.global_batch_sequences += added.micro_batches * added.micro_batch_sequences;
   }
-  if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
-  return result;
 }
 
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed) {

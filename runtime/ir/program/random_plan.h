@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <random>
+#include <vector>
 
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/plan/plan.h"
@@ -18,6 +20,15 @@ PlannedShape RandomPlan(uint64_t seed);
 // Units of one to three devices, with even or uneven shares, and of one to three ranges; one to three routes,
 // which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
+
+// Cuts [0, `size`) into `parts` that are not empty; 1 to `size` of them.
+std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
+
+// Adds to an empty plan up to `units` units, with nothing but the ranges of blocks that they hold, and one to
+// three routes, with nothing but the units that they visit, one for each of `ranges`. One or two units may
+// hold a range, and routes choose between them; none holds two ranges side by side. Two units or more, if
+// there are two ranges or more.
+void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random);
 
 // Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
