@@ -45,6 +45,10 @@ std::vector<absl::Status> RunRanks(const Plan& plan, const ModelConfig& model, c
   return statuses;
 }
 
+std::vector<ParameterSpec> TensorsOf(const ModelConfig& model, std::optional<SegmentId> segment) {
+  return segment.has_value() ? SegmentParameters(model, *segment) : std::vector<ParameterSpec>();
+}
+
 TEST_CASE("every segment comes whole to the one rank that writes it, whoever holds which part") {
   const ModelConfig model = ModelsToShare()[GENERATE(0, 1, 2)];
   const NamedPlan named = UnlikePlans(model)[GENERATE(range(0, kUnlikePlans))];
@@ -124,13 +128,15 @@ TEST_CASE("a rank of the unit that is gone ends the gathering of the others, and
   const Plan plan = UnlikePlans(model)[1].plan;  // three ranks
   const int gone = GENERATE(0, 1, 2), at_round = GENERATE(0, 1);
   CAPTURE(gone, at_round);
-  std::vector<char> gathers(3, false);  // whether a rank gathers anything once the other has gone
+  std::vector<char> gathers(3, false);  // whether others give a rank anything once the one has gone
   const std::vector<absl::Status> statuses =
       RunRanks(plan, model, [&](Rank rank, ParameterArena& arena, Transport& transport) -> absl::Status {
         ActivityBoard board;
         SegmentGather gather(plan, rank, model, arena, transport, board);
-        for (int round = at_round; round < gather.rounds(); ++round)
-          gathers[rank] |= gather.SegmentOf(round).has_value();
+        for (int round = at_round; round < gather.rounds(); ++round) {
+          for (const ParameterSpec& tensor : TensorsOf(model, gather.SegmentOf(round)))
+            gathers[rank] |= tensor.cut != TensorCut::kNone;
+        }
         for (int round = 0; round < gather.rounds(); ++round) {
           if (rank == gone && round == at_round) return absl::DataLossError("dies");
           RETURN_IF_ERROR(gather.Gather(round).status());
@@ -140,7 +146,7 @@ TEST_CASE("a rank of the unit that is gone ends the gathering of the others, and
   for (Rank rank = 0; rank < 3; ++rank) {
     if (rank == gone) continue;
     CAPTURE(rank.value(), statuses[rank].ToString());
-    if (!gathers[rank] && statuses[rank].ok()) continue;  // what it gave had gone out
+    if (!gathers[rank] && statuses[rank].ok()) continue;  // what it gave went out before it knew
     CHECK(absl::IsUnavailable(statuses[rank]));
     CHECK_THAT(std::string(statuses[rank].message()),
                Catch::Contains("gathering segments with rank ") && Catch::Contains("is gone"));
