@@ -178,7 +178,8 @@ Rows StepRows(const v1::ListStepsResponse& steps) {
 // "optimal", or how far from the bound.
 std::string Quality(const v1::PlanReport& report) {
   if (report.pinned()) return "named by the job";
-  if (report.proven_optimal()) return "proven optimal";
+  if (report.proven_optimal())
+    return report.orders().empty() ? "proven optimal" : "proven optimal among named schedules";
   const double bound = report.lower_bound_seconds();
   if (!(bound > 0)) return "best found";
   return absl::StrFormat("at most %.1f %% slower than the best possible",

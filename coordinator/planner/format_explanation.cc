@@ -47,6 +47,7 @@ std::string FormatExplanation(const Explanation& explanation) {
   std::string out;
   AppendWrapped("", "  ", explanation.summary, out);
   if (!explanation.sharing.empty()) AppendWrapped("Sharing     ", "  ", explanation.sharing, out);
+  if (!explanation.orders.empty()) AppendWrapped("Order       ", "  ", explanation.orders, out);
   AppendWrapped("Bottleneck  ", "  ", explanation.bottleneck, out);
   if (!explanation.reductions.empty()) AppendWrapped("Reductions  ", "  ", explanation.reductions, out);
   if (!explanation.exchanges.empty()) AppendWrapped("Exchanges   ", "  ", explanation.exchanges, out);

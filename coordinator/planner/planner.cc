@@ -1,8 +1,10 @@
 #include "coordinator/planner/planner.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/orders.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/sharing.h"
@@ -11,17 +13,36 @@
 namespace medley {
 namespace {
 
+// Puts the passes of the best of `plans` in an order of their own where that is allowed and pays.
+void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
+                 ChosenPlan& chosen) {
+  if (!problem.constraints.synthesised_orders || plans.empty()) return;
+  const PredictedPlan named = {chosen.plan, chosen.step_seconds};
+  std::optional<PredictedPlan> best = BestSynthesised(problem, plans, named);
+  if (!best) {
+    chosen.orders = DescribeNoOrder(plans.size());
+    return;
+  }
+  chosen.orders = DescribeOrder(problem, *best, named, chosen.proven_optimal);
+  chosen.plan = std::move(best->plan);
+  chosen.step_seconds = best->step_seconds;
+  chosen.proven_optimal = false;
+  chosen.lower_bound_seconds = 0;
+}
+
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
   if (whole.devices.empty()) {
     return absl::ResourceExhaustedError("no device was measured with whole blocks");
   }
-  absl::StatusOr<ChosenPlan> chosen = Search(whole, SearchSpace{}, limits).Run();
-  if (chosen.ok() && whole.devices.size() < problem.devices.size()) {
+  Search search(whole, SearchSpace{}, limits);
+  ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
+  if (whole.devices.size() < problem.devices.size()) {
     // What the others would do is not known.
-    chosen->proven_optimal = false;
-    chosen->lower_bound_seconds = 0;
+    chosen.proven_optimal = false;
+    chosen.lower_bound_seconds = 0;
   }
+  ChooseOrder(whole, search.best_pipelines(), chosen);
   return chosen;
 }
 
@@ -29,9 +50,11 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
 absl::StatusOr<ChosenPlan> ChooseOfUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units,
                                          const SearchLimits& limits) {
   const UnitProblem of_units = MakeUnitProblem(problem, units);
-  ASSIGN_OR_RETURN(ChosenPlan chosen, Search(problem, of_units, limits).Run());
+  Search search(problem, of_units, limits);
+  ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
   if (!FitsMemory(problem, chosen.plan))
     return absl::ResourceExhaustedError("the plan of units does not fit");
+  ChooseOrder(problem, search.best_pipelines(), chosen);
   return chosen;
 }
 

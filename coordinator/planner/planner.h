@@ -24,12 +24,18 @@ struct SearchLimits {
 
 struct ChosenPlan {
   Plan plan;
-  double step_seconds = 0;         // predicted
-  double lower_bound_seconds = 0;  // no valid plan is predicted to be faster than this
-  bool proven_optimal = false;     // the search was exhausted within its limits
+  double step_seconds = 0;  // predicted
+  // No valid plan with a named schedule is predicted to be faster than this; 0 where the plan chosen has none.
+  double lower_bound_seconds = 0;
+  // The search was exhausted within its limits. Of plans with a synthesised order nothing is known: what is
+  // proven is proven of those with named schedules.
+  bool proven_optimal = false;
   int64_t simulated_plans = 0;
   // Why devices share the width of blocks, and what was not searched, for people; empty: they do not.
   std::string sharing;
+  // What an order of the passes that was synthesised gains, or that none was chosen, for people; empty: they
+  // are not allowed, or there is nothing to put in order.
+  std::string orders;
 };
 
 // The valid plan with the least predicted step time: how many routes, which devices in which order, how many
@@ -41,6 +47,9 @@ struct ChosenPlan {
 // the width of their blocks (sharing.h): of the fewest devices with which a plan fits, all units shared alike,
 // by what has been measured of such shares. The best plan that is found of those; nothing is proven of it, and
 // lower_bound_seconds is 0. `sharing` says so.
+//
+// Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
+// best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
 //
 // Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.
@@ -105,7 +114,7 @@ struct Explanation {
   // What the ranks of the unit that takes longest over it sum and give each other within passes; empty: every
   // unit is one device.
   std::string exchanges;
-  std::string sharing;          // ChosenPlan::sharing; not known of a plan alone
+  std::string sharing, orders;  // of ChosenPlan; not known of a plan alone
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
   struct Rejected {

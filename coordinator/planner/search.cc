@@ -16,6 +16,7 @@ constexpr double kRounding = 1e-12;
 constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
+constexpr size_t kBestPipelines = 6;
 // Stages that bounds look at, in all what one simulated instruction costs; and what choosing a reduction costs for
 // each member, in simulated instructions.
 constexpr int64_t kStagesAnInstruction = 40, kChoiceInstructions = 50;
@@ -284,11 +285,29 @@ double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteC
   ++best_.simulated_plans;
   const absl::StatusOr<double> seconds = simulator_.Run(plan);
   if (!seconds.ok()) return kInfinity;
+  if (problem_.constraints.synthesised_orders && HasPipeline(plan)) KeepPipeline(plan, *seconds);
   if (*seconds < Below(arrangement.units)) {
     best_.plan = std::move(plan);
     best_.step_seconds = *seconds;
   }
   return *seconds;
+}
+
+void Search::KeepPipeline(const Plan& plan, double seconds) {
+  const auto is_alike = [&](const PredictedPlan& kept) {
+    return DevicesOf(kept.plan) == DevicesOf(plan) && kept.plan.routes.size() == plan.routes.size() &&
+           kept.plan.routes[0].micro_batch_sequences == plan.routes[0].micro_batch_sequences;
+  };
+  const auto alike = std::find_if(best_pipelines_.begin(), best_pipelines_.end(), is_alike);
+  if (alike != best_pipelines_.end()) {
+    if (alike->step_seconds <= seconds) return;
+    best_pipelines_.erase(alike);
+  }
+  const auto after =
+      std::upper_bound(best_pipelines_.begin(), best_pipelines_.end(), seconds,
+                       [](double s, const PredictedPlan& kept) { return s < kept.step_seconds; });
+  best_pipelines_.insert(after, {plan, seconds});
+  if (best_pipelines_.size() > kBestPipelines) best_pipelines_.pop_back();
 }
 
 Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/route_bounds.h"
 #include "coordinator/planner/search_tables.h"
@@ -32,6 +33,10 @@ class Search {
 
   // ResourceExhausted: no plan of the space fits.
   absl::StatusOr<ChosenPlan> Run();
+
+  // The best plans with pipelines that Run simulated, fastest first: of each choice of devices and of a
+  // micro-batch size one, and at most kBestPipelines.
+  const std::vector<PredictedPlan>& best_pipelines() const { return best_pipelines_; }
 
   // Whether Run would find one, as far as memory is concerned: takes no simulation. Instead of Run.
   bool Fits();
@@ -97,6 +102,7 @@ class Search {
                                            const RouteChoice& choice);
   double Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                   const std::vector<int>& order);
+  void KeepPipeline(const Plan& plan, double seconds);
   Plan PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
               const std::vector<int>& order) const;
   // A plan with so many units must be predicted below this to be taken.
@@ -123,7 +129,8 @@ class Search {
   const PlanningProblem unslowed_;
   StepSimulator unslowed_simulator_;
   std::map<std::vector<int>, std::vector<double>> last_backwards_;
-  ChosenPlan best_;                // no units: none yet
+  ChosenPlan best_;  // no units: none yet
+  std::vector<PredictedPlan> best_pipelines_;
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
   int64_t device_lists_ = 0;       // looked at
   int64_t evaluated_ = 0;          // cheap evaluations, in simulated instructions' worth

@@ -50,6 +50,8 @@ struct DeviceCost {
 struct PlanConstraints {
   // Allowed; not empty.
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
+  // Whether the passes of the best plans found with those may be put in an order of their own (kListed).
+  bool synthesised_orders = false;
   int max_routes = 0;  // 0: any number
   int max_stages = 0;  // 0: any number
 };

@@ -86,7 +86,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
-  std::string sharing;
+  std::string sharing, orders;
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
@@ -102,6 +102,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.proven_optimal = chosen.proven_optimal;
     report.simulated_plans = chosen.simulated_plans;
     sharing = std::move(chosen.sharing);
+    orders = std::move(chosen.orders);
   }
   planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
@@ -113,6 +114,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
                                                        : ExplainPlan(problem, planned.plan));
   report.explanation.sharing = std::move(sharing);
+  report.explanation.orders = std::move(orders);
   AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);
   planned.corrections = CorrectionsOf(training, cluster);

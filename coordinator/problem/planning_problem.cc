@@ -279,6 +279,28 @@ void AddSharesToChooseFrom(const std::vector<AllowedDevice>& devices, const Trai
   }
 }
 
+// Whether the gradient of the weights was measured by itself on every device.
+bool MeasuredApart(const std::vector<AllowedDevice>& devices, const std::vector<int>& sizes,
+                   const TrainingSpec& spec, const Cluster& cluster) {
+  const std::string shape = ShapeKey(spec);
+  return std::all_of(devices.begin(), devices.end(), [&](const AllowedDevice& device) {
+    return std::all_of(sizes.begin(), sizes.end(), [&](int size) {
+      const ProfiledTimes* times = nullptr;
+      return FindProfile(cluster, device.device->kind, shape, size, &times) != nullptr &&
+             times->blocks.layer.weight_gradient_seconds > 0;
+    });
+  });
+}
+
+void SetSchedules(const JobConstraints& constraints, bool measured_apart, PlanConstraints& allowed) {
+  const std::vector<Schedule>& named = constraints.schedules;
+  allowed.synthesised_orders =
+      named.empty() ? measured_apart : std::count(named.begin(), named.end(), Schedule::kListed) > 0;
+  if (named.empty()) return;
+  allowed.schedules = named;
+  std::erase(allowed.schedules, Schedule::kListed);
+}
+
 enum class Missing : uint8_t { kRefused, kLeftOpen };
 
 // With kLeftOpen devices have what was measured of them, and links take no time.
@@ -289,7 +311,8 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.shape = spec.shape;
   problem.precision = spec.precision;
   problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
-  if (!constraints.schedules.empty()) problem.constraints.schedules = constraints.schedules;
+  SetSchedules(constraints, MeasuredApart(devices, problem.micro_batch_sizes, spec, cluster),
+               problem.constraints);
   problem.constraints.max_routes = constraints.max_routes;
   problem.constraints.max_stages = constraints.max_stages;
   problem.forced_all_reduce = spec.communication.all_reduce;

@@ -214,6 +214,29 @@ TEST_CASE("constraints choose devices, sizes and schedules") {
   CHECK(problem->constraints.max_stages == 2);
 }
 
+TEST_CASE(
+    "orders are synthesised where that is asked for, or the gradient of weights was measured everywhere") {
+  Cluster cluster = ThreeNodes();
+  const auto allowed = [&](std::vector<Schedule> schedules) {
+    const auto problem = MakeProblem(Spec(), {.schedules = std::move(schedules)}, cluster);
+    REQUIRE(problem.ok());
+    return problem->constraints;
+  };
+  const std::vector<Schedule> all(std::begin(kPlannedSchedules), std::end(kPlannedSchedules));
+  CHECK_FALSE(allowed({}).synthesised_orders);
+  CHECK_FALSE(allowed({Schedule::kGPipe}).synthesised_orders);
+  const PlanConstraints asked = allowed({Schedule::kListed, Schedule::kGPipe});
+  CHECK(asked.synthesised_orders);
+  CHECK(asked.schedules == std::vector<Schedule>{Schedule::kGPipe});
+  for (DeviceProfile& profile : cluster.profiles) {
+    CHECK_FALSE(allowed({}).synthesised_orders);
+    for (ProfiledTimes& times : profile.times) times.blocks.layer = {1, 2, 1};
+  }
+  CHECK(allowed({}).synthesised_orders);
+  CHECK(allowed({}).schedules == all);
+  CHECK_FALSE(allowed({Schedule::kGPipe}).synthesised_orders);
+}
+
 TEST_CASE("what has not been measured is named") {
   Cluster cluster = ThreeNodes();
   cluster.profiles.clear();

@@ -70,6 +70,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   for (const Explanation::Device& device : report.explanation.devices)
     *encoded.add_devices() = EncodeDevice(device, report);
   encoded.set_sharing(report.explanation.sharing);
+  encoded.set_orders(report.explanation.orders);
   encoded.set_bottleneck(report.explanation.bottleneck);
   encoded.set_bubble_share(report.explanation.bubble_share);
   EncodeReasons(report.explanation, encoded);
@@ -87,6 +88,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
 v1::PlanReport WithComparison(v1::PlanReport report, const Explanation& explanation) {
   Explanation with_choice = explanation;
   with_choice.sharing = report.sharing();
+  with_choice.orders = report.orders();
   EncodeReasons(with_choice, report);
   report.set_compared(true);
   return report;

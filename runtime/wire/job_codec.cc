@@ -124,10 +124,19 @@ absl::Status CheckConstraints(const v1::JobSpec& spec) {
   for (int i = 0; i < constraints.schedules_size(); ++i) {
     const absl::StatusOr<Schedule> schedule =
         DecodeSchedule(static_cast<v1::Schedule>(constraints.schedules(i)));
-    if (!schedule.ok() || IsPlanned(*schedule)) continue;  // what is none is told where it is decoded
+    // What is none is told where it is decoded.
+    if (!schedule.ok() || IsPlanned(*schedule) || *schedule == Schedule::kListed) continue;
     return Invalid(
         "constraints.schedules[", i, "]: ", NameOf(*schedule),
-        " is run where a plan names it, not chosen; one_forward_one_backward and gpipe are chosen from");
+        " is run where a plan names it, not chosen; one_forward_one_backward, gpipe and listed are "
+        "chosen from");
+  }
+  const auto& schedules = constraints.schedules();
+  if (std::count(schedules.begin(), schedules.end(), v1::SCHEDULE_LISTED) == schedules.size() &&
+      !schedules.empty()) {
+    return Invalid(
+        "constraints.schedules: listed alone; passes are put in order for plans that were found with "
+        "one_forward_one_backward or gpipe, so name one of them, too");
   }
   std::set<std::string> seen;
   for (int i = 0; i < constraints.devices_size(); ++i) {

@@ -167,7 +167,10 @@ TEST_CASE("fields that do not go together are refused by name") {
                 s.mutable_constraints()->add_schedules(v1::SCHEDULE_ZERO_BUBBLE_H1);
               },
               "constraints.schedules[1]: zb-h1 is run where a plan names it, not chosen; "
-              "one_forward_one_backward and gpipe are chosen from"},
+              "one_forward_one_backward, gpipe and listed are chosen from"},
+      Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_schedules(v1::SCHEDULE_LISTED); },
+              "constraints.schedules: listed alone; passes are put in order for plans that were found with "
+              "one_forward_one_backward or gpipe, so name one of them, too"},
       Mistake{[](v1::JobSpec& s) { s.mutable_constraints()->add_devices("cpu0"); },
               "constraints.devices[0]: \"cpu0\" is not of the form node/device"},
       Mistake{[](v1::JobSpec& s) {

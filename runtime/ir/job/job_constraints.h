@@ -11,9 +11,11 @@ namespace medley {
 struct JobConstraints {
   std::vector<std::string> devices;    // "node/device"; empty: all there are
   std::vector<int> micro_batch_sizes;  // in sequences; empty: see CandidateMicroBatches
-  std::vector<Schedule> schedules;     // each once; empty: all that are chosen from
-  int max_routes = 0;                  // 0: any number
-  int max_stages = 0;                  // 0: any number
+  // Each once, kListed being an order of passes that is made for plans found with the others. Empty: all that
+  // are chosen from, but kListed only where the gradient of weights was measured by itself.
+  std::vector<Schedule> schedules;
+  int max_routes = 0;  // 0: any number
+  int max_stages = 0;  // 0: any number
   // The plan that the job names: then nothing is chosen, and the others are what this one is compared with.
   std::optional<Plan> plan;
   // Units of that plan that leave open what they store activations as: what their devices were measured with.

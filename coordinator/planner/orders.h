@@ -1,0 +1,53 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/timed_pipeline.h"
+
+// Orders of passes for the times that are predicted of a plan, beside the schedules that have names.
+namespace medley {
+
+// A plan and what it is predicted to take.
+struct PredictedPlan {
+  Plan plan;
+  double step_seconds = 0;
+};
+
+// Whether units run passes for one another, so that their order may matter.
+bool HasPipeline(const Plan& plan);
+
+// A plan's passes as far as their order is concerned: what each takes is the mean of a simulated step with all
+// backwards in two, so that what ranks of a unit sum, and devices that slow each other down, are in it. What
+// micro-batches keep is in bytes of the rank of the unit that keeps most; `memory_limit` has what the rank with
+// the least room leaves of it, parallel to the units.
+struct OrderProblem {
+  TimedPipeline pipeline;
+  std::vector<double> memory_limit;
+};
+// Errors as PredictStep's.
+absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, const Plan& plan);
+
+// `plan` with passes in an order that is synthesised for them, the rest being as it is. It fits the memory of
+// its devices by the same model as any plan, and is predicted below `below_seconds`; none: no such order was
+// found. Equal arguments give equal plans. Pure.
+std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem, const Plan& plan,
+                                                  double below_seconds);
+
+// The best of `plans`, which are valid and have named schedules, with a synthesised order; none: none is
+// predicted to be faster than `named` by more than kLeastGain of its time.
+constexpr double kLeastGain = 0.005;
+std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
+                                             const std::vector<PredictedPlan>& plans,
+                                             const PredictedPlan& named);
+
+// What is told to people of an order that was chosen over `named`, the best plan of a named schedule.
+std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& chosen,
+                          const PredictedPlan& named, bool named_is_proven);
+// The same where none was chosen, of so many plans.
+std::string DescribeNoOrder(size_t plans);
+
+}  // namespace medley

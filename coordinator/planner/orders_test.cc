@@ -1,0 +1,159 @@
+#include "coordinator/planner/orders.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/planner.h"
+#include "coordinator/planner/random_problem.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/evaluate_orders.h"
+#include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/schedule.h"
+
+namespace medley {
+namespace {
+
+// Three devices whose layers take 1, 1.3 and 1.6 s forward and twice that backward, half of it for the weights,
+// and one way to use them: a pipeline of three stages with a layer each, 6 micro-batches.
+PlanningProblem UnevenPipeline() {
+  PlanningProblem problem;
+  problem.shape.model = {
+      .layers = 3, .hidden = 8, .heads = 1, .feed_forward = 32, .vocabulary = 10, .context = 16};
+  problem.shape.sequence = 16;
+  problem.shape.global_batch_sequences = 6;
+  problem.micro_batch_sizes = {1};
+  for (const double seconds : {1.0, 1.3, 1.6}) {
+    const int number = static_cast<int>(problem.devices.size());
+    problem.devices.push_back(
+        {.name = absl::StrCat("n/", number),
+         .kind = absl::StrCat("kind ", number),
+         .processor = number,
+         .room = {.memory = GiB(1)},
+         .times = {{.embedding = {0, 0}, .layer = {seconds, 2 * seconds, seconds}, .head = {0, 0}}}});
+  }
+  problem.links.assign(3, std::vector<LinkCost>(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)}));
+  problem.constraints.max_routes = 1;
+  problem.constraints.synthesised_orders = true;
+  return problem;
+}
+
+Plan ThreeStages(Schedule schedule) {
+  Plan plan{.schedule = schedule};
+  plan.units = {{{"n/0"}, {{0, 2}}}, {{"n/1"}, {{2, 3}}}, {{"n/2"}, {{3, 5}}}};
+  plan.routes = {{{0, 1, 2}, 6, 1}};
+  return plan;
+}
+
+void CheckValid(const PlanningProblem& problem, const Plan& plan) {
+  PlanSite site;
+  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
+  for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) FAIL_CHECK(violation.detail);
+}
+
+TEST_CASE("a pipeline's times and memory are those of its cost model") {
+  const PlanningProblem problem = UnevenPipeline();
+  Plan plan = ThreeStages(Schedule::kOneForwardOneBackward);
+  plan.units[1].recompute = Recompute::kLayers;
+  const auto made = MakeOrderProblem(problem, plan);
+  REQUIRE(made.ok());
+  const std::vector<TimedStage>& stages = made->pipeline.routes[0].stages;
+  REQUIRE(stages.size() == 3);
+  CHECK(stages[0].forward_seconds == Approx(1));
+  CHECK(stages[0].input_gradient_seconds == Approx(1));
+  CHECK(stages[0].weight_gradient_seconds == Approx(1));
+  CHECK(stages[0].message_seconds == Approx(0.05).epsilon(1e-3));
+  CHECK(stages[0].deferred > stages[0].kept);
+  // What recomputes has one backward, and makes a forward again in it.
+  CHECK(stages[1].input_gradient_seconds > 2 * 1.3);
+  CHECK(stages[1].weight_gradient_seconds == 0);
+  CHECK(stages[1].deferred == 0);
+  CHECK(stages[2].weight_gradient_seconds == Approx(1.6));
+  CHECK(stages[2].message_seconds == 0);
+  // As many micro-batches as the limit allows fit the device, and not twice as many.
+  const double kept = made->memory_limit[0] / stages[0].kept;
+  plan.schedule = Schedule::kGPipe;
+  PlanningProblem tight = problem;
+  const RankMemory needed = MemoryOfRank(plan, 0, problem.shape);
+  tight.devices[0].room.memory = needed.total();
+  const double tight_kept = MakeOrderProblem(tight, plan)->memory_limit[0] / stages[0].kept;
+  CHECK(tight_kept >= 5);
+  CHECK(tight_kept < 8);
+  CHECK(tight_kept < kept);
+}
+
+TEST_CASE("where an order pays off it is chosen, fits, and is told of") {
+  PlanningProblem problem = UnevenPipeline();
+  problem.constraints.synthesised_orders = false;
+  const auto named = ChoosePlan(problem);
+  REQUIRE(named.ok());
+  CHECK(named->proven_optimal);
+  CHECK(named->orders.empty());
+  problem.constraints.synthesised_orders = true;
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->plan.schedule == Schedule::kListed);
+  CHECK(chosen->step_seconds < named->step_seconds * (1 - kLeastGain));
+  CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
+  CHECK_FALSE(chosen->proven_optimal);
+  CHECK(chosen->lower_bound_seconds == 0);
+  CHECK_THAT(chosen->orders, Catch::Contains("% faster than") && Catch::Contains("proven to be the best"));
+  CheckValid(problem, chosen->plan);
+  // Again, it is the same.
+  const auto again = ChoosePlan(problem);
+  CHECK(again->plan == chosen->plan);
+  CHECK(again->orders == chosen->orders);
+}
+
+TEST_CASE("an order that needs more memory than there is is not chosen") {
+  PlanningProblem problem = UnevenPipeline();
+  problem.constraints.max_stages = 3;
+  // What 1F1B needs, and nothing beside it.
+  const Plan plan = ThreeStages(Schedule::kOneForwardOneBackward);
+  CHECK(WithSynthesisedOrder(problem, plan, *PredictStepSeconds(problem, plan)).has_value());
+  for (Rank rank = 0; rank < 3; ++rank)
+    problem.devices[rank].room.memory = MemoryOfRank(plan, rank, problem.shape).total();
+  CHECK(FitsMemory(problem, plan));
+  const auto tight = WithSynthesisedOrder(problem, plan, 1e9);
+  if (tight) {
+    CheckValid(problem, tight->plan);
+    CHECK(tight->step_seconds >= *PredictStepSeconds(UnevenPipeline(), plan));
+  }
+}
+
+TEST_CASE("what takes part in no pipeline has no order to choose") {
+  PlanningProblem problem = UnevenPipeline();
+  problem.constraints.max_stages = 1;
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.ok());
+  CHECK(chosen->plan.schedule != Schedule::kListed);
+  CHECK(chosen->orders.empty());
+  CHECK(chosen->proven_optimal);
+}
+
+TEST_CASE("whatever the problem, an order is valid, fits, is faster, and is found again", "[property]") {
+  int ordered = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    CAPTURE(seed);
+    PlanningProblem problem = RandomProblem(seed, {.min_devices = 2});
+    const auto named = ChoosePlan(problem);
+    problem.constraints.synthesised_orders = true;
+    const auto chosen = ChoosePlan(problem);
+    REQUIRE(chosen.ok() == named.ok());
+    if (!chosen.ok()) continue;
+    CheckValid(problem, chosen->plan);
+    CHECK(*PredictStepSeconds(problem, chosen->plan) == chosen->step_seconds);
+    if (chosen->plan.schedule != Schedule::kListed) {
+      CHECK(chosen->plan == named->plan);
+      CHECK(chosen->proven_optimal == named->proven_optimal);
+      continue;
+    }
+    ++ordered;
+    CHECK(chosen->step_seconds < named->step_seconds * (1 - kLeastGain));
+    CHECK(ChoosePlan(problem)->plan == chosen->plan);
+  }
+  CHECK(ordered > 10);
+}
+
+}  // namespace
+}  // namespace medley
