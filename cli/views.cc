@@ -182,8 +182,9 @@ std::string Quality(const v1::PlanReport& report) {
     return report.orders().empty() ? "proven optimal" : "proven optimal among named schedules";
   const double bound = report.lower_bound_seconds();
   if (!(bound > 0)) return "best found";
-  return absl::StrFormat("at most %.1f %% slower than the best possible",
-                         (report.predicted_step_seconds() / bound - 1) * 100);
+  return absl::StrFormat("at most %.1f %% slower than the best possible%s",
+                         (report.predicted_step_seconds() / bound - 1) * 100,
+                         report.orders().empty() ? "" : " with a named schedule");
 }
 
 }  // namespace

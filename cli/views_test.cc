@@ -36,6 +36,12 @@ TEST_CASE("a plan says how good it is") {
         "a/cpu0       8              4  93 %  100.0 MiB  512.0 MiB  cpu avx2\n");
   report.set_proven_optimal(true);
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; proven optimal\n") != std::string::npos);
+  report.set_orders("none pays");
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::Contains("; proven optimal among named schedules\n"));
+  report.set_proven_optimal(false);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::Contains("25.0 % slower than the best possible with a named schedule\n"));
   report.set_pinned(true);
   CHECK(FormatPlan(report, PlanDetail::kSummary).find("; named by the job\n") != std::string::npos);
   report.set_explanation("why\nBottleneck  a device\n  of many\n\nits own table\n");

@@ -23,9 +23,6 @@ using Kind = UnitOp::Kind;
 // Passes simulated for one plan, about, and how often memory is lent less where what was found does not fit.
 constexpr int64_t kWorkLimit = 500'000;
 constexpr int kAttempts = 4;
-// Buffers of each kind that travels that are not among what micro-batches keep: one fills while the other is
-// computed with.
-constexpr int kOnTheirWay = 2;
 
 Plan Listed(Plan plan, std::vector<UnitOrder> orders) {
   plan.schedule = Schedule::kListed;
@@ -113,8 +110,9 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   BufferCounts& buffers = program.buffers;
   std::fill(buffers.stash.begin(), buffers.stash.end(), 0);
   std::fill(buffers.deferred.begin(), buffers.deferred.end(), 0);
-  for (int* count : {&buffers.input, &buffers.output, &buffers.input_gradient, &buffers.output_gradient})
-    *count = std::min(*count, kOnTheirWay);
+  // Beside what micro-batches keep one arrives, if nothing is short; what leaves is not theirs.
+  buffers.input = std::min(buffers.input, 1);
+  buffers.output_gradient = std::min(buffers.output_gradient, 1);
   const RankMemory beside = MemoryOfProgram(plan, program, problem.shape);
   const Bytes left = RoomOf(problem, plan, program.rank).LeftFor(ParametersOf(beside)) - beside.total();
   keeping.left_bytes = static_cast<double>(left.value);

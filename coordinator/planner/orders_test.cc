@@ -7,9 +7,7 @@
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/plan/check_plan.h"
-#include "runtime/ir/program/evaluate_orders.h"
 #include "runtime/ir/program/memory.h"
-#include "runtime/ir/program/schedule.h"
 
 namespace medley {
 namespace {
@@ -105,20 +103,42 @@ TEST_CASE("where an order pays off it is chosen, fits, and is told of") {
   CHECK(again->orders == chosen->orders);
 }
 
-TEST_CASE("an order that needs more memory than there is is not chosen") {
-  PlanningProblem problem = UnevenPipeline();
-  problem.constraints.max_stages = 3;
-  // What 1F1B needs, and nothing beside it.
+TEST_CASE("orders keep to the memory that is left, and where nothing is left there is none") {
+  const PlanningProblem plenty = UnevenPipeline();
   const Plan plan = ThreeStages(Schedule::kOneForwardOneBackward);
-  CHECK(WithSynthesisedOrder(problem, plan, *PredictStepSeconds(problem, plan)).has_value());
-  for (Rank rank = 0; rank < 3; ++rank)
-    problem.devices[rank].room.memory = MemoryOfRank(plan, rank, problem.shape).total();
-  CHECK(FitsMemory(problem, plan));
-  const auto tight = WithSynthesisedOrder(problem, plan, 1e9);
-  if (tight) {
-    CheckValid(problem, tight->plan);
-    CHECK(tight->step_seconds >= *PredictStepSeconds(UnevenPipeline(), plan));
-  }
+  const double seconds = *PredictStepSeconds(plenty, plan), below = seconds * (1 - kLeastGain);
+  const std::optional<PredictedPlan> fastest = WithSynthesisedOrder(plenty, plan, below);
+  REQUIRE(fastest.has_value());
+  CHECK_FALSE(WithSynthesisedOrder(plenty, plan, fastest->step_seconds).has_value());
+  // What 1F1B needs, and so many micro-batches more.
+  const std::vector<TimedStage> stages = MakeOrderProblem(plenty, plan)->pipeline.routes[0].stages;
+  const auto with_room_for = [&](double more) {
+    PlanningProblem tight = plenty;
+    for (Rank rank = 0; rank < 3; ++rank) {
+      const Bytes beside{static_cast<int64_t>(more * stages[rank].deferred)};
+      tight.devices[rank].room.memory = MemoryOfRank(plan, rank, tight.shape).total() + beside;
+    }
+    return tight;
+  };
+  CHECK(FitsMemory(with_room_for(0), plan));
+  CHECK_FALSE(FitsMemory(with_room_for(0), fastest->plan));
+  CHECK_FALSE(WithSynthesisedOrder(with_room_for(0), plan, below).has_value());
+  const std::optional<PredictedPlan> between = WithSynthesisedOrder(with_room_for(1), plan, below);
+  REQUIRE(between.has_value());
+  CheckValid(with_room_for(1), between->plan);
+  CHECK(between->step_seconds > fastest->step_seconds);
+}
+
+TEST_CASE("units that routes pass more than once get an order, too") {
+  PlanningProblem problem = UnevenPipeline();
+  Plan plan{.schedule = Schedule::kInterleaved1F1B};
+  plan.units = {{{"n/0"}, {{0, 1}, {2, 3}}}, {{"n/1"}, {{1, 2}, {3, 5}}}};
+  plan.routes = {{{0, 1, 0, 1}, 6, 1}};
+  const double seconds = *PredictStepSeconds(problem, plan);
+  const std::optional<PredictedPlan> listed = WithSynthesisedOrder(problem, plan, seconds);
+  REQUIRE(listed.has_value());
+  CheckValid(problem, listed->plan);
+  CHECK(listed->step_seconds < seconds);
 }
 
 TEST_CASE("what takes part in no pipeline has no order to choose") {

@@ -158,6 +158,28 @@ TEST_CASE("where nothing fits with one device a unit, alike devices of a host sh
   CHECK(explanation->rejected.size() == 4);
 }
 
+TEST_CASE("a pipeline of units of several devices gets an order, too") {
+  PlanningProblem problem = LargeModel({{"a", "a"}, {"b", "b"}});
+  problem.shape.global_batch_sequences = 8;
+  problem.constraints.max_routes = 1;
+  MeasureAll(problem);
+  const auto named = ChoosePlan(problem);
+  REQUIRE(named.status().ToString() == "OK");
+  REQUIRE(named->plan.units.size() == 2);
+  problem.constraints.synthesised_orders = true;
+  for (DeviceCost& device : problem.devices) {
+    for (ShareCost& share : device.shares) share.room.memory = MiB(17);
+  }
+  const auto chosen = ChoosePlan(problem);
+  REQUIRE(chosen.status().ToString() == "OK");
+  CHECK(chosen->plan.schedule == Schedule::kListed);
+  CheckValid(problem, chosen->plan);
+  CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
+  CHECK(chosen->step_seconds < named->step_seconds);
+  CHECK_FALSE(chosen->sharing.empty());
+  CHECK_FALSE(chosen->orders.empty());
+}
+
 TEST_CASE("unlike devices share by measured speed, if that fits and is faster") {
   PlanningProblem problem = LargeModel({{"a", "b"}});
   // By speed the faster one would have more of the embedding than it holds: that is not measured.

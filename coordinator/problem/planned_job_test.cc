@@ -76,6 +76,31 @@ TEST_CASE("in a bf16 job devices that compute it store activations in it, unless
   CHECK(in_f32->plan.units[0].activations == Dtype::kF32);
 }
 
+TEST_CASE("an order that was chosen can be pinned as it is, and is predicted alike") {
+  Cluster cluster = TwoNodes();
+  for (DeviceProfile& profile : cluster.profiles) {
+    for (ProfiledTimes& times : profile.times)
+      times.blocks.layer.weight_gradient_seconds = times.micro_batch_sequences;
+  }
+  JobConstraints constraints = {.micro_batch_sizes = {1}, .max_routes = 1};
+  const auto chosen = PlanJob(Spec(), constraints, cluster, Comparison::kOtherKinds);
+  REQUIRE(chosen.status().ToString() == "OK");
+  REQUIRE(chosen->plan.schedule == Schedule::kListed);
+  CHECK_THAT(chosen->report.explanation.orders, Catch::Contains("% faster than"));
+  CHECK_THAT(FormatExplanation(chosen->report.explanation), Catch::Contains("Order       synthesised"));
+  CHECK_FALSE(chosen->report.proven_optimal);
+  constraints.schedules = {Schedule::kOneForwardOneBackward};
+  const auto named = PlanJob(Spec(), constraints, cluster, Comparison::kNone);
+  REQUIRE(named.status().ToString() == "OK");
+  CHECK(named->report.explanation.orders.empty());
+  CHECK(named->prediction.step_seconds > chosen->prediction.step_seconds * 1.005);
+  const auto pinned =
+      PlanJob(Spec(), {.micro_batch_sizes = {1}, .plan = chosen->plan}, cluster, Comparison::kNone);
+  REQUIRE(pinned.status().ToString() == "OK");
+  CHECK(pinned->plan == chosen->plan);
+  CHECK(pinned->prediction.step_seconds == chosen->prediction.step_seconds);
+}
+
 // A node with two devices alike, measured with whole blocks in `layer_seconds` a window, and with the shares of
 // `shares` in half of that.
 Cluster NodeOfTwo(const TrainingSpec& spec, const std::vector<ModelShare>& shares, double layer_seconds) {

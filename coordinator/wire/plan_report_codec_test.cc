@@ -20,6 +20,7 @@ PlannedJob Planned() {
   report.explanation.summary = "it is the only one";
   report.explanation.bottleneck = "a/cpu0";
   report.explanation.bubble_share = 0.1;
+  report.explanation.orders = "an order of its own";
   report.explanation.devices = {{.name = "a/cpu0", .kind = "cpu", .used = true, .peak_memory = MiB(3)},
                                 {.name = "a/gpu0", .kind = "gpu"}};
   report.explanation.rejected = {{PlanKind::kPurePipeline, "x", 0.7, "slower"}};
@@ -42,7 +43,9 @@ TEST_CASE("a report carries the plan, its prediction and its explanation") {
   CHECK(report.devices(0).peak_memory_bytes() == 3u << 20);
   CHECK(report.rejected(0).kind() == "pure pipeline");
   CHECK(report.compared());
-  CHECK_THAT(report.explanation(), Catch::Contains("it is the only one"));
+  CHECK(report.orders() == "an order of its own");
+  CHECK_THAT(report.explanation(),
+             Catch::Contains("it is the only one") && Catch::Contains("Order       an order of its own\n"));
 
   planned.report.origin = PlanOrigin::kPinned;
   const v1::PlanReport pinned = EncodePlanReport(planned);
@@ -82,7 +85,8 @@ TEST_CASE("a report says which devices compute nothing, or in f32, and what its 
 TEST_CASE("a comparison that comes later gives the report that it would have been part of") {
   PlannedJob planned = Planned();
   const v1::PlanReport at_once = EncodePlanReport(planned);
-  const Explanation compared = planned.report.explanation;
+  Explanation compared = planned.report.explanation;
+  compared.orders.clear();  // it is of the plan alone
   planned.report.explanation.rejected.clear();
   planned.report.compared = false;
   const v1::PlanReport first = EncodePlanReport(planned);
