@@ -100,6 +100,21 @@ class EmulatedTest(ClusterTest):
         # backward or more.
         self.assertLessEqual(fastest["zb-h1"], fastest["1f1b"] - 2 * BACKWARD / 3)
 
+    def test_an_order_that_the_planner_makes_runs_as_predicted_and_can_be_named(self):
+        spec = self.spec("ordered", steps=12, allow_emulated=True,
+                         constraints={"micro_batch_sizes": [2], "max_routes": 1, "schedules": ["1f1b", "listed"]})
+        job = self.running.wait_for_state(self.running.submit(spec), "done")
+        self.assertEqual(job["plan"]["plan"]["schedule"], "listed")
+        self.assertIn("% faster than", job["plan"]["orders"])
+        pinned = {**spec, "name": "ordered-again", "plan": job["plan"]["plan"]}
+        del pinned["constraints"]
+        fastest = min(step["step_seconds"] for step in self.running.steps(job["id"]))
+        predicted = self.predicted_of_exact_times(pinned)
+        print("ordered: step %.1f ms at best, %.1f ms predicted" % (1e3 * fastest, 1e3 * predicted), flush=True)
+        self.assertLessEqual(abs(fastest - predicted), 0.03 * predicted)
+        again = self.running.wait_for_state(self.running.submit(pinned), "done")
+        self.assertEqual(again["plan"]["plan"], job["plan"]["plan"])
+
     def test_nodes_and_plans_say_what_the_profiles_are_from(self):
         spec = self.spec("planned", allow_emulated=True, constraints={"micro_batch_sizes": [2]})
         report = self.running.json("plan", write_spec(self.running.path("planned.yaml"), spec))

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 
-from training_cluster import Cluster, best_variants
+from training_cluster import Cluster, best_variants, cpu_device
 
 LAYERS, HIDDEN, SEQUENCE, BATCH = 8, 512, 256, 16  # 25.4 million parameters
 BLOCKS = LAYERS + 2
@@ -98,7 +98,7 @@ def main():
         sys.exit("needs two cores")
     load = Load(cores[0], 1200) if flags.with_load else None
     cluster = Cluster(flags.binaries, flags.directory,
-                      {variant: [(variant, core)] for variant, core in zip(variants, cores)})
+                      {variant: [cpu_device(variant, core)] for variant, core in zip(variants, cores)})
     text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
     a, b = cluster.devices
     try:

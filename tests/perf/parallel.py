@@ -10,7 +10,7 @@ import json
 import os
 import sys
 
-from training_cluster import Cluster, best_variants
+from training_cluster import Cluster, best_variants, cpu_device
 
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 8, 512, 8, 256, 8, 256
 BLOCKS = LAYERS + 2
@@ -52,7 +52,8 @@ def main():
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:
         sys.exit("needs two cores")
-    cluster = Cluster(flags.binaries, flags.directory, {"node": [(best, cores[0]), (best, cores[1]), (second, cores[1])]})
+    devices = [cpu_device(best, cores[0]), cpu_device(best, cores[1]), cpu_device(second, cores[1])]
+    cluster = Cluster(flags.binaries, flags.directory, {"node": devices})
     text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
     a, b, c = cluster.devices
     everything = [(0, BLOCKS)]

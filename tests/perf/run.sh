@@ -5,6 +5,7 @@
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
+#   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -56,7 +57,7 @@ case $name in
       done
     done
     ;;
-  heterogeneity | parallel)
+  heterogeneity | parallel | orders)
     build //:medley
     machine
     directory=$(mktemp -d "/tmp/medley-$name-XXXXXX")
@@ -111,7 +112,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -9,19 +9,18 @@ import time
 
 
 class Cluster:
-    """nodes: {name: [(instruction set, core), ...]}; the devices of a node are cpu0, cpu1, ..."""
+    """nodes: {name: [device, ...]}, as cpu_device() and emulated_device() make them."""
 
     def __init__(self, binaries, directory, nodes):
         self.binaries, self.directory = binaries, directory
         os.makedirs(directory, exist_ok=True)
-        self.devices = [f"{node}/cpu{i}" for node, cores in nodes.items() for i in range(len(cores))]
-        config = "coordinator: {listen_address: 127.0.0.1:0}\nagents:\n"
-        for node, cores in nodes.items():
-            config += f"  - name: {node}\n    devices:\n"
-            for i, (variant, core) in enumerate(cores):
-                config += (f"      - {{name: cpu{i}, backend: cpu, variant: {variant}, cores: [{core}], "
-                           "memory_bytes: 6GiB}\n")
-        path = self.write("cluster.yaml", config)
+        self.devices = []
+        agents = []
+        for node, devices in nodes.items():
+            named = [dict(device, name=f"{device['backend']}{i}") for i, device in enumerate(devices)]
+            agents.append({"name": node, "devices": named})
+            self.devices += [f"{node}/{device['name']}" for device in named]
+        path = self.write("cluster.yaml", json.dumps({"coordinator": {"listen_address": "127.0.0.1:0"}, "agents": agents}))
         self.process = subprocess.Popen([f"{binaries}/medley", "up", "--config", path, "--directory", f"{directory}/up"],
                                         stdout=subprocess.PIPE, text=True)
         for line in self.process.stdout:
@@ -60,6 +59,15 @@ class Cluster:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(30)
+
+
+def cpu_device(variant, core):
+    return {"backend": "cpu", "variant": variant, "cores": [core], "memory_bytes": "6GiB"}
+
+
+def emulated_device(profile):
+    """profile: path of a file."""
+    return {"backend": "emulated", "profile": profile}
 
 
 def best_variants():
