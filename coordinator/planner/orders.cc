@@ -10,6 +10,8 @@
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/plan/unit_op.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/order_bound.h"
 #include "runtime/ir/program/schedule.h"
@@ -231,7 +233,7 @@ std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
 std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& chosen,
                           const PredictedPlan& named, bool named_is_proven) {
   const auto faster_than = [&](double seconds) {
-    return absl::StrFormat("%.1f %%", 100 * (1 - chosen.step_seconds / seconds));
+    return absl::StrFormat("%.1f %%", 100 * (seconds / chosen.step_seconds - 1));
   };
   std::string text = "synthesised: predicted ";
   Plan same = chosen.plan;
@@ -253,9 +255,9 @@ std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& c
 
 std::string DescribeNoOrder(size_t plans) {
   return absl::StrFormat(
-      "of the schedule that has a name: none that was synthesised, for the %d best pipelines, is predicted "
-      "to be "
-      "faster by more than %.1f %%; what is proven is proven of named schedules",
+      "as the schedule says: none that was synthesised, for the %d best pipelines, is predicted to be faster "
+      "by "
+      "more than %.1f %%; what is proven is proven of named schedules",
       plans, 100 * kLeastGain);
 }
 

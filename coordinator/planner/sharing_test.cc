@@ -167,9 +167,6 @@ TEST_CASE("a pipeline of units of several devices gets an order, too") {
   REQUIRE(named.status().ToString() == "OK");
   REQUIRE(named->plan.units.size() == 2);
   problem.constraints.synthesised_orders = true;
-  for (DeviceCost& device : problem.devices) {
-    for (ShareCost& share : device.shares) share.room.memory = MiB(17);
-  }
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.status().ToString() == "OK");
   CHECK(chosen->plan.schedule == Schedule::kListed);

@@ -8,18 +8,20 @@ plan with an order of its own. Measured are the medians of step times that the c
 import argparse
 import json
 import os
+import re
+import sys
 
 from training_cluster import Cluster, emulated_device
 
 HIDDEN, HEADS, SEQUENCE, SIZE = 32, 4, 32, 2
 # Of a layer and micro-batch, of a device of speed 1: long beside what messages and waking up take on this machine.
-FORWARD_MS, BACKWARD_MS = 12, 24
+FORWARD_MS, BACKWARD_MS = 25, 50
 # Name: how many times as long each device takes, layers, micro-batches.
 PIPELINES = {
-    "three": ([1, 1.3, 1.6], 5, 9),
-    "four": ([1, 1.6, 0.8, 1.3], 7, 12),
-    "twice_as_slow": ([2, 1, 1, 2], 6, 12),
-    "six": ([1, 1.3, 0.8, 1.6, 1, 1.3], 10, 14),
+    "three": ([1, 1.3, 1.6], 5, 8),
+    "four": ([1, 1.6, 0.8, 1.3], 7, 10),
+    "twice_as_slow": ([2, 1, 1, 2], 6, 10),
+    "six": ([1, 1.3, 0.8, 1.6, 1, 1.3], 10, 12),
 }
 
 PROFILE = """kind: Times-%(name)s
@@ -34,20 +36,59 @@ layers:
 """
 
 
-def job(name, devices, layers, micro_batches, schedules, steps, text):
+SECONDS = {"layer_forward_seconds": FORWARD_MS / 1e3, "layer_backward_seconds": BACKWARD_MS / 1e3}
+
+
+def job(name, layers, micro_batches, steps, text, **more):
     return json.dumps({
         "name": name, "allow_emulated": True,
         "model": {"gpt2": {"layers": layers, "hidden": HIDDEN, "heads": HEADS, "vocabulary": 256}},
         "data": {"train": text, "format": "text"},
         "batch": {"sequences": SIZE * micro_batches, "sequence_length": SEQUENCE},
-        "steps": steps, "optimizer": {"learning_rate": 1e-4}, "max_restarts": 0,
-        "constraints": {"devices": devices, "micro_batch_sizes": [SIZE], "max_routes": 1, "schedules": schedules}})
+        "steps": steps, "optimizer": {"learning_rate": 1e-4}, "max_restarts": 0, **more})
+
+
+def with_exact_times(measured):
+    """The cluster as it was measured, but layers take what their profiles say: a busy machine measures them longer."""
+    lines, slowness, put_off = [], 1, 1
+    for line in measured.split("\n"):
+        kind = re.search(r"device_kind:.*Times-([0-9.]+[0-9])", line)
+        if kind:
+            slowness = float(kind.group(1))
+        time = re.search(r"(layer_\w+_seconds): ([0-9.e+-]+)", line)
+        if time and time.group(1) in SECONDS:
+            exact = slowness * SECONDS[time.group(1)]
+            put_off = exact / float(time.group(2))  # of a backward, it comes last; its part for the weights stays that part
+            line = line.replace(time.group(2), f"{exact:g}")
+        elif time and time.group(1) == "layer_weight_gradient_seconds":
+            line = line.replace(time.group(2), f"{put_off * float(time.group(2)):g}")
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def devices_for(slownesses, of_slowness):
     """Each another one."""
     left = {slowness: list(names) for slowness, names in of_slowness.items()}
     return [left[slowness].pop(0) for slowness in slownesses]
+
+
+def start(flags):
+    """The cluster, and the names of its devices by how many times as long they take."""
+    os.makedirs(flags.directory, exist_ok=True)
+    slownesses = [of_pipeline for of_pipeline, _, _ in PIPELINES.values()]
+    every = []
+    for slowness in sorted(set(sum(slownesses, []))):
+        path = os.path.join(flags.directory, f"times-{slowness:g}.yaml")
+        with open(path, "w") as file:
+            file.write(PROFILE % {"name": f"{slowness:.1f}", "hidden": HIDDEN, "columns": 4 * HIDDEN, "heads": HEADS,
+                                  "sequence": SEQUENCE, "size": SIZE, "forward": slowness * FORWARD_MS,
+                                  "backward": slowness * BACKWARD_MS})
+        every += [(slowness, path)] * max(of_pipeline.count(slowness) for of_pipeline in slownesses)
+    cluster = Cluster(flags.binaries, flags.directory, {"node": [emulated_device(path) for _, path in every]})
+    of_slowness = {}
+    for (slowness, _), device in zip(every, cluster.devices):
+        of_slowness.setdefault(slowness, []).append(device)
+    return cluster, of_slowness
 
 
 def median(values):
@@ -61,42 +102,37 @@ def main():
     parser.add_argument("--directory", required=True)
     parser.add_argument("--steps", type=int, default=10, help="of each job; the first two are not counted")
     flags = parser.parse_args()
-    os.makedirs(flags.directory, exist_ok=True)
-    kinds = sorted({slowness for slownesses, _, _ in PIPELINES.values() for slowness in slownesses})
-    all_devices = []
-    for kind in kinds:
-        path = os.path.join(flags.directory, f"times-{kind:g}.yaml")
-        with open(path, "w") as file:
-            file.write(PROFILE % {"name": f"{kind:g}", "hidden": HIDDEN, "columns": 4 * HIDDEN, "heads": HEADS, "sequence": SEQUENCE,
-                                  "size": SIZE, "forward": kind * FORWARD_MS, "backward": kind * BACKWARD_MS})
-        all_devices += [(kind, path)] * max(slownesses.count(kind) for slownesses, _, _ in PIPELINES.values())
-    cluster = Cluster(flags.binaries, flags.directory, {"node": [emulated_device(path) for _, path in all_devices]})
-    of_slowness = {kind: [] for kind in kinds}
-    for (kind, _), device in zip(all_devices, cluster.devices):
-        of_slowness[kind].append(device)
+    cluster, of_slowness = start(flags)
     text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
-    over_predicted, over_predicted_1f1b, gains, predicted_gains = [], [], [], []
+    named, listed = ["one_forward_one_backward"], ["one_forward_one_backward", "listed"]
+    ratios = {"named": [], "listed": []}
+    gains, predicted_gains = [], []
     try:
+        everything = job("measured", 6, 8, flags.steps, text, constraints={"micro_batch_sizes": [SIZE]})
+        cluster.medley("plan", cluster.write("measured.yaml", everything))
+        exact = cluster.write("exact.cluster.yaml", with_exact_times(cluster.medley("nodes", output="cluster")))
         for name, (slownesses, layers, micro_batches) in PIPELINES.items():
-            devices = devices_for(slownesses, of_slowness)
+            constraints = {"devices": devices_for(slownesses, of_slowness), "micro_batch_sizes": [SIZE], "max_routes": 1}
             predicted, measured = {}, {}
-            for schedules in (["one_forward_one_backward"], ["one_forward_one_backward", "listed"]):
-                run, wanted = f"{name}-{schedules[-1].replace('_', '-')}", schedules[-1]
-                predicted[wanted], measured[wanted], state = cluster.run(
-                    run, job(run, devices, layers, micro_batches, schedules, flags.steps, text))
-                print(f"# {run}: predicted {predicted[wanted]:.4f} s, measured {measured[wanted]:.4f} s "
-                      f"({measured[wanted] / predicted[wanted] - 1:+.1%})  {state['plan']['description']}", flush=True)
-                if wanted == "listed" and "listed" not in state["plan"]["description"]:
-                    raise SystemExit(f"{run}: no order was chosen: {state['plan'].get('orders')}")
-            over_predicted.append(measured["listed"] / predicted["listed"])
-            over_predicted_1f1b.append(measured["one_forward_one_backward"] / predicted["one_forward_one_backward"])
-            gains.append(measured["one_forward_one_backward"] / measured["listed"])
-            predicted_gains.append(predicted["one_forward_one_backward"] / predicted["listed"])
+            for which, schedules in (("named", named), ("listed", listed)):
+                run = f"{name}-{which}"
+                wanted = job(run, layers, micro_batches, flags.steps, text, constraints=dict(constraints, schedules=schedules))
+                report = cluster.medley("plan", "--cluster", exact, cluster.write(f"{run}.wanted.yaml", wanted))
+                if (which == "listed") != (report["plan"]["schedule"] == "listed"):
+                    sys.exit(f"{run}: {report['description']}; {report.get('orders')}")
+                pinned = job(run, layers, micro_batches, flags.steps, text, plan=report["plan"])
+                predicted[which] = report["predicted_step_seconds"]
+                _, measured[which], _ = cluster.run(run, pinned)
+                ratios[which].append(measured[which] / predicted[which])
+                print(f"# {run}: predicted {predicted[which]:.4f} s, measured {measured[which]:.4f} s "
+                      f"({ratios[which][-1] - 1:+.1%})  {report['description']}", flush=True)
+            gains.append(measured["named"] / measured["listed"])
+            predicted_gains.append(predicted["named"] / predicted["listed"])
     finally:
         cluster.stop()
-    print(f"executed_over_predicted {median(over_predicted):.3f}")
-    print(f"executed_over_predicted_worst {max(over_predicted, key=lambda share: abs(share - 1)):.3f}")
-    print(f"executed_over_predicted_1f1b {median(over_predicted_1f1b):.3f}")
+    print(f"executed_over_predicted {median(ratios['listed']):.3f}")
+    print(f"executed_over_predicted_worst {max(ratios['listed'], key=lambda ratio: abs(ratio - 1)):.3f}")
+    print(f"executed_over_predicted_1f1b {median(ratios['named']):.3f}")
     print(f"executed_gain_over_1f1b {median(gains):.3f}")
     print(f"predicted_gain_over_1f1b {median(predicted_gains):.3f}")
 

@@ -37,10 +37,10 @@ class Cluster:
             file.write(text)
         return path
 
-    def medley(self, *arguments):
-        run = subprocess.run([f"{self.binaries}/medley", "--timeout", "600", "--output", "json", *arguments],
+    def medley(self, *arguments, output="json"):
+        run = subprocess.run([f"{self.binaries}/medley", "--timeout", "600", "--output", output, *arguments],
                              env=self.environment, stdout=subprocess.PIPE, text=True, check=True)
-        return json.loads(run.stdout)
+        return json.loads(run.stdout) if output == "json" else run.stdout
 
     def run(self, name, text):
         """Runs a job to its end; (predicted, measured) seconds of a step."""
