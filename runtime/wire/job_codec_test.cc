@@ -328,7 +328,7 @@ TEST_CASE("a plan is chosen from what the constraints name") {
   CHECK(decoded->max_stages == 2);
   CHECK_FALSE(decoded->plan.has_value());
   constraints.add_schedules(v1::SCHEDULE_LISTED);
-  CHECK(DecodeJobSpec(spec, "").status().ToString() == "OK");
+  CHECK(DecodeJobSpec(spec, "", std::nullopt).status().ToString() == "OK");
   CHECK(DecodeConstraints(spec)->schedules.back() == Schedule::kListed);
   constraints.add_schedules(static_cast<v1::Schedule>(9));
   CHECK(DecodeConstraints(spec).status().message() == "schedule: 9 is none of its values");
