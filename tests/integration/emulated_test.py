@@ -1,6 +1,7 @@
 """Rehearsals: devices that take time and compute nothing run a real job, are marked everywhere, and never get into another."""
 import os
 import re
+import signal
 
 import cluster
 from cluster import ClusterTest, core, cpu_device, route, unit, write_file, write_spec
@@ -114,6 +115,20 @@ class EmulatedTest(ClusterTest):
         self.assertLessEqual(abs(fastest - predicted), 0.03 * predicted)
         again = self.running.wait_for_state(self.running.submit(pinned), "done")
         self.assertEqual(again["plan"]["plan"], job["plan"]["plan"])
+
+    def test_a_job_with_an_order_of_its_own_recovers_with_one(self):
+        spec = self.spec("ordered-on", steps=1_000_000, allow_emulated=True,
+                         constraints={"micro_batch_sizes": [2], "max_routes": 1, "schedules": ["1f1b", "listed"]})
+        job_id = self.running.submit(spec)
+        before = self.running.wait_for_step(job_id, 2)
+        os.kill(self.running.workers("slow")[0], signal.SIGKILL)
+        self.running.wait_for_job(job_id, "another attempt", lambda job: job["attempt"] > before["attempt"])
+        after = self.running.wait_for_job(job_id, "a step of it", lambda job: any(
+            step["attempt"] > before["attempt"] for step in self.running.steps(job_id)[-1:]))
+        self.running.cli("cancel", job_id)
+        self.running.wait_for_state(job_id, "cancelled")
+        for job in (before, after):
+            self.assertEqual(job["plan"]["plan"]["schedule"], "listed")
 
     def test_nodes_and_plans_say_what_the_profiles_are_from(self):
         spec = self.spec("planned", allow_emulated=True, constraints={"micro_batch_sizes": [2]})
