@@ -3,10 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/plan/plan.h"
-#include "runtime/ir/program/timed_pipeline.h"
 
 // Orders of passes for the times that are predicted of a plan, beside the schedules that have names.
 namespace medley {
@@ -19,17 +17,6 @@ struct PredictedPlan {
 
 // Whether units run passes for one another, so that their order may matter.
 bool HasPipeline(const Plan& plan);
-
-// A plan's passes as far as their order is concerned: what each takes is the mean of a simulated step with all
-// backwards in two, so that what ranks of a unit sum, and devices that slow each other down, are in it. What
-// micro-batches keep is in bytes of the rank of the unit that keeps most; `memory_limit` has what the rank with
-// the least room leaves of it, parallel to the units.
-struct OrderProblem {
-  TimedPipeline pipeline;
-  std::vector<double> memory_limit;
-};
-// Errors as PredictStep's.
-absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, const Plan& plan);
 
 // `plan` with passes in an order that is synthesised for them, the rest being as it is. It fits the memory of
 // its devices by the same model as any plan, and is predicted below `below_seconds`; none: no such order was

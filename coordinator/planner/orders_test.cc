@@ -5,6 +5,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/planner/order_problem.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/random_problem.h"
 #include "coordinator/predictor/predict.h"

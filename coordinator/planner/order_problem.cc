@@ -1,0 +1,158 @@
+#include "coordinator/planner/order_problem.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "coordinator/predictor/predict.h"
+#include "coordinator/predictor/step_simulator.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/plan/unit_op.h"
+#include "runtime/ir/program/memory.h"
+#include "runtime/ir/program/schedule.h"
+
+namespace medley {
+namespace {
+
+using Kind = UnitOp::Kind;
+
+// In the order of 1F1B, each backward in two.
+Plan WithGradientsApart(const Plan& plan) {
+  std::vector<UnitOrder> orders = ScheduleOrders(Schedule::kOneForwardOneBackward, NominalPipeline(plan));
+  for (UnitOrder& order : orders) {
+    UnitOrder apart;
+    for (const UnitOp& op : order) {
+      if (op.kind != Kind::kBackward) {
+        apart.push_back(op);
+        continue;
+      }
+      apart.push_back({Kind::kInputGradient, op.visit, op.micro_batch});
+      apart.push_back({Kind::kWeightGradient, op.visit, op.micro_batch});
+    }
+    order = std::move(apart);
+  }
+  return WithOrders(plan, std::move(orders));
+}
+
+// Of all micro-batches of a step.
+struct VisitSeconds {
+  double forward = 0, input_gradient = 0, weight_gradient = 0, send_activation = 0, send_gradient = 0;
+
+  double& Of(InstructionKind kind) {
+    switch (kind) {
+      case InstructionKind::kGatherActivation:
+      case InstructionKind::kForward:
+        return forward;
+      case InstructionKind::kWeightGradient:
+        return weight_gradient;
+      case InstructionKind::kSendActivation:
+        return send_activation;
+      case InstructionKind::kSendGradient:
+        return send_gradient;
+      default:  // where a backward is whole, all of it
+        return input_gradient;
+    }
+  }
+};
+
+std::vector<VisitSeconds> SecondsOf(const StepSimulator& simulator, Rank rank) {
+  const StepProgram& program = simulator.programs()[rank];
+  std::vector<VisitSeconds> seconds(program.visits.size());
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const bool sends = instruction.kind == InstructionKind::kSendActivation ||
+                       instruction.kind == InstructionKind::kSendGradient;
+    if (!IsPass(instruction.kind) && !IsGather(instruction.kind) && !sends) continue;
+    const InstructionTime time = simulator.TimeOf(rank, i);
+    seconds[instruction.visit].Of(instruction.kind) += time.end_seconds - time.start_seconds;
+  }
+  return seconds;
+}
+
+// What a rank keeps of a micro-batch, and what is left for all of it.
+struct Keeping {
+  struct OfVisit {
+    double kept = 0, deferred = 0;  // as TimedStage
+  };
+  std::vector<OfVisit> visits;
+  double left_bytes = 0;
+};
+
+Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram program) {
+  const Unit& unit = plan.units[program.unit];
+  const ModelConfig local = LocalModel(problem.shape.model, ShareOf(plan, program.rank, problem.shape.model));
+  const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * problem.shape.sequence;
+  const Dtype type = unit.activations;
+  const double travelling = static_cast<double>(TensorBytes(rows * local.hidden, type).value);
+  Keeping keeping;
+  for (const Visit& visit : program.visits) {
+    const BlockRange& chunk = unit.chunks[visit.chunk];
+    double kept = visit.first() ? 0 : travelling;
+    for (BlockId block = chunk.first; block < chunk.end; ++block)
+      kept += static_cast<double>(StashBytes(local, block, rows, type, unit.recompute).value);
+    const double beside = static_cast<double>(DeferredBytes(local, chunk, rows, type).value);
+    keeping.visits.push_back({kept, kept + beside + (visit.last() ? 0 : travelling)});
+  }
+  BufferCounts& buffers = program.buffers;
+  std::fill(buffers.stash.begin(), buffers.stash.end(), 0);
+  std::fill(buffers.deferred.begin(), buffers.deferred.end(), 0);
+  // Beside what micro-batches keep one arrives, if nothing is short; what leaves is not theirs.
+  buffers.input = std::min(buffers.input, 1);
+  buffers.output_gradient = std::min(buffers.output_gradient, 1);
+  const RankMemory beside = MemoryOfProgram(plan, program, problem.shape);
+  const Bytes left = RoomOf(problem, plan, program.rank).LeftFor(ParametersOf(beside)) - beside.total();
+  keeping.left_bytes = static_cast<double>(left.value);
+  return keeping;
+}
+
+}  // namespace
+
+Plan WithOrders(Plan plan, std::vector<UnitOrder> orders) {
+  plan.schedule = Schedule::kListed;
+  for (size_t u = 0; u < plan.units.size(); ++u) plan.units[u].order = std::move(orders[u]);
+  return plan;
+}
+
+absl::StatusOr<OrderProblem> MakeOrderProblem(const PlanningProblem& problem, const Plan& plan) {
+  StepSimulator simulator(problem);
+  RETURN_IF_ERROR(simulator.Run(WithGradientsApart(plan)).status());
+  OrderProblem orders;
+  orders.pipeline = NominalPipeline(plan);
+  std::vector<TimedRoute>& routes = orders.pipeline.routes;
+  for (TimedRoute& route : routes) {
+    for (TimedStage& stage : route.stages)
+      stage = {.unit = stage.unit, .chunk = stage.chunk, .kept = 0, .deferred = 0};
+  }
+  const auto raise = [](double& value, double to) { value = std::max(value, to); };
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const StepProgram& program = simulator.programs()[rank];
+    const std::vector<VisitSeconds> seconds = SecondsOf(simulator, rank);
+    const Keeping keeping = KeepingOf(problem, plan, program);
+    for (size_t v = 0; v < program.visits.size(); ++v) {
+      const Visit& visit = program.visits[v];
+      std::vector<TimedStage>& stages = routes[visit.route].stages;
+      TimedStage& stage = stages[visit.stage];
+      const double each = 1.0 / visit.micro_batches;
+      raise(stage.forward_seconds, seconds[v].forward * each);
+      raise(stage.input_gradient_seconds, seconds[v].input_gradient * each);
+      raise(stage.weight_gradient_seconds, seconds[v].weight_gradient * each);
+      raise(stage.message_seconds, seconds[v].send_activation * each);
+      if (!visit.first()) raise(stages[visit.stage - 1].message_seconds, seconds[v].send_gradient * each);
+      raise(stage.kept, keeping.visits[v].kept);
+      raise(stage.deferred, keeping.visits[v].deferred);
+    }
+    const UnitId unit = PlaceOf(plan, rank).unit;
+    if (rank == FirstRankOf(plan, unit)) orders.memory_limit.push_back(keeping.left_bytes);
+    orders.memory_limit[unit] = std::min(orders.memory_limit[unit], keeping.left_bytes);
+  }
+  for (TimedRoute& route : routes) {
+    for (TimedStage& stage : route.stages) {
+      if (stage.weight_gradient_seconds <= 0) stage.deferred = 0;
+    }
+  }
+  return orders;
+}
+
+}  // namespace medley
