@@ -12,8 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kStreams[] = {"compute",          "receive activation", "send activation",
-                                    "receive gradient", "send gradient",      "collective"};
+constexpr const char* kStreams[] = {
+    "compute",       "receive activation", "send activation", "receive gradient",
+    "send gradient", "collective",         "fetch",           "store"};
 
 std::string StreamName(uint32_t stream) {
   return stream < std::size(kStreams) ? kStreams[stream] : absl::StrCat("stream ", stream);

@@ -215,20 +215,22 @@ class BlockTimer {
   // needs.
   absl::Status Open(Entry& entry) {
     if (entry.shard != nullptr) return absl::OkStatus();
-    const auto create = [&](bool splits) {
-      return TimedShard::Create(device_, shape_, precision_, BlocksOf(entry), sizes_[entry.index], splits);
+    const auto create_and_warm_up = [&](bool splits) -> absl::Status {
+      ASSIGN_OR_RETURN(TimedShard shard, TimedShard::Create(device_, shape_, precision_, BlocksOf(entry),
+                                                            sizes_[entry.index], splits));
+      RETURN_IF_ERROR(shard.TimeOnce().status());
+      entry.shard = std::make_unique<TimedShard>(std::move(shard));
+      return absl::OkStatus();
     };
     const bool of_layers = entry.block == TimedBlock::kLayer;
-    absl::StatusOr<TimedShard> shard = create(of_layers);
-    if (absl::IsResourceExhausted(shard.status())) {
+    absl::Status opened = create_and_warm_up(of_layers);
+    if (absl::IsResourceExhausted(opened)) {
       for (const std::unique_ptr<Entry>& other : entries_) other->shard = nullptr;
-      shard = create(of_layers);
+      opened = create_and_warm_up(of_layers);
     }
     // Few plans put gradients off: not knowing their time is better than not knowing any.
-    if (absl::IsResourceExhausted(shard.status()) && of_layers) shard = create(false);
-    RETURN_IF_ERROR(shard.status());
-    entry.shard = std::make_unique<TimedShard>(*std::move(shard));
-    return entry.shard->TimeOnce().status();  // warms up
+    if (absl::IsResourceExhausted(opened) && of_layers) opened = create_and_warm_up(false);
+    return opened;
   }
 
   // Finds out which sizes of `block` are measured.
@@ -254,7 +256,7 @@ class BlockTimer {
       RETURN_IF_ERROR(opened);
       ASSIGN_OR_RETURN(const TimedShard::Repetition repetition, entry->shard->TimeOnce());
       entry->seconds = repetition.seconds();
-      KeptBytes();
+      NoteWorkspace();
       last = entries_.emplace_back(std::move(entry)).get();
     }
     return absl::OkStatus();
@@ -379,8 +381,12 @@ class BlockTimer {
     RETURN_IF_ERROR(Open(entry));
     TimedShard& timed = *entry.shard;
     const double elements = static_cast<double>(timed.shard().arena().layout().elements);
+    device_.ops->ForgetParameters();  // the copies of other shards
     RETURN_IF_ERROR(timed.TimeOnce().status());
-    times.copy_bytes_per_parameter = KeptBytes() / elements;
+    NoteWorkspace();
+    times.copy_bytes_per_parameter =
+        static_cast<double>(device_.ops->held().copies.value) /
+        static_cast<double>(MultipliedElements(shape_.model, timed.shard().options().chunks));
     std::vector<PassSample> update, norm;
     std::vector<SegmentId> layers;
     for (LayerId layer = 0; layer < entry.layers; ++layer)
@@ -397,14 +403,7 @@ class BlockTimer {
     return absl::OkStatus();
   }
 
-  // Drops the copies that the ops keep of parameters; returns how much that was, and notes what is left.
-  double KeptBytes() {
-    const Bytes before = device_.ops->workspace();
-    device_.ops->ParametersChanged();
-    const Bytes after = device_.ops->workspace();
-    workspace_ = std::max(workspace_, after);
-    return static_cast<double>((before - after).value);
-  }
+  void NoteWorkspace() { workspace_ = std::max(workspace_, device_.ops->held().scratch); }
 
   Device& device_;
   const TrainingShape shape_;  // with few layers

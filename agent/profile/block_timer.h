@@ -13,8 +13,8 @@ struct DeviceTimes {
   std::vector<MicroBatchTimes> by_micro_batch;  // parallel to the sizes asked for
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
-  Bytes workspace;  // of the ops, beside kept copies
-  double copy_bytes_per_parameter = 0;
+  Bytes workspace;                      // that the ops hold beside kept copies and what shards set aside
+  double copy_bytes_per_parameter = 0;  // kept copies, of each that products multiply by
 };
 
 // How long may be spent on it. In a round every block of every size has its turn.

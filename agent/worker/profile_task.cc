@@ -8,12 +8,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "agent/profile/block_timer.h"
+#include "agent/profile/copy_timer.h"
 #include "agent/worker/task.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/parameters.h"
 #include "runtime/wire/job_codec.h"
 
 namespace medley {
@@ -66,6 +68,14 @@ class ProfileWorkerTask final : public WorkerTask {
     profile.set_norm_seconds_per_parameter(times.norm_seconds_per_parameter);
     profile.set_workspace_bytes(static_cast<uint64_t>(times.workspace.value));
     profile.set_copy_bytes_per_parameter(times.copy_bytes_per_parameter);
+    CurrentPhase::OfProcess().Enter("measuring copies to and from the device");
+    const ModelConfig& model = spec_.shape.model;
+    const Bytes layer{4 * SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)))};
+    // Only plans with layers in host memory need them: without them it is a profile all the same.
+    const absl::StatusOr<CopySpeeds> copies = TimeCopies(device_, layer);
+    if (!copies.ok()) return absl::OkStatus();
+    profile.set_fetch_bytes_per_second(copies->fetch_bytes_per_second);
+    profile.set_store_bytes_per_second(copies->store_bytes_per_second);
     return absl::OkStatus();
   }
 

@@ -78,34 +78,73 @@ absl::Status StagedRankGroup::SumFloats(absl::Span<float> values, Dtype stored) 
   return summed;
 }
 
+absl::Span<std::byte> StagedRankGroup::Parts::of(int m) const {
+  const int64_t first = m == 0 ? 0 : ends[m - 1];
+  return bytes.subspan(first * element_bytes, (ends[m] - first) * element_bytes);
+}
+
 absl::Status StagedRankGroup::Gather(const Slice& x, absl::Span<const int64_t> ends) {
   ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, FromDevice(x));
-  watch_.waits_for_peers(true);
-  const absl::Status gathered = GatherBytes(bytes, ends, SizeOf(x.dtype).value);
-  watch_.waits_for_peers(false);
-  RETURN_IF_ERROR(gathered);
+  const Parts parts{bytes, ends, SizeOf(x.dtype).value};
+  RETURN_IF_ERROR(
+      ExchangeWithEach([&](int m) { return parts.of(m); }, [&](int) { return parts.of(member_); }));
   return ToDevice(x, bytes);
 }
 
-absl::Status StagedRankGroup::GatherBytes(absl::Span<std::byte> bytes, absl::Span<const int64_t> ends,
-                                          int64_t element_bytes) {
-  const auto part = [&](int m) {
-    const int64_t first = m == 0 ? 0 : ends[m - 1];
-    return bytes.subspan(first * element_bytes, (ends[m] - first) * element_bytes);
-  };
+absl::Status StagedRankGroup::Scatter(const Slice& x, absl::Span<const int64_t> ends) {
+  ASSIGN_OR_RETURN(const absl::Span<std::byte> bytes, FromDevice(x));
+  const Parts parts{bytes, ends, SizeOf(x.dtype).value};
+  const absl::Span<std::byte> own = parts.of(member_);
+  received_.resize(std::max(received_.size(), members() * own.size()));
+  const auto from = [&](int m) { return absl::MakeSpan(received_).subspan(m * own.size(), own.size()); };
+  RETURN_IF_ERROR(ExchangeWithEach(from, [&](int m) { return parts.of(m); }));
+  std::copy(own.begin(), own.end(), from(member_).begin());
+  AddReceived(own, x.dtype);
+  const int64_t first = member_ == 0 ? 0 : ends[member_ - 1];
+  return ToDevice(x.Sub(first, ends[member_] - first), own);
+}
+
+void StagedRankGroup::AddReceived(absl::Span<std::byte> own, Dtype dtype) {
+  const size_t elements = own.size() / SizeOf(dtype).value;
+  wide_.resize(std::max(wide_.size(), elements));
+  for (int m = 0; m < members(); ++m) {
+    const std::byte* const part = received_.data() + m * own.size();
+    for (size_t i = 0; i < elements; ++i) {
+      const float value = dtype == Dtype::kF32
+                              ? reinterpret_cast<const float*>(part)[i]
+                              : FromNarrow(reinterpret_cast<const uint16_t*>(part)[i], dtype);
+      wide_[i] = m == 0 ? value : wide_[i] + value;
+    }
+  }
+  for (size_t i = 0; i < elements; ++i) {
+    if (dtype == Dtype::kF32) {
+      reinterpret_cast<float*>(own.data())[i] = wide_[i];
+    } else {
+      reinterpret_cast<uint16_t*>(own.data())[i] = ToNarrow(wide_[i], dtype);
+    }
+  }
+}
+
+absl::Status StagedRankGroup::ExchangeWithEach(absl::FunctionRef<absl::Span<std::byte>(int m)> to,
+                                               absl::FunctionRef<absl::Span<std::byte>(int m)> from) {
   const MessageTag tag = {.kind = MessageTag::Kind::kReshard, .channel = channel_};
-  std::vector<std::unique_ptr<Transfer>> transfers;
-  for (int m = 0; m < members(); ++m) {
-    if (m == member_ || part(m).empty()) continue;
-    ASSIGN_OR_RETURN(transfers.emplace_back(), transport_.Receive(members_[m], tag, part(m)));
-  }
-  for (int m = 0; m < members(); ++m) {
-    if (m == member_ || part(member_).empty()) continue;
-    ASSIGN_OR_RETURN(transfers.emplace_back(), transport_.Send(members_[m], tag, part(member_)));
-  }
-  const absl::Time deadline = watch_.deadline();
-  for (const std::unique_ptr<Transfer>& transfer : transfers) RETURN_IF_ERROR(transfer->Wait(deadline));
-  return absl::OkStatus();
+  watch_.waits_for_peers(true);
+  const absl::Status exchanged = [&]() -> absl::Status {
+    std::vector<std::unique_ptr<Transfer>> transfers;
+    for (int m = 0; m < members(); ++m) {
+      if (m == member_ || to(m).empty()) continue;
+      ASSIGN_OR_RETURN(transfers.emplace_back(), transport_.Receive(members_[m], tag, to(m)));
+    }
+    for (int m = 0; m < members(); ++m) {
+      if (m == member_ || from(m).empty()) continue;
+      ASSIGN_OR_RETURN(transfers.emplace_back(), transport_.Send(members_[m], tag, from(m)));
+    }
+    const absl::Time deadline = watch_.deadline();
+    for (const std::unique_ptr<Transfer>& transfer : transfers) RETURN_IF_ERROR(transfer->Wait(deadline));
+    return absl::OkStatus();
+  }();
+  watch_.waits_for_peers(false);
+  return exchanged;
 }
 
 }  // namespace medley

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -39,14 +40,27 @@ class StagedRankGroup final : public RankGroup {
   // DeadlineExceeded, Unavailable: names the peer. Others: of the transport or the device.
   absl::Status Sum(const Slice& x) override;
   absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) override;
+  // In one round: each sends to each what it has of the other's part, as it is stored. Added in the order of
+  // the members, in f32, and rounded once.
+  absl::Status Scatter(const Slice& x, absl::Span<const int64_t> ends) override;
 
  private:
   // The bytes of `x` on the host, once the device has made them.
   absl::StatusOr<absl::Span<std::byte>> FromDevice(const Slice& x);
   absl::Status ToDevice(const Slice& x, absl::Span<const std::byte> bytes);
   absl::Status SumFloats(absl::Span<float> values, Dtype stored);
-  absl::Status GatherBytes(absl::Span<std::byte> bytes, absl::Span<const int64_t> ends,
-                           int64_t element_bytes);
+  // Of a vector on the host, which the members cut at elements `ends`: the bytes of member m's part.
+  struct Parts {
+    absl::Span<std::byte> bytes;
+    absl::Span<const int64_t> ends;
+    int64_t element_bytes = 0;
+    absl::Span<std::byte> of(int m) const;
+  };
+  // Sends from(m) to each other member m while to(m) comes from it; nothing where they are empty.
+  absl::Status ExchangeWithEach(absl::FunctionRef<absl::Span<std::byte>(int m)> to,
+                                absl::FunctionRef<absl::Span<std::byte>(int m)> from);
+  // The own part becomes its sum with the parts in `received_`.
+  void AddReceived(absl::Span<std::byte> own, Dtype dtype);
 
   DeviceQueue& queue_;
   Transport& transport_;
@@ -57,7 +71,8 @@ class StagedRankGroup final : public RankGroup {
   const Watch watch_;
   std::map<int64_t, CollectiveSchedule> schedules_;  // by elements
   std::vector<std::byte> staged_;                    // where the host does not reach the device's memory
-  std::vector<float> wide_;                          // of what is stored in a narrower type
+  std::vector<float> wide_;                          // of what is stored in a narrower type, and of sums
+  std::vector<std::byte> received_;                  // of each member, as much as this one's part
 };
 
 }  // namespace medley

@@ -135,6 +135,26 @@ TEST_CASE("ranks that gather have what each of them had of it, in every type") {
   }
 }
 
+TEST_CASE("ranks that scatter have the sum of their own part, however uneven, in every type") {
+  const int ranks = GENERATE(2, 3, 4), elements = GENERATE(4, 37, 4096);
+  const Dtype dtype = GENERATE(Dtype::kF32, Dtype::kBf16, Dtype::kF16);
+  std::vector<int64_t> ends =
+      GENERATE(values<std::vector<int64_t>>({{1, 2, 3}, {0, 2, 4}, {3, 3, 3}, {4, 4, 4}}));
+  ends.resize(ranks, elements);
+  ends.back() = elements;
+  CAPTURE(ranks, elements, NameOf(dtype), ends[0]);
+  const std::vector<std::vector<float>> values = Values(ranks, elements);
+  const auto sums =
+      Exchange(values, dtype, [&](RankGroup& group, const Slice& x) { return group.Scatter(x, ends); });
+  for (int i = 0; i < elements; ++i) {
+    int owner = 0;
+    while (i >= ends[owner]) ++owner;
+    float want = 0;
+    for (const std::vector<float>& of_rank : values) want += of_rank[i];
+    CHECK(sums[owner][i] == want);
+  }
+}
+
 TEST_CASE("a rank whose peer is gone says so") {
   LoopbackFabric fabric(2);
   const std::unique_ptr<DeviceQueue> queue = Open(0);
@@ -145,8 +165,10 @@ TEST_CASE("a rank whose peer is gone says so") {
       {.deadline = [] { return Now() + absl::Seconds(60); }, .waits_for_peers = [](bool) {}});
   fabric.MarkGone(1);
   const absl::Status summed = group.Sum({buffer.get(), 0, 100}),
-                     gathered = group.Gather({buffer.get(), 0, 100}, {50, 100});
+                     gathered = group.Gather({buffer.get(), 0, 100}, {50, 100}),
+                     scattered = group.Scatter({buffer.get(), 0, 100}, {50, 100});
   CHECK(absl::IsUnavailable(summed));
+  CHECK(absl::IsUnavailable(scattered));
   CHECK(absl::IsUnavailable(gathered));
   CHECK_THAT(std::string(summed.message()), Catch::Contains("rank 1"));
 }

@@ -174,6 +174,11 @@ TEST_CASE("what copies take is measured as it is, and memory that the host reach
     CHECK(cost.latency_seconds < 20e-3);
   }
   CHECK(slow.allocated() == Bytes{0});
+  const auto parameters = slow.Allocate(KiB(250)).value();
+  const EndMemory over = MeasureMemory(slow, *parameters, (*cluster)->rank(0)).value();
+  CHECK(over.copies.to_device.bytes_per_second > 5e6);
+  CHECK(over.copies.to_device.bytes_per_second < 2e7);
+  CHECK(slow.peak_allocated() <= KiB(256));
   EmulatedQueue full({.name = "full", .limit = KiB(63)});
   CHECK(absl::IsResourceExhausted(MeasureMemory(full, (*cluster)->rank(0)).status()));
 }

@@ -5,7 +5,7 @@
 namespace medley {
 
 absl::StatusOr<PinnedMirror> PinnedMirror::Create(DeviceQueue& queue, CopyLane* lane, const Slice& slice) {
-  PinnedMirror mirror(queue, lane, slice);
+  PinnedMirror mirror(&queue, lane, slice);
   const int64_t size = slice.elements * static_cast<int64_t>(sizeof(float));
   std::byte* address = slice.buffer == nullptr ? nullptr : slice.buffer->host_address();
   if (address != nullptr || size == 0) {
@@ -19,7 +19,14 @@ absl::StatusOr<PinnedMirror> PinnedMirror::Create(DeviceQueue& queue, CopyLane* 
   return mirror;
 }
 
+PinnedMirror PinnedMirror::OfHost(absl::Span<float> values) {
+  PinnedMirror mirror(nullptr, nullptr, {});
+  mirror.bytes_ = {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float)};
+  return mirror;
+}
+
 absl::Status PinnedMirror::FromDevice(Fence after) {
+  if (queue_ == nullptr) return absl::OkStatus();
   if (own_ == nullptr) return queue_->Wait(after);
   RETURN_IF_ERROR(lane_->AwaitQueue(after));
   RETURN_IF_ERROR(lane_->Download(*slice_.buffer, {slice_.offset_bytes}, bytes_));

@@ -23,6 +23,9 @@ class PinnedMirror {
   // InvalidArgument: a lane is needed.
   static absl::StatusOr<PinnedMirror> Create(DeviceQueue& queue, CopyLane* lane, const Slice& slice);
 
+  // Of values that are in host memory already, aligned as f32 is: nothing is ever copied.
+  static PinnedMirror OfHost(absl::Span<float> values);
+
   // Worth registering with a transport.
   absl::Span<std::byte> bytes() { return bytes_; }
 
@@ -34,10 +37,10 @@ class PinnedMirror {
   absl::StatusOr<std::optional<Fence>> ToDevice();
 
  private:
-  PinnedMirror(DeviceQueue& queue, CopyLane* lane, const Slice& slice)
-      : queue_(&queue), lane_(lane), slice_(slice) {}
+  PinnedMirror(DeviceQueue* queue, CopyLane* lane, const Slice& slice)
+      : queue_(queue), lane_(lane), slice_(slice) {}
 
-  DeviceQueue* queue_;
+  DeviceQueue* queue_;  // null: of host memory
   CopyLane* lane_;
   Slice slice_;
   std::unique_ptr<PinnedMemory> own_;  // null where the host reaches the device's memory

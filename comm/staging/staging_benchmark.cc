@@ -111,7 +111,7 @@ absl::Status Run(const Settings& settings) {
   ASSIGN_OR_RETURN(const std::unique_ptr<CopyLane> lane, device.queue->OpenCopyLane());
   ASSIGN_OR_RETURN(const std::unique_ptr<PinnedMemory> pinned, lane->AllocatePinned({settings.bytes}));
   std::memset(pinned->bytes().data(), 1, pinned->bytes().size());
-  ASSIGN_OR_RETURN(const CopyCosts costs, MeasureCopies(*device.queue, *lane));
+  ASSIGN_OR_RETURN(const CopyCosts costs, MeasureCopies(*device.queue, *device_buffer, *lane));
   const StagingTerms staged = TermsOf(Handling::kStaged, costs);
   const int64_t chunk = WireChunkBytes(settings.bytes, staged, {});
 

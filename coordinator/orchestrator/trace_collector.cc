@@ -36,7 +36,7 @@ std::optional<v1::Trace> TraceCollector::Add(int unit, const v1::MeasuredStep& m
     for (int i = 0; i < m.start_seconds_size(); ++i) {
       const Instruction& instruction = programs_[u].instructions[i];
       v1::TraceInstruction& out = *lane.add_instructions();
-      out.set_kind(NameOf(instruction.kind));
+      out.set_kind(NameOf(instruction));
       out.set_stream(static_cast<uint32_t>(instruction.stream));
       out.set_micro_batch(instruction.micro_batch.value());
       out.set_predicted_start_seconds(planned_.prediction.ranks[u].timeline[i].start_seconds);

@@ -7,6 +7,7 @@
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -160,6 +161,9 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
         device.busy_share = prediction.ranks[rank].busy_seconds / prediction.step_seconds;
       }
       device.peak_memory = prediction.ranks[rank].peak_memory;
+      device.memory = prediction.ranks[rank].memory;
+      device.collectives =
+          CollectiveBytes(plan, CompileStep(plan, rank, problem.shape, Purpose::kTrain), problem.shape);
       const UnitId unit = PlaceOf(plan, rank).unit;
       for (const BlockRange& chunk : plan.units[unit].chunks) device.blocks += chunk.size();
       for (const Visit& visit : VisitsOf(plan, unit)) device.micro_batches += visit.micro_batches;
@@ -205,6 +209,21 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
   return text;
 }
 
+// What a unit in sequence parallelism does with the rows of its largest micro-batch.
+std::string DescribeRows(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
+  std::vector<int> devices;
+  for (const std::string& name : plan.units[unit].devices)
+    devices.push_back(static_cast<int>(FindDevice(problem, name) - problem.devices.data()));
+  Reductions choosing(problem);
+  const int group = choosing.GroupOf(devices);
+  const int64_t rows = int64_t{LargestMicroBatch(VisitsOf(plan, unit))} * problem.shape.sequence;
+  const Bytes bytes = {rows * problem.shape.model.hidden * SizeOf(plan.units[unit].activations).value};
+  return absl::StrCat("; the rows of a micro-batch, ", FormatBytes(bytes),
+                      ", are cut among them, gathered in ", Seconds(choosing.GatherSeconds(group, bytes)),
+                      " and summed to parts in ", Seconds(choosing.ScatterSeconds(group, bytes)),
+                      " each time");
+}
+
 // Of the unit that takes longest over it.
 absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, const Plan& plan,
                                               const Portrait& portrait) {
@@ -214,6 +233,7 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
   std::string text = absl::StrCat(
       portrait.exchanging_devices, " sum and give each other activations and their gradients for ",
       Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds));
+  if (unit.sequence_parallel) return absl::StrCat(text, DescribeRows(problem, plan, portrait.exchanging));
   const ReductionChoice* largest = nullptr;
   for (const ReductionChoice& exchange : exchanges) {
     if (exchange.holders.front() != FirstRankOf(plan, portrait.exchanging)) continue;

@@ -111,6 +111,30 @@ TEST_CASE("an explanation names every device, the bottleneck and every other kin
   }
 }
 
+TEST_CASE("an explanation says what takes the memory of each device in use, to the byte") {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, kThreeDevices);
+    const auto chosen = ChoosePlan(problem);
+    REQUIRE(chosen.ok());
+    Plan plan = chosen->plan;
+    plan.shards_optimizer = true;
+    const auto explanation = ExplainPlan(problem, plan);
+    REQUIRE(explanation.ok());
+    for (const Explanation::Device& device : explanation->devices) {
+      if (!device.used) continue;
+      CHECK(device.collectives.value > 0);
+      CHECK(device.collectives <= device.memory.workspace);
+      CHECK(device.memory.total() <= device.peak_memory);
+      CHECK(device.memory.gradients == device.memory.parameters);
+      CHECK(device.memory.optimizer <= 2 * device.memory.parameters);
+    }
+    CHECK_THAT(FormatExplanation(*explanation), Catch::Contains("memory in ") &&
+                                                    Catch::Contains("optimizer") &&
+                                                    Catch::Contains("boundary      sums workspace"));
+  }
+}
+
 TEST_CASE("a link that is slower than all computing is the bottleneck") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
   for (auto& row : problem.links) {
@@ -172,6 +196,34 @@ TEST_CASE("an explanation says how gradients are summed, by choice or by force")
   REQUIRE(forced.ok());
   CHECK_THAT(forced->reductions, Catch::Contains("in bf16") && Catch::Contains("goes by tree") &&
                                      Catch::Contains("because the job forces that; ring would take"));
+}
+
+TEST_CASE("an explanation says of a unit that shares blocks what its devices exchange, and of what rows") {
+  PlanningProblem problem = RandomProblem(1, kThreeDevices);
+  ModelConfig& model = problem.shape.model;
+  model.heads = 2;
+  const std::vector<ModelShare> shares = EvenShares(model, 2);
+  for (int d = 0; d < 2; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.room.memory = GiB(1);
+    device.shares = {{.share = AtOrigin(shares[d]), .room = device.room, .times = device.times}};
+  }
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
+  }
+  Plan plan;
+  plan.units = {{{problem.devices[0].name, problem.devices[1].name}, {{0, model.blocks()}}}};
+  plan.routes = {{{0}, problem.shape.global_batch_sequences, 1}};
+  const auto summed = ExplainPlan(problem, plan);
+  REQUIRE(summed.status().ToString() == "OK");
+  CHECK_THAT(summed->exchanges, Catch::Contains("; the largest, ") && Catch::Contains("goes by"));
+  plan.units[0].sequence_parallel = true;
+  const auto by_rows = ExplainPlan(problem, plan);
+  REQUIRE(by_rows.status().ToString() == "OK");
+  const std::string rows = FormatBytes({int64_t{4} * problem.shape.sequence * model.hidden});
+  CHECK_THAT(by_rows->exchanges,
+             Catch::Contains("; the rows of a micro-batch, " + rows + ", are cut among them, gathered in "));
+  CHECK_THAT(by_rows->summary, Catch::Contains(" sequence parallel blocks 0-"));
 }
 
 }  // namespace

@@ -83,9 +83,10 @@ struct Keeping {
 Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram program) {
   const Unit& unit = plan.units[program.unit];
   const ModelConfig local = LocalModel(problem.shape.model, ShareOf(plan, program.rank, problem.shape.model));
-  const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * problem.shape.sequence;
+  const RowCounts rows =
+      RowCountsOf(program.buffers, int64_t{LargestMicroBatch(program.visits)} * problem.shape.sequence);
   const Dtype type = unit.activations;
-  const double travelling = static_cast<double>(TensorBytes(rows * local.hidden, type).value);
+  const double travelling = static_cast<double>(TensorBytes(rows.own * local.hidden, type).value);
   Keeping keeping;
   for (const Visit& visit : program.visits) {
     const BlockRange& chunk = unit.chunks[visit.chunk];
@@ -102,7 +103,7 @@ Keeping KeepingOf(const PlanningProblem& problem, const Plan& plan, StepProgram 
   buffers.input = std::min(buffers.input, 1);
   buffers.output_gradient = std::min(buffers.output_gradient, 1);
   const RankMemory beside = MemoryOfProgram(plan, program, problem.shape);
-  const Bytes left = RoomOf(problem, plan, program.rank).LeftFor(ParametersOf(beside)) - beside.total();
+  const Bytes left = RoomOf(problem, plan, program.rank).LeftFor(beside.multiplied) - beside.total();
   keeping.left_bytes = static_cast<double>(left.value);
   return keeping;
 }

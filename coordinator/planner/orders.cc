@@ -28,7 +28,7 @@ bool TightenWhereItLacks(const PlanningProblem& problem, const Plan& plan,
   bool fits = true;
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
     const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
-    const Bytes left = RoomOf(problem, plan, rank).LeftFor(ParametersOf(memory));
+    const Bytes left = RoomOf(problem, plan, rank).LeftFor(memory.multiplied);
     if (memory.total() <= left) continue;
     fits = false;
     memory_limit[PlaceOf(plan, rank).unit] -= static_cast<double>((memory.total() - left).value);

@@ -8,6 +8,7 @@
 #include "coordinator/predictor/predict.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/memory.h"
 
 namespace medley {
 
@@ -31,8 +32,9 @@ struct ChosenPlan {
   // proven is proven of those with named schedules.
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
-  // Why devices share the width of blocks, and what was not searched, for people; empty: they do not.
-  std::string sharing;
+  // Where nothing fits otherwise: what the plan does to fit the memory, why, what that saves and costs, and
+  // how far it was searched, for people; empty: it does nothing of the kind.
+  std::string fitting;
   // What an order of the passes that was synthesised gains, or that none was chosen, for people; empty: they
   // are not allowed, or there is nothing to put in order.
   std::string orders;
@@ -43,10 +45,11 @@ struct ChosenPlan {
 // device may be left out. Units are numbered route by route in the order of the stages; of plans that are
 // equally fast, one with the fewest devices is chosen, and of those the first in a fixed order.
 //
-// Where no plan fits with one device a unit, the devices of each host are taken together in units that share
-// the width of their blocks (sharing.h): of the fewest devices with which a plan fits, all units shared alike,
-// by what has been measured of such shares. The best plan that is found of those; nothing is proven of it, and
-// lower_bound_seconds is 0. `sharing` says so.
+// Where no plan fits with one device a unit, a way out is looked for (ways_out.h): the devices of each host
+// are taken together in units that share the width of their blocks, by what has been measured of such shares;
+// and, where the constraints allow it, units make activations again instead of keeping them and share the
+// optimizer's state. The fastest plan that is found of those; nothing is called proven of it, and
+// lower_bound_seconds is 0. `fitting` says so.
 //
 // Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
@@ -59,7 +62,8 @@ struct ChosenPlan {
 //   InvalidArgument     no devices, no layers, a micro-batch size that does not divide the global batch,
 //                       times that do not match the sizes, ...; names the field.
 //   ResourceExhausted   no plan fits the devices' memory, with units of one device or of several whose shares have
-//                       been measured; says how much the best attempt lacks, and where.
+//                       been measured; says how much the best attempt lacks, and where, and what it would
+//                       need with each way to need less.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // A share that a device has to be measured with.
@@ -68,12 +72,15 @@ struct WantedShare {
   ModelShare share;  // AtOrigin
 };
 
-// Whether a plan fits the memory of the devices that were measured with whole blocks, one device a unit. Pure.
+// Whether a plan fits the memory of the devices that were measured with whole blocks, one device a unit that
+// recomputes nothing and has all of its optimizer's state. Pure.
 bool FitsWithoutSharing(const PlanningProblem& problem);
 
-// What has to be measured before ChoosePlan can share the width of blocks, if nothing fits without: nothing if
-// nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are there for
-// shares by speed. `problem` may have devices without times and shares. Pure.
+// What has to be measured before ChoosePlan can share the width of blocks, if nothing fits without: nothing
+// if nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are
+// there for shares by speed; of 2, 3, ... devices a unit, up to the first number with which something fits,
+// and where memory may be saved (PlanConstraints::saves_memory) up to the first with which it does without
+// that. `problem` may have devices without times and shares. Pure.
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem);
 
 // The best plan of one kind, to compare with.
@@ -103,6 +110,10 @@ struct Explanation {
     bool used = false;
     double busy_share = 0;  // of the step
     Bytes peak_memory, memory_limit;
+    RankMemory memory;  // what the peak is made of, with what the ops hold and copy beside it
+    // Of its workspace: what its unit's ranks tell each other, and the scalars that all ranks sum. Whatever a
+    // communicator keeps to sum gradients is in no memory model.
+    Bytes collectives;
     int blocks = 0;
     int micro_batches = 0;
   };
@@ -114,7 +125,7 @@ struct Explanation {
   // What the ranks of the unit that takes longest over it sum and give each other within passes; empty: every
   // unit is one device.
   std::string exchanges;
-  std::string sharing, orders;  // of ChosenPlan; not known of a plan alone
+  std::string fitting, orders;  // of ChosenPlan; not known of a plan alone
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
   struct Rejected {

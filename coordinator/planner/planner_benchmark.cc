@@ -11,8 +11,9 @@
 namespace medley {
 namespace {
 
-// GPT-2 at sequence 512 on devices of `kinds` speeds, `devices` in all, two devices a node.
-PlanningProblem Cluster(int devices, int kinds, int layers) {
+// GPT-2 at sequence 512 on devices of `kinds` speeds, `devices` in all, two devices a node, each with so much
+// memory.
+PlanningProblem Cluster(int devices, int kinds, int layers, Bytes memory) {
   PlanningProblem problem;
   problem.shape.model = {.layers = layers,
                          .hidden = 768,
@@ -29,7 +30,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
     DeviceCost cost{.name = absl::StrCat("node", d / 2, "/cpu", d % 2),
                     .kind = absl::StrCat("kind ", d % kinds),
                     .processor = d,
-                    .room = {.memory = GiB(16)}};
+                    .room = {.memory = memory}};
     for (const int size : problem.micro_batch_sizes) {
       const double tokens = 512.0 * size, effort = 1 + 0.2 / size;
       const double layer = effort * tokens * 24 * 768 * 768 / flops,
@@ -48,6 +49,22 @@ PlanningProblem Cluster(int devices, int kinds, int layers) {
 
 // The processor time of this process: others on the machine do not count.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// A cluster on which nothing fits as it is: recomputing and sharing the optimizer's state are allowed.
+void MeasureTight(const std::string& name, PlanningProblem problem) {
+  problem.constraints.saves_memory = true;
+  const double start = CpuSeconds();
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  std::printf("%s_planning_seconds %.3f\n", name.c_str(), CpuSeconds() - start);
+  if (!chosen.ok()) {
+    std::printf("%s_error %s\n", name.c_str(), chosen.status().ToString().c_str());
+    return;
+  }
+  std::printf("%s_simulated_plans %lld\n", name.c_str(), static_cast<long long>(chosen->simulated_plans));
+  std::printf("%s_step_seconds %.6f\n", name.c_str(), chosen->step_seconds);
+  std::printf("%s_plan %s\n", name.c_str(), Describe(chosen->plan).c_str());
+  std::printf("%s_fitting %s\n", name.c_str(), chosen->fitting.c_str());
+}
 
 // The same with orders of passes that are made for the plans found.
 void MeasureWithOrders(const std::string& name, PlanningProblem problem) {
@@ -91,7 +108,16 @@ int main(int count, char** arguments) {
        {std::tuple(3, 3, 12), std::tuple(6, 3, 12), std::tuple(8, 3, 24), std::tuple(8, 8, 24),
         std::tuple(12, 2, 12), std::tuple(16, 4, 24)}) {
     const std::string name = absl::StrCat("devices_", devices, "_kinds_", kinds, "_layers_", layers);
-    if (name.rfind(wanted, 0) == 0) medley::Measure(name, medley::Cluster(devices, kinds, layers));
+    if (name.rfind(wanted, 0) == 0)
+      medley::Measure(name, medley::Cluster(devices, kinds, layers, medley::GiB(16)));
+  }
+  for (const auto& [devices, kinds, layers, mebibytes] :
+       {std::tuple(4, 2, 12, 700), std::tuple(6, 3, 12, 600), std::tuple(8, 3, 24, 800),
+        std::tuple(8, 3, 24, 600), std::tuple(8, 8, 24, 800)}) {
+    const std::string name =
+        absl::StrCat("tight_devices_", devices, "_kinds_", kinds, "_layers_", layers, "_mib_", mebibytes);
+    if (name.rfind(wanted, 0) == 0)
+      medley::MeasureTight(name, medley::Cluster(devices, kinds, layers, medley::MiB(mebibytes)));
   }
   return 0;
 }

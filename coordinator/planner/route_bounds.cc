@@ -26,46 +26,62 @@ int RouteBounds::ListOf(const std::vector<int>& classes) {
   return list;
 }
 
-const std::vector<int64_t>& RouteBounds::Needed(const Work& work, int list, std::optional<Dtype> before) {
+SearchTables::OwnOptimizer RouteBounds::OwnOptimizerOf(const Work& work, int list, bool first) const {
+  using Own = SearchTables::OwnOptimizer;
+  if (!work.shards_optimizer) return Own::kAll;
+  if (work.replicated) return Own::kNone;
+  // The ends of a pipeline both hold the tied embedding.
+  const bool last = lists_[list].classes.size() == 1;
+  return first != last ? Own::kAllButTied : Own::kAll;
+}
+
+const SearchTables::StageNeeds& RouteBounds::Needs(const Work& work, int list, std::optional<Dtype> before) {
   const std::vector<int>& classes = lists_[list].classes;
   const Dtype own = StoredBy(list);
   Dtype narrowest = NarrowerOf(own, before.value_or(own));
   if (classes.size() > 1) narrowest = NarrowerOf(narrowest, StoredBy(lists_[list].rest));
-  return tables_.NeededBytes({.device_class = classes.front(),
-                              .size = work.size,
-                              .schedule = work.schedule,
-                              .first = !before.has_value(),
-                              .from_end = static_cast<int>(classes.size()),
-                              .micro_batches = work.micro_batches,
-                              .activations = own,
-                              .narrowest = narrowest});
+  return tables_.NeedsOf({.device_class = classes.front(),
+                          .size = work.size,
+                          .schedule = work.schedule,
+                          .first = !before.has_value(),
+                          .from_end = static_cast<int>(classes.size()),
+                          .micro_batches = work.micro_batches,
+                          .activations = own,
+                          .narrowest = narrowest,
+                          .optimizer = OwnOptimizerOf(work, list, !before.has_value())});
 }
 
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks,
-                                             double rest_round_trip, bool first) const {
+                                             Recompute recompute, double rest_round_trip, bool first) const {
   ++looked_at_;
   const std::vector<int>& classes = lists_[list].classes;
   const int device_class = classes.front();
   const DeviceCost& cost = tables_.Cost(device_class);
   const double forward = tables_.ForwardSeconds(device_class, work.size, blocks);
-  const double backward = tables_.BackwardSeconds(device_class, work.size, blocks);
+  const double again = tables_.RecomputeSeconds(device_class, work.size, blocks, recompute);
+  const double backward = tables_.BackwardSeconds(device_class, work.size, blocks) + again;
+  // The layer whose gradient comes first is made again while that is on its way, unless it begins here.
+  const int layers = blocks.size() - (first ? 1 : 0);
+  const double ahead = classes.size() > 1 && layers > 0 ? again / layers : 0;
+  const auto own = static_cast<double>(tables_.OwnParameters(blocks, OwnOptimizerOf(work, list, first)));
   const double message = classes.size() > 1 ? tables_.MessageSeconds(device_class, classes[1], work.size) : 0;
   StageSeconds stage;
-  stage.passage = forward + backward + 2 * message;
+  stage.passage = forward + backward - ahead + 2 * message;
   stage.round_trip = stage.passage + rest_round_trip;
-  stage.passes_and_update =
-      LeastPassesSeconds(work.schedule, {.micro_batches = work.micro_batches,
-                                         .from_end = static_cast<int>(classes.size()),
-                                         .forward_seconds = forward,
-                                         .backward_seconds = backward,
-                                         .message_seconds = message,
-                                         .round_trip_seconds = stage.round_trip}) +
-      static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
+  stage.passes_and_update = LeastPassesSeconds(work.schedule, {.micro_batches = work.micro_batches,
+                                                               .from_end = static_cast<int>(classes.size()),
+                                                               .forward_seconds = forward,
+                                                               .backward_seconds = backward,
+                                                               .message_seconds = message,
+                                                               .round_trip_seconds = stage.round_trip}) +
+                            own * cost.update_seconds_per_parameter;
   stage.after_passes = 0;
   if (first && work.replicated) {
-    stage.after_passes = tables_.ReducedAfterSeconds(device_class, work.size, blocks);
+    stage.after_passes = work.shards_optimizer
+                             ? tables_.ScatteredAndGatheredSeconds(device_class, work.size, blocks)
+                             : tables_.ReducedAfterSeconds(device_class, work.size, blocks);
   } else if (first) {
-    stage.after_passes = static_cast<double>(tables_.Parameters(blocks)) * cost.norm_seconds_per_parameter;
+    stage.after_passes = own * cost.norm_seconds_per_parameter;
   }
   return stage;
 }
@@ -76,6 +92,8 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
   key = key * kSchedules + static_cast<int64_t>(work.schedule);
   key = key * (int64_t{tables_.problem().shape.global_batch_sequences} + 1) + work.micro_batches;
   key = key * kDtypes + static_cast<int64_t>(before);
+  // Whether other routes share what its units carry matters where they do.
+  key = key * 3 + (!work.shards_optimizer ? 0 : work.replicated ? 2 : 1);
   const auto known = rests_.find(key);
   if (known != rests_.end()) return known->second;
 
@@ -85,13 +103,14 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
     rests[blocks] = {0, 0};
   } else {
     const std::vector<Rest>& after = RestOf(work, lists_[list].rest, StoredBy(list));
-    const std::vector<int64_t>& needed = Needed(work, list, before);
+    const SearchTables::StageNeeds& needs = Needs(work, list, before);
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
     for (BlockId first = 0; first < blocks; ++first) {
       for (BlockId end = first + 1; end <= blocks; ++end) {
         const int at = tables_.At({first, end});
-        if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
-        const StageSeconds stage = Stage(work, list, {first, end}, after[end].round_trip, false);
+        if (after[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
+        const StageSeconds stage =
+            Stage(work, list, {first, end}, needs.recompute[at], after[end].round_trip, false);
         rests[first].passes_and_update =
             std::min(rests[first].passes_and_update,
                      std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update));
@@ -106,18 +125,20 @@ double RouteBounds::Bound(const Work& work) {
   int64_t key = work.list;
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
   key = (key * kSchedules + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
+  key = key * 2 + (work.shards_optimizer ? 1 : 0);
   std::vector<double>& bounds = bounds_[key];
   if (bounds.empty()) bounds.assign(tables_.MicroBatches(work.size) + 1, -1);
   double& bound = bounds[work.micro_batches];
   if (bound >= 0) return bound;
   bound = kInfinity;
   const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
-  const std::vector<int64_t>& needed = Needed(work, work.list, std::nullopt);
+  const SearchTables::StageNeeds& needs = Needs(work, work.list, std::nullopt);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[work.list].classes.front());
   for (BlockId end = 1; end <= tables_.blocks(); ++end) {
     const int at = tables_.At({0, end});
-    if (after[end].round_trip == kInfinity || needed[at] > available[at]) continue;
-    const StageSeconds stage = Stage(work, work.list, {0, end}, after[end].round_trip, true);
+    if (after[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
+    const StageSeconds stage =
+        Stage(work, work.list, {0, end}, needs.recompute[at], after[end].round_trip, true);
     const double passes = std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update);
     bound = std::min(bound, passes + stage.after_passes);
   }
@@ -140,18 +161,19 @@ void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> b
                               double passage, double bound, double after, double below, size_t limit,
                               std::vector<BlockId>& ends, std::vector<Split>& splits) {
   if (list == 0) {
-    const double own = BoundOf(work, ends);
+    const double own = BoundOfSplit(work, ends, RecomputesOf(work, ends));
     if (own < below) splits.push_back({ends, own});
     return;
   }
   const bool first = first_block == 0;
   const std::vector<Rest>& rest = RestOf(work, lists_[list].rest, StoredBy(list));
-  const std::vector<int64_t>& needed = Needed(work, list, before);
+  const SearchTables::StageNeeds& needs = Needs(work, list, before);
   const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
   for (BlockId end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
     const int at = tables_.At({first_block, end});
-    if (rest[end].round_trip == kInfinity || needed[at] > available[at]) continue;
-    const StageSeconds stage = Stage(work, list, {first_block, end}, rest[end].round_trip, first);
+    if (rest[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
+    const StageSeconds stage =
+        Stage(work, list, {first_block, end}, needs.recompute[at], rest[end].round_trip, first);
     const double own = std::max(bound, passage + stage.passes_and_update);
     const double follows = first ? stage.after_passes : after;
     if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
@@ -170,21 +192,56 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& e
     if (end <= first_block) return kInfinity;
     const int at = tables_.At({first_block, end});
     const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
-    if (Needed(work, list, before)[at] > available[at]) return kInfinity;
+    if (Needs(work, list, before).bytes[at] > available[at]) return kInfinity;
     before = StoredBy(list);
     first_block = end;
     list = lists_[list].rest;
   }
-  return BoundOf(work, ends);
+  return BoundOfSplit(work, ends, RecomputesOf(work, ends));
 }
 
-double RouteBounds::BoundOf(const Work& work, const std::vector<BlockId>& ends) const {
+std::vector<std::array<int64_t, kRecomputes>> RouteBounds::RoomsOf(const Work& work,
+                                                                   const std::vector<BlockId>& ends) {
+  std::vector<std::array<int64_t, kRecomputes>> rooms;
+  BlockId first_block = 0;
+  int list = work.list;
+  std::optional<Dtype> before;
+  for (const BlockId end : ends) {
+    const int at = tables_.At({first_block, end});
+    const SearchTables::StageNeeds& needs = Needs(work, list, before);
+    const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
+    rooms.emplace_back();
+    for (int r = 0; r < kRecomputes; ++r) rooms.back()[r] = available - needs.bytes_by_recompute[r][at];
+    before = StoredBy(list);
+    first_block = end;
+    list = lists_[list].rest;
+  }
+  return rooms;
+}
+
+std::vector<Recompute> RouteBounds::RecomputesOf(const Work& work, const std::vector<BlockId>& ends) {
+  if (!tables_.saving().recomputes) return std::vector<Recompute>(ends.size(), Recompute::kNone);
+  std::vector<Recompute> recomputes;
+  BlockId first_block = 0;
+  int list = work.list;
+  std::optional<Dtype> before;
+  for (const BlockId end : ends) {
+    recomputes.push_back(Needs(work, list, before).recompute[tables_.At({first_block, end})]);
+    before = StoredBy(list);
+    first_block = end;
+    list = lists_[list].rest;
+  }
+  return recomputes;
+}
+
+double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& ends,
+                                 const std::vector<Recompute>& recomputes) const {
   std::vector<int> lists;
   for (int list = work.list; list != 0; list = lists_[list].rest) lists.push_back(list);
   double passes = 0, round_trip = 0, after = 0;
   for (int s = static_cast<int>(ends.size()) - 1; s >= 0; --s) {
-    const StageSeconds stage =
-        Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]}, round_trip, s == 0);
+    const StageSeconds stage = Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]},
+                                     recomputes[s], round_trip, s == 0);
     passes = std::max(stage.passes_and_update, stage.passage + passes);
     round_trip = stage.round_trip;
     after = stage.after_passes;

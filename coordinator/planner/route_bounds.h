@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,6 +27,9 @@ class RouteBounds {
     Schedule schedule = Schedule::kOneForwardOneBackward;
     int micro_batches = 1;
     bool replicated = false;  // there are other routes, so every gradient is reduced
+    // Units that hold the same parameters share the optimizer's state of them. Bounds are then of the least
+    // that each could have, which fits together or not.
+    bool shards_optimizer = false;
   };
   // Seconds of a step, without the reduction of the tied embedding and of the scalars, over all splits into
   // at least one block a stage that fit the memory. Infinite if none does. Does not fall as micro_batches
@@ -38,6 +42,14 @@ class RouteBounds {
   };
   // The bound of one split; infinite if it does not fit, or a stage has no block.
   double BoundOfSplit(const Work& work, const std::vector<BlockId>& ends);
+  // Bytes that the stages' devices have left where they recompute so; nothing is counted of the optimizer's
+  // state of what other units hold, too. Only of tables that may recompute.
+  std::vector<std::array<int64_t, kRecomputes>> RoomsOf(const Work& work, const std::vector<BlockId>& ends);
+  // What its stages recompute: what takes the least time of what fits each.
+  std::vector<Recompute> RecomputesOf(const Work& work, const std::vector<BlockId>& ends);
+  // The bound of one split whose stages recompute so, whether that fits or not.
+  double BoundOfSplit(const Work& work, const std::vector<BlockId>& ends,
+                      const std::vector<Recompute>& recomputes) const;
   // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
   std::vector<Split> Splits(const Work& work, double below, size_t limit);
 
@@ -64,14 +76,15 @@ class RouteBounds {
   };
   // `before`: what the stage before the list stores activations as.
   const std::vector<Rest>& RestOf(const Work& work, int list, Dtype before);
-  StageSeconds Stage(const Work& work, int list, BlockRange blocks, double rest_round_trip, bool first) const;
+  StageSeconds Stage(const Work& work, int list, BlockRange blocks, Recompute recompute,
+                     double rest_round_trip, bool first) const;
   // Of the first stage of `list`; nothing is before the first one of a route.
-  const std::vector<int64_t>& Needed(const Work& work, int list, std::optional<Dtype> before);
+  const SearchTables::StageNeeds& Needs(const Work& work, int list, std::optional<Dtype> before);
+  SearchTables::OwnOptimizer OwnOptimizerOf(const Work& work, int list, bool first) const;
   Dtype StoredBy(int list) const { return tables_.Cost(lists_[list].classes.front()).activations; }
   void ExtendSplit(const Work& work, int list, std::optional<Dtype> before, BlockId first_block,
                    double passage, double bound, double after, double below, size_t limit,
                    std::vector<BlockId>& ends, std::vector<Split>& splits);
-  double BoundOf(const Work& work, const std::vector<BlockId>& ends) const;
 
   SearchTables& tables_;
   mutable int64_t looked_at_ = 0;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/memory_shortage.h"
 
 namespace medley {
@@ -50,8 +51,9 @@ std::vector<int> InOrder(size_t count) {
 Search::Search(const PlanningProblem& problem, const SearchSpace& space, const SearchLimits& limits)
     : Search(problem, problem, {}, space, limits) {}
 
-Search::Search(const PlanningProblem& problem, const UnitProblem& units, const SearchLimits& limits)
-    : Search(units.problem, problem, units.units, SearchSpace{}, limits) {}
+Search::Search(const PlanningProblem& problem, const UnitProblem& units, const SearchSpace& space,
+               const SearchLimits& limits)
+    : Search(units.problem, problem, units.units, space, limits) {}
 
 Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
                const std::vector<SharedUnit>& units, const SearchSpace& space, const SearchLimits& limits)
@@ -60,7 +62,7 @@ Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
       space_(space),
       limits_(limits),
       reductions_(problem),
-      tables_(problem, reductions_, RanksOf(simulated, units)),
+      tables_(problem, reductions_, RanksOf(simulated, units), space.saving),
       bounds_(tables_),
       simulated_(simulated),
       simulated_reductions_(units.empty() ? nullptr : std::make_unique<Reductions>(simulated)),
@@ -99,11 +101,10 @@ absl::StatusOr<ChosenPlan> Search::Run() {
     unfinished_bound = std::min(unfinished_bound, arrangement->bound_seconds);
   }
   if (best_.plan.units.empty()) {
-    return absl::ResourceExhaustedError(
-        DescribeShortage(tables_, std::min<int>(space_.min_stages, static_cast<int>(problem_.devices.size())),
-                         space_.max_stages));
+    return absl::ResourceExhaustedError(DescribeShortage(tables_, Shortage()));
   }
   if (!units_.empty()) return best_;
+  if (passed_over_) unfinished_bound = std::min(unfinished_bound, LayersSharedPerfectlySeconds());
   best_.proven_optimal = unfinished_bound >= best_.step_seconds * (1 - kRounding);
   best_.lower_bound_seconds = best_.proven_optimal ? best_.step_seconds : unfinished_bound;
   return best_;
@@ -118,6 +119,11 @@ bool Search::Fits() {
   for (const std::vector<int>& members : tables_.classes()) left.push_back(static_cast<int>(members.size()));
   EnumerateLists(lists, left, found);
   return !found.empty();
+}
+
+MemoryShortage Search::Shortage() {
+  return LeastShortage(tables_, std::min<int>(space_.min_stages, static_cast<int>(problem_.devices.size())),
+                       space_.max_stages);
 }
 
 // No plan is faster: all layers' work, divided over all devices without loss, with the best micro-batch size.
@@ -140,7 +146,8 @@ RouteBounds::Work Search::WorkOf(const Arrangement& arrangement, size_t route, i
           .size = arrangement.size,
           .schedule = arrangement.schedule,
           .micro_batches = micro_batches,
-          .replicated = arrangement.lists.size() > 1};
+          .replicated = arrangement.lists.size() > 1,
+          .shards_optimizer = arrangement.shards_optimizer};
 }
 
 double Search::Bound(const Arrangement& arrangement, size_t route, int micro_batches) {
@@ -250,7 +257,9 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
       const DeviceCost& cost = problem_.devices[arrangement.devices[r][s]];
       processors[cost.processor] +=
           choice[r].micro_batches * (tables_.ForwardSeconds(c, arrangement.size, blocks) +
-                                     tables_.BackwardSeconds(c, arrangement.size, blocks)) +
+                                     tables_.BackwardSeconds(c, arrangement.size, blocks));
+      if (arrangement.shards_optimizer) continue;
+      processors[cost.processor] +=
           static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
     }
   }
@@ -281,12 +290,16 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
 
 double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                         const std::vector<int>& order) {
-  Plan plan = PlanOf(arrangement, choice, order);
+  if (arrangement.shards_optimizer) return SimulateSharded(arrangement, choice, order);
+  return Simulate(PlanOf(arrangement, choice, order), arrangement.units);
+}
+
+double Search::Simulate(Plan plan, int units) {
   ++best_.simulated_plans;
   const absl::StatusOr<double> seconds = simulator_.Run(plan);
   if (!seconds.ok()) return kInfinity;
   if (problem_.constraints.synthesised_orders && HasPipeline(plan)) KeepPipeline(plan, *seconds);
-  if (*seconds < Below(arrangement.units)) {
+  if (*seconds < Below(units)) {
     best_.plan = std::move(plan);
     best_.step_seconds = *seconds;
   }
@@ -311,12 +324,14 @@ void Search::KeepPipeline(const Plan& plan, double seconds) {
 }
 
 Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
-                    const std::vector<int>& order) const {
+                    const std::vector<int>& order) {
   Plan plan{.schedule = arrangement.schedule};
   for (const int r : order) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = choice[r].micro_batches;
     route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
+    const std::vector<Recompute> recomputes =
+        bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {
       route.units.push_back(static_cast<int>(plan.units.size()));
       const int d = arrangement.devices[r][s];
@@ -324,6 +339,7 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
       Unit& unit = plan.units.emplace_back();
       unit.chunks = {choice[r].blocks(s)};
       unit.activations = device.activations;
+      unit.recompute = recomputes[s];
       if (units_.empty()) {
         unit.devices = {device.name};
         continue;
@@ -354,8 +370,10 @@ bool Search::EnoughLists() const {
 }
 
 bool Search::OutOfBudget() const {
+  const int64_t spent = SpentInstructions();
   return best_.simulated_plans >= limits_.max_simulations || best_.simulated_plans >= arrangement_limit_ ||
-         SpentInstructions() >= limits_.max_simulated_instructions;
+         (arrangement_instructions_ > 0 && spent >= arrangement_instructions_) ||
+         spent >= limits_.max_simulated_instructions;
 }
 
 }  // namespace medley

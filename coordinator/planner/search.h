@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/memory_saving.h"
+#include "coordinator/planner/memory_shortage.h"
 #include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/route_bounds.h"
@@ -19,6 +21,10 @@ namespace medley {
 struct SearchSpace {
   int min_routes = 1, max_routes = 1 << 20;
   int min_stages = 1, max_stages = 1 << 20;  // of every route
+  // Of plans that recompute: those of which each unit recomputes what takes the least time of what fits;
+  // where the optimizer's state is shared, whatever fits together. Of plans that share it: those with the
+  // weights of OptimizerSharding.
+  MemorySaving saving;
 };
 
 // Branch and bound over arrangements (micro-batch size, schedule, lists of devices), then over how many
@@ -29,7 +35,8 @@ class Search {
   Search(const PlanningProblem& problem, const SearchSpace& space, const SearchLimits& limits);
   // Over units of several of the devices of `problem`; all must outlive the search. What it takes for bounds
   // are no bounds then: it proves nothing.
-  Search(const PlanningProblem& problem, const UnitProblem& units, const SearchLimits& limits);
+  Search(const PlanningProblem& problem, const UnitProblem& units, const SearchSpace& space,
+         const SearchLimits& limits);
 
   // ResourceExhausted: no plan of the space fits.
   absl::StatusOr<ChosenPlan> Run();
@@ -38,20 +45,27 @@ class Search {
   // micro-batch size one, and at most kBestPipelines.
   const std::vector<PredictedPlan>& best_pipelines() const { return best_pipelines_; }
 
-  // Whether Run would find one, as far as memory is concerned: takes no simulation. Instead of Run.
+  // Whether Run would find one, as far as memory is concerned: takes no simulation. Instead of Run. Where the
+  // optimizer's state may be shared it can say so of plans whose units would fit each by itself.
   bool Fits();
+
+  // Of what MemoryShortage::device_class says.
+  const DeviceCost& DeviceOf(int device_class) const { return tables_.Cost(device_class); }
+  // Of the attempts to fit, the one that lacks least memory. Instead of Run.
+  MemoryShortage Shortage();
 
  private:
   struct Arrangement {
     int size = 0;
     Schedule schedule = Schedule::kOneForwardOneBackward;
+    bool shards_optimizer = false;
     std::vector<int> lists;                 // one a route
     std::vector<std::vector<int>> devices;  // of each list
     int units = 0;
     bool shares_processor = false;  // two of its units do
     // What a route takes alone bounds from below when its last backwards end: no unit shares a processor, and
     // where units slow each other down no two messages do, for a message that comes late may let another one
-    // pass.
+    // pass; nor is the optimizer's state shared, for how units recompute is then no matter of a route alone.
     bool bounded_alone = true;
     double tied_seconds = 0;     // of reducing the tied embedding, at least
     double scalars_seconds = 0;  // of reducing the scalars
@@ -78,6 +92,8 @@ class Search {
   std::vector<int> BestCounts(const Arrangement& arrangement);
   static void SortByBound(std::vector<Arrangement>& arrangements);
   void AddArrangements(const Lists& lists, std::vector<Arrangement>& found);
+  void AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found);
+  bool CanShardOptimizer(const Lists& lists) const;
 
   // A first plan, and better ones near it.
   std::vector<Arrangement> ObviousArrangements();
@@ -96,15 +112,29 @@ class Search {
   void TryNumbering(Choosing& choosing, const std::vector<int>& order);
   double BoundOfChoice(const Arrangement& arrangement, const std::vector<RouteChoice>& choice);
 
+  // Plans that share the optimizer's state: search_sharded.cc.
+  double SimulateSharded(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                         const std::vector<int>& order);
+  double BoundOfRecomputes(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                           const std::vector<int>& order, const std::vector<Recompute>& recomputes) const;
+  bool KnowsRooms(const Arrangement& arrangement) const;
+  double SharedElements(const Arrangement& arrangement) const;
+  double RoomForShared(const Arrangement& arrangement, size_t route, const RouteChoice& choice);
+  bool HaveRoomTogether(const Arrangement& arrangement, const std::vector<RouteChoice>& choice);
+  // Keeps those that leave enough beside some split of each other route.
+  void DropSplitsWithoutRoom(const Arrangement& arrangement, const std::vector<int>& counts,
+                             std::vector<std::vector<RouteBounds::Split>>& splits);
+
   double Bound(const Arrangement& arrangement, size_t route, int micro_batches);
   RouteBounds::Work WorkOf(const Arrangement& arrangement, size_t route, int micro_batches) const;
   const std::vector<double>& LastBackwards(const Arrangement& arrangement, size_t route,
                                            const RouteChoice& choice);
   double Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                   const std::vector<int>& order);
+  double Simulate(Plan plan, int units);
   void KeepPipeline(const Plan& plan, double seconds);
   Plan PlanOf(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
-              const std::vector<int>& order) const;
+              const std::vector<int>& order);
   // A plan with so many units must be predicted below this to be taken.
   double Below(int units) const;
   bool OutOfBudget() const;
@@ -132,8 +162,14 @@ class Search {
   ChosenPlan best_;  // no units: none yet
   std::vector<PredictedPlan> best_pipelines_;
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
-  int64_t device_lists_ = 0;       // looked at
-  int64_t evaluated_ = 0;          // cheap evaluations, in simulated instructions' worth
+  // Likewise of SpentInstructions; 0: none.
+  int64_t arrangement_instructions_ = 0;
+  int64_t device_lists_ = 0;  // looked at
+  int64_t evaluated_ = 0;     // cheap evaluations, in simulated instructions' worth
+  bool passed_over_ = false;  // ways to recompute where the optimizer's state is shared
 };
+
+// Whether a plan of such units, all shared alike, fits the memory of their devices (Search::Fits).
+bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units, MemorySaving saving);
 
 }  // namespace medley

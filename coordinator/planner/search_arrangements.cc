@@ -140,7 +140,13 @@ std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
   return counts;
 }
 
-// With each micro-batch size and schedule, if it may be better than the best plan.
+// Whether two units of such lists hold the same parameters.
+bool Search::CanShardOptimizer(const Lists& lists) const {
+  return lists.size() > 1 || (lists[0].size() > 1 && tables_.TiedParameters() > 0);
+}
+
+// With each micro-batch size, schedule and way to hold the optimizer's state, if it may be better than the
+// best plan.
 void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found) {
   evaluated_ += kListsInstructions;
   Arrangement arrangement = Arrange(lists);
@@ -155,15 +161,25 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
       if (!pipelines && has_1f1b && schedule != Schedule::kOneForwardOneBackward) continue;
       arrangement.size = size;
       arrangement.schedule = schedule;
-      if (!WorthBounding(arrangement)) continue;
-      const std::vector<int> counts = BestCounts(arrangement);
-      arrangement.bound_seconds = counts.empty() ? kInfinity : 0;
-      for (size_t r = 0; r < counts.size(); ++r) {
-        arrangement.bound_seconds = std::max(arrangement.bound_seconds, Bound(arrangement, r, counts[r]));
-      }
-      if (arrangement.bound_seconds < Below(arrangement.units)) found.push_back(arrangement);
+      AddArrangement(arrangement, found);
+      if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
+      Arrangement sharded = arrangement;
+      sharded.shards_optimizer = true;
+      sharded.bounded_alone = false;
+      // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
+      if (lists.size() == 1) sharded.tied_seconds /= 2;
+      AddArrangement(sharded, found);
     }
   }
+}
+
+void Search::AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found) {
+  if (!WorthBounding(arrangement)) return;
+  const std::vector<int> counts = BestCounts(arrangement);
+  arrangement.bound_seconds = counts.empty() ? kInfinity : 0;
+  for (size_t r = 0; r < counts.size(); ++r)
+    arrangement.bound_seconds = std::max(arrangement.bound_seconds, Bound(arrangement, r, counts[r]));
+  if (arrangement.bound_seconds < Below(arrangement.units)) found.push_back(std::move(arrangement));
 }
 
 }  // namespace medley

@@ -11,6 +11,8 @@ namespace {
 // Splits and distributions looked at, at once.
 constexpr size_t kMostSplits = 20'000;
 constexpr size_t kMostCounts = 50'000;
+// A first visit may spend this part of all.
+constexpr int64_t kVisits = 1000;
 // What a distribution of micro-batches, a split and an order of the routes cost, in simulated instructions.
 constexpr int64_t kCountsInstructions = 5, kSplitInstructions = 10, kNumberingInstructions = 40;
 
@@ -30,6 +32,12 @@ struct Search::Choosing {
 
 bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulations) {
   arrangement_limit_ = best_.simulated_plans + simulations;
+  // Where the optimizer's state is shared most of what is looked at may not fit together, and is never
+  // simulated.
+  const bool is_first_visit = simulations < limits_.max_simulations;
+  arrangement_instructions_ = arrangement.shards_optimizer && is_first_visit
+                                  ? SpentInstructions() + limits_.max_simulated_instructions / kVisits
+                                  : 0;
   if (OutOfBudget()) return false;
   const std::vector<std::vector<int>> all = CountsBelow(arrangement, Below(arrangement.units));
   evaluated_ += kCountsInstructions * static_cast<int64_t>(all.size());
@@ -89,6 +97,7 @@ bool Search::SearchCounts(const Arrangement& arrangement, const std::vector<int>
     if (choosing.splits[r].empty()) return true;
     if (choosing.splits[r].size() >= kMostSplits) choosing.complete = false;
   }
+  if (KnowsRooms(arrangement)) DropSplitsWithoutRoom(arrangement, counts, choosing.splits);
   // The slowest route first: it decides the most.
   std::stable_sort(choosing.routes.begin(), choosing.routes.end(),
                    [&](size_t a, size_t b) { return bounds[a] > bounds[b]; });
@@ -173,9 +182,11 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
     for (const int r : order) {
       const std::vector<double>& last_backwards = LastBackwards(arrangement, r, choice[r]);
       const std::vector<int>& classes = bounds_.ClassesOf(arrangement.lists[r]);
+      const std::vector<Recompute> recomputes =
+          bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
       for (size_t s = 0; s < choice[r].ends.size(); ++s) {
         units.push_back({arrangement.devices[r][s], classes[s], arrangement.size, choice[r].blocks(s),
-                         last_backwards[s]});
+                         recomputes[s], last_backwards[s]});
       }
     }
     if (StepEndSeconds(tables_, units) >= Below(arrangement.units)) return;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
@@ -29,14 +30,18 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-// The buffers that the compiler gives such a stage. Their numbers depend on nothing else, so a small plan tells.
-BufferCounts BuffersOf(const SearchTables::Stage& stage) {
+// The buffers that the compiler gives such a stage that has a layer. Their numbers depend on nothing else, so
+// a small plan tells.
+BufferCounts BuffersOf(const SearchTables::Stage& stage, Recompute recompute) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
   TrainingShape shape{.model = {.layers = stages, .heads = 1}, .sequence = 1};
   Plan plan{.schedule = stage.schedule};
   plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
-  for (int s = 0; s < stages; ++s) {
-    plan.units.push_back({.devices = {""}, .chunks = {{s, s == stages - 1 ? shape.model.blocks() : s + 1}}});
+  for (int s = 0; s < stages; ++s) {  // a layer each
+    const BlockId first = s == 0 ? 0 : s + 1;
+    plan.units.push_back({.devices = {""},
+                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : s + 2}},
+                          .recompute = recompute});
     plan.routes[0].units.push_back(s);
   }
   BufferCounts buffers = CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
@@ -47,10 +52,12 @@ BufferCounts BuffersOf(const SearchTables::Stage& stage) {
 
 }  // namespace
 
-SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks)
+SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks,
+                           MemorySaving saving)
     : problem_(problem),
       reductions_(reductions),
       ranks_(std::move(ranks)),
+      saving_(saving),
       reduction_floor_(problem),
       blocks_(problem.shape.model.blocks()),
       segments_(SegmentCount(problem.shape.model)) {
@@ -79,29 +86,44 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
       forward_before_.back().push_back(std::move(forward));
       backward_before_.back().push_back(std::move(backward));
     }
+    recompute_seconds_.emplace_back(cost.times.size());
+    for (size_t size = 0; size < cost.times.size(); ++size) {
+      for (const Recompute recompute : kRecomputesByTime) {
+        recompute_seconds_.back()[size][static_cast<int>(recompute)] = medley::RecomputeSeconds(
+            problem.shape, problem.micro_batch_sizes[size], cost.times[size], recompute);
+      }
+    }
     reduced_after_.emplace_back();
+    scattered_and_gathered_.emplace_back();
     for (int size = 0; size < static_cast<int>(cost.times.size()); ++size) {
-      reduced_after_.back().push_back(ReducedAfter(c, size));
+      reduced_after_.back().push_back(ReducedAfter(c, size, Reduced::kWhole));
+      if (saving.shards_optimizer) {
+        scattered_and_gathered_.back().push_back(ReducedAfter(c, size, Reduced::kScatteredAndGathered));
+      }
     }
     available_.emplace_back((blocks_ + 1) * (blocks_ + 1), 0);
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
         available_.back()[At({first, end})] =
-            ranks_.empty() ? cost.room.LeftFor(Parameters({first, end})).value : 0;
+            ranks_.empty() ? cost.room.LeftFor(MultipliedElements(config, {{first, end}})).value : 0;
       }
     }
   }
 }
 
-std::vector<double> SearchTables::ReducedAfter(int device_class, int size) const {
+std::vector<double> SearchTables::ReducedAfter(int device_class, int size, Reduced reduced) const {
   std::vector<double> seconds((blocks_ + 1) * (blocks_ + 1), 0);
+  const double part = reduced == Reduced::kWhole ? 1 : 0.5;  // of a sum, beside the backward
+  const Recompute most = saving_.recomputes ? kRecomputesByTime[kRecomputes - 1] : Recompute::kNone;
   for (BlockId first = 0; first < blocks_; ++first) {
     double least = 0;
     for (BlockId block = first; block < blocks_; ++block) {
       const double sum =
           reduction_floor_.Seconds(WireBytes(UntiedParameters({first, block + 1})), block + 1 - first);
-      least = std::max(least, sum - BackwardSeconds(device_class, size, {first, block}));
-      seconds[At({first, block + 1})] = least;
+      const double beside = BackwardSeconds(device_class, size, {first, block}) +
+                            RecomputeSeconds(device_class, size, {first, block}, most);
+      least = std::max(least, part * sum - beside);
+      seconds[At({first, block + 1})] = least + (1 - part) * sum;
     }
   }
   return seconds;
@@ -164,6 +186,16 @@ double SearchTables::BackwardSeconds(int device_class, int size, BlockRange bloc
   return before[blocks.end] - before[blocks.first];
 }
 
+double SearchTables::RecomputeSeconds(int device_class, int size, BlockRange blocks,
+                                      Recompute recompute) const {
+  if (recompute == Recompute::kNone) return 0;
+  const ModelConfig& config = problem_.shape.model;
+  int layers = blocks.size();
+  if (blocks.contains(config.embedding_block())) --layers;
+  if (blocks.contains(config.head_block())) --layers;
+  return layers * recompute_seconds_[device_class][size][static_cast<int>(recompute)];
+}
+
 void SearchTables::TabulateMessages() {
   const int count = static_cast<int>(classes_.size());
   message_seconds_.assign(count, std::vector<std::vector<double>>(count));
@@ -186,7 +218,7 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
   return UntiedParameters(blocks) + (tied ? tied_ : 0);
 }
 
-const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
+const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   int64_t key = stage.size;
   key = key * kSchedules + static_cast<int64_t>(stage.schedule);
   key = key * 2 + (stage.first ? 1 : 0);
@@ -194,45 +226,87 @@ const std::vector<int64_t>& SearchTables::NeededBytes(const Stage& stage) {
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
   key = (key * kDtypes + static_cast<int64_t>(stage.activations)) * kDtypes +
         static_cast<int64_t>(stage.narrowest);
-  const int needs = ranks_.empty() ? 0 : stage.device_class;  // whose they are
-  key = key * static_cast<int64_t>(classes_.size()) + needs;
-  const std::vector<int64_t>*& known = needed_by_stage_[key];
+  key = key * 3 + static_cast<int64_t>(stage.optimizer);
+  // Whose they are, from 1; 0: any device's. What is recomputed depends on the room there is.
+  const bool rounds =
+      stage.activations == Dtype::kF32 && Cost(stage.device_class).room.copy_bytes_per_parameter > 0;
+  const int needs = ranks_.empty() && !saving_.recomputes && !rounds ? 0 : stage.device_class + 1;
+  key = key * (static_cast<int64_t>(classes_.size()) + 1) + needs;
+  const StageNeeds*& known = needs_by_stage_[key];
   if (known != nullptr) return *known;
-  const BufferCounts buffers = BuffersOf(stage);
-  const std::array<int, 10> buffers_key = {needs,
+  std::vector<BufferCounts> buffers = {BuffersOf(stage, Recompute::kNone)};
+  for (const Recompute recompute : kRecomputesByTime) {
+    if (saving_.recomputes && recompute != Recompute::kNone) buffers.push_back(BuffersOf(stage, recompute));
+  }
+  // Numbers of buffers that differ where something is recomputed follow from those where nothing is.
+  const std::array<int, 11> buffers_key = {needs,
                                            stage.size,
-                                           buffers.stash[0],
-                                           buffers.deferred[0],
-                                           buffers.input,
-                                           buffers.output,
-                                           buffers.input_gradient,
-                                           buffers.output_gradient,
+                                           buffers[0].stash[0],
+                                           buffers[0].deferred[0],
+                                           buffers[0].input,
+                                           buffers[0].output,
+                                           buffers[0].input_gradient,
+                                           buffers[0].output_gradient,
                                            static_cast<int>(stage.activations),
-                                           static_cast<int>(stage.narrowest)};
-  const auto [entry, inserted] = needed_by_buffers_.try_emplace(buffers_key);
+                                           static_cast<int>(stage.narrowest),
+                                           static_cast<int>(stage.optimizer)};
+  const auto [entry, inserted] = needs_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
-    entry->second.assign((blocks_ + 1) * (blocks_ + 1), 0);
+    entry->second.bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
+    entry->second.recompute.assign((blocks_ + 1) * (blocks_ + 1), Recompute::kNone);
+    for (std::vector<int64_t>& bytes : entry->second.bytes_by_recompute)
+      if (saving_.recomputes) bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
     for (BlockId first = 0; first < blocks_; ++first) {
-      for (BlockId end = first + 1; end <= blocks_; ++end) {
-        entry->second[At({first, end})] = NeededBytes(stage, {first, end}, buffers);
-      }
+      for (BlockId end = first + 1; end <= blocks_; ++end)
+        AddNeeds(stage, {first, end}, buffers, entry->second);
     }
   }
   known = &entry->second;
   return *known;
 }
 
+// `buffers`: by what is recomputed, from what takes the least time.
+void SearchTables::AddNeeds(const Stage& stage, BlockRange blocks, const std::vector<BufferCounts>& buffers,
+                            StageNeeds& needs) const {
+  const int at = At(blocks);
+  const int64_t available = available_[stage.device_class][at];
+  bool fits = false;
+  for (const BufferCounts& counts : buffers) {
+    if (counts.recompute != Recompute::kNone && !HaveLayer(problem_.shape.model, {blocks})) continue;
+    const int64_t bytes = NeededBytes(stage, blocks, counts);
+    if (saving_.recomputes) needs.bytes_by_recompute[static_cast<int>(counts.recompute)][at] = bytes;
+    if (fits || (&counts != &buffers.front() && bytes >= needs.bytes[at])) continue;
+    needs.bytes[at] = bytes;
+    needs.recompute[at] = counts.recompute;
+    fits = bytes <= available;
+  }
+}
+
 int64_t SearchTables::NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const {
   const ModelConfig& model = problem_.shape.model;
-  const auto memory_of = [&](const ModelConfig& local) {
-    return MemoryOf(local, problem_.shape.sequence, {blocks}, problem_.micro_batch_sizes[stage.size],
-                    buffers);
+  const auto memory_of = [&](const ModelConfig& local, int ranks) {
+    BufferCounts of_unit = buffers;
+    of_unit.ranks = ranks;
+    RankMemory memory =
+        MemoryOf(local, problem_.shape.sequence, {blocks}, problem_.micro_batch_sizes[stage.size], of_unit);
+    if (stage.optimizer == OwnOptimizer::kNone) memory.optimizer = {};
+    const bool ends = blocks.first == 0 || blocks.end == blocks_;
+    if (stage.optimizer == OwnOptimizer::kAllButTied && ends)
+      memory.optimizer -= 2 * SizeOf(Dtype::kF32) * SegmentElements(local, kTiedSegment);
+    return memory;
   };
-  if (ranks_.empty()) return memory_of(model).total().value;
+  if (ranks_.empty()) {
+    // What is available has room for copies of parameters already.
+    const DeviceRoom& room = Cost(stage.device_class).room;
+    const RankMemory memory = memory_of(model, 1);
+    const Bytes rounded = room.LeftFor(MultipliedElements(model, {blocks})) - room.LeftFor(memory.multiplied);
+    return (memory.total() + rounded).value;
+  }
   int64_t most = std::numeric_limits<int64_t>::min();
-  for (const UnitRank& rank : ranks_[classes_[stage.device_class].front()]) {
-    const RankMemory memory = memory_of(LocalModel(model, rank.share));
-    most = std::max(most, (memory.total() - rank.room.LeftFor(ParametersOf(memory))).value);
+  const std::vector<UnitRank>& ranks = ranks_[classes_[stage.device_class].front()];
+  for (const UnitRank& rank : ranks) {
+    const RankMemory memory = memory_of(LocalModel(model, rank.share), static_cast<int>(ranks.size()));
+    most = std::max(most, (memory.total() - rank.room.LeftFor(memory.multiplied)).value);
   }
   return most;
 }

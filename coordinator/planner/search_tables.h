@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/reduction_floor.h"
 #include "coordinator/planner/sharing.h"
 #include "coordinator/predictor/cost_model.h"
@@ -19,6 +20,9 @@ namespace medley {
 //
 // Where devices stand for units of several (UnitProblem), `ranks` says what each rank has.
 //
+// Where `saving` has units recompute, a stage recomputes what takes the least time of what fits, so that it
+// is no choice of its own: nothing else that a plan does depends on it.
+//
 // Keeps references to `problem` (valid: CheckProblem) and `reductions`, which must outlive it.
 class SearchTables {
  public:
@@ -30,11 +34,13 @@ class SearchTables {
   };
   using UnitRanks = std::vector<std::vector<UnitRank>>;  // parallel to the problem's devices; or empty
 
-  SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks = {});
+  SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks = {},
+               MemorySaving saving = {});
 
   const PlanningProblem& problem() const { return problem_; }
   Reductions& reductions() const { return reductions_; }
   const ReductionFloor& reduction_floor() const { return reduction_floor_; }
+  const MemorySaving& saving() const { return saving_; }
   int blocks() const { return blocks_; }
   bool Divides(int size) const { return DividesBatch(problem_, problem_.micro_batch_sizes[size]); }
   int MicroBatches(int size) const {
@@ -45,10 +51,18 @@ class SearchTables {
 
   double ForwardSeconds(int device_class, int size, BlockRange blocks) const;
   double BackwardSeconds(int device_class, int size, BlockRange blocks) const;
+  // What recomputing adds to that.
+  double RecomputeSeconds(int device_class, int size, BlockRange blocks, Recompute recompute) const;
   // Seconds from a replicated stage's last backward to the end of its reductions, the tied embedding's apart,
-  // at least: what the blocks up to any one add to is summed after that one's backward.
+  // at least, whatever it recomputes: what the blocks up to any one add to is summed after that one's
+  // backward.
   double ReducedAfterSeconds(int device_class, int size, BlockRange blocks) const {
     return reduced_after_[device_class][size][At(blocks)];
+  }
+  // The same where the optimizer's state is shared: of the halves of the sums that scatter them, and of those
+  // that gather the parameters, which follow all else.
+  double ScatteredAndGatheredSeconds(int device_class, int size, BlockRange blocks) const {
+    return scattered_and_gathered_[device_class][size][At(blocks)];
   }
   // The seconds of one activation or gradient from a device of `from` to another of `to`.
   double MessageSeconds(int from, int to, int size) const { return message_seconds_[from][to][size]; }
@@ -75,7 +89,15 @@ class SearchTables {
   // Those with parameters, from the last to the first.
   const std::vector<SegmentId>& FilledSegments() const { return filled_segments_; }
 
-  // A stage by what its buffers depend on.
+  // What no other unit of the plan can carry for a stage of the optimizer's state.
+  enum class OwnOptimizer : uint8_t { kAll, kAllButTied, kNone };
+  int64_t OwnParameters(BlockRange blocks, OwnOptimizer own) const {
+    return own == OwnOptimizer::kAll          ? Parameters(blocks)
+           : own == OwnOptimizer::kAllButTied ? UntiedParameters(blocks)
+                                              : 0;
+  }
+
+  // A stage by what its memory depends on.
   struct Stage {
     int device_class = 0;
     int size = 0;
@@ -85,10 +107,18 @@ class SearchTables {
     int micro_batches = 1;
     Dtype activations = Dtype::kF32;
     Dtype narrowest = Dtype::kF32;  // of them and its neighbours'
+    OwnOptimizer optimizer = OwnOptimizer::kAll;
   };
-  // Bytes of the memory model for each range of blocks, at [first * (blocks() + 1) + end]. Of a unit of several
-  // devices: beyond what there is for them, of the rank that lacks most.
-  const std::vector<int64_t>& NeededBytes(const Stage& stage);
+  // Of each range of blocks, at [first * (blocks() + 1) + end].
+  struct StageNeeds {
+    // Of the memory model. Of a unit of several devices: beyond what there is for them, of the rank that
+    // lacks most.
+    std::vector<int64_t> bytes;
+    std::vector<Recompute> recompute;  // with which that is; if none fits, with which it is least
+    // With each; empty unless some may be recomputed. Of ranges without a layer only that with nothing.
+    std::array<std::vector<int64_t>, kRecomputes> bytes_by_recompute;
+  };
+  const StageNeeds& NeedsOf(const Stage& stage);
   // Bytes that a device leaves to the memory model, at the same places. Of a unit of several devices: nothing.
   const std::vector<int64_t>& AvailableBytes(int device_class) const { return available_[device_class]; }
   int At(BlockRange blocks) const { return blocks.first * (blocks_ + 1) + blocks.end; }
@@ -97,13 +127,17 @@ class SearchTables {
   void FindClasses();
   void TabulateMessages();
   void TabulateSegments();
-  std::vector<double> ReducedAfter(int device_class, int size) const;
+  enum class Reduced : uint8_t { kWhole, kScatteredAndGathered };
+  std::vector<double> ReducedAfter(int device_class, int size, Reduced reduced) const;
   bool Interchangeable(int a, int b) const;
+  void AddNeeds(const Stage& stage, BlockRange blocks, const std::vector<BufferCounts>& buffers,
+                StageNeeds& needs) const;
   int64_t NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const;
 
   const PlanningProblem& problem_;
   Reductions& reductions_;
   const UnitRanks ranks_;
+  const MemorySaving saving_;
   const ReductionFloor reduction_floor_;
   const int blocks_, segments_;
   int64_t tied_ = 0;
@@ -114,10 +148,13 @@ class SearchTables {
   // [device class][size][blocks before]
   std::vector<std::vector<std::vector<double>>> forward_before_, backward_before_;
   std::vector<std::vector<std::vector<double>>> message_seconds_;  // [device class][device class][size]
-  std::vector<std::vector<std::vector<double>>> reduced_after_;    // [device class][size][At(blocks)]
+  // [device class][size][At(blocks)]
+  std::vector<std::vector<std::vector<double>>> reduced_after_, scattered_and_gathered_;
+  std::vector<std::vector<std::array<double, kRecomputes>>>
+      recompute_seconds_;  // [device class][size], a layer
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 10>, std::vector<int64_t>> needed_by_buffers_;
-  std::unordered_map<int64_t, const std::vector<int64_t>*> needed_by_stage_;
+  std::map<std::array<int, 11>, StageNeeds> needs_by_buffers_;
+  std::unordered_map<int64_t, const StageNeeds*> needs_by_stage_;
 };
 
 }  // namespace medley

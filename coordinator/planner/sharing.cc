@@ -151,7 +151,7 @@ class UnitCosts {
                         .rows = int64_t{problem_.micro_batch_sizes[size]} * problem_.shape.sequence,
                         .degree = static_cast<int>(unit.devices.size()),
                         .activations = cost.activations})) {
-          sum += exchange.count * reductions_.ExchangeSeconds(group, exchange.elements, exchange.dtype);
+          sum += exchange.count * reductions_.ExchangeSeconds(group, exchange);
         }
         return sum;
       };

@@ -145,7 +145,7 @@ TEST_CASE("where nothing fits with one device a unit, alike devices of a host sh
   CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
   CHECK_FALSE(chosen->proven_optimal);
   CHECK(chosen->lower_bound_seconds == 0);
-  CHECK_THAT(chosen->sharing, Catch::Contains("nothing fits with one device a unit") &&
+  CHECK_THAT(chosen->fitting, Catch::Contains("nothing fits with one device a unit") &&
                                   Catch::Contains("2 a unit") && Catch::Contains("were not searched"));
   for (const Unit& unit : chosen->plan.units) {
     CHECK(unit.devices.size() == 2);
@@ -173,7 +173,7 @@ TEST_CASE("a pipeline of units of several devices gets an order, too") {
   CheckValid(problem, chosen->plan);
   CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
   CHECK(chosen->step_seconds < named->step_seconds);
-  CHECK_FALSE(chosen->sharing.empty());
+  CHECK_FALSE(chosen->fitting.empty());
   CHECK_FALSE(chosen->orders.empty());
 }
 
@@ -215,7 +215,23 @@ TEST_CASE("the fewest devices a unit with which something fits are taken") {
   CheckValid(problem, chosen->plan);
   for (DeviceCost& device : problem.devices) device.room.memory = MiB(2);
   CHECK(SharesToMeasure(problem).empty());
-  for (DeviceCost& device : problem.devices) device.shares.clear();
+  // What would fit if memory were saved is asked for as well, up to what fits without.
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = MiB(8);
+    device.shares.clear();
+  }
+  problem.constraints.saves_memory = true;
+  std::set<int> columns;
+  while (!SharesToMeasure(problem).empty()) {
+    for (const WantedShare& share : SharesToMeasure(problem)) columns.insert(share.share.feed_forward.size());
+    Measure(problem, SharesToMeasure(problem));
+  }
+  CHECK(columns.size() > 1);
+  problem.constraints.saves_memory = false;
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = MiB(2);
+    device.shares.clear();
+  }
   CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
 }
 
@@ -225,14 +241,53 @@ TEST_CASE("devices that hold no whole blocks take part in units, and a problem t
   for (DeviceCost& device : problem.devices) device.times.clear();
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.status().ToString() == "OK");
-  CHECK_THAT(chosen->sharing, Catch::Contains("no device was measured with whole blocks"));
+  CHECK_THAT(chosen->fitting, Catch::Contains("no device was measured with whole blocks"));
   PlanningProblem roomy = LargeModel({{"a", "a"}});
   for (DeviceCost& device : roomy.devices) device.room.memory = GiB(1);
   CHECK(FitsWithoutSharing(roomy));
   const auto alone = ChoosePlan(roomy);
   REQUIRE(alone.ok());
-  CHECK(alone->sharing.empty());
+  CHECK(alone->fitting.empty());
   CHECK(alone->proven_optimal);
+}
+
+TEST_CASE(
+    "units of several devices recompute and share the optimizer's state, too, if that fits or is faster") {
+  PlanningProblem problem = LargeModel({{"a", "a"}, {"a", "a"}});
+  MeasureAll(problem);
+  const auto sharing = ChoosePlan(problem);
+  REQUIRE(sharing.status().ToString() == "OK");
+  PlanningProblem alone = problem;
+  alone.constraints.saves_memory = true;
+  for (DeviceCost& device : alone.devices) device.shares.clear();
+  const auto saving = ChoosePlan(alone);
+  REQUIRE(saving.status().ToString() == "OK");
+  CHECK(saving->plan.shards_optimizer);
+  CHECK(saving->plan.units[0].devices.size() == 1);
+  CheckValid(alone, saving->plan);
+
+  problem.constraints.saves_memory = true;
+  const auto any = ChoosePlan(problem);
+  REQUIRE(any.status().ToString() == "OK");
+  CheckValid(problem, any->plan);
+  CHECK(any->step_seconds <= std::min(sharing->step_seconds, saving->step_seconds) * (1 + 1e-9));
+  CHECK_THAT(any->fitting, Catch::Contains("a step would take with "));
+
+  // With so little that two a unit do not fit without it.
+  for (DeviceCost& device : problem.devices) {
+    device.room.memory = MiB(9);
+    for (ShareCost& share : device.shares) share.room.memory = MiB(9);
+  }
+  PlanningProblem keeping = problem;
+  keeping.constraints.saves_memory = false;
+  CHECK(absl::IsResourceExhausted(ChoosePlan(keeping).status()));
+  const auto both = ChoosePlan(problem);
+  REQUIRE(both.status().ToString() == "OK");
+  CheckValid(problem, both->plan);
+  CHECK(both->plan.shards_optimizer);
+  CHECK(both->plan.units[0].devices.size() == 2);
+  CHECK(both->step_seconds == *PredictStepSeconds(problem, both->plan));
+  CHECK_THAT(both->fitting, Catch::Contains("devices of a host share blocks, 2 a unit, and units that hold"));
 }
 
 }  // namespace

@@ -43,8 +43,9 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
   // When the last backward of a unit has gone through the segments from `segment` on.
   const auto complete_seconds = [&](const UnitEnd& unit, SegmentId segment) {
     const BlockId block = CompletedBy(config, {unit.blocks}, segment);
-    return unit.last_backward_seconds -
-           tables.BackwardSeconds(unit.device_class, unit.size, {unit.blocks.first, block});
+    const BlockRange before = {unit.blocks.first, block};
+    return unit.last_backward_seconds - tables.BackwardSeconds(unit.device_class, unit.size, before) -
+           tables.RecomputeSeconds(unit.device_class, unit.size, before, unit.recompute);
   };
   const auto reduce = [&](const Holders& holders, SegmentId first_segment, SegmentId end_segment) {
     if (holders.empty()) return;

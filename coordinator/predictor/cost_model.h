@@ -45,6 +45,8 @@ struct DeviceCost {
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
   std::vector<ShareCost> shares;  // that were measured beside
+  // Of copies from host memory to the device beside its computing, and back; 0: not measured.
+  double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
 };
 
 struct PlanConstraints {
@@ -52,6 +54,9 @@ struct PlanConstraints {
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
   // Whether the passes of the best plans found with those may be put in an order of their own (kListed).
   bool synthesised_orders = false;
+  // Whether, where nothing fits otherwise, units may recompute and units that hold the same parameters share
+  // the optimizer's state.
+  bool saves_memory = false;
   int max_routes = 0;  // 0: any number
   int max_stages = 0;  // 0: any number
 };

@@ -35,7 +35,7 @@ const DeviceCost* FindDevice(const PlanningProblem& problem, const std::string& 
 }
 
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory) {
-  return memory.total() + room.memory - room.LeftFor(ParametersOf(memory));
+  return memory.total() + room.memory - room.LeftFor(memory.multiplied);
 }
 
 DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {

@@ -81,6 +81,41 @@ TEST_CASE("one device takes the sum of its passes, norm and update") {
   CHECK(prediction->tokens_per_second == Approx(5 * 8 / prediction->step_seconds));
 }
 
+TEST_CASE(
+    "a layer that lives on the host is fetched beside what computes, and waited for where that is slower") {
+  PlanningProblem problem = Uniform(1, 6, 4);
+  problem.devices[0].norm_seconds_per_parameter = 1e-6;
+  problem.devices[0].update_seconds_per_parameter = 2e-6;
+  Plan plan = Replicas(8, {4});
+  plan.schedule = Schedule::kGPipe;
+  plan.units[0].window_layers = 2;
+  CHECK_THAT(
+      std::string(PredictStepSeconds(problem, plan).status().message()),
+      Catch::Contains("units[0].window_layers: 2, but how fast d0 copies from and to host memory has not "
+                      "been measured"));
+  const double layer = static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(1)));
+  const double parameters = static_cast<double>(ModelElements(problem.shape.model));
+  const auto predict = [&](double bytes_per_second) {
+    problem.devices[0].fetch_bytes_per_second = problem.devices[0].store_bytes_per_second = bytes_per_second;
+    const auto seconds = PredictStepSeconds(problem, plan);
+    REQUIRE(seconds.ok());
+    return *seconds;
+  };
+  // Four micro-batches of six layers; norms and updates of all, and gradients of the layers are zeroed by themselves.
+  const double computing = 4 * 6 * 3 + 3e-6 * parameters + 1e-6 * 6 * layer;
+  CHECK(predict(1e15) == Approx(computing).epsilon(1e-6));
+  // A layer comes while the one before computes for 4 s or more: only the first one is waited for, and what the update
+  // needs, which comes and goes 16 and 12 bytes a parameter, both ways at once.
+  const double slow = 4 * layer;  // bytes a second: a layer's parameters take 1 s
+  const double seconds = predict(slow);
+  CHECK(seconds > computing + 1);
+  CHECK(seconds < computing + 1 + 6 * 4 + 3);
+  // Much slower than it computes: all that is fetched follows each other.
+  const double fetched = (6 * (4 + 4 + 16) - 2 * 4 - 2 * 8) * layer;
+  const double slowest = predict(slow / 1000);
+  CHECK(slowest > fetched / (slow / 1000));
+}
+
 TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   const int stages = GENERATE(2, 4), micro_batches = 8;
   std::vector<int> ends;
@@ -381,7 +416,7 @@ TEST_CASE("memory is the model's, with the ops' workspace and copies") {
   const auto prediction = PredictStep(problem, Replicas(4, {2}));
   REQUIRE(prediction.ok());
   const RankPrediction& unit = prediction->ranks[0];
-  CHECK(unit.peak_memory == unit.memory.total() + Bytes{1000 + 2 * ModelElements(problem.shape.model)});
+  CHECK(unit.peak_memory == unit.memory.total() + Bytes{1000 + 2 * unit.memory.multiplied});
   CHECK(unit.memory_limit == GiB(1));
 }
 
@@ -461,6 +496,52 @@ TEST_CASE("a unit of two takes its slower rank's passes, and their sums") {
   plan.units[0].activations = Dtype::kBf16;
   CHECK(*PredictStepSeconds(problem, plan) ==
         Approx(alone_seconds + 5 * (0.05 * (7 + 6 + 1) + 0.075) + scalars_seconds).epsilon(1e-12));
+}
+
+TEST_CASE(
+    "in sequence parallelism a unit's halves of sums are scattered and gathered, and its norms joined once") {
+  PlanningProblem problem = WithHeads(Uniform(2, 3, 5), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.5}});
+  Plan plan = Replicas(5, {5});
+  plan.units[0].devices.push_back("d1");
+  plan.units[0].sequence_parallel = true;
+  const double alone_seconds = 5 * 3 * 3 * 0.5;
+  CHECK(*PredictStepSeconds(problem, plan) == Approx(alone_seconds).epsilon(1e-12));
+
+  // Half of a sum of [8, 4] in f32 takes a twentieth of a second.
+  ConnectBy(problem, 0.1 / kMessageBytes);
+  const double forward_seconds = 0.05 * (1 + 6 * 2), backward_seconds = 0.05 * (6 * 3 + 2 + 1) + 0.075,
+               micro_batch_seconds = forward_seconds + backward_seconds;
+  // Seven norms of four weights and four biases.
+  const double joins_seconds = 7 * 0.1 * (8 * 4 / kMessageBytes);
+  const double scalars_seconds = 0.1 * 8 * ScalarCount(problem.shape.model) / kMessageBytes;
+  const auto prediction = PredictStep(problem, plan);
+  REQUIRE(prediction.status().ToString() == "OK");
+  CHECK(prediction->step_seconds ==
+        Approx(alone_seconds + 5 * micro_batch_seconds + joins_seconds + scalars_seconds).epsilon(1e-12));
+  CHECK(prediction->ranks[1].exchange_seconds ==
+        Approx(5 * micro_batch_seconds + joins_seconds).epsilon(1e-12));
+  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
+  double joined_seconds = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::kJoinGradients) continue;
+    const InstructionTime& time = prediction->ranks[0].timeline[i];
+    joined_seconds += time.end_seconds - time.start_seconds;
+  }
+  CHECK(joined_seconds == Approx(joins_seconds).epsilon(1e-12));
+
+  // In bf16 half of the bytes cross, but of the statistics and the norms' gradients.
+  plan.units[0].activations = Dtype::kBf16;
+  CHECK(*PredictStepSeconds(problem, plan) ==
+        Approx(alone_seconds + 5 * (0.025 * 34 + 0.075) + joins_seconds + scalars_seconds).epsilon(1e-12));
+
+  // The sums that are left have an algorithm: the head's statistics, and a norm's gradients.
+  const auto exchanges = ExchangesOf(problem, plan);
+  REQUIRE(exchanges.ok());
+  REQUIRE(exchanges->size() == 2);
+  CHECK((*exchanges)[0].elements == 3 * 8);
+  CHECK((*exchanges)[1].elements == 2 * 4);
 }
 
 TEST_CASE("the choices that the prediction of a unit's sums supposes are told, each size once") {

@@ -10,7 +10,6 @@
 #include "runtime/ir/collective/choose_all_reduce.h"
 #include "runtime/ir/collective/collective_time.h"
 #include "runtime/ir/collective/ring_schedule.h"
-#include "runtime/ir/program/group_exchanges.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -144,6 +143,29 @@ double Reductions::GatherSeconds(int group, Bytes bytes) {
   return entry->second;
 }
 
+double Reductions::ScatterSeconds(int group, Bytes bytes) {
+  const auto [entry, inserted] = groups_[group].scatter_seconds.try_emplace(bytes.value, 0);
+  if (inserted) {
+    CollectiveProblem problem = groups_[group].problem;
+    problem.elements = bytes.value;
+    problem.wire_bytes_per_element = 1;
+    entry->second = CollectiveSeconds(problem, RingReduceScatter(problem.members, problem.elements, {}));
+  }
+  return entry->second;
+}
+
+double Reductions::ExchangeSeconds(int group, const GroupExchange& exchange) {
+  switch (exchange.kind) {
+    case ExchangeKind::kSum:
+      break;
+    case ExchangeKind::kScatter:
+      return ScatterSeconds(group, exchange.bytes());
+    case ExchangeKind::kGather:
+      return GatherSeconds(group, exchange.bytes());
+  }
+  return ExchangeSeconds(group, exchange.elements, exchange.dtype);
+}
+
 CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements,
                                     std::optional<CollectiveAlgorithm> algorithm) const {
   return ChooseFor(devices, elements, problem_.wire_bytes_per_element, algorithm);
@@ -235,13 +257,17 @@ absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& 
     const std::vector<int> group(devices.begin() + first, devices.begin() + first + degree);
     std::set<int64_t> seen;
     for (const Visit& visit : VisitsOf(plan, u)) {
-      for (const InstructionKind kind : {InstructionKind::kForward, InstructionKind::kBackward}) {
+      for (const InstructionKind kind :
+           {InstructionKind::kForward, InstructionKind::kBackward, InstructionKind::kJoinGradients}) {
+        if (kind == InstructionKind::kJoinGradients && !unit.sequence_parallel) continue;
         for (const GroupExchange& exchange : GroupExchanges(
                  problem.shape.model, {.kind = kind,
                                       .blocks = unit.chunks[visit.chunk],
                                       .rows = int64_t{visit.micro_batch_sequences} * problem.shape.sequence,
                                       .degree = degree,
-                                      .activations = unit.activations})) {
+                                      .activations = unit.activations,
+                                      .sequence_parallel = unit.sequence_parallel})) {
+          if (exchange.kind != ExchangeKind::kSum) continue;
           if (!seen.insert(exchange.elements).second) continue;
           exchanges.push_back(
               {ranks, exchange.elements, choosing.ChooseExchange(group, exchange.elements, exchange.dtype)});

@@ -14,6 +14,7 @@
 #include "runtime/ir/collective/collective_problem.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/plan/plan.h"
+#include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
 
@@ -41,6 +42,10 @@ class Reductions {
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
   // Until each of a group has all of a buffer of `bytes`, of which each has as large a part before.
   double GatherSeconds(int group, Bytes bytes);
+  // Until each has its part, all as large, of the sum of buffers of `bytes`.
+  double ScatterSeconds(int group, Bytes bytes);
+  // One of what `exchange` counts.
+  double ExchangeSeconds(int group, const GroupExchange& exchange);
 
   // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its
   // members, and of the parts that its boundaries cut it into.
@@ -65,7 +70,7 @@ class Reductions {
     int ways_in = 0;
     std::unordered_map<int64_t, double> seconds_by_elements;
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
-    std::map<int64_t, double> gather_seconds;  // by bytes
+    std::map<int64_t, double> gather_seconds, scatter_seconds;  // by bytes
   };
   void FindHosts();
   void FindClasses();
@@ -90,8 +95,8 @@ class Reductions {
 // InvalidArgument: a unit's device is not in the problem.
 absl::StatusOr<std::vector<ReductionChoice>> ReductionsOf(const PlanningProblem& problem, const Plan& plan);
 
-// Every sum within a pass of a unit of several devices (GroupExchanges), once for each unit and size. Pure.
-// Errors as ReductionsOf.
+// Every sum within a pass of a unit of several devices (GroupExchanges), once for each unit and size; of
+// what is gathered or scattered there is nothing to choose. Pure. Errors as ReductionsOf.
 absl::StatusOr<std::vector<ReductionChoice>> ExchangesOf(const PlanningProblem& problem, const Plan& plan);
 
 }  // namespace medley

@@ -109,6 +109,12 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
                      unit.devices.size() > 1 ? " has not been measured with its share of the blocks' width"
                                              : " has not been measured with whole blocks"));
   }
+  const DeviceCost& copies = problem_.devices[device];
+  if (unit.window_layers > 0 && (copies.fetch_bytes_per_second <= 0 || copies.store_bytes_per_second <= 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "units[", program.unit.value(), "].window_layers: ", unit.window_layers, ", but how fast ",
+        copies.name, " copies from and to host memory has not been measured; measure it again"));
+  }
   RankCost result{.device = device};
   for (const Visit& visit : program.visits) {
     const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
@@ -135,7 +141,43 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
   }
   result.norm_seconds = static_cast<double>(counted) * costs->norm_seconds_per_parameter;
   result.update_seconds = static_cast<double>(updated) * costs->update_seconds_per_parameter;
+  if (unit.window_layers > 0) CostLayersOnHost(plan, program, *costs, result);
   return result;
+}
+
+void StepSimulator::CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
+                                     RankCost& result) const {
+  const ModelConfig local =
+      LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model));
+  const double of_layer = static_cast<double>(SegmentElements(local, SegmentOfBlock(BlockOfLayer(0))));
+  // What the rank's norms and updates of layers have of them, on average.
+  double counted = 0, updated = 0;
+  int norms = 0, updates = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.blocks.size() == 0) continue;
+    const bool counts = instruction.kind == InstructionKind::kNormGradients;
+    if (!counts && instruction.kind != InstructionKind::kUpdateParameters) continue;
+    double share = 1;
+    for (const GradientSlice& slice : program.slices) {
+      const SegmentId segment = SegmentOfBlock(instruction.blocks.first);
+      if (segment < slice.first_segment || segment >= slice.end_segment) continue;
+      if (!slice.shares.empty())
+        share =
+            static_cast<double>(OwnedRange(slice, program.rank).size()) / static_cast<double>(slice.elements);
+      else if (counts && slice.holders.front() != program.rank)
+        share = 0;
+    }
+    (counts ? counted : updated) += share * of_layer;
+    ++(counts ? norms : updates);
+  }
+  const double norm = counted * costs.norm_seconds_per_parameter,
+               update = updated * costs.update_seconds_per_parameter;
+  result.norm_seconds = std::max(0.0, result.norm_seconds - norm);
+  result.update_seconds = std::max(0.0, result.update_seconds - update);
+  result.layer_norm_seconds = norms > 0 ? norm / norms : 0;
+  result.layer_update_seconds = updates > 0 ? update / updates : 0;
+  // It writes what a norm reads.
+  result.layer_zero_seconds = of_layer * costs.norm_seconds_per_parameter;
 }
 
 int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& program) const {
@@ -156,12 +198,12 @@ int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& progr
 
 StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTimes& times) const {
   const ModelConfig& config = problem_.shape.model;
-  VisitCost result{.first_block = blocks.first, .gradients_before = {{}}};
+  VisitCost result{.first_block = blocks.first, .forwards_before = {0}, .gradients_before = {{}}};
   for (BlockId block = blocks.first; block < blocks.end; ++block) {
     const PassTimes& pass = block == config.embedding_block() ? times.embedding
                             : block == config.head_block()    ? times.head
                                                               : times.layer;
-    result.forward_seconds += pass.forward_seconds;
+    result.forwards_before.push_back(result.forwards_before.back() + pass.forward_seconds);
     const GradientSeconds& before = result.gradients_before.back();
     result.gradients_before.push_back(
         {before.both + pass.backward_seconds, before.of_weights + pass.weight_gradient_seconds});
@@ -268,15 +310,15 @@ StepSimulator::InstructionTasks StepSimulator::PassTasks(const Plan& plan, Rank 
        .blocks = instruction.blocks,
        .rows = int64_t{program.visits[instruction.visit].micro_batch_sequences} * problem_.shape.sequence,
        .degree = static_cast<int>(unit.devices.size()),
-       .activations = unit.activations});
+       .activations = unit.activations,
+       .sequence_parallel = unit.sequence_parallel});
   if (exchanges.empty()) return {computation, computation, computation};
   Meeting& meeting = NextMeeting(rank);
   if (meeting.begin < 0) {
     const int group = GroupOfUnit(program.unit);
     double exchange_seconds = 0;
     for (const GroupExchange& exchange : exchanges) {
-      exchange_seconds +=
-          exchange.count * reductions_.ExchangeSeconds(group, exchange.elements, exchange.dtype);
+      exchange_seconds += exchange.count * reductions_.ExchangeSeconds(group, exchange);
     }
     meeting.begin = static_cast<int>(tasks_.size());
     tasks_.emplace_back();
@@ -322,6 +364,15 @@ int StepSimulator::SliceTask(Rank rank, InstructionKind kind, const GradientSlic
   return task;
 }
 
+// Beside what the device computes, and beside copies the other way.
+int StepSimulator::CopyTask(int device, const Instruction& instruction) {
+  const DeviceCost& cost = problem_.devices[device];
+  const double bytes_per_second =
+      instruction.kind == InstructionKind::kFetch ? cost.fetch_bytes_per_second : cost.store_bytes_per_second;
+  tasks_.push_back({.work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second});
+  return static_cast<int>(tasks_.size()) - 1;
+}
+
 StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank rank,
                                                        const Instruction& instruction) {
   const RankCost& cost = costs_[rank];
@@ -337,8 +388,12 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     return GradientSeconds{end.both - first.both, end.of_weights - first.of_weights};
   };
   switch (instruction.kind) {
-    case InstructionKind::kForward:
-      return PassTasks(plan, rank, instruction, cost.visits[instruction.visit].forward_seconds);
+    case InstructionKind::kForward: {
+      const VisitCost& visit = cost.visits[instruction.visit];
+      return PassTasks(plan, rank, instruction,
+                       visit.forwards_before[instruction.blocks.end - visit.first_block] -
+                           visit.forwards_before[instruction.blocks.first - visit.first_block]);
+    }
     case InstructionKind::kBackward:
       return PassTasks(plan, rank, instruction, gradients().both);
     case InstructionKind::kInputGradient:
@@ -347,13 +402,20 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
       return PassTasks(plan, rank, instruction, gradients().of_weights);
     case InstructionKind::kRecompute:
       return PassTasks(plan, rank, instruction, cost.visits[instruction.visit].recompute_seconds);
+    case InstructionKind::kJoinGradients:
+      return PassTasks(plan, rank, instruction, 0);
     case InstructionKind::kGatherActivation:
     case InstructionKind::kGatherGradient:
       return only(GatherTask(rank, instruction));
     case InstructionKind::kNormGradients:
-      return computation(cost.norm_seconds);
+      return computation(instruction.blocks.size() > 0 ? cost.layer_norm_seconds : cost.norm_seconds);
     case InstructionKind::kUpdateParameters:
-      return computation(cost.update_seconds);
+      return computation(instruction.blocks.size() > 0 ? cost.layer_update_seconds : cost.update_seconds);
+    case InstructionKind::kZeroGradients:
+      return computation(cost.layer_zero_seconds);
+    case InstructionKind::kFetch:
+    case InstructionKind::kStore:
+      return only(CopyTask(cost.device, instruction));
     case InstructionKind::kSendActivation:
       return only(MessageTask(rank, instruction.peer, instruction, 0));
     case InstructionKind::kReceiveActivation:

@@ -18,8 +18,9 @@ namespace medley {
 
 // Simulates step programs in virtual time, one plan after another. Instructions become tasks that wait for
 // other tasks; a message or an all-reduce is one task that all its ends wait for and work on together. So is
-// a gather of the ranks of a unit. A pass within which they sum is three: all wait for the last to be ready,
-// for their first sum would; each computes its own part; and once all have, the sums take their time.
+// a gather of the ranks of a unit. A pass within which they exchange (GroupExchanges) is three: all wait for
+// the last to be ready, for their first exchange would; each computes its own part; and once all have, the
+// exchanges take their time.
 //
 // Keeps its buffers from run to run. Keeps references to `problem` and `reductions` (of this problem;
 // without, it has its own), which must outlive it. Not thread-safe.
@@ -79,16 +80,18 @@ class StepSimulator {
   // The cost of what a route has a chunk do, on one rank.
   struct VisitCost {
     BlockId first_block = 0;
-    double forward_seconds = 0;
+    std::vector<double> forwards_before;            // of the chunk's blocks before each, and of all
     double recompute_seconds = 0;                   // of a layer
     std::vector<GradientSeconds> gradients_before;  // of the chunk's blocks before each, and of all
   };
   struct RankCost {
     int device = -1;
-    int member = 0;                            // its place in its unit
-    absl::InlinedVector<VisitCost, 1> visits;  // parallel to the program's
-    double norm_seconds = 0, update_seconds = 0;
-    int meetings = 0;  // with the other ranks of its unit, so far
+    int member = 0;                               // its place in its unit
+    absl::InlinedVector<VisitCost, 1> visits;     // parallel to the program's
+    double norm_seconds = 0, update_seconds = 0;  // of what lives on the device
+    double layer_norm_seconds = 0, layer_update_seconds = 0,
+           layer_zero_seconds = 0;  // of a layer that does not
+    int meetings = 0;               // with the other ranks of its unit, so far
   };
 
   absl::Status CompileAndCost(const Plan& plan);
@@ -104,6 +107,10 @@ class StepSimulator {
   int GatherTask(Rank rank, const Instruction& instruction);
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
   int Computation(Rank rank, double seconds);
+  int CopyTask(int device, const Instruction& instruction);
+  // Splits what a rank counts and updates between the device and the layers that live on the host.
+  void CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
+                        RankCost& result) const;
   int JointTask(int key);
   Meeting& NextMeeting(Rank rank);
   // Reductions' number of the devices of a unit.

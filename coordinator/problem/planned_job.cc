@@ -73,7 +73,7 @@ void FillActivations(const std::vector<int>& open, const PlanningProblem& proble
 // PlannedJob::passes_as_profiled of a checked plan.
 bool PassesAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   return std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
-    return unit.devices.size() == 1 &&
+    return unit.devices.size() == 1 && unit.window_layers == 0 &&
            FindDevice(problem, unit.devices.front())->activations == unit.activations;
   });
 }
@@ -86,7 +86,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
-  std::string sharing, orders;
+  std::string fitting, orders;
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
@@ -101,7 +101,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.lower_bound_seconds = chosen.lower_bound_seconds;
     report.proven_optimal = chosen.proven_optimal;
     report.simulated_plans = chosen.simulated_plans;
-    sharing = std::move(chosen.sharing);
+    fitting = std::move(chosen.fitting);
     orders = std::move(chosen.orders);
   }
   planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
@@ -113,7 +113,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   report.compared = comparison == Comparison::kOtherKinds;
   ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
                                                        : ExplainPlan(problem, planned.plan));
-  report.explanation.sharing = std::move(sharing);
+  report.explanation.fitting = std::move(fitting);
   report.explanation.orders = std::move(orders);
   AddProvenance(training, cluster, planned.plan, report);
   report.left_out = std::move(left_out);

@@ -213,5 +213,24 @@ TEST_CASE("what a pinned unit of several devices cannot be is refused by field, 
              Catch::StartsWith("plan: units[0]: needs ") && Catch::Contains(" on n/gpu1, which allows "));
 }
 
+TEST_CASE("a job that does not fit as it is gets a plan that needs less, and is told so") {
+  TrainingSpec spec = Spec();
+  spec.precision = Precision::kF32;
+  Cluster cluster = NodeOfTwo(spec, {}, 1);
+  std::string fitting;
+  for (Bytes memory = GiB(1); fitting.empty(); memory = Bytes{memory.value * 19 / 20}) {
+    for (ClusterDevice& device : cluster.nodes[0].devices) device.description.memory_limit = memory;
+    const auto planned = PlanJob(spec, {}, cluster, Comparison::kNone);
+    REQUIRE(planned.status().ToString() == "OK");
+    fitting = planned->report.explanation.fitting;
+    for (const RankPrediction& rank : planned->prediction.ranks) CHECK(rank.peak_memory <= memory);
+    if (fitting.empty()) continue;
+    CHECK_FALSE(planned->report.proven_optimal);
+    CHECK_THAT(FormatExplanation(planned->report.explanation),
+               Catch::Contains("Fitting     nothing fits") && Catch::Contains("memory in "));
+  }
+  CHECK_THAT(fitting, Catch::Contains("saves "));
+}
+
 }  // namespace
 }  // namespace medley

@@ -204,6 +204,18 @@ void AddShare(const AllowedDevice& device, const ModelShare& share, const std::v
   cost.shares.push_back(*std::move(measured));
 }
 
+// As measured last, with whatever model: copies know nothing of it.
+void SetCopySpeeds(const std::string& kind, const Cluster& cluster, DeviceCost& cost) {
+  double newest_seconds = -1;
+  for (const DeviceProfile& profile : cluster.profiles) {
+    if (profile.device_kind != kind || profile.fetch_bytes_per_second == 0) continue;
+    if (profile.measured_at_seconds < newest_seconds) continue;
+    newest_seconds = profile.measured_at_seconds;
+    cost.fetch_bytes_per_second = profile.fetch_bytes_per_second;
+    cost.store_bytes_per_second = profile.store_bytes_per_second;
+  }
+}
+
 // With whatever was measured of whole blocks.
 DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes, const TrainingSpec& spec,
                       const Cluster& cluster) {
@@ -218,6 +230,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
     cost.update_seconds_per_parameter = whole->update_seconds_per_parameter;
     cost.norm_seconds_per_parameter = whole->norm_seconds_per_parameter;
   }
+  SetCopySpeeds(device.device->kind, cluster, cost);
   return cost;
 }
 
@@ -313,6 +326,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.micro_batch_sizes = CandidateMicroBatches(constraints, spec.shape.global_batch_sequences);
   SetSchedules(constraints, MeasuredApart(devices, problem.micro_batch_sizes, spec, cluster),
                problem.constraints);
+  problem.constraints.saves_memory = true;
   problem.constraints.max_routes = constraints.max_routes;
   problem.constraints.max_stages = constraints.max_stages;
   problem.forced_all_reduce = spec.communication.all_reduce;

@@ -76,11 +76,11 @@ absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const Jo
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question; in a
 // unit of several devices of a pinned plan, of the shape of its share. Without a pinned plan, whatever was
 // measured of the shares that ChoosePlan may give it (coordinator/planner/sharing.h) is there, too, and who has any
-// need not have whole blocks. Two
-// devices of nodes with an equal `host` (of one node if it has none) that share a core share a `processor`,
-// and so does who shares one with either; a `host` likewise. A pair's link is the newest one that names both,
-// in either order, or else default_link. What running jobs taught about a profile (DeviceProfile::correction)
-// multiplies its passes.
+// need not have whole blocks. Where nothing fits otherwise, plans may save memory
+// (PlanConstraints::saves_memory). Two devices of nodes with an equal `host` (of one node if it has none) that
+// share a core share a `processor`, and so does who shares one with either; a `host` likewise. A pair's link
+// is the newest one that names both, in either order, or else default_link. What running jobs taught about a
+// profile (DeviceProfile::correction) multiplies its passes.
 //
 // Devices of one host slow each other down as its newest HostSlowdown of the spec's shape says that has them
 // both, equally for all of a kind, in hundredths and from 1.02, what running jobs taught about it

@@ -69,7 +69,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   }
   for (const Explanation::Device& device : report.explanation.devices)
     *encoded.add_devices() = EncodeDevice(device, report);
-  encoded.set_sharing(report.explanation.sharing);
+  encoded.set_fitting(report.explanation.fitting);
   encoded.set_orders(report.explanation.orders);
   encoded.set_bottleneck(report.explanation.bottleneck);
   encoded.set_bubble_share(report.explanation.bubble_share);
@@ -87,7 +87,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
 
 v1::PlanReport WithComparison(v1::PlanReport report, const Explanation& explanation) {
   Explanation with_choice = explanation;
-  with_choice.sharing = report.sharing();
+  with_choice.fitting = report.fitting();
   with_choice.orders = report.orders();
   EncodeReasons(with_choice, report);
   report.set_compared(true);

@@ -3,6 +3,8 @@
 #include <dnnl.h>
 #include <omp.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/cpu_ops.h"
@@ -12,6 +14,7 @@
 #include "kernels/host/processor_name.h"
 #include "kernels/reference/reference_ops.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/op_scratch.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/candidate_ops.h"
 #include "runtime/device/converting_ops.h"
@@ -114,7 +117,8 @@ absl::StatusOr<Device> Open(const DeviceDescription& description) {
                                        device.computes.bf16 ? Bf16Matmul::kNative : Bf16Matmul::kAsF32));
   ops->Append("reference", std::make_unique<ReferenceOps>(*queue));
   device.candidates = ops.get();
-  device.ops = std::make_unique<ConvertingOps>(*queue, std::move(ops), MiB(threads));
+  device.ops =
+      std::make_unique<ConvertingOps>(*queue, std::move(ops), std::min(MiB(threads), kConversionPart));
   device.queue = std::move(queue);
   return device;
 }

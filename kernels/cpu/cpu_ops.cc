@@ -15,7 +15,8 @@ CpuOps::CpuOps(HostQueue& queue, const VectorKernels& kernels, std::vector<int> 
       kernels_(kernels),
       cores_(std::move(cores)),
       threads_(static_cast<int>(cores_.size())),
-      gemm_(kernels, bf16) {}
+      scratch_(queue),
+      gemm_(queue, kernels, bf16) {}
 
 absl::Status CpuOps::Ready() {
   RETURN_IF_ERROR(queue_.error());
@@ -30,9 +31,11 @@ absl::Status CpuOps::Run(const char* op, const std::function<void()>& work) {
     const FlushSubnormals flush(threads_);
     work();
     return absl::OkStatus();
+  } catch (const OutOfScratch& out) {
+    // The device's limit, seen before the work is done: others may give way, and the call be made again.
+    return Annotate(out.status(), absl::StrCat(op, ": scratch"));
   } catch (const std::bad_alloc&) {
-    return queue_.Poison(absl::ResourceExhaustedError(absl::StrCat(
-        op, ": the host has no memory left for scratch; ", workspace().value, " B are held already")));
+    return queue_.Poison(absl::ResourceExhaustedError(absl::StrCat(op, ": the host has no memory left")));
   } catch (const std::exception& error) {
     return queue_.Poison(absl::InternalError(absl::StrCat(op, ": ", error.what())));
   }

@@ -23,7 +23,10 @@ class CpuOps final : public Ops {
   MEDLEY_EACH_OP(MEDLEY_DECLARE_OP)
 #undef MEDLEY_DECLARE_OP
   void ParametersChanged() override { gemm_.ParametersChanged(); }
-  Bytes workspace() const override { return scratch_.size() + gemm_.kept(); }
+  void ForgetParameters() override { gemm_.ForgetParameters(); }
+  void UseScratch(const OpScratch& scratch) override { set_aside_ = scratch.logits; }
+  Bytes workspace() const override { return {0}; }  // the queue counts all of it
+  OpHoldings held() const override { return {scratch_.size() + gemm_.scratch(), gemm_.copies()}; }
 
  private:
   // Checks the arguments and the queue, and readies the calling thread: its cores and its number of OpenMP
@@ -35,8 +38,8 @@ class CpuOps final : public Ops {
   absl::Status AcceptTyped(const Args& args);
   absl::Status Ready();
 
-  // Runs `work` with subnormal numbers taken as zero. What it throws (no memory for scratch, an error of
-  // oneDNN) poisons the queue and is returned.
+  // Runs `work` with subnormal numbers taken as zero. What it throws is returned, and poisons the queue but for
+  // scratch that passes the device's limit, for want of which outputs are undefined.
   absl::Status Run(const char* op, const std::function<void()>& work);
 
   // Whether products over `k` of this precision take bf16 matrices.
@@ -54,6 +57,7 @@ class CpuOps final : public Ops {
   const VectorKernels& kernels_;
   const std::vector<int> cores_;
   const int threads_;
+  Slice set_aside_;  // for logits
   Scratch scratch_;
   Gemm gemm_;
 };

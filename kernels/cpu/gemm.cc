@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <dnnl.hpp>
 #include <stdexcept>
 #include <string>
@@ -15,22 +16,23 @@ namespace {
 
 using dnnl::memory;
 
-// By shape, transposes, store, bias and the result's type.
-using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool, Dtype>;
+// By shape, transposes, store, bias, the result's type and the strides of the operands.
+using Key = std::tuple<int64_t, int64_t, int64_t, bool, bool, bool, bool, Dtype, int64_t, int64_t>;
 
 constexpr int64_t kConvertChunk = 16384;
 
-memory::desc Describe(int64_t rows, int64_t columns, Transpose transpose, Dtype dtype) {
+memory::desc Describe(int64_t rows, int64_t columns, Transpose transpose, Dtype dtype, int64_t stride = 0) {
   const auto type = dtype == Dtype::kBf16 ? memory::data_type::bf16 : memory::data_type::f32;
-  return transpose == Transpose::kYes ? memory::desc({rows, columns}, type, memory::dims{1, rows})
-                                      : memory::desc({rows, columns}, type, memory::dims{columns, 1});
+  const bool transposed = transpose == Transpose::kYes;
+  if (stride == 0) stride = transposed ? rows : columns;
+  return memory::desc({rows, columns}, type, transposed ? memory::dims{1, stride} : memory::dims{stride, 1});
 }
 
 // The matrices of a product as oneDNN multiplies them.
 struct Descriptions {
   explicit Descriptions(const TypedProduct& p)
-      : a(Describe(p.m, p.k, p.a.transpose, Dtype::kBf16)),
-        b(Describe(p.k, p.n, p.b.transpose, Dtype::kBf16)),
+      : a(Describe(p.m, p.k, p.a.transpose, Dtype::kBf16, p.a.stride)),
+        b(Describe(p.k, p.n, p.b.transpose, Dtype::kBf16, p.b.stride)),
         c(Describe(p.m, p.n, Transpose::kNo, p.c.dtype)),
         bias(p.bias == nullptr ? memory::desc() : Describe(1, p.n, Transpose::kNo, Dtype::kF32)) {}
   memory::desc a, b, c, bias;
@@ -104,7 +106,9 @@ struct Gemm::Primitives {
                   p.b.transpose == Transpose::kYes,
                   add,
                   p.bias != nullptr,
-                  p.c.dtype};
+                  p.c.dtype,
+                  p.a.stride,
+                  p.b.stride};
     if (const auto found = cache.find(key); found != cache.end()) return found->second;
     dnnl::primitive_attr attributes;
     if (add) {
@@ -118,16 +122,46 @@ struct Gemm::Primitives {
   }
 };
 
-Gemm::Gemm(const VectorKernels& kernels, Bf16Matmul bf16) : kernels_(kernels), bf16_(bf16) {}
+Gemm::Gemm(HostQueue& queue, const VectorKernels& kernels, Bf16Matmul bf16)
+    : queue_(queue), kernels_(kernels), bf16_(bf16), a_(queue), b_(queue) {}
 Gemm::~Gemm() = default;
 
-const uint16_t* Gemm::Convert(const float* from, int64_t count, Bf16s& to) {
-  if (static_cast<int64_t>(to.size()) < count) to.resize(count);
+const void* Gemm::Convert(const float* from, int64_t count, void* to) {
+  uint16_t* narrow = static_cast<uint16_t*>(to);
 #pragma omp parallel for schedule(static) if (count > kConvertChunk)
   for (int64_t i = 0; i < count; i += kConvertChunk) {
-    kernels_.to_bf16(from + i, to.data() + i, std::min(kConvertChunk, count - i));
+    kernels_.to_bf16(from + i, narrow + i, std::min(kConvertChunk, count - i));
   }
-  return to.data();
+  return narrow;
+}
+
+const void* Gemm::CopyOfParameter(const float* from, int64_t count) {
+  Copy& copy = parameters_[{from, count}];
+  if (copy.values == nullptr) {
+    absl::StatusOr<std::unique_ptr<Buffer>> values = queue_.Allocate(count * SizeOf(Dtype::kBf16));
+    if (!values.ok()) throw OutOfScratch(values.status());
+    copy.values = *std::move(values);
+  }
+  if (!copy.current) Convert(from, count, copy.values->host_address());
+  copy.current = true;
+  return copy.values->host_address();
+}
+
+TypedMatrix Gemm::RoundInPlace(float* values, int64_t rows, int64_t columns) {
+  constexpr int64_t kPiece = 1024;
+#pragma omp parallel for schedule(static) if (rows * columns > kConvertChunk)
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* from = values + r * columns;
+    uint16_t piece[kPiece];
+    std::byte* to = reinterpret_cast<std::byte*>(values + r * columns);
+    // What a piece overwrites has been read with it or before.
+    for (int64_t first = 0; first < columns; first += kPiece) {
+      const int64_t count = std::min(kPiece, columns - first);
+      kernels_.to_bf16(from + first, piece, count);
+      std::memcpy(to + first * sizeof(uint16_t), piece, count * sizeof(uint16_t));
+    }
+  }
+  return {values, Dtype::kBf16, Transpose::kNo, 2 * columns};
 }
 
 void Gemm::MultiplyBf16(const TypedProduct& p, Constness b_constness) {
@@ -135,18 +169,13 @@ void Gemm::MultiplyBf16(const TypedProduct& p, Constness b_constness) {
   if (primitives_ == nullptr) primitives_ = std::make_unique<Primitives>();
   const Descriptions descriptions(p);
   const dnnl::matmul& matmul = primitives_->Get(p, descriptions);
-  const auto rounded = [&](const TypedMatrix& matrix, int64_t count, Bf16s& room) -> const void* {
-    return matrix.dtype == Dtype::kBf16 ? matrix.data
-                                        : Convert(static_cast<const float*>(matrix.data), count, room);
+  const auto rounded = [&](const TypedMatrix& matrix, int64_t count, Scratch& room) -> const void* {
+    if (matrix.dtype == Dtype::kBf16) return matrix.data;
+    return Convert(static_cast<const float*>(matrix.data), count, room.Take(count * SizeOf(Dtype::kBf16)));
   };
-  const void* b = nullptr;
-  if (b_constness == Constness::kParameter && p.b.dtype == Dtype::kF32) {
-    Copy& copy = parameters_[{static_cast<const float*>(p.b.data), p.k * p.n}];
-    b = copy.current ? copy.values.data() : rounded(p.b, p.k * p.n, copy.values);
-    copy.current = true;
-  } else {
-    b = rounded(p.b, p.k * p.n, b_);
-  }
+  const bool kept = b_constness == Constness::kParameter && p.b.dtype == Dtype::kF32;
+  const void* b =
+      kept ? CopyOfParameter(static_cast<const float*>(p.b.data), p.k * p.n) : rounded(p.b, p.k * p.n, b_);
   const void* a = rounded(p.a, p.m * p.k, a_);
   const auto wrap = [&](const memory::desc& description, const void* data) {
     return memory(description, primitives_->engine, const_cast<void*>(data));
@@ -194,10 +223,12 @@ void Gemm::ParametersChanged() {
   for (auto& [key, copy] : parameters_) copy.current = false;
 }
 
-Bytes Gemm::kept() const {
-  size_t elements = a_.capacity() + b_.capacity();
-  for (const auto& [key, copy] : parameters_) elements += copy.values.capacity();
-  return {static_cast<int64_t>(elements * sizeof(uint16_t))};
+Bytes Gemm::copies() const {
+  Bytes sum;
+  for (const auto& [key, copy] : parameters_) {
+    if (copy.values != nullptr) sum += copy.values->size();
+  }
+  return sum;
 }
 
 }  // namespace medley

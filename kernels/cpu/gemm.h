@@ -3,8 +3,8 @@
 #include <map>
 #include <memory>
 #include <tuple>
-#include <vector>
 
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/vector_kernels.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
@@ -33,11 +33,12 @@ struct Product {
   medley::Store store = medley::Store::kOverwrite;
 };
 
-// An operand or a result of TypedProduct: contiguous, of f32 or bf16.
+// An operand or a result of TypedProduct, of f32 or bf16.
 struct TypedMatrix {
   void* data = nullptr;
   Dtype dtype = Dtype::kF32;
   Transpose transpose = Transpose::kNo;
+  int64_t stride = 0;  // elements from row to row as stored; 0: contiguous, as all must be but a bf16 operand
 };
 
 // c[m,n] = a[m,k] b[k,n] (+ bias[n] on every row), or += with Store::kAdd. The sums are f32, rounded once.
@@ -52,10 +53,12 @@ struct TypedProduct {
 // Thread-safe. Throws std::runtime_error if oneDNN fails.
 void MultiplyF32(const Product& product);
 
-// Products with bf16 operands for one device. Not thread-safe. Throws dnnl::error or std::bad_alloc.
+// Products with bf16 operands for one device. Not thread-safe. Throws dnnl::error, std::bad_alloc or
+// OutOfScratch.
 class Gemm {
  public:
-  Gemm(const VectorKernels& kernels, Bf16Matmul bf16);
+  // What it keeps is allocated from `queue`, which outlives it, as `kernels` do.
+  Gemm(HostQueue& queue, const VectorKernels& kernels, Bf16Matmul bf16);
   ~Gemm();
 
   // Whether products of `precision` multiply bf16, and so take matrices of either type.
@@ -67,29 +70,36 @@ class Gemm {
   // b's rounded copy is kept until ParametersChanged(). Elsewhere, and for k = 0, all matrices are f32.
   void Multiply(const TypedProduct& product, Precision precision, Constness b_constness);
 
-  void ParametersChanged();
+  // `rows` rows of `columns` f32, rounded to bf16 where they lie: each begins where it began. Without other
+  // memory, which for a head's logits would be half as much again.
+  TypedMatrix RoundInPlace(float* values, int64_t rows, int64_t columns);
 
-  // Bytes of converted operands, kept or reused.
-  Bytes kept() const;
+  void ParametersChanged();
+  void ForgetParameters() { parameters_.clear(); }
+
+  // Of converted operands that are used once, and of kept copies.
+  Bytes scratch() const { return a_.size() + b_.size(); }
+  Bytes copies() const;
 
  private:
-  using Bf16s = std::vector<uint16_t>;
   struct Copy {
-    Bf16s values;
+    std::unique_ptr<Buffer> values;
     bool current = false;
   };
   struct Primitives;
 
   // `count` elements from `from`, converted into `to`.
-  const uint16_t* Convert(const float* from, int64_t count, Bf16s& to);
+  const void* Convert(const float* from, int64_t count, void* to);
+  const void* CopyOfParameter(const float* from, int64_t count);
 
   void MultiplyBf16(const TypedProduct& product, Constness b_constness);
   // In f32, c is the product or is added to.
   void BeginAsBias(const TypedProduct& product);
 
+  HostQueue& queue_;
   const VectorKernels& kernels_;
   const Bf16Matmul bf16_;
-  Bf16s a_, b_;
+  Scratch a_, b_;
   std::map<std::pair<const float*, int64_t>, Copy> parameters_;
   std::unique_ptr<Primitives> primitives_;
 };

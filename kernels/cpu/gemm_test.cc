@@ -6,6 +6,7 @@
 #include <random>
 
 #include "kernels/cpu/cpu_variant.h"
+#include "kernels/host/host_queue.h"
 #include "runtime/base/bf16.h"
 #include "tests/skipped.h"
 
@@ -38,7 +39,8 @@ TEST_CASE("a native bf16 product is that of the rounded operands") {
   std::mt19937_64 random(seed);
   std::vector<float> a = Random(random, m * k), b = Random(random, k * n);
   std::vector<float> c(m * n, store == Store::kAdd ? 2.0f : std::numeric_limits<float>::quiet_NaN());
-  Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
+  HostQueue queue("host", GiB(1));
+  Gemm gemm(queue, kVectorKernelsAvx512, Bf16Matmul::kNative);
   gemm.Multiply({.m = m,
                  .n = n,
                  .k = k,
@@ -66,20 +68,68 @@ TEST_CASE("a native bf16 product is that of the rounded operands") {
 TEST_CASE("the kept copy of a parameter is used until ParametersChanged, and counted") {
   if (!Possible()) return;
   std::vector<float> a = {3.0f}, b = {2.0f}, c(1);
-  Gemm gemm(kVectorKernelsAvx512, Bf16Matmul::kNative);
-  CHECK(gemm.kept() == Bytes{0});
+  HostQueue queue("host", GiB(1));
+  Gemm gemm(queue, kVectorKernelsAvx512, Bf16Matmul::kNative);
+  CHECK(gemm.copies() == Bytes{0});
   const auto multiply = [&](Constness constness) {
     gemm.Multiply({.m = 1, .n = 1, .k = 1, .a = {a.data()}, .b = {b.data()}, .c = {c.data()}},
                   Precision::kBf16, constness);
     return c[0];
   };
   CHECK(multiply(Constness::kParameter) == 6.0f);
-  CHECK(gemm.kept() == Bytes{4});
+  CHECK(gemm.copies() == Bytes{2});
+  CHECK(gemm.scratch() == Bytes{2});
+  CHECK(queue.allocated() == Bytes{4});
   b[0] = 5.0f;
   CHECK(multiply(Constness::kParameter) == 6.0f);
   CHECK(multiply(Constness::kVaries) == 15.0f);
   gemm.ParametersChanged();
   CHECK(multiply(Constness::kParameter) == 15.0f);
+  gemm.ForgetParameters();
+  CHECK(gemm.copies() == Bytes{0});
+  b[0] = 7.0f;
+  CHECK(multiply(Constness::kParameter) == 21.0f);
+}
+
+TEST_CASE("a row that was rounded in place is its rounded values, from where it began") {
+  const int64_t rows = 3, columns = GENERATE(1, 5, 3000);
+  CAPTURE(columns);
+  std::mt19937_64 random(columns);
+  const std::vector<float> before = Random(random, rows * columns);
+  std::vector<float> values = before;
+  HostQueue queue("host", GiB(1));
+  Gemm gemm(queue, VectorKernelsFor(*ParseCpuVariant("sse41")), Bf16Matmul::kNative);
+  const TypedMatrix matrix = gemm.RoundInPlace(values.data(), rows, columns);
+  CHECK(matrix.dtype == Dtype::kBf16);
+  int wrong = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const uint16_t got = static_cast<const uint16_t*>(matrix.data)[r * matrix.stride + c];
+      wrong += got != ToBf16(before[r * columns + c]);
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(queue.peak_allocated() == Bytes{0});
+}
+
+TEST_CASE("an operand whose rows lie apart is multiplied as it would be side by side, its transpose too") {
+  if (!Possible()) return;
+  const int64_t m = 5, n = 17, k = 33;
+  const Transpose transpose = GENERATE(Transpose::kNo, Transpose::kYes);
+  CAPTURE(transpose);
+  std::mt19937_64 random(1);
+  std::vector<float> a = Random(random, m * k), b = Random(random, k * n), want(m * n), got(m * n);
+  HostQueue queue("host", GiB(1));
+  Gemm gemm(queue, kVectorKernelsAvx512, Bf16Matmul::kNative);
+  const auto multiply = [&](TypedMatrix of, std::vector<float>& c) {
+    of.transpose = transpose;
+    gemm.Multiply({.m = m, .n = n, .k = k, .a = of, .b = {b.data()}, .c = {c.data()}}, Precision::kBf16,
+                  Constness::kVaries);
+  };
+  multiply({a.data()}, want);
+  const int64_t rows = transpose == Transpose::kYes ? k : m;
+  multiply(gemm.RoundInPlace(a.data(), rows, m * k / rows), got);
+  CHECK(got == want);
 }
 
 TEST_CASE("ToBf16 of every instruction set rounds to nearest even and keeps NaN and infinity") {

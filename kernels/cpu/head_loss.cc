@@ -4,28 +4,28 @@
 
 #include "kernels/arguments/token_row.h"
 #include "kernels/cpu/accept.h"
+#include "runtime/base/op_scratch.h"
 
 namespace medley {
 namespace {
 
-// The logits of one chunk of rows; with a vocabulary of 50257 that is 333 rows. Each chunk reads the weight
-// twice and its gradient once, and two cores already outrun the memory with half as many rows.
-constexpr int64_t kLogitsBytes = int64_t{64} << 20;
-// Fewer rows than this would leave the matmuls starving for a larger vocabulary.
-constexpr int64_t kFewestRows = 16;
-
-TypedMatrix Transposed(const TypedMatrix& matrix) { return {matrix.data, matrix.dtype, Transpose::kYes}; }
+TypedMatrix Transposed(const TypedMatrix& matrix) {
+  return {matrix.data, matrix.dtype, Transpose::kYes, matrix.stride};
+}
 
 }  // namespace
 
 template <typename Args, typename Work>
 void CpuOps::ForEachLogits(const Args& args, const Work& work) {
   const int64_t columns = args.columns, vocabulary = args.vocabulary;
-  const int64_t most =
-      std::max(kFewestRows, kLogitsBytes / (vocabulary * static_cast<int64_t>(sizeof(float))));
+  // Scratch that is set aside may be that of larger micro-batches, in parts of fewer rows.
+  const int64_t set_aside_rows = set_aside_.elements / vocabulary,
+                rows_of_part = LogitsRows(args.rows, vocabulary);
+  const int64_t most = set_aside_rows > 0 ? std::min(set_aside_rows, rows_of_part) : rows_of_part;
   // Chunks of equal height: a last chunk of a few rows would read and write the whole weight for little.
   const int64_t chunks = (args.rows + most - 1) / most;
-  float* logits = scratch_.Floats((args.rows + chunks - 1) / chunks * vocabulary);
+  float* logits = set_aside_rows > 0 ? HostPointer<float>(set_aside_)
+                                     : scratch_.Floats((args.rows + chunks - 1) / chunks * vocabulary);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t first = args.rows * chunk / chunks, rows = args.rows * (chunk + 1) / chunks - first;
     const TypedMatrix weight = TypedMatrixOf(args.weight), chunk_logits = {logits};
@@ -39,7 +39,10 @@ void CpuOps::ForEachLogits(const Args& args, const Work& work) {
 template <typename Args>
 void CpuOps::AddHeadGradients(const Args& args, int64_t first, int64_t rows, float* d_logits) {
   const int64_t columns = args.columns, vocabulary = args.vocabulary;
-  const TypedMatrix weight = TypedMatrixOf(args.weight), gradients = {d_logits};
+  const TypedMatrix weight = TypedMatrixOf(args.weight);
+  const TypedMatrix gradients = TakesBf16(args.precision, columns)
+                                    ? gemm_.RoundInPlace(d_logits, rows, vocabulary)
+                                    : TypedMatrix{d_logits};
   const TypedMatrix x = TypedMatrixOf(args.x.Sub(first * columns, rows * columns));
   const TypedMatrix dx = TypedMatrixOf(args.dx.Sub(first * columns, rows * columns));
   gemm_.Multiply({rows, columns, vocabulary, gradients, weight, dx}, args.precision, Constness::kParameter);

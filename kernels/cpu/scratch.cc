@@ -1,19 +1,15 @@
 #include "kernels/cpu/scratch.h"
 
-#include <new>
-
 namespace medley {
 
-float* Scratch::Floats(int64_t count) {
-  const int64_t needed = count * static_cast<int64_t>(sizeof(float));
-  if (needed > size_bytes_) {
-    block_.reset();
-    size_bytes_ = 0;
-    block_ = AllocateHostMemory(needed);
-    if (block_ == nullptr) throw std::bad_alloc();
-    size_bytes_ = needed;
+std::byte* Scratch::Take(Bytes size) {
+  if (size > this->size()) {
+    block_ = nullptr;  // before the larger one: both may not fit
+    absl::StatusOr<std::unique_ptr<Buffer>> block = queue_.Allocate(size);
+    if (!block.ok()) throw OutOfScratch(block.status());
+    block_ = *std::move(block);
   }
-  return reinterpret_cast<float*>(block_.get());
+  return block_ == nullptr ? nullptr : block_->host_address();
 }
 
 }  // namespace medley

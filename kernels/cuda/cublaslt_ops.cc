@@ -93,7 +93,12 @@ CublasLtOps::~CublasLtOps() {
 }
 
 Bytes CublasLtOps::workspace() const {
-  return rounded_.size() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
+  const OpHoldings all = held();
+  return all.scratch + all.copies;
+}
+
+OpHoldings CublasLtOps::held() const {
+  return {rounded_.scratch() + (workspace_ == nullptr ? Bytes{0} : workspace_->size()), rounded_.copies()};
 }
 
 absl::Status CublasLtOps::EnsureReady() {

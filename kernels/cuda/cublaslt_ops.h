@@ -29,7 +29,9 @@ class CublasLtOps final : public DecliningOps {
 
   absl::Status Matmul(const MatmulArgs& args) override;
   void ParametersChanged() override { rounded_.ParametersChanged(); }
+  void ForgetParameters() override { rounded_.ForgetParameters(); }
   Bytes workspace() const override;
+  OpHoldings held() const override;
 
  private:
   class Plan;

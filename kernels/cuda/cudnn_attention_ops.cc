@@ -72,7 +72,7 @@ CudnnAttentionOps::~CudnnAttentionOps() {
 }
 
 Bytes CudnnAttentionOps::workspace() const {
-  return bf16_.size() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
+  return bf16_.scratch() + (workspace_ == nullptr ? Bytes{0} : workspace_->size());
 }
 
 absl::Status CudnnAttentionOps::EnsureReady() {

@@ -56,11 +56,16 @@ absl::StatusOr<Slice> RoundedOperands::CopyOfParameter(const Slice& x, Dtype dty
   return copy;
 }
 
-Bytes RoundedOperands::size() const {
+Bytes RoundedOperands::scratch() const {
   Bytes sum{0};
   for (const auto& buffer : scratch_) {
     if (buffer != nullptr) sum += buffer->size();
   }
+  return sum;
+}
+
+Bytes RoundedOperands::copies() const {
+  Bytes sum{0};
   for (const auto& [key, kept] : kept_) {
     if (kept.buffer != nullptr) sum += kept.buffer->size();
   }

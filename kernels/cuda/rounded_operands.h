@@ -33,7 +33,9 @@ class RoundedOperands {
   absl::StatusOr<Slice> Scratch(Dtype dtype, int64_t elements, size_t index);
 
   void ParametersChanged() { ++generation_; }
-  Bytes size() const;
+  void ForgetParameters() { kept_.clear(); }
+  Bytes scratch() const;
+  Bytes copies() const;
 
  private:
   using Key = std::tuple<const Buffer*, int64_t, int64_t, Dtype>;  // buffer, offset, elements

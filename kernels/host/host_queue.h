@@ -16,7 +16,7 @@ namespace medley {
 // and every submission return that first error.
 class HostQueue final : public DeviceQueue {
  public:
-  // `limit`: the most bytes of live Buffers. Scratch of the ops is not counted here but by Ops::workspace().
+  // `limit`: the most bytes of live Buffers, scratch of the ops among them.
   HostQueue(std::string name, Bytes limit) : name_(std::move(name)), limit_(limit) {}
 
   std::string name() const override { return name_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/host/ordinary_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/copy_range.h"
 
@@ -44,7 +45,8 @@ absl::StatusOr<std::unique_ptr<PinnedMemory>> OpenClCopyLane::AllocatePinned(Byt
   cl_int code = CL_SUCCESS;
   cl_mem memory = opencl.clCreateBuffer(queue_.context(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, mapped,
                                         nullptr, &code);
-  if (code != CL_SUCCESS) return failed(code);
+  // Drivers have no pinned memory as large as hosts have memory; any other works.
+  if (code != CL_SUCCESS) return AllocateOrdinaryMemory(size);
   void* address = opencl.clEnqueueMapBuffer(line_->handle(), memory, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
                                             mapped, 0, nullptr, nullptr, &code);
   if (code != CL_SUCCESS) {

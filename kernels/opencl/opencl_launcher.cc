@@ -74,7 +74,7 @@ absl::StatusOr<Slice> OpenClLauncher::Scratch(int index, Bytes size) {
   std::unique_ptr<Buffer>& buffer = scratch_[index];
   if (buffer == nullptr || buffer->size() < size) {
     buffer.reset();  // the old one first: both may not fit
-    ASSIGN_OR_RETURN(buffer, queue_.AllocateScratch(size));
+    ASSIGN_OR_RETURN(buffer, queue_.Allocate(size));
   }
   return Slice{buffer.get(), 0, buffer->size().value / 4};
 }

@@ -16,13 +16,12 @@ constexpr size_t kLongestStagedUpload = size_t{4} << 20;
 
 class OpenClBuffer final : public Buffer {
  public:
-  // Takes over `memory`. `counted` is what it takes of the queue's limit.
-  OpenClBuffer(OpenClQueue& queue, cl_mem memory, Bytes size, Bytes counted)
-      : queue_(queue), memory_(memory), size_(size), counted_(counted) {}
+  // Takes over `memory`.
+  OpenClBuffer(OpenClQueue& queue, cl_mem memory, Bytes size) : queue_(queue), memory_(memory), size_(size) {}
   // The driver keeps the memory until the commands that use it have completed.
   ~OpenClBuffer() override {
     queue_.opencl_.clReleaseMemObject(memory_);
-    queue_.allocated_ -= counted_.value;
+    queue_.allocated_ -= size_.value;
   }
   Bytes size() const override { return size_; }
   std::byte* host_address() override { return nullptr; }
@@ -31,7 +30,7 @@ class OpenClBuffer final : public Buffer {
  private:
   OpenClQueue& queue_;
   const cl_mem memory_;
-  const Bytes size_, counted_;
+  const Bytes size_;
 };
 
 absl::StatusOr<std::unique_ptr<OpenClQueue>> OpenClQueue::Create(const OpenClLibrary& opencl,
@@ -69,14 +68,12 @@ absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Allocate(Bytes size) {
                                                      " B) requested, ", FormatBytes({used}),
                                                      " in use of a limit of ", FormatBytes(limit_)));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, Create(size, size));
+  ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, Create(size));
   peak_allocated_ = std::max(peak_allocated_.load(), allocated_.load());
   return buffer;
 }
 
-absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::AllocateScratch(Bytes size) { return Create(size, {0}); }
-
-absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size, Bytes counted) {
+absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size) {
   RETURN_IF_ERROR(error());
   const auto failed = [&](cl_int code) {
     return OpenClStatus(code,
@@ -89,8 +86,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> OpenClQueue::Create(Bytes size, Bytes co
   cl_int code = CL_SUCCESS;
   cl_mem memory = opencl_.clCreateBuffer(context_, CL_MEM_READ_WRITE, filled, nullptr, &code);
   if (code != CL_SUCCESS) return failed(code);
-  allocated_ += counted.value;
-  auto buffer = std::make_unique<OpenClBuffer>(*this, memory, size, counted);
+  allocated_ += size.value;
+  auto buffer = std::make_unique<OpenClBuffer>(*this, memory, size);
   const cl_uint zero[4] = {};
   code = opencl_.clEnqueueFillBuffer(handle(), memory, zero, sizeof(zero), 0, filled, 0, nullptr, nullptr);
   if (code != CL_SUCCESS) return failed(code);

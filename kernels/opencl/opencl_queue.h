@@ -42,9 +42,6 @@ class OpenClQueue final : public DeviceQueue {
   Bytes peak_allocated() const override { return {peak_allocated_.load()}; }
   Bytes limit() const override { return limit_; }
 
-  // As Allocate, of memory that neither counts nor is limited: the ops count it as workspace.
-  absl::StatusOr<std::unique_ptr<Buffer>> AllocateScratch(Bytes size);
-
   // The memory of a buffer of this queue.
   static cl_mem MemoryOf(const Buffer& buffer);
 
@@ -70,7 +67,7 @@ class OpenClQueue final : public DeviceQueue {
 
   OpenClQueue(const OpenClLibrary& opencl, OpenClDevice device, Bytes limit)
       : opencl_(opencl), device_(std::move(device)), limit_(limit) {}
-  absl::StatusOr<std::unique_ptr<Buffer>> Create(Bytes size, Bytes counted);
+  absl::StatusOr<std::unique_ptr<Buffer>> Create(Bytes size);
   void DropDoneUploads();
 
   const OpenClLibrary& opencl_;

@@ -12,6 +12,7 @@ namespace {
 struct HeadMeans {
   Ops& ops;
   KernelLauncher& launcher;
+  Slice set_aside;  // for logits; empty: the launcher's scratch is used
   Bytes logits_limit;
 };
 
@@ -19,19 +20,24 @@ absl::Status NeedF64(const KernelLauncher& launcher) {
   return launcher.has_f64() ? absl::OkStatus() : absl::UnimplementedError("the device has no f64");
 }
 
-// How many rows' logits fit into `limit`: one or more, and whole tiles if there is room for some.
-int64_t ChunkRows(int64_t rows, int64_t vocabulary, Bytes limit) {
-  const int64_t fit = std::max<int64_t>(1, limit.value / (4 * vocabulary));
-  return std::min(rows, fit < kTile ? fit : fit / kTile * kTile);
+// How many rows' logits are made at a time where there is room for `fit`: whole tiles, if not all of them.
+int64_t ChunkRows(int64_t rows, int64_t fit) {
+  if (rows <= fit) return rows;
+  return fit < kTile ? fit : fit / kTile * kTile;
 }
 
 // Calls work(first, rows, logits) for chunks of rows, one after another, with their logits, which its kernels
 // may change.
 template <typename Args, typename Work>
 absl::Status ForEachLogits(const Args& args, const HeadMeans& means, const Work& work) {
-  const int64_t chunk_rows = ChunkRows(args.rows, args.vocabulary, means.logits_limit);
-  ASSIGN_OR_RETURN(const Slice scratch,
-                   means.launcher.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
+  const int64_t set_aside_rows = means.set_aside.elements / args.vocabulary;
+  const int64_t limit_rows = std::max<int64_t>(1, means.logits_limit.value / (4 * args.vocabulary));
+  const int64_t chunk_rows = ChunkRows(args.rows, set_aside_rows > 0 ? set_aside_rows : limit_rows);
+  Slice scratch = means.set_aside;
+  if (set_aside_rows == 0) {
+    ASSIGN_OR_RETURN(scratch,
+                     means.launcher.Scratch(KernelLauncher::kLogits, {4 * chunk_rows * args.vocabulary}));
+  }
   for (int64_t first = 0; first < args.rows; first += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, args.rows - first);
     const Slice logits = scratch.Sub(0, rows * args.vocabulary);
@@ -87,7 +93,7 @@ absl::Status PortableOps::HeadLoss(const HeadLossArgs& args) {
   const bool with_gradients = !args.dx.empty();
   ASSIGN_OR_RETURN(const Slice losses, ScratchForLosses(launcher_, args.rows));
   RETURN_IF_ERROR(ForEachLogits(
-      args, {whole_, launcher_, options_.logits_limit},
+      args, {whole_, launcher_, set_aside_, options_.logits_limit},
       [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
         RETURN_IF_ERROR(launcher_.Launch("softmax_cross_entropy", {{rows, 1, 1}},
                                          {logits, args.targets.Sub(first, rows), losses.Sub(first, rows),
@@ -101,7 +107,7 @@ absl::Status PortableOps::HeadStatistics(const HeadStatisticsArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   RETURN_IF_ERROR(NeedF64(launcher_));
   if (args.rows == 0) return absl::OkStatus();
-  return ForEachLogits(args, {whole_, launcher_, options_.logits_limit},
+  return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
                        [&](int64_t first, int64_t rows, const Slice& logits) {
                          return launcher_.Launch(
                              "head_statistics", {{rows, 1, 1}},
@@ -129,7 +135,7 @@ absl::Status PortableOps::JoinHeadStatistics(const JoinHeadStatisticsArgs& args)
 absl::Status PortableOps::HeadGradient(const HeadGradientArgs& args) {
   RETURN_IF_ERROR(CheckArguments(args));
   if (args.rows == 0) return absl::OkStatus();
-  return ForEachLogits(args, {whole_, launcher_, options_.logits_limit},
+  return ForEachLogits(args, {whole_, launcher_, set_aside_, options_.logits_limit},
                        [&](int64_t first, int64_t rows, const Slice& logits) -> absl::Status {
                          RETURN_IF_ERROR(launcher_.Launch(
                              "head_gradient", OverRows(rows, args.vocabulary),

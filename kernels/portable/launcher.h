@@ -32,14 +32,15 @@ class KernelLauncher {
   virtual absl::Status Launch(const char* kernel, const LaunchShape& shape,
                               absl::Span<const KernelArgument> arguments) = 0;
 
-  // Device memory of at least `size`, aligned to 64, kept by the launcher and counted as workspace. Each
+  // Device memory of at least `size`, aligned to 64, kept by the launcher. Each
   // index has its own, and what the last call with the same one returned is void, but not for kernels already
   // submitted. ResourceExhausted: the device has no more memory.
   enum ScratchIndex : int { kLogits, kPartials, kLibrary, kScratchIndexes };
   virtual absl::StatusOr<Slice> Scratch(int index, Bytes size) = 0;
 
-  // Bytes that Scratch holds.
+  // Bytes that Scratch holds, and whether the queue counts them among what is allocated.
   virtual Bytes scratch_size() const = 0;
+  virtual bool counted() const { return false; }
 
   // Whether the device computes in f64; without it the ops that need it decline.
   virtual bool has_f64() const = 0;

@@ -15,7 +15,7 @@ namespace medley {
 class PortableOps final : public DecliningOps {
  public:
   struct Options {
-    // The most that the head's ops have of logits at a time.
+    // The most that the head's ops have of logits at a time where no scratch is set aside for them.
     Bytes logits_limit = MiB(56);
   };
 
@@ -30,14 +30,17 @@ class PortableOps final : public DecliningOps {
   MEDLEY_EACH_OP(MEDLEY_OVERRIDE_OP)
 #undef MEDLEY_OVERRIDE_OP
 
-  // What the launcher holds.
-  Bytes workspace() const override { return launcher_.scratch_size(); }
+  void UseScratch(const OpScratch& scratch) override { set_aside_ = scratch.logits; }
+  // What the launcher holds beside what the queue counts.
+  Bytes workspace() const override { return launcher_.counted() ? Bytes{} : launcher_.scratch_size(); }
+  OpHoldings held() const override { return {launcher_.scratch_size(), {}}; }
 
  private:
   DeviceQueue& queue_;
   KernelLauncher& launcher_;
   Ops& whole_;
   const Options options_;
+  Slice set_aside_;  // for logits
 };
 
 }  // namespace medley

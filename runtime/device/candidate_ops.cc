@@ -8,9 +8,27 @@ void CandidateOps::ParametersChanged() {
   for (const Candidate& candidate : candidates_) candidate.ops->ParametersChanged();
 }
 
+void CandidateOps::ForgetParameters() {
+  for (const Candidate& candidate : candidates_) candidate.ops->ForgetParameters();
+}
+
+void CandidateOps::UseScratch(const OpScratch& scratch) {
+  for (const Candidate& candidate : candidates_) candidate.ops->UseScratch(scratch);
+}
+
 Bytes CandidateOps::workspace() const {
   Bytes sum{0};
   for (const Candidate& candidate : candidates_) sum.value += candidate.ops->workspace().value;
+  return sum;
+}
+
+OpHoldings CandidateOps::held() const {
+  OpHoldings sum;
+  for (const Candidate& candidate : candidates_) {
+    const OpHoldings held = candidate.ops->held();
+    sum.scratch += held.scratch;
+    sum.copies += held.copies;
+  }
   return sum;
 }
 

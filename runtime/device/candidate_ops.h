@@ -70,7 +70,10 @@ class CandidateOps : public UniformOps<CandidateOps> {
   }
 
   void ParametersChanged() override;
+  void ForgetParameters() override;
+  void UseScratch(const OpScratch& scratch) override;
   Bytes workspace() const override;
+  OpHoldings held() const override;
 
  private:
   absl::Status AllDeclined(OpKind kind, const Choice& choice) const;

@@ -46,8 +46,13 @@ template <typename Args>
 int64_t* CutSize(Args& args) {
   if constexpr (requires { args.batch; }) {
     return &args.batch;
-  } else if constexpr (
-      requires { args.vocabulary; } || requires { args.members; } || requires { args.m; }) {
+  } else if constexpr (requires { args.b_constness; }) {
+    if (args.transpose_a == Transpose::kNo) return &args.m;
+    // By depths, which are rows of both operands: the products add up, and must not be rounded between.
+    const bool adds_up =
+        args.transpose_b == Transpose::kNo && args.c.dtype == Dtype::kF32 && args.epilogue == Epilogue::kNone;
+    return adds_up ? &args.k : nullptr;
+  } else if constexpr (requires { args.members; }) {
     return nullptr;
   } else if constexpr (requires { args.elements; }) {
     return &args.elements;
@@ -70,31 +75,74 @@ Args PartOf(const Args& args, int64_t first, int64_t count) {
     *slices[i].slice = slices[i].slice->Sub(by, slices[i].slice->elements - by);
   }
   *CutSize(part) = count;
+  if constexpr (requires { part.b_constness; }) {
+    if (first > 0 && CutSize(part) == &part.k) {
+      part.store = Store::kAdd;
+      part.bias = {};
+    }
+  }
   return part;
+}
+
+// What is widened of `args`, in f32.
+template <typename Args>
+Bytes WidenedBytes(Args args) {
+  Bytes size;
+  CopiesOf(SlicesOf(args), size);
+  return size;
+}
+
+// The most of what CutSize counts, `all`, that one part may have and take no more than `limit`; at least 1.
+template <typename Args>
+int64_t MostOfPart(const Args& args, int64_t all, Bytes whole, Bytes limit) {
+  if (all <= 1) return 1;
+  const Bytes one = WidenedBytes(PartOf(args, 0, 1));
+  // Each of at most six tensors is rounded up to 64 bytes.
+  const int64_t rounding = 6 * 64, each = (whole - one).value / (all - 1) + 1;
+  return 1 + std::max<int64_t>(limit.value - one.value - rounding, 0) / each;
 }
 
 }  // namespace
 
-absl::Status ConvertingOps::EnsureScratch(Bytes size) {
-  if (scratch_ != nullptr && scratch_->size() >= size) return absl::OkStatus();
-  scratch_ = nullptr;  // before the larger one: both may not fit
-  ASSIGN_OR_RETURN(scratch_, queue_.Allocate(size));
-  return absl::OkStatus();
+void ConvertingOps::UseScratch(const OpScratch& scratch) {
+  set_aside_ = scratch.conversions;
+  inner_->UseScratch(scratch);
+}
+
+OpHoldings ConvertingOps::held() const {
+  OpHoldings held = inner_->held();
+  if (scratch_ != nullptr) held.scratch += scratch_->size();
+  return held;
+}
+
+absl::StatusOr<Slice> ConvertingOps::ScratchOf(Bytes size) {
+  if (4 * set_aside_.elements >= size.value) return set_aside_;
+  if (scratch_ == nullptr || scratch_->size() < size) {
+    scratch_ = nullptr;  // before the larger one: both may not fit
+    ASSIGN_OR_RETURN(scratch_, queue_.Allocate(size));
+  }
+  return Slice{scratch_.get(), 0, size.value / 4};
 }
 
 template <typename Args>
 absl::Status ConvertingOps::Submit(const Args& args) {
   const absl::Status taken = RunOp(*inner_, args);
   if (!absl::IsUnimplemented(taken)) return taken;
-  Args wide = args;
-  Bytes size;
-  if (CopiesOf(SlicesOf(wide), size).empty()) return taken;
+  if (WidenedBytes(args) == Bytes{}) return taken;
   if constexpr (requires { args.epilogue; }) {
     if (args.epilogue != Epilogue::kNone) return SubmitEpilogue(args);
   }
-  const int64_t* const all = CutSize(wide);
-  if (all == nullptr || size <= part_) return Convert(args);
-  const int64_t parts = std::min((size.value + part_.value - 1) / part_.value, *all);
+  return ConvertInParts(args);
+}
+
+template <typename Args>
+absl::Status ConvertingOps::ConvertInParts(const Args& args) {
+  Args whole = args;
+  const Bytes size = WidenedBytes(args);
+  const Bytes limit = set_aside_.empty() ? part_ : std::min(part_, Bytes{4 * set_aside_.elements});
+  const int64_t* const all = CutSize(whole);
+  if (all == nullptr || size <= limit) return Convert(args);
+  const int64_t most = MostOfPart(args, *all, size, limit), parts = (*all + most - 1) / most;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = *all * part / parts, end = *all * (part + 1) / parts;
     RETURN_IF_ERROR(Convert(PartOf(args, first, end - first)));
@@ -108,7 +156,7 @@ absl::Status ConvertingOps::SubmitEpilogue(const MatmulArgs& args) {
   plain.pre_activation = {};
   if (args.epilogue == Epilogue::kGelu) plain.c = args.pre_activation;
   const absl::Status taken = inner_->Matmul(plain);
-  if (absl::IsUnimplemented(taken)) return Convert(args);
+  if (absl::IsUnimplemented(taken)) return ConvertInParts(args);
   RETURN_IF_ERROR(taken);
   const int64_t elements = args.m * args.n;
   if (args.epilogue == Epilogue::kGelu)
@@ -122,9 +170,10 @@ absl::Status ConvertingOps::Convert(const Args& args) {
   const OpSlices operands = SlicesOf(wide);
   Bytes size;
   WideCopies copies = CopiesOf(operands, size);
-  RETURN_IF_ERROR(EnsureScratch(size));
+  ASSIGN_OR_RETURN(const Slice scratch, ScratchOf(size));
   for (WideCopy& copy : copies) {
-    copy.wide.buffer = scratch_.get();
+    copy.wide.buffer = scratch.buffer;
+    copy.wide.offset_bytes += scratch.offset_bytes;
     if (copy.read)
       RETURN_IF_ERROR(inner_->Cast({.x = copy.narrow, .y = copy.wide, .elements = copy.wide.elements}));
     for (const OpSlice& operand : operands) {

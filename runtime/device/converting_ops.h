@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 
+#include "runtime/base/op_scratch.h"
 #include "runtime/device/device_queue.h"
 #include "runtime/device/op_slices.h"
 #include "runtime/device/uniform_ops.h"
@@ -12,14 +12,16 @@ namespace medley {
 
 // Ops over tensors of any activation type, made of ops that decline some: what the inner ops do not take is
 // widened into scratch, computed with in f32, and rounded where it was to be stored. Calls that they take
-// cost nothing. Scratch grows to the largest call's, which the memory model knows (ConversionBytes). So a
-// device is right with every type as soon as it can Cast, and kernels that read and write narrow tensors
-// themselves only make it faster. A product with an epilogue is tried without it, then the epilogue as an op.
+// cost nothing. Ops that fall into parts (rows, depths, sequences) are computed part by part, so that scratch
+// is bounded: what a program has set aside (ConversionBytes) is enough, and used; without it, scratch grows to
+// the largest part. So a device is right with every type as soon as it can Cast, and kernels that read and
+// write narrow tensors themselves only make it faster. A product with an epilogue is tried without it, then the
+// epilogue as an op.
 class ConvertingOps final : public UniformOps<ConvertingOps> {
  public:
-  // `queue` is the inner ops' and outlives them. Ops that fall into parts (rows, sequences) are computed part
-  // by part, each with about `part` of scratch, so that on a processor it stays in the cache.
-  ConvertingOps(DeviceQueue& queue, std::unique_ptr<Ops> inner, Bytes part = kWhole)
+  // `queue` is the inner ops' and outlives them. A part takes at most `part` of scratch, unless it cannot be
+  // cut further: on a processor it stays in the cache.
+  ConvertingOps(DeviceQueue& queue, std::unique_ptr<Ops> inner, Bytes part = kConversionPart)
       : queue_(queue), inner_(std::move(inner)), part_(part) {}
 
   // As the inner op, and ResourceExhausted if there is no memory for scratch.
@@ -27,21 +29,26 @@ class ConvertingOps final : public UniformOps<ConvertingOps> {
   absl::Status Submit(const Args& args);
 
   void ParametersChanged() override { inner_->ParametersChanged(); }
-  // Without that scratch, which the memory model counts by itself.
+  void ForgetParameters() override { inner_->ForgetParameters(); }
+  void UseScratch(const OpScratch& scratch) override;
+  // Without scratch of its own, which the queue counts.
   Bytes workspace() const override { return inner_->workspace(); }
+  OpHoldings held() const override;
 
  private:
-  static constexpr Bytes kWhole{std::numeric_limits<int64_t>::max()};
-
-  // `args`, of which the inner ops decline some tensors.
+  // `args`, of which the inner ops decline some tensors: part by part, and a part.
+  template <typename Args>
+  absl::Status ConvertInParts(const Args& args);
   template <typename Args>
   absl::Status Convert(const Args& args);
   absl::Status SubmitEpilogue(const MatmulArgs& args);
-  absl::Status EnsureScratch(Bytes size);
+  // At least `size`.
+  absl::StatusOr<Slice> ScratchOf(Bytes size);
 
   DeviceQueue& queue_;
   const std::unique_ptr<Ops> inner_;
   const Bytes part_;
+  Slice set_aside_;
   std::unique_ptr<Buffer> scratch_;
 };
 

@@ -19,7 +19,8 @@
 //
 // Ops are submitted to the device's queue, in order. They return an error only for what can be
 // seen at submission (a slice past the end of its buffer: OutOfRange; a shape or precision that this kernel
-// does not do: Unimplemented, with the reason, nothing was submitted); later failures poison the queue.
+// does not do: Unimplemented, with the reason, nothing was submitted; no room left for scratch:
+// ResourceExhausted); later failures poison the queue.
 namespace medley {
 
 // `elements` elements of `buffer` from byte `offset`. Does not own the buffer.
@@ -275,6 +276,18 @@ struct FillArgs {
   float value = 0;
 };
 
+// Scratch that a program has set aside for its ops; empty: none.
+struct OpScratch {
+  Slice conversions;  // what narrow tensors are widened in
+  Slice logits;       // of a head
+};
+
+// Bytes that ops hold on their device, beside scratch that was set aside for them.
+struct OpHoldings {
+  Bytes scratch;
+  Bytes copies;  // of parameters
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -287,8 +300,18 @@ class Ops {
   // Parameters were written since the last call: copies kept of them are stale.
   virtual void ParametersChanged() = 0;
 
-  // Bytes of scratch and kept copies that the ops hold beside what was allocated, now.
+  // Parameters are about to go: no copies of any are kept.
+  virtual void ForgetParameters() { ParametersChanged(); }
+
+  // Ops submitted from now on may use `scratch`, whatever lies in it, until the next call. Of what they need and
+  // do not find there they allocate what they then hold.
+  virtual void UseScratch(const OpScratch& scratch) {}
+
+  // Bytes of scratch and kept copies that the ops hold beside what their queue counts as allocated, now.
   virtual Bytes workspace() const = 0;
+
+  // What they hold in all, counted by the queue or not.
+  virtual OpHoldings held() const { return {workspace(), {}}; }
 };
 
 }  // namespace medley

@@ -25,6 +25,10 @@ class RankGroup {
   // Member m has the elements of `x` from ends[m - 1], or 0, to ends[m]; afterwards all have all. Errors: as
   // for Sum.
   virtual absl::Status Gather(const Slice& x, absl::Span<const int64_t> ends) = 0;
+
+  // Of `x`, of any activation type, member m has the sum over the ranks of its elements from ends[m - 1], or
+  // 0, to ends[m] afterwards; its others are undefined. Errors: as for Sum.
+  virtual absl::Status Scatter(const Slice& x, absl::Span<const int64_t> ends) = 0;
 };
 
 }  // namespace medley

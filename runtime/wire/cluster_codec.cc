@@ -119,6 +119,8 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
   decoded.norm_seconds_per_parameter = profile.norm_seconds_per_parameter();
   decoded.workspace = {static_cast<int64_t>(std::min<uint64_t>(profile.workspace_bytes(), kLargest))};
   decoded.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
+  decoded.fetch_bytes_per_second = profile.fetch_bytes_per_second();
+  decoded.store_bytes_per_second = profile.store_bytes_per_second();
   decoded.measured_at_seconds = profile.measured_at_seconds();
   decoded.provenance = profile.provenance();
   if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
@@ -135,6 +137,8 @@ v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
   encoded.set_norm_seconds_per_parameter(profile.norm_seconds_per_parameter);
   encoded.set_workspace_bytes(static_cast<uint64_t>(profile.workspace.value));
   encoded.set_copy_bytes_per_parameter(profile.copy_bytes_per_parameter);
+  encoded.set_fetch_bytes_per_second(profile.fetch_bytes_per_second);
+  encoded.set_store_bytes_per_second(profile.store_bytes_per_second);
   encoded.set_measured_at_seconds(profile.measured_at_seconds);
   encoded.set_provenance(profile.provenance);
   if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);

@@ -86,7 +86,9 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   }
   ASSIGN_OR_RETURN(result.activations, DecodeType(unit.activations(), path));
   ASSIGN_OR_RETURN(result.recompute, DecodeRecompute(unit.recompute(), path));
+  result.sequence_parallel = unit.sequence_parallel();
   if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
+  result.window_layers = static_cast<int>(unit.window_layers());
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
@@ -191,8 +193,10 @@ v1::Plan EncodePlan(const Plan& plan) {
     }
     encoded.set_activations(EncodeType(unit.activations));
     encoded.set_recompute(EncodeRecompute(unit.recompute));
+    encoded.set_sequence_parallel(unit.sequence_parallel);
     encoded.set_order(FormatOrder(unit.order));
     if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
+    encoded.set_window_layers(static_cast<uint32_t>(unit.window_layers));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

@@ -50,6 +50,12 @@ void CheckConverted(const CanonicalOp<Args>& canonical, Bytes part) {
                             ? FromBf16(HostPointer<uint16_t>(*narrow_operands[i].slice)[e])
                             : HostPointer<float>(*narrow_operands[i].slice)[e];
       const float want = HostPointer<float>(*wide_operands[i].slice)[e];
+      if (narrow_operands[i].dtype == Dtype::kF64) {
+        const double sum = HostPointer<double>(*narrow_operands[i].slice)[e],
+                     whole = HostPointer<double>(*wide_operands[i].slice)[e];
+        wrong += std::abs(sum - whole) > 1e-9 * (1 + std::abs(whole));
+        continue;
+      }
       const bool sum = !narrow_operands[i].typed && part < kWhole;
       wrong += sum ? std::abs(got - want) > 1e-5f * (1 + std::abs(want))
                    : got != (narrow_operands[i].typed ? RoundToBf16(want) : want);
@@ -85,6 +91,57 @@ TEST_CASE("one tensor may be bf16 and another f32, and an op may be in place") {
   REQUIRE(ops.Add({.a = a, .b = b, .c = a, .elements = 2}).ok());
   CHECK(FromBf16(HostPointer<uint16_t>(a)[0]) == 1);  // what is too small for bf16 is lost
   CHECK(FromBf16(HostPointer<uint16_t>(a)[1]) == 5);
+}
+
+TEST_CASE("scratch that is set aside is used, and enough for parts of any op that falls into some") {
+  HostQueue queue("host", {std::numeric_limits<int64_t>::max()});
+  ConvertingOps ops(queue, std::make_unique<ReferenceOps>(queue));
+  const int64_t elements = 1000;
+  const auto memory = *queue.Allocate({4 * elements}), scratch = *queue.Allocate({1024});
+  const Slice a{memory.get(), 0, elements, Dtype::kBf16},
+      b{memory.get(), 2 * elements, elements, Dtype::kBf16};
+  for (int64_t i = 0; i < elements; ++i)
+    HostPointer<uint16_t>(a)[i] = HostPointer<uint16_t>(b)[i] = ToBf16(1);
+  const auto add = [&] { return ops.Add({.a = a, .b = b, .c = b, .elements = elements}); };
+  const Bytes before = queue.allocated();
+  ops.UseScratch({.conversions = {scratch.get(), 0, 256}});
+  REQUIRE(add().ok());
+  for (int64_t i = 0; i < elements; ++i) REQUIRE(FromBf16(HostPointer<uint16_t>(b)[i]) == 2);
+  CHECK(queue.peak_allocated() == before);
+  CHECK(ops.held().scratch == Bytes{0});
+  ops.UseScratch({});
+  REQUIRE(add().ok());
+  CHECK(ops.held().scratch == queue.allocated() - before);
+  CHECK(ops.held().scratch > Bytes{0});
+}
+
+// y = x^T dy over 300 rows, which are the depths that are summed.
+TEST_CASE("a gradient of weights is summed part by part") {
+  HostQueue queue("host", {std::numeric_limits<int64_t>::max()});
+  ConvertingOps ops(queue, std::make_unique<ReferenceOps>(queue), KiB(4));
+  const int64_t rows = 300, m = 3, n = 5;
+  const auto memory = *queue.Allocate({rows * (m + n) * 2}), sums = *queue.Allocate({4 * m * n});
+  const Slice x{memory.get(), 0, rows * m, Dtype::kBf16},
+      dy{memory.get(), 2 * rows * m, rows * n, Dtype::kBf16}, dw{sums.get(), 0, m * n};
+  for (int64_t i = 0; i < rows * m; ++i) HostPointer<uint16_t>(x)[i] = ToBf16(static_cast<float>(i % m));
+  for (int64_t i = 0; i < rows * n; ++i) HostPointer<uint16_t>(dy)[i] = ToBf16(static_cast<float>(1 + i % n));
+  for (const Store store : {Store::kOverwrite, Store::kAdd}) {
+    REQUIRE(ops.Matmul({.a = x,
+                        .b = dy,
+                        .c = dw,
+                        .m = m,
+                        .n = n,
+                        .k = rows,
+                        .transpose_a = Transpose::kYes,
+                        .store = store})
+                .ok());
+    const float times = store == Store::kAdd ? 2 : 1;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j)
+        CHECK(HostPointer<float>(dw)[i * n + j] == times * static_cast<float>(rows * i * (1 + j)));
+    }
+  }
+  CHECK(ops.held().scratch <= KiB(4));
 }
 
 TEST_CASE("a type that an operand cannot be is refused by name") {

@@ -195,9 +195,12 @@ class ErrorsTest(ClusterTest):
         self.assertLess(len(steps), 300)
         self.assertTrue(all(math.isfinite(step["loss"]) for step in steps))
 
+    # A layer can be measured in 1 MiB; parameters, gradients and optimizer state of all take twice as much.
+    large = {"gpt2": {"layers": 9, "hidden": 32, "heads": 4, "vocabulary": 256}}
+
     def test_a_job_that_fits_no_device_says_what_is_short(self):
         alone = self.new_cluster().start({"tiny": [cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")]})
-        job = alone.submit(self.spec("large"))
+        job = alone.submit(self.spec("large", model=self.large))
         failed = alone.wait_for_job(job, "the end", lambda j: j["state"] in cluster.ENDED)
         print(failed["state_reason"], flush=True)
         self.assertEqual((failed["state"], failed["restarts"]), ("failed", 0))
@@ -208,10 +211,10 @@ class ErrorsTest(ClusterTest):
     def test_a_job_that_fits_no_device_it_may_use_is_tried_once_and_fails_or_waits_for_more(self):
         tiny = cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")
         both = self.new_cluster().start({"tiny": [tiny], "large": [cpu_device(cluster.cpu_variants()[0], core(0))]})
-        never = both.submit(self.spec("never", constraints={"devices": ["tiny/cpu0"]}))
+        never = both.submit(self.spec("never", model=self.large, constraints={"devices": ["tiny/cpu0"]}))
         failed = both.wait_for_state(never, "failed")
         self.assertIn("tiny/cpu0", failed["state_reason"])
-        later = both.submit(self.spec("later", constraints={"devices": ["tiny/cpu0", "elsewhere/cpu0"]}))
+        later = both.submit(self.spec("later", model=self.large, constraints={"devices": ["tiny/cpu0", "elsewhere/cpu0"]}))
         both.wait_for_job(later, "a verdict", lambda j: "no plan fits" in j["state_reason"])
         # A job of the other device runs meanwhile, and the first is not tried over and over.
         other = both.submit(self.spec("other", steps=100, constraints={"devices": ["large/cpu0"]}))

@@ -93,22 +93,32 @@ class NetworkTest(ClusterTest):
             with self.subTest(plan=name):
                 self.assert_same_curves(alone, self.run_to_the_end(self.spec(name, plan=pinned)), what=name)
 
-    def long_spec(self, name, **more):
-        """Steps of tens of milliseconds, that leave time to pull a cable between two. Not on the first host,
-        which has the coordinator."""
-        return self.spec(name, steps=STEPS, **{
-            "batch": {"sequences": 128, "sequence_length": 32},
+    def long_spec(self, name, sequences, steps=STEPS, **more):
+        """Not on the first host, which has the coordinator."""
+        return self.spec(name, steps=steps, **{
+            "batch": {"sequences": sequences, "sequence_length": 32},
             "checkpoint": {"directory": self.running.path("checkpoints"), "every_steps": 10, "keep": 6},
             "constraints": {"micro_batch_sizes": [8], "devices": ["a1/cpu0", "b0/cpu0", "b1/cpu0"]},
             **more})
+
+    def sequences_of_long_steps(self):
+        """So many that steps take long enough to pull a cable between two, however fast this machine is."""
+        sequences = 128
+        job = self.running.submit(self.long_spec("calibration", sequences, steps=12))
+        self.running.wait_for_state(job, "done", 90)
+        seconds = sorted(step["step_seconds"] for step in self.running.steps(job))[6]
+        while seconds < 0.06 and sequences < 8192:
+            sequences, seconds = 2 * sequences, 2 * seconds
+        return sequences
 
     def used_hosts(self, job):
         units = (job.get("plan") or {}).get("plan", {}).get("units", [])
         return sorted({device.split("/")[0] for u in units for device in u["devices"]})
 
     def test_a_host_that_vanishes_is_planned_around_and_comes_back_without_harm(self):
-        expected = self.run_to_the_end(self.long_spec("undisturbed"))
-        job = self.running.submit(self.long_spec("vanishes"))
+        sequences = self.sequences_of_long_steps()
+        expected = self.run_to_the_end(self.long_spec("undisturbed", sequences))
+        job = self.running.submit(self.long_spec("vanishes", sequences))
         self.running.wait_for_step(job, self.random.randint(12, STEPS // 2))
         victim = self.random.choice(self.used_hosts(self.running.job(job)))
         self.hosts.cut(victim)

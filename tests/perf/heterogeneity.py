@@ -1,50 +1,218 @@
 #!/usr/bin/env python3
-"""Two unlike devices, one job: what the mixed cluster does of the sum of its parts, and whether it was foretold.
+"""What clusters of unlike devices do of the sum of their parts, in each of several ways to use them, and whether it was foretold.
 
-Starts a cluster (`medley up`) of one core each of the two best instruction sets of this processor, and runs the same training job
-under pinned plans: each device alone, the planner's choice, the best equal split, and others. Measured are the medians of
-step times that the coordinator itself reports. Prints `key value` lines.
+Each group is a cluster (`medley up`) of two kinds of devices and one training job: two instruction sets of this processor, a core
+each; the least of them and OpenCL's device on the processor (PoCL), a core each; six emulated devices, which take the times that
+others have measured on two kinds of GPUs, five times over; three emulated devices that share each layer. In each group the job runs
+on either kind alone, and on both as the planner's best plan of a kind: replicas, one pipeline, two routes of any length; or with
+layers shared by heads, as fast as each was alone. The measured figure is the median of the step times that the coordinator reports.
+
+Prints `key value` lines: for each combination of a group and a way NAME
+  heterogeneity_efficiency_NAME         throughput over the sum of the throughputs of the kinds alone
+  heterogeneity_efficiency_NAME_limit   the same, predicted of nothing but passes, whole sequences, layers and heads (discretisation.py)
+  prediction_error_NAME                 of the step of the mixed cluster
+and over all of them their medians and the worst, by name.
 
 With --with-load a process of the benchmark's own computes half of the time on the first device's core, while devices are measured
 and while the planner's choice trains, and nothing else is run.
 """
 import argparse
+import collections
 import json
 import os
+import re
+import statistics
 import subprocess
 import sys
 
-from training_cluster import Cluster, best_variants, cpu_device
-
-LAYERS, HIDDEN, SEQUENCE, BATCH = 8, 512, 256, 16  # 25.4 million parameters
-BLOCKS = LAYERS + 2
+import discretisation
+from training_cluster import Cluster, best_variants, cpu_device, cpu_variants, emulated_device, opencl_device
 
 
-def job_yaml(name, steps, text, precision, plan=None):
-    lines = [f"name: {name}",
-             f"model: {{gpt2: {{layers: {LAYERS}, hidden: {HIDDEN}, heads: 8}}}}",
-             f"data: {{train: {text}, format: text}}",
-             f"batch: {{sequences: {BATCH}, sequence_length: {SEQUENCE}}}",
-             f"steps: {steps}", f"precision: {precision}", "optimizer: {learning_rate: 1e-4}",
-             "max_restarts: 0", "constraints: {micro_batch_sizes: [1, 2, 4]}"]
-    if plan:
-        lines.append("plan: " + json.dumps(plan))
-    return "\n".join(lines) + "\n"
+class Bench:
+    """One cluster, one job, run under one plan after another; what came of all of them."""
+
+    def __init__(self, flags, group, nodes, model, batch, sequence, sizes, **more):
+        self.flags, self.group, self.model, self.batch, self.sequence, self.sizes = flags, group, model, batch, sequence, sizes
+        self.more = {"max_restarts": 0, "optimizer": {"learning_rate": 1e-4}, **more}
+        self.cluster = Cluster(flags.binaries, os.path.join(flags.directory, group), nodes)
+        self.text = self.cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
+        # By a part of a kind's name, then by micro-batch size: a layer's (forward, backward) seconds. Empty: as they are measured.
+        self.exact = {}
+        self.results = {}  # name: (predicted, measured) seconds of a step
+
+    def spec(self, name, steps=None, **more):
+        return {"name": name, "model": {"gpt2": self.model}, "data": {"train": self.text, "format": "text"},
+                "batch": {"sequences": self.batch, "sequence_length": self.sequence}, "steps": steps or self.flags.steps,
+                **self.more, **more}
+
+    def choose(self, devices=None, **constraints):
+        """What a job says so that the planner uses these devices so."""
+        return {"constraints": {"devices": devices or self.cluster.devices, "micro_batch_sizes": self.sizes, **constraints}}
+
+    def run(self, name, steps=None, **more):
+        name = f"{self.group}-{name}"
+        if self.exact:
+            report = self.cluster.medley("plan", "--cluster", self.exact_cluster(),
+                                         self.cluster.write(f"{name}.wanted.yaml", json.dumps(self.spec(name, steps, **more))))
+            more = {"plan": report["plan"]}
+        predicted, measured, state = self.cluster.run(name, json.dumps(self.spec(name, steps, **more)))
+        if self.exact:
+            predicted = report["predicted_step_seconds"]
+        print(f"# {name}: predicted {predicted:.3f} s, measured {measured:.3f} s ({measured / predicted - 1:+.1%})  "
+              f"{state['plan']['description']}", flush=True)
+        self.results[name] = predicted, measured
+        return predicted, measured, state
+
+    # What was measured of the devices.
+
+    def with_exact(self, kind, times):
+        """Of one micro-batch size, but with the layers' exact times; what can be put off stays the part of a backward that it is."""
+        exact = next((of_kind for part, of_kind in self.exact.items() if part in kind), {}).get(int(times["micro_batch_sequences"]))
+        if exact is None:
+            return times
+        result = {**times, "layer_forward_seconds": exact[0], "layer_backward_seconds": exact[1]}
+        if "layer_weight_gradient_seconds" in times:
+            result["layer_weight_gradient_seconds"] *= exact[1] / times["layer_backward_seconds"]
+        return result
+
+    def exact_cluster(self):
+        """A file of the cluster as it was measured, but with exact times: a busy machine measures those of emulated devices longer."""
+        text = []
+        for profile in re.split(r"(?=  - device_kind:)", self.cluster.medley("nodes", output="cluster")):
+            kind = re.match(r'  - device_kind: "(.*)"', profile)
+            for times in re.split(r"(?=      - embedding_forward_seconds)", profile):
+                listed = {name: float(value) for name, value in re.findall(r"(\w+): ([0-9.e+-]+)$", times, re.MULTILINE)}
+                if kind and "micro_batch_sequences" in listed:
+                    exact = self.with_exact(kind.group(1), listed)
+                    times = re.sub(r"(layer_\w+): \S+", lambda found: f"{found.group(1)}: {exact[found.group(1)]:g}", times)
+                text.append(times)
+        return self.cluster.write("exact.cluster.yaml", "".join(text))
+
+    def times(self):
+        """By kind of device."""
+        shape = f"gpt2 hidden={self.model['hidden']} heads={self.model['heads']} ff={4 * self.model['hidden']} "
+        return {profile["device_kind"]: discretisation.Times(self.with_exact(profile["device_kind"], times) for times in profile["times"])
+                for profile in self.cluster.medley("nodes")["profiles"] if profile["shape"].startswith(shape) and profile["times"]}
+
+    def kinds(self):
+        """By device."""
+        return {f"{node['name']}/{device['name']}": device["kind"] for node in self.cluster.medley("nodes")["nodes"]
+                for device in node["devices"]}
+
+    def discrete(self):
+        return discretisation.Job(self.times(), self.model["layers"], self.sizes)
 
 
-def plan_of(micro_batch, routes, schedule="one_forward_one_backward"):
+class Report:
+    def __init__(self):
+        self.efficiencies, self.limits, self.errors = {}, {}, {}
+
+    def add(self, name, mixed, alone, limit):
+        """mixed: (predicted, measured) seconds; alone: measured ones of each part."""
+        predicted, measured = mixed[:2]
+        self.efficiencies[name] = discretisation.limit(measured, alone)
+        self.limits[name] = limit
+        self.errors[name] = abs(predicted - measured) / measured
+        print(f"heterogeneity_efficiency_{name} {self.efficiencies[name]:.3f}")
+        print(f"heterogeneity_efficiency_{name}_limit {limit:.3f}")
+        print(f"prediction_error_{name} {self.errors[name]:.3f}", flush=True)
+
+    def print_summary(self):
+        of_limit = {name: self.efficiencies[name] / self.limits[name] for name in self.limits}
+        for key, values, worst in (("heterogeneity_efficiency", self.efficiencies, min),
+                                   ("heterogeneity_efficiency_over_limit", of_limit, min), ("prediction_error", self.errors, max)):
+            name = worst(values, key=values.get)
+            print(f"{key} {statistics.median(values.values()):.3f}")
+            print(f"{key}_worst {values[name]:.3f}")
+            print(f"{key}_worst_is {name}")
+        print(f"combinations {len(self.efficiencies)}")
+
+
+# The ways to use a cluster that the planner is held to.
+WAYS = {"data_parallel": {"max_stages": 1}, "pipeline": {"max_routes": 1}, "two_routes": {"max_routes": 2}}
+
+
+def run_group(bench, report, parts, ways, shared=False, repeat=True):
+    """parts: lists of devices, all of a list of one kind. Shared: one device of each part, by heads, too."""
+    names = [f"{bench.group}_{way}" for way in [*ways, *(["tensor_parallel"] if shared else [])]]
+    wanted = [name for name in names if bench.flags.only is None or name in bench.flags.only]
+    if not wanted:
+        return
+    # Alone, mixed, alone again: a machine's speed drifts, and the ratio must not.
+    alone = [[bench.run(f"alone-{index}", **bench.choose(part))[1]] for index, part in enumerate(parts)]
+    mixed = {}
+    for way in ways:
+        if f"{bench.group}_{way}" in wanted:
+            mixed[f"{bench.group}_{way}"] = bench.run(way, **mixed_plan(bench, way))
+    if shared and f"{bench.group}_tensor_parallel" in wanted:
+        speeds = [1 / (len(part) * times[0]) for part, times in zip(parts, alone)]
+        mixed[f"{bench.group}_tensor_parallel"] = bench.run("tensor_parallel", plan=shared_plan(bench, parts, speeds))
+    if repeat:
+        for index, part in enumerate(parts):
+            alone[index].append(bench.run(f"alone-{index}-again", **bench.choose(part))[1])
+    alone = [statistics.mean(times) for times in alone]
+
+    job, kinds = bench.discrete(), bench.kinds()
+    counts = [{kinds[part[0]]: len(part)} for part in parts]
+    parts_alone = [job.step_seconds(count, bench.batch) for count in counts]
+    together = {kind: n for count in counts for kind, n in count.items()}
+    for name in mixed:
+        way = name[len(bench.group) + 1:]
+        if way == "tensor_parallel":
+            every = [kinds[device] for part in parts for device in part]
+            least = job.shared_step_seconds(every, bench.batch, bench.model["heads"])
+        else:
+            limits = {key.replace("max", "most"): value for key, value in WAYS[way].items()}
+            least = job.step_seconds(together, bench.batch, **limits)
+        report.add(name, mixed[name], alone, discretisation.limit(least, parts_alone))
+    return alone
+
+
+def plan_of(micro_batch, routes, blocks, schedule="one_forward_one_backward"):
     """routes: [(micro-batches, [(device, blocks), ...]), ...]"""
     plan = {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": [], "routes": []}
     for micro_batches, stages in routes:
         units, first = [], 0
-        for device, blocks in stages:
+        for device, count in stages:
             units.append(len(plan["units"]))
-            plan["units"].append({"devices": [device], "blocks": [{"first": first, "end": first + blocks}]})
-            first += blocks
-        assert first == BLOCKS, stages
+            plan["units"].append({"devices": [device], "blocks": [{"first": first, "end": first + count}]})
+            first += count
+        assert first == blocks, stages
         plan["routes"].append({"units": units, "micro_batches": micro_batches})
     return plan
 
+
+def mixed_plan(bench, way):
+    """The planner's choice; where that is one device alone, the pipeline of all that the limit is of."""
+    chosen = bench.choose(**WAYS[way])
+    if way != "pipeline":
+        return chosen
+    report = bench.cluster.medley("plan", bench.cluster.write("wanted.yaml", json.dumps(bench.spec("wanted", **chosen))))
+    if sum(len(unit["devices"]) for unit in report["plan"]["units"]) == len(bench.cluster.devices):
+        return chosen
+    kinds = bench.kinds()
+    counts = tuple(sorted(collections.Counter(kinds.values()).items()))
+    _, order, blocks, size = bench.discrete().best_pipeline(counts, bench.batch)
+    free = {kind: [device for device in bench.cluster.devices if kinds[device] == kind] for kind in order}
+    stages = [(free[kind].pop(0), count) for kind, count in zip(order, blocks)]
+    return {"plan": plan_of(size, [(bench.batch // size, stages)], bench.model["layers"] + 2)}
+
+
+def shared_plan(bench, parts, speeds):
+    """All devices share every layer, in as many heads each as has the last of them done first; speeds: of one device of each part."""
+    of_device = [speed for part, speed in zip(parts, speeds) for _ in part]
+    heads = bench.model["heads"]
+    shares = min(discretisation.cuts(heads, len(of_device)),
+                 key=lambda shares: max(share / speed for share, speed in zip(shares, of_device)))
+    size = bench.sizes[-1]
+    columns, rows = 4 * bench.model["hidden"] // heads, bench.model["vocabulary"] // heads
+    unit = {"devices": sum(parts, []), "blocks": [{"first": 0, "end": bench.model["layers"] + 2}],
+            "shares": [{"key_value_heads": n, "feed_forward": n * columns, "vocabulary": n * rows} for n in shares]}
+    return {"units": [unit], "routes": [{"units": [0], "micro_batches": bench.batch // size, "micro_batch_sequences": size}]}
+
+
+# Two instruction sets.
 
 def ranks(values):
     order = sorted(range(len(values)), key=lambda i: values[i])
@@ -59,6 +227,55 @@ def rank_correlation(a, b):
     ra, rb = ranks(a), ranks(b)
     n = len(a)
     return 1 - 6 * sum((x - y) ** 2 for x, y in zip(ra, rb)) / (n * (n * n - 1))
+
+
+def cpu_bench(flags):
+    """25.4 million parameters."""
+    variants = best_variants()
+    nodes = {variant: [cpu_device(variant, core)] for variant, core in zip(variants, cores())}
+    model = {"layers": 8, "hidden": 512, "heads": 8, "vocabulary": 256}
+    return Bench(flags, "cpu", nodes, model, 16, 256, [1, 2, 4], precision="bf16" if "amx" in variants else "f32")
+
+
+def run_cpu(flags, report):
+    bench = cpu_bench(flags)
+    a, b = bench.cluster.devices
+    try:
+        alone = run_group(bench, report, [[a], [b]], ["data_parallel", "pipeline"], shared=True)
+        if flags.only is None:
+            compare_with_other_plans(bench, a, b, alone)
+    finally:
+        bench.cluster.stop()
+
+
+def compare_with_other_plans(bench, a, b, alone):
+    """The planner's choice without constraints but the sizes, and plans that it would not take."""
+    batch, blocks = bench.batch, bench.model["layers"] + 2
+    half = blocks // 2
+    chosen = bench.run("chosen", **bench.choose())[1]
+    plans = {
+        "equal_pipeline": (1, [(batch, [(a, half), (b, blocks - half)])]),
+        "equal_data_parallel": (2, [(batch // 4, [(a, blocks)]), (batch // 4, [(b, blocks)])]),
+        "pipeline_7_3": (2, [(batch // 2, [(a, 7), (b, 3)])]),
+        "pipeline_gpipe": (4, [(batch // 4, [(a, 6), (b, 4)])], "gpipe"),
+        "pipeline_reversed": (2, [(batch // 2, [(b, 7), (a, 3)])]),
+        "data_parallel_uneven": (1, [(13, [(a, blocks)]), (3, [(b, blocks)])]),
+    }
+    measured = {}
+    for name, (size, routes, *schedule) in plans.items():
+        measured[name] = bench.run(name, plan=plan_of(size, routes, blocks, *schedule))[1]
+    tokens = batch * bench.sequence
+    print(f"devices {a} {b}")
+    print(f"precision {bench.more['precision']}")
+    print(f"tokens_per_second_a {tokens / alone[0]:.1f}")
+    print(f"tokens_per_second_b {tokens / alone[1]:.1f}")
+    print(f"tokens_per_second_mixed {tokens / chosen:.1f}")
+    print(f"speedup_over_equal_split {min(measured['equal_pipeline'], measured['equal_data_parallel']) / chosen:.3f}")
+    errors = sorted(abs(p - m) / m for p, m in bench.results.values())
+    print(f"plans {len(errors)}")
+    print(f"prediction_error_of_plans_median {errors[len(errors) // 2]:.3f}")
+    print(f"prediction_error_of_plans_worst {errors[-1]:.3f}")
+    print(f"prediction_rank_correlation {rank_correlation(*zip(*bench.results.values())):.3f}")
 
 
 class Load:
@@ -84,72 +301,130 @@ while time.monotonic() < end:
             sys.exit("the load ended before the benchmark")
 
 
+def run_with_load(flags):
+    load = Load(cores()[0], 1200)
+    bench = cpu_bench(flags)
+    try:
+        predicted, measured, state = bench.run("chosen", steps=2 * flags.steps, **bench.choose())
+        for use in state["plan"].get("profiles", []):
+            print(f"# {use['device_kind']}: spread {use.get('spread', 0):.3f} {' '.join(use.get('doubts', []))}")
+        print(f"prediction_error_with_load {abs(predicted - measured) / measured:.3f}")
+    finally:
+        bench.cluster.stop()
+        load.stop()
+
+
+# An instruction set and OpenCL.
+
+def run_opencl(flags, report):
+    """A job so small that PoCL's device takes seconds for a step."""
+    first, second = cores()
+    variant = cpu_variants()[-1]
+    nodes = {variant: [cpu_device(variant, first)], "opencl": [opencl_device(second)]}
+    bench = Bench(flags, "opencl", nodes, {"layers": 6, "hidden": 128, "heads": 4, "vocabulary": 256}, 32, 64, [1, 2, 4])
+    try:
+        run_group(bench, report, [[device] for device in bench.cluster.devices], ["data_parallel", "pipeline"])
+    finally:
+        bench.cluster.stop()
+
+
+# Emulated kinds.
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "examples")
+STRETCH = 5  # so that messages and waking up take as little of a step here as they would there
+NARROW = {"layers": 10, "hidden": 32, "heads": 4, "vocabulary": 256}
+
+PROFILE = """kind: %(kind)s
+memory_bytes: 16GiB
+matmul_f32_flops_per_second: %(flops)g
+memory_bytes_per_second: 20e9
+host_link_bytes_per_second: 5e9
+op_overhead_seconds: 5e-6
+"""
+
+
+def measured_layers(kind):
+    """Of an example's profile: milliseconds of a layer's (forward, backward), by micro-batch size."""
+    with open(os.path.join(EXAMPLES, f"emulated-{kind}.yaml")) as file:
+        found = re.findall(r"micro_batch: (\d+).*?forward_ms: ([0-9.]+), backward_ms: ([0-9.]+)", file.read(), re.DOTALL)
+    return {int(size): (STRETCH * float(forward), STRETCH * float(backward)) for size, forward, backward in found}
+
+
+def write_profile(flags, kind, flops, layers):
+    path = os.path.join(flags.directory, kind + ".yaml")
+    with open(path, "w") as file:
+        file.write(PROFILE % {"kind": kind, "flops": flops})
+        if layers:
+            file.write("layers:\n")
+        for size, (forward, backward) in layers.items():
+            file.write(f"  - {{hidden: 32, feed_forward: 128, heads: 4, sequence: 32, micro_batch: {size}, precision: f32, "
+                       f"forward_ms: {forward:g}, backward_ms: {backward:g}}}\n")
+    return emulated_device(path)
+
+
+def run_emulated(flags, report):
+    """Two of the one kind and four of the other, each two a node."""
+    sizes = [1, 2, 4]
+    layers = {kind: measured_layers(kind) for kind in ("a100", "l4")}
+    devices = {kind: write_profile(flags, f"{kind}-times-{STRETCH}", 20e9, layers[kind]) for kind in layers}
+    nodes = {"large": [devices["a100"]] * 2, "small-1": [devices["l4"]] * 2, "small-2": [devices["l4"]] * 2}
+    bench = Bench(flags, "emulated", nodes, NARROW, 128, 32, sizes, allow_emulated=True)
+    try:
+        # Measured once, so that there is a cluster whose times can be made exact.
+        bench.cluster.medley("plan", bench.cluster.write("measured.yaml", json.dumps(bench.spec("measured", **bench.choose()))))
+        bench.exact = {kind: {size: [milliseconds / 1e3 for milliseconds in layers[kind][size]] for size in sizes} for kind in layers}
+        run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], ["data_parallel", "pipeline", "two_routes"],
+                  repeat=False)
+    finally:
+        bench.cluster.stop()
+
+
+def run_emulated_shared(flags, report):
+    """Two fast ones and one that takes 1.6 times as long, on one node. Their parts of a layer take what their products take."""
+    fast, slow = write_profile(flags, "products-1", 0.4e9, {}), write_profile(flags, "products-1.6", 0.25e9, {})
+    bench = Bench(flags, "emulated_shared", {"node": [fast, fast, slow]},
+                  {"layers": 6, "hidden": 64, "heads": 8, "vocabulary": 256}, 16, 64, [2, 4], allow_emulated=True)
+    try:
+        run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], [], shared=True, repeat=False)
+    finally:
+        bench.cluster.stop()
+
+
+def cores():
+    allowed = sorted(os.sched_getaffinity(0))[:2]
+    if len(allowed) < 2:
+        sys.exit("needs two cores")
+    return allowed
+
+
+GROUPS = {"cpu": run_cpu, "opencl": run_opencl, "emulated": run_emulated, "emulated_shared": run_emulated_shared}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
     parser.add_argument("--directory", required=True)
     parser.add_argument("--steps", type=int, default=8, help="of each job; the first two are not counted")
+    parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these combinations, such as cpu_pipeline")
     parser.add_argument("--with-load", action="store_true", help="the planner's choice alone, beside a load")
     flags = parser.parse_args()
-    variants = best_variants()
-    precision = "bf16" if "amx" in variants else "f32"
-    cores = sorted(os.sched_getaffinity(0))[:2]
-    if len(cores) < 2:
-        sys.exit("needs two cores")
-    load = Load(cores[0], 1200) if flags.with_load else None
-    cluster = Cluster(flags.binaries, flags.directory,
-                      {variant: [cpu_device(variant, core)] for variant, core in zip(variants, cores)})
-    text = cluster.write("text.txt", " ".join(f"{i} {i * i % 9973}" for i in range(60000)))
-    a, b = cluster.devices
-    try:
-        def run(name, plan=None, steps=flags.steps):
-            predicted, measured, state = cluster.run(name, job_yaml(name, steps, text, precision, plan))
-            print(f"# {name}: predicted {predicted:.3f} s, measured {measured:.3f} s ({measured / predicted - 1:+.1%})  "
-                  f"{state['plan']['description']}", flush=True)
-            return predicted, measured, state
-
-        if flags.with_load:
-            predicted, measured, state = run("chosen", steps=2 * flags.steps)
-            for use in state["plan"].get("profiles", []):
-                print(f"# {use['device_kind']}: spread {use.get('spread', 0):.3f} {' '.join(use.get('doubts', []))}")
-            print(f"prediction_error_with_load {abs(predicted - measured) / measured:.3f}")
-            return
-        results = {}
-        # Alone, mixed, alone again: the machine's speed drifts, and the ratio must not.
-        results["alone_a"] = run("alone_a", plan_of(2, [(BATCH // 2, [(a, BLOCKS)])]))
-        results["alone_b"] = run("alone_b", plan_of(2, [(BATCH // 2, [(b, BLOCKS)])]))
-        results["chosen"] = run("chosen")
-        again_a = run("alone_a_again", plan_of(2, [(BATCH // 2, [(a, BLOCKS)])]))
-        again_b = run("alone_b_again", plan_of(2, [(BATCH // 2, [(b, BLOCKS)])]))
-        half = BLOCKS // 2
-        results["equal_pipeline"] = run("equal_pipeline", plan_of(1, [(BATCH, [(a, half), (b, BLOCKS - half)])]))
-        results["equal_data_parallel"] = run("equal_data_parallel",
-                                             plan_of(2, [(BATCH // 4, [(a, BLOCKS)]), (BATCH // 4, [(b, BLOCKS)])]))
-        results["pipeline_7_3"] = run("pipeline_7_3", plan_of(2, [(BATCH // 2, [(a, 7), (b, 3)])]))
-        results["pipeline_gpipe"] = run("pipeline_gpipe", plan_of(4, [(BATCH // 4, [(a, 6), (b, 4)])], "gpipe"))
-        results["pipeline_reversed"] = run("pipeline_reversed", plan_of(2, [(BATCH // 2, [(b, 7), (a, 3)])]))
-        results["data_parallel_uneven"] = run("data_parallel_uneven", plan_of(1, [(13, [(a, BLOCKS)]), (3, [(b, BLOCKS)])]))
-        alone = [(results["alone_a"][1] + again_a[1]) / 2, (results["alone_b"][1] + again_b[1]) / 2]
-        predicted, measured, _ = results["chosen"]
-        tokens = BATCH * SEQUENCE
-        equal = min(results["equal_pipeline"][1], results["equal_data_parallel"][1])
-        print(f"devices {a} {b}")
-        print(f"precision {precision}")
-        print(f"tokens_per_second_a {tokens / alone[0]:.1f}")
-        print(f"tokens_per_second_b {tokens / alone[1]:.1f}")
-        print(f"tokens_per_second_mixed {tokens / measured:.1f}")
-        print(f"heterogeneity_efficiency {(1 / measured) / (1 / alone[0] + 1 / alone[1]):.3f}")
-        print(f"speedup_over_equal_split {equal / measured:.3f}")
-        print(f"prediction_error {abs(predicted - measured) / measured:.3f}")
-        errors = sorted(abs(p - m) / m for p, m, _ in results.values())
-        print(f"prediction_error_median {errors[len(errors) // 2]:.3f}")
-        print(f"prediction_error_worst {errors[-1]:.3f}")
-        print(f"plans {len(results)}")
-        print(f"prediction_rank_correlation {rank_correlation([p for p, _, _ in results.values()], [m for _, m, _ in results.values()]):.3f}")
-    finally:
-        cluster.stop()
-        if load is not None:
-            load.stop()
+    flags.directory = os.path.abspath(flags.directory)
+    os.makedirs(flags.directory, exist_ok=True)
+    if flags.with_load:
+        run_with_load(flags)
+        return
+    report = Report()
+    for group in flags.groups:
+        if flags.only and not any(name.startswith(group + "_") for name in flags.only):
+            continue
+        try:
+            GROUPS[group](flags, report)
+        except (SystemExit, subprocess.CalledProcessError) as why:  # such as on a machine without PoCL
+            print(f"# {group}: not measured: {why}", flush=True)
+    if not report.efficiencies:
+        sys.exit("nothing was measured")
+    report.print_summary()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What sharing blocks among devices costs and brings: one core against two that share every layer, and other ways to use the two.
+"""What sharing blocks among devices costs and brings: one core against two that share every layer, and other ways to use the two;
+and what replicas that shard the optimizer's state send for it.
 
 Starts a cluster (`medley up`) of one node with two cores of the best instruction set and one of the second best on the second core,
 and runs the same training job under pinned plans. Measured are the medians of step times that the coordinator itself reports.
@@ -15,6 +16,7 @@ from training_cluster import Cluster, best_variants, cpu_device
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 8, 512, 8, 256, 8, 256
 BLOCKS = LAYERS + 2
 COLUMNS = 4 * HIDDEN
+PARAMETERS = LAYERS * (12 * HIDDEN + 13) * HIDDEN + (VOCABULARY + SEQUENCE + 2) * HIDDEN
 
 
 def unit(devices, blocks, **more):
@@ -42,6 +44,23 @@ def job_yaml(name, steps, text, pinned):
         f"steps: {steps}", "optimizer: {learning_rate: 1e-4}", "max_restarts: 0", "plan: " + json.dumps(pinned)]) + "\n"
 
 
+def kept_bytes(cluster, text, units):
+    """What a device of `units` keeps of all micro-batches but one, from forward to backward, at most; as the worker allocates it."""
+    peaks = []
+    for schedule in ("one_forward_one_backward", "gpipe"):  # one micro-batch at a time; all of them
+        pinned = plan(units, [([0], BATCH // 2, 2)], schedule=schedule)
+        report = cluster.plan(f"kept_{schedule}", job_yaml(f"kept_{schedule}", 1, text, pinned))
+        peaks.append(max(int(device["peak_memory_bytes"]) for device in report["devices"] if device.get("used")))
+    return peaks[1] - peaks[0]
+
+
+def bytes_over_minimum(exchanged, holders):
+    """What a job of `holders` replicas sent of gradients and parameters, over the least with which each element's sum is known to
+    the one that updates it and its new value to all: one f32 less than there are holders for each, however unevenly they share."""
+    sent = sum(entry["bytes_sent"] for lane in exchanged["lanes"] for entry in lane["traffic"] if entry["operation"] == "reduce")
+    return sent / (exchanged["step"] * 2 * (holders - 1) * 4 * PARAMETERS)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", required=True)
@@ -62,6 +81,7 @@ def main():
     plans = {
         "alone": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
         "tensor_parallel": plan([unit([a, b], everything)], [([0], BATCH // 2, 2)]),
+        "sequence_parallel": plan([unit([a, b], everything, sequence_parallel=True)], [([0], BATCH // 2, 2)]),
         "alone_again": plan([unit([a], everything)], [([0], BATCH // 2, 2)]),
         "tensor_parallel_uneven": plan([unit([a, c], everything, shares=shares([5, 3]))], [([0], BATCH // 2, 2)]),
         "alone_second": plan([unit([c], everything)], [([0], BATCH // 2, 2)]),
@@ -71,15 +91,23 @@ def main():
                                     [([0, 1, 0, 1], BATCH, 1)]),
         "many_to_many": plan([unit([a], [(0, half)]), unit([b], [(0, half)]), unit([c], [(half, BLOCKS)])],
                              [([0, 2], BATCH // 4, 2), ([1, 2], BATCH // 2, 1)]),
+        "replicas": plan([unit([a], everything), unit([c], everything)], [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)]),
+        "optimizer_sharded": plan([unit([a], everything, optimizer_weight=2), unit([c], everything)],
+                                  [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)], shards_optimizer=True),
         "unlike_sizes": plan([unit([a], everything), unit([c], everything)], [([0], 1, BATCH - 3), ([1], 3, 1)]),
     }
-    measured, errors = {}, {}
+    measured, errors, exchanged = {}, {}, {}
     try:
         for name, pinned in plans.items():
             predicted, measured[name], state = cluster.run(name, job_yaml(name, flags.steps, text, pinned))
             errors[name] = abs(predicted - measured[name]) / measured[name]
             print(f"# {name}: predicted {predicted:.3f} s, measured {measured[name]:.3f} s ({measured[name] / predicted - 1:+.1%})  "
                   f"{state['plan']['description']}", flush=True)
+            exchanged[name] = cluster.medley("links", "--job", state["id"])
+        kept = {key: kept_bytes(cluster, text, [unit([a, b], everything, **more)])
+                for key, more in (("all_rows", {}), ("own_rows", {"sequence_parallel": True}),
+                                  ("all_rows_recompute", {"recompute": "layers"}),
+                                  ("own_rows_recompute", {"sequence_parallel": True, "recompute": "layers"}))}
     finally:
         cluster.stop()
     alone = (measured["alone"] + measured["alone_again"]) / 2
@@ -88,6 +116,12 @@ def main():
     print(f"tp2_uneven_efficiency {1 / measured['tensor_parallel_uneven'] / both:.3f}")
     print(f"recompute_slowdown {measured['recompute'] / alone:.3f}")
     print(f"recompute_all_but_attention_slowdown {measured['recompute_all_but_attention'] / alone:.3f}")
+    print(f"sequence_parallel_slowdown {measured['sequence_parallel'] / measured['tensor_parallel']:.3f}")
+    print(f"sequence_parallel_kept_bytes {kept['own_rows'] / kept['all_rows']:.3f}")
+    print(f"sequence_parallel_recompute_kept_bytes {kept['own_rows_recompute'] / kept['all_rows_recompute']:.3f}")
+    print(f"zero_bytes_over_minimum {bytes_over_minimum(exchanged['optimizer_sharded'], 2):.4f}")
+    print(f"all_reduce_bytes_over_minimum {bytes_over_minimum(exchanged['replicas'], 2):.4f}")
+    print(f"zero_slowdown {measured['optimizer_sharded'] / measured['replicas']:.3f}")
     in_order = sorted(errors.values())
     print(f"prediction_error_median {in_order[len(in_order) // 2]:.3f}")
     print(f"prediction_error_worst {in_order[-1]:.3f}")

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
 # Runs one benchmark and prints `key value` lines; lines that begin with # are notes. RESULTS.md has what was measured.
 #   tests/perf/run.sh step            GPT-2 124M on all cores: efficiency, and against PyTorch; longer sequences, Llama, bf16
-#   tests/perf/run.sh heterogeneity   two unlike cores, one job: efficiency and predictions; --with-load: beside a busy process
+#   tests/perf/run.sh heterogeneity   unlike devices of several kinds, one job: efficiency, what could be, and predictions;
+#                                     --groups, --only: parts of it; --with-load: beside a busy process
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
 #   tests/perf/run.sh planner         planning times
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
+#   tests/perf/run.sh memory [WHICH]  what plans are predicted to take of memory against what allocators count; WHICH: of the
+#                                     kinds of jobs and devices whose names have that in them; without it, or with
+#                                     "offload", also what a model of four times a device's memory costs
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -23,6 +27,17 @@ copy_programs() {
   done
 }
 machine() { echo "# $(sed -n 's/^model name\t*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(date -u +%F), load $(cut -d' ' -f1 /proc/loadavg)"; }
+# A benchmark of the name, which starts a cluster of these programs.
+run_on_cluster() {
+  local benchmark=$1
+  shift
+  build //:medley
+  directory=$(mktemp -d "/tmp/medley-$benchmark-XXXXXX")
+  trap 'rm -rf "$directory"' EXIT
+  mkdir "$directory/bin"
+  copy_programs "$directory/bin"
+  python3 "tests/perf/$benchmark.py" --binaries "$directory/bin" --directory "$directory/run" "$@"
+}
 
 case $name in
   step)
@@ -58,13 +73,8 @@ case $name in
     done
     ;;
   heterogeneity | parallel | orders)
-    build //:medley
     machine
-    directory=$(mktemp -d "/tmp/medley-$name-XXXXXX")
-    trap 'rm -rf "$directory"' EXIT
-    mkdir "$directory/bin"
-    copy_programs "$directory/bin"
-    python3 "tests/perf/$name.py" --binaries "$directory/bin" --directory "$directory/run" "$@"
+    run_on_cluster "$name" "$@"
     ;;
   planner)
     build //coordinator/planner:planner_benchmark
@@ -75,6 +85,16 @@ case $name in
     build //tests/perf:schedule_benchmark
     machine
     bazel-bin/tests/perf/schedule_benchmark
+    ;;
+  memory)
+    which=${1:-}
+    build //tests/perf:memory_benchmark
+    machine
+    [ "$which" = offload ] || bazel-bin/tests/perf/memory_benchmark "$@"
+    if [ -z "$which" ] || [ "$which" = offload ]; then
+      shift || true
+      run_on_cluster offload "$@"
+    fi
     ;;
   links)
     build //comm/perf:link_benchmark
@@ -112,7 +132,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

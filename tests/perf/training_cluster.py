@@ -56,6 +56,10 @@ class Cluster:
             sys.exit(f"{name}: {state['state_reason']}")
         return state["plan"]["predicted_step_seconds"], state["measured_step_seconds"], state
 
+    def plan(self, name, text):
+        """The coordinator's report of the plan of a job that is not run."""
+        return self.medley("plan", self.write(f"{name}.yaml", text))
+
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(30)
@@ -70,8 +74,16 @@ def emulated_device(profile):
     return {"backend": "emulated", "profile": profile}
 
 
-def best_variants():
+def opencl_device(core):
+    return {"backend": "opencl", "cores": [core], "memory_bytes": "2GiB"}
+
+
+def cpu_variants():
+    """Of this processor, the most capable first."""
     with open("/proc/cpuinfo") as file:
         flags = re.search(r"^flags\s*:(.*)$", file.read(), re.M).group(1).split()
-    have = [v for v, flag in (("amx", "amx_bf16"), ("avx512", "avx512bw"), ("avx2", "avx2"), ("sse41", "sse4_1")) if flag in flags]
-    return have[:2]
+    return [v for v, flag in (("amx", "amx_bf16"), ("avx512", "avx512bw"), ("avx2", "avx2"), ("sse41", "sse4_1")) if flag in flags]
+
+
+def best_variants():
+    return cpu_variants()[:2]

@@ -186,6 +186,90 @@ TEST_CASE("units of several devices train alike, evenly shared or not, beside un
   }
 }
 
+// A unit of `degree` devices in sequence parallelism, a stage of two that share otherwise behind it, and a
+// replica of one device; micro-batches of which the rows are not a multiple of three.
+Plan SequenceParallel(const TrainingShape& shape, int degree) {
+  const int end = shape.model.blocks();
+  Plan plan;
+  plan.units = {{.chunks = {{0, 2}}, .sequence_parallel = true},
+                {.devices = {"test/b0", "test/b1"}, .chunks = {{2, end}}},
+                {.devices = {"test/c0"}, .chunks = {{0, end}}}};
+  for (int d = 0; d < degree; ++d) plan.units[0].devices.push_back("test/a" + std::to_string(d));
+  plan.routes = {{.units = {0, 1}, .micro_batches = 4, .micro_batch_sequences = 1},
+                 {.units = {2}, .micro_batches = 2, .micro_batch_sequences = 2}};
+  return plan;
+}
+
+TEST_CASE("units that cut rows train alike before, behind and beside units that do not, recomputing or not") {
+  TrainingSpec spec = TinyJob(GENERATE(kWide, kLlama, kGpt2));
+  spec.shape.sequence = 11;
+  const TrainingRun single = SingleDeviceRun(spec);
+  const int most = spec.shape.model.key_value_head_count() < 4 ? 2 : 4;
+  for (int degree = 2; degree <= most; ++degree) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kAllButAttention, Recompute::kLayers}) {
+      Plan plan = SequenceParallel(spec.shape, degree);
+      plan.units[0].recompute = recompute;
+      CheckSameTraining(spec, plan, single);
+      // Gradients apart, and both stages by rows.
+      plan.schedule = Schedule::kZeroBubbleH1;
+      plan.units[1].sequence_parallel = true;
+      CHECK(CheckPlanForm(plan, spec.shape).empty());
+      CheckSameTraining(spec, plan, single, OpenMixed);
+    }
+  }
+}
+
+TEST_CASE(
+    "in sequence parallelism what is made again, gradients apart and layers on the host have the bits of "
+    "what was kept") {
+  TrainingSpec spec = TinyJob(GENERATE(kWide, kLlama));
+  spec.optimizer.clip_norm = 0;  // of which layers on the host have norms of their own
+  Plan plan = SequenceParallel(spec.shape, 2);
+  const Dtype type = GENERATE(Dtype::kF32, Dtype::kBf16);
+  for (Unit& unit : plan.units) unit.activations = type;
+  const absl::StatusOr<TrainingRun> kept = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(kept.ok());
+  for (const Recompute recompute : {Recompute::kAllButAttention, Recompute::kLayers}) {
+    plan.units[0].recompute = recompute;
+    const absl::StatusOr<TrainingRun> made_again = TrainUnderPlan(spec, plan, Windows(spec));
+    REQUIRE(made_again.ok());
+    CHECK(made_again->losses == kept->losses);
+    CHECK(made_again->parameters == kept->parameters);
+  }
+  plan.units[0].recompute = Recompute::kNone;
+  plan.schedule = Schedule::kZeroBubbleH1;
+  const absl::StatusOr<TrainingRun> apart = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(apart.ok());
+  CHECK(apart->losses == kept->losses);
+  CHECK(apart->parameters == kept->parameters);
+  plan.schedule = Schedule::kOneForwardOneBackward;
+  plan.units[0].window_layers = plan.units[1].window_layers = 1;
+  CHECK(CheckPlanForm(plan, spec.shape).empty());
+  const absl::StatusOr<TrainingRun> on_host = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+  INFO(on_host.status().ToString());
+  REQUIRE(on_host.ok());
+  CHECK(on_host->losses == kept->losses);
+  CHECK(on_host->parameters == kept->parameters);
+}
+
+TEST_CASE("units that cut rows follow the f32 run within the rounding of what they store") {
+  TrainingSpec spec = TinyJob(GENERATE(kWide, kLlama));
+  const TrainingRun single = SingleDeviceRun(spec);
+  const Dtype type = GENERATE(Dtype::kBf16, Dtype::kF16);
+  if (type == Dtype::kF16) spec.precision = Precision::kF16;
+  Plan plan = SequenceParallel(spec.shape, 2);
+  plan.units[0].activations = type;
+  plan.units[1].sequence_parallel = true;
+  const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+  INFO(run.status().ToString());
+  REQUIRE(run.ok());
+  CHECK(run->losses != single.losses);
+  for (size_t i = 0; i < single.losses.size(); ++i) {
+    CAPTURE(i);
+    CHECK(run->losses[i] == Approx(single.losses[i]).epsilon(type == Dtype::kF16 ? 5e-4 : 2e-3));
+  }
+}
+
 // `count` units that hold the whole model.
 Plan Replicas(const TrainingShape& shape, int count) {
   Plan plan;
@@ -265,6 +349,43 @@ TEST_CASE("what is made again of activations has the bits that were not kept, in
     const TrainingRun made_again = run(recompute);
     CHECK(made_again.losses == kept.losses);
     CHECK(made_again.parameters == kept.parameters);
+  }
+}
+
+TEST_CASE("layers that live on the host train with the bits of layers that live on the device",
+          "[property]") {
+  // Under GPipe the gradients of a tied head and embedding come in another order.
+  const auto [model, schedule] = GENERATE(table<ModelConfig, Schedule>({
+      {kGpt2, Schedule::kOneForwardOneBackward},
+      {kLlama, Schedule::kOneForwardOneBackward},
+      {kLlama, Schedule::kGPipe},
+  }));
+  TrainingSpec spec = TinyJob(model);
+  // Slices of their own are summed in another order where three hold them or more.
+  Plan plan = RandomPlan(GENERATE(range(uint64_t{1}, uint64_t{6})), spec.shape, 2);
+  plan.schedule = schedule;
+  plan.shards_optimizer = GENERATE(false, true);
+  spec.optimizer.clip_norm = 0;  // norms by layer, too
+  const auto run = [&](int most_windows) {
+    for (Unit& unit : plan.units) {
+      unit.order.clear();
+      unit.optimizer_weight = 1;
+      unit.window_layers = std::min(most_windows, LayersOf(unit, spec.shape.model));
+    }
+    CAPTURE(Describe(plan));
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    const absl::StatusOr<TrainingRun> result = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    INFO(result.status().ToString());
+    REQUIRE(result.ok());
+    return *result;
+  };
+  const TrainingRun on_device = run(0);
+  for (const int windows : {1, 2, 3}) {
+    const TrainingRun on_host = run(windows);
+    CAPTURE(Describe(plan));
+    CHECK(on_host.losses == on_device.losses);
+    CHECK(on_host.validation_loss == on_device.validation_loss);
+    CHECK(on_host.parameters == on_device.parameters);
   }
 }
 

@@ -92,6 +92,29 @@ Plan Replicas(const TrainingShape& shape) {
   return plan;
 }
 
+TEST_CASE("GPUs whose layers live on the host train with those whose layers do not, however sums are mixed",
+          "[property]") {
+  const TrainingSpec spec = TinyJob();
+  const absl::StatusOr<TrainingRun> single =
+      TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
+  REQUIRE(single.ok());
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    Plan plan = Replicas(spec.shape);
+    plan.units[seed % 2].window_layers = 2;
+    plan.units[1 - seed % 2].window_layers = seed % 3 == 0 ? 1 : 0;
+    plan.shards_optimizer = seed % 4 == 3;
+    CAPTURE(seed, Describe(plan));
+    for (const bool by_nccl : {false, true}) {
+      CAPTURE(by_nccl);
+      const absl::StatusOr<TrainingRun> run =
+          TrainOnGpus(spec, plan, seed, false, by_nccl ? &simulated::StartNccl() : nullptr);
+      INFO(run.status().ToString());
+      REQUIRE(run.ok());
+      CheckSame(*single, *run);
+    }
+  }
+}
+
 TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as those that have no library") {
   const TrainingSpec spec = TinyJob();
   const Plan plan = Replicas(spec.shape);

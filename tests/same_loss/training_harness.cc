@@ -38,7 +38,7 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(plan, program, spec.shape, spec.precision)));
   const RankMemory memory = MemoryOfProgram(plan, program, spec.shape);
-  if (device.queue->allocated() != memory.total() - memory.conversions)
+  if (device.queue->allocated() != memory.total())
     return absl::InternalError("a shard allocates something else than the memory model says");
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
   StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
@@ -152,6 +152,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
+  if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   return plan;
 }
 
@@ -182,8 +183,12 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
     SplitAtRandom(route, sequences, random);
     left -= sequences;
   }
+  for (Unit& unit : plan.units) {
+    if (unit.devices.size() > 1) unit.sequence_parallel = draw(0, 1) == 1;
+  }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
+  if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   return plan;
 }
 

@@ -38,11 +38,13 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
                                            const DeviceOpener& open = nullptr);
 
 // Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at
-// random; a third of the seeds shard the optimizer by weights at random.
+// random; a third of the seeds shard the optimizer by weights at random, a quarter have layers of some units live in host
+// memory.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 
-// Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, with several
-// ranges of blocks and on several routes, each with its own size of micro-batches; the optimizer as above.
+// Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, half of them in
+// sequence parallelism, with several ranges of blocks and on several routes, each with its own size of
+// micro-batches; the optimizer as above.
 Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree);
 
 // One device, one route, the whole batch in micro-batches of `micro_batch`.

@@ -69,7 +69,10 @@ class RecordingOps final : public UniformOps<RecordingOps> {
     return RunOp(*inner_, args);
   }
   void ParametersChanged() override { inner_->ParametersChanged(); }
+  void ForgetParameters() override { inner_->ForgetParameters(); }
+  void UseScratch(const OpScratch& scratch) override { inner_->UseScratch(scratch); }
   Bytes workspace() const override { return inner_->workspace(); }
+  OpHoldings held() const override { return inner_->held(); }
 
  private:
   absl::Status Consider(AnyArgs args);

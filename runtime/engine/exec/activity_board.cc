@@ -12,7 +12,7 @@ namespace medley {
 
 std::string Describe(const Activity& activity, absl::Time now) {
   const Instruction& instruction = activity.instruction;
-  std::string text = activity.what.empty() ? NameOf(instruction.kind) : activity.what;
+  std::string text = activity.what.empty() ? NameOf(instruction) : activity.what;
   if (instruction.micro_batch >= 0)
     absl::StrAppend(&text, " of micro-batch ", instruction.micro_batch.value());
   if (instruction.slice >= 0) absl::StrAppend(&text, " of slice ", instruction.slice);

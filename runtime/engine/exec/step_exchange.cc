@@ -57,7 +57,8 @@ StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoi
 
 absl::Status StepExchange::Open(const std::function<void(const std::string&)>& tell, absl::Time deadline) {
   if (open_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), transport_));
+  Buffer& parameters = *shard_.arena().Whole(ParameterArena::Part::kParameter).buffer;
+  ASSIGN_OR_RETURN(const EndMemory memory, MeasureMemory(shard_.queue(), parameters, transport_));
   ASSIGN_OR_RETURN(const Handling handling, ChooseHandling(memory, settings_.device_memory));
   ASSIGN_OR_RETURN(const std::vector<StagingTerms> terms,
                    ExchangeTerms(transport_, TermsOf(handling, memory.copies), deadline));
@@ -84,7 +85,7 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
                             .scatters = !gathers_.schedules.empty()};
   ASSIGN_OR_RETURN(question.facts, ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
   for (int i = 0; i < static_cast<int>(members_.size()); ++i) {
-    if (!IsPart(i)) groups_.try_emplace(members_[i]);
+    if (!SumsOnHosts(i)) groups_.try_emplace(members_[i]);
   }
   // In the order of the holders, which is one for all ranks.
   for (auto& [members, group] : groups_) {
@@ -99,6 +100,11 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
     }
     if (tell) tell(Explain(question, choice));
   }
+  const auto on_hosts =
+      std::find_if(program_.slices.begin(), program_.slices.end(),
+                   [](const GradientSlice& slice) { return slice.sums_on_hosts && slice.runs.empty(); });
+  if (tell && on_hosts != program_.slices.end())
+    tell("gradients of layers are summed by way of the host: the layers of some of their holders live there");
   return absl::OkStatus();
 }
 
@@ -109,6 +115,12 @@ absl::Status StepExchange::OpenMirrors(Part part, Collectives& collectives, bool
     if (i > 0 && IsPart(i) && program_.slices[i - 1].first_segment == program_.slices[i].first_segment) {
       bucket = collectives.buckets[i - 1];
       bucket->last_slice = i;
+      continue;
+    }
+    const GradientSlice& of = program_.slices[i];
+    if (of.in_host_memory) {
+      bucket = std::make_shared<Bucket>(
+          Bucket{PinnedMirror::OfHost(shard_.arena().HomeOf(part, of.first_segment, of.end_segment)), i, i});
       continue;
     }
     if (!host_reaches && lane_ == nullptr) {
@@ -122,7 +134,7 @@ absl::Status StepExchange::OpenMirrors(Part part, Collectives& collectives, bool
 }
 
 DeviceGroup* StepExchange::GroupOf(int slice) const {
-  return IsPart(slice) ? nullptr : groups_.at(members_[slice]).get();
+  return SumsOnHosts(slice) ? nullptr : groups_.at(members_[slice]).get();
 }
 
 Slice StepExchange::MemoryOf(Part part, int slice) const {
@@ -160,28 +172,32 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   return MessageArrival{};
 }
 
-absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, Fence after,
+absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, std::optional<Fence> after,
                                                     const std::function<void()>& when_ready,
                                                     absl::Time deadline) {
   if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
     RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
-                               MemoryOf(Part::kGradient, slice), after, when_ready, deadline));
-    return MessageArrival{};
+                               MemoryOf(Part::kGradient, slice), *after, when_ready, deadline));
+    return sums_there_;
   }
-  return RunOnHosts(slice, sums_, program_.slices[slice].counts, after, when_ready, deadline);
+  ASSIGN_OR_RETURN(const MessageArrival arrival,
+                   RunOnHosts(slice, sums_, program_.slices[slice].counts, after, when_ready, deadline));
+  if (arrival.lane != nullptr) sums_there_ = arrival;
+  return sums_there_;
 }
 
-absl::StatusOr<MessageArrival> StepExchange::GatherParameters(int slice, Fence after,
+absl::StatusOr<MessageArrival> StepExchange::GatherParameters(int slice, std::optional<Fence> after,
                                                               const std::function<void()>& when_ready,
                                                               absl::Time deadline) {
   return RunOnHosts(slice, gathers_, /*counts=*/true, after, when_ready, deadline);
 }
 
 absl::StatusOr<MessageArrival> StepExchange::RunOnHosts(int slice, Collectives& collectives, bool counts,
-                                                        Fence after, const std::function<void()>& when_ready,
+                                                        std::optional<Fence> after,
+                                                        const std::function<void()>& when_ready,
                                                         absl::Time deadline) {
   Bucket& bucket = *collectives.buckets[slice];
-  if (slice == bucket.first_slice) RETURN_IF_ERROR(bucket.mirror.FromDevice(after));
+  if (slice == bucket.first_slice && after.has_value()) RETURN_IF_ERROR(bucket.mirror.FromDevice(*after));
   if (when_ready) when_ready();
   if (IsPart(slice)) {
     RETURN_IF_ERROR(RunPart(slice, collectives, counts, deadline));

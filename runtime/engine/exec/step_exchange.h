@@ -52,15 +52,15 @@ class StepExchange {
   absl::StatusOr<MessageArrival> Transfer(const Instruction& instruction, std::optional<Fence> after,
                                           const std::function<void()>& when_ready, absl::Time deadline);
 
-  // The gradients that the device has when it reaches `after`, of the training program's slice, become their
+  // The gradients that the device has when it reaches `after`, or the host has, of the training program's slice, become their
   // sums over its holders, where the slice has shares those that this rank owns, and the others are of no use;
-  // they are on the device when the arrival says so. `when_ready`: the device has them ready.
-  absl::StatusOr<MessageArrival> Reduce(int slice, Fence after, const std::function<void()>& when_ready,
-                                        absl::Time deadline);
+  // they, and those of slices before, are on the device when the arrival says so. `when_ready`: the device has them ready.
+  absl::StatusOr<MessageArrival> Reduce(int slice, std::optional<Fence> after,
+                                        const std::function<void()>& when_ready, absl::Time deadline);
 
   // The parameters of a slice with shares become those that their owners' devices have when they reach
   // `after`: the same bits at all holders.
-  absl::StatusOr<MessageArrival> GatherParameters(int slice, Fence after,
+  absl::StatusOr<MessageArrival> GatherParameters(int slice, std::optional<Fence> after,
                                                   const std::function<void()>& when_ready,
                                                   absl::Time deadline);
 
@@ -79,8 +79,10 @@ class StepExchange {
     WireType wire = WireType::kF32;
   };
   bool IsPart(int slice) const { return !program_.slices[slice].runs.empty(); }
+  bool SumsOnHosts(int slice) const { return IsPart(slice) || program_.slices[slice].sums_on_hosts; }
   // Runs the slice's schedule over its bucket.
-  absl::StatusOr<MessageArrival> RunOnHosts(int slice, Collectives& collectives, bool counts, Fence after,
+  absl::StatusOr<MessageArrival> RunOnHosts(int slice, Collectives& collectives, bool counts,
+                                            std::optional<Fence> after,
                                             const std::function<void()>& when_ready, absl::Time deadline);
   // Runs that of a part, by way of values that lie side by side: the rank's own if it `counts`, otherwise
   // zeros.
@@ -100,6 +102,9 @@ class StepExchange {
   ModelShard& shard_;
   Transport& transport_;
   bool open_ = false;
+  // When all sums so far that were copied to the device are there: copies come one after another, and what follows
+  // the last sum, which may not be copied, follows all.
+  MessageArrival sums_there_;
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
   // By holders; null: they sum on the hosts.
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;

@@ -10,6 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/model/row_counts.h"
 
 namespace medley {
 namespace {
@@ -21,7 +22,7 @@ std::vector<int> AllRanks(const Plan& plan) {
 }
 
 std::string Where(const Instruction& instruction) {
-  std::string text = NameOf(instruction.kind);
+  std::string text = NameOf(instruction);
   if (instruction.micro_batch >= 0)
     text += absl::StrFormat(" of micro-batch %d", instruction.micro_batch.value());
   if (instruction.peer >= 0) text += absl::StrFormat(" with rank %d", instruction.peer.value());
@@ -60,6 +61,9 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       scalars_(ScalarCount(options_.spec.shape.model)),
       loss_scale_(options_.loss_scale.value_or(LossScale::For(options_.spec.precision))) {
   if (group_.members() > 1) shard_.SetGroup(&group_);
+  for (const SegmentId segment : shard.arena().layout().segments) {
+    if (!shard.arena().LivesOnHost(segment)) segments_on_device_.push_back(segment);
+  }
   if (options_.warn) {
     watch_ = std::make_unique<StallWatch>(
         *board_, transport_,
@@ -78,6 +82,7 @@ StepRun StepExecutor::RunProgram(const StepProgram& program, Purpose purpose, in
   if (const absl::Status opened = Open(); !opened.ok()) return {.status = opened};
   std::fill(scalars_.values.begin(), scalars_.values.end(), 0.0);
   std::fill(arrivals_.begin(), arrivals_.end(), MessageArrival{});
+  newest_fetch_ = -1;
   // The device has nothing left to do: the mark is reached as soon as it is submitted.
   if (const absl::Status set = timer_->Set(BeginMark()); !set.ok()) return {.status = set};
   (void)shard_.queue().Record();  // a driver may keep the mark until something is recorded
@@ -107,7 +112,7 @@ absl::Status StepExecutor::TakeParameters(const StepProgram& program) {
     if (arrivals_[i].lane != nullptr)
       RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[i].lane, arrivals_[i].fence));
   }
-  if (!gathered) return absl::OkStatus();
+  if (!gathered && !windows_of_layers()) return absl::OkStatus();
   shard_.ParametersChanged();
   return Finish();
 }
@@ -138,7 +143,7 @@ std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
     peers.assign(holders.begin(), holders.end());
   }
   if (instruction.kind == InstructionKind::kReduceScalars) peers = all_ranks_;
-  if (IsPass(instruction.kind) || IsGather(instruction.kind)) peers = unit_ranks_;
+  if (IsOfUnit(instruction.kind)) peers = unit_ranks_;
   std::erase(peers, options_.rank.value());
   return peers;
 }
@@ -245,6 +250,8 @@ absl::Status StepExecutor::Run(const Pass& pass, int index, MeasuredTime& time) 
   };
   if (instruction.kind == InstructionKind::kReduceScalars)
     return ReduceScalars(pass, instruction, when_ready);
+  if (instruction.kind == InstructionKind::kFetch || instruction.kind == InstructionKind::kStore)
+    return Copy(pass, index, when_ready);
   return Exchange(pass, index, when_ready);
 }
 
@@ -262,19 +269,38 @@ absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::func
   const std::optional<Fence> after = DoneBefore(pass, instruction);
   if (instruction.kind == InstructionKind::kGatherParameters) {
     ASSIGN_OR_RETURN(arrivals_[index],
-                     exchange_.GatherParameters(instruction.slice, *after, when_ready, Deadline()));
+                     exchange_.GatherParameters(instruction.slice, after, when_ready, Deadline()));
   } else if (IsOfSlice(instruction.kind)) {
-    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, *after, when_ready, Deadline()));
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, after, when_ready, Deadline()));
   } else {
     ASSIGN_OR_RETURN(arrivals_[index], exchange_.Transfer(instruction, after, when_ready, Deadline()));
   }
   return absl::OkStatus();
 }
 
+absl::Status StepExecutor::Copy(const Pass& pass, int index, const std::function<void()>& when_ready) {
+  const Instruction& instruction = pass.program.instructions[index];
+  const BufferKind kind = instruction.operands.front().buffer.kind;
+  if (const std::optional<Fence> after = DoneBefore(pass, instruction); after.has_value())
+    RETURN_IF_ERROR(shard_.queue().Wait(*after));
+  when_ready();
+  return instruction.kind == InstructionKind::kFetch ? shard_.arena().Fetch(kind, instruction.blocks.first)
+                                                     : shard_.arena().Store(kind, instruction.blocks.first);
+}
+
 absl::Status StepExecutor::Compute(const Pass& pass, int index) {
   const Instruction& instruction = pass.program.instructions[index];
   for (const int other : instruction.waits_for) {
-    if (other < 0 || arrivals_[other].lane == nullptr) continue;
+    if (other < 0) continue;
+    const Instruction& before = pass.program.instructions[other];
+    // What the ops keep of the layer that was in the window is of no use any more.
+    // Fetches come in the order of their first users.
+    if (before.kind == InstructionKind::kFetch && other > newest_fetch_ &&
+        before.operands.front().buffer.kind == BufferKind::kParameterWindow) {
+      newest_fetch_ = other;
+      shard_.ParametersChanged();
+    }
+    if (arrivals_[other].lane == nullptr) continue;
     RETURN_IF_ERROR(shard_.queue().AwaitLane(*arrivals_[other].lane, arrivals_[other].fence));
   }
   RETURN_IF_ERROR(timer_->Set(2 * index));
@@ -284,7 +310,8 @@ absl::Status StepExecutor::Compute(const Pass& pass, int index) {
   RETURN_IF_ERROR(timer_->Set(2 * index + 1));
   submitted_[index] = shard_.queue().Record();
   if (instruction.kind != InstructionKind::kUpdateParameters) return absl::OkStatus();
-  return Finish();  // the end of the step, but for parameters that others have updated
+  // The end of the step, but for parameters that others have updated, and layers that go home.
+  return windows_of_layers() ? absl::OkStatus() : Finish();
 }
 
 absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instruction) {
@@ -294,7 +321,7 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
       return Gather(instruction);
     case InstructionKind::kForward:
       RETURN_IF_ERROR(LoadTokens(instruction, pass.purpose, pass.data_step));
-      return shard_.Forward(BuffersOf(instruction), pass.purpose);
+      return shard_.Forward(BuffersOf(instruction), instruction.blocks, pass.purpose);
     case InstructionKind::kRecompute:
       return shard_.MakeAgain(BuffersOf(instruction), instruction.blocks);
     case InstructionKind::kBackward:
@@ -303,11 +330,17 @@ absl::Status StepExecutor::Submit(const Pass& pass, const Instruction& instructi
       return shard_.InputGradient(BuffersOf(instruction));
     case InstructionKind::kWeightGradient:
       return shard_.WeightGradient(BuffersOf(instruction), instruction.blocks);
+    case InstructionKind::kZeroGradients:
+      return shard_.ZeroGradientsOf(instruction.blocks.first);
+    case InstructionKind::kJoinGradients:
+      return shard_.JoinGradients(instruction.chunk, instruction.blocks);
     case InstructionKind::kNormGradients:
-      RETURN_IF_ERROR(shard_.ComputeNorms(shard_.arena().layout().segments));
+      if (instruction.blocks.size() > 0)
+        return shard_.ComputeNorms({SegmentOfBlock(instruction.blocks.first)});
+      RETURN_IF_ERROR(shard_.ComputeNorms(segments_on_device_));
       return shard_.FetchScalars();
     case InstructionKind::kUpdateParameters:
-      return Update();
+      return Update(instruction);
     default:
       break;
   }
@@ -325,6 +358,7 @@ ModelShard::PassBuffers StepExecutor::BuffersOf(const Instruction& pass) const {
           .stash = index(BufferKind::kStash),
           .deferred = index(BufferKind::kDeferred),
           .recomputed = index(BufferKind::kRecomputed),
+          .stream_gradient = index(BufferKind::kStreamGradient),
           .input = boundary(BufferKind::kInput),
           .output = boundary(BufferKind::kOutput),
           .input_gradient = boundary(BufferKind::kInputGradient),
@@ -383,16 +417,16 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
   return Sum(absl::MakeSpan(scalars_.values), Deadline());
 }
 
-absl::Status StepExecutor::Update() {
+absl::StatusOr<std::optional<ModelShard::Update>> StepExecutor::DecideUpdate() {
   const OptimizerSettings& optimizer = options_.spec.optimizer;
   const double scale = static_cast<double>(loss_scale_.factor), norm = scalars_.norm() / scale;
   skipped_ = !std::isfinite(scalars_.loss()) || !std::isfinite(norm);
   if (skipped_) {
     // Every rank decides by the same bits.
-    if (loss_scale_.Shrink()) return shard_.ZeroGradients();
+    if (loss_scale_.Shrink()) return std::nullopt;
     if (skipped_in_a_row_ < optimizer.skip_non_finite) {
       ++skipped_in_a_row_;
-      return shard_.ZeroGradients();
+      return std::nullopt;
     }
     return absl::InvalidArgumentError(absl::StrFormat(
         "the %s is not finite (loss sum %g, gradient norm %g)%s; nothing was updated. Try a lower learning "
@@ -407,14 +441,24 @@ absl::Status StepExecutor::Update() {
   skipped_in_a_row_ = 0;
   loss_scale_.Grow(options_.spec.precision);
   const bool clips = optimizer.clip_norm > 0 && norm > optimizer.clip_norm;
-  return shard_.UpdateParameters(
-      {.learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
-       .beta1 = static_cast<float>(optimizer.beta1),
-       .beta2 = static_cast<float>(optimizer.beta2),
-       .epsilon = static_cast<float>(optimizer.epsilon),
-       .weight_decay = static_cast<float>(optimizer.weight_decay),
-       .gradient_scale = static_cast<float>((clips ? optimizer.clip_norm / (norm + 1e-6) : 1.0) / scale),
-       .step = step_});
+  return ModelShard::Update{
+      .learning_rate = static_cast<float>(LearningRateAt(optimizer, step_, options_.spec.steps)),
+      .beta1 = static_cast<float>(optimizer.beta1),
+      .beta2 = static_cast<float>(optimizer.beta2),
+      .epsilon = static_cast<float>(optimizer.epsilon),
+      .weight_decay = static_cast<float>(optimizer.weight_decay),
+      .gradient_scale = static_cast<float>((clips ? optimizer.clip_norm / (norm + 1e-6) : 1.0) / scale),
+      .step = step_};
+}
+
+absl::Status StepExecutor::Update(const Instruction& instruction) {
+  const bool of_device = instruction.blocks.size() == 0;  // it is the first of a step
+  if (of_device) {
+    ASSIGN_OR_RETURN(update_, DecideUpdate());
+  }
+  if (!of_device)
+    return update_.has_value() ? shard_.UpdateLayer(instruction.blocks.first, *update_) : absl::OkStatus();
+  return update_.has_value() ? shard_.UpdateParameters(*update_) : shard_.ZeroGradients();
 }
 
 }  // namespace medley

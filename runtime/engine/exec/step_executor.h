@@ -132,7 +132,14 @@ class StepExecutor {
   absl::Status LoadTokens(const Instruction& instruction, Purpose purpose, int64_t data_step);
   absl::Status ReduceScalars(const Pass& pass, const Instruction& instruction,
                              const std::function<void()>& when_ready);
-  absl::Status Update();
+  // What the step's update is, decided once by all ranks from the same bits; none: the step is skipped.
+  // InvalidArgument: see TrainStep.
+  absl::StatusOr<std::optional<ModelShard::Update>> DecideUpdate();
+  absl::Status Update(const Instruction& instruction);
+  // Copies of a layer between its home and its window.
+  absl::Status Copy(const Pass& pass, int index, const std::function<void()>& when_ready);
+  // Whether the unit's layers live in host memory.
+  bool windows_of_layers() const { return train_program_.buffers.windows > 0; }
   // Before the first program.
   absl::Status Open();
   int BeginMark() const { return 2 * static_cast<int>(train_program_.instructions.size()); }
@@ -146,12 +153,14 @@ class StepExecutor {
   WindowSource& windows_;
   const StepProgram train_program_, evaluate_program_;
   const std::vector<int> all_ranks_, unit_ranks_;
+  std::vector<SegmentId> segments_on_device_;
   StepExchange exchange_;
   StagedRankGroup group_;
   const Instruction* computing_ = nullptr;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
   std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work
   std::vector<MessageArrival> arrivals_;  // by instruction, of receives and collectives of slices
+  int newest_fetch_ = -1;                 // of parameters, that the compute stream has come to
   int64_t step_ = 0;
   absl::Duration longest_step_;
   // What kReduceScalars sums over ranks. Written by one stream at a time, as the program orders it.
@@ -165,8 +174,9 @@ class StepExecutor {
   };
   Scalars scalars_;
   LossScale loss_scale_;
-  bool skipped_ = false;      // the last step
-  int skipped_in_a_row_ = 0;  // that no loss scale answers for
+  std::optional<ModelShard::Update> update_;  // of this step; none: it is skipped
+  bool skipped_ = false;                      // the last step
+  int skipped_in_a_row_ = 0;                  // that no loss scale answers for
   const std::shared_ptr<ActivityBoard> board_ = std::make_shared<ActivityBoard>();
   std::unique_ptr<StallWatch> watch_;  // null: nobody is warned
 };

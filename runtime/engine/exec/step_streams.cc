@@ -14,7 +14,7 @@ class StepState {
   explicit StepState(size_t instructions) : done_(instructions, false) {}
 
   // Blocks until every instruction in `waits_for` is done; false if the step failed meanwhile.
-  bool Await(const std::array<int, 3>& waits_for) {
+  bool Await(absl::Span<const int> waits_for) {
     MutexLock lock(mutex_);
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] {
       if (!failure_.ok()) return true;

@@ -7,14 +7,24 @@
 namespace medley {
 
 Norm Norm::Kept(const PassShape& shape, Carver& carver) {
+  const int64_t rows = shape.own().size();
   Norm norm;
-  if (FamilyOf(shape.config).norm == NormKind::kLayerNorm) norm.mean = carver.Take(shape.rows(), Dtype::kF32);
-  norm.rstd = carver.Take(shape.rows(), Dtype::kF32);
+  if (FamilyOf(shape.config).norm == NormKind::kLayerNorm) norm.mean = carver.Take(rows, Dtype::kF32);
+  norm.rstd = carver.Take(rows, Dtype::kF32);
   return norm;
 }
 
-absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x, const Slice& y) {
-  const int64_t rows = shape.rows(), columns = shape.config.hidden;
+Slice Norm::parameters() const {
+  Slice all = weight;
+  if (!bias.empty()) all.elements = (bias.offset_bytes - weight.offset_bytes) / 4 + bias.elements;
+  return all;
+}
+
+namespace {
+
+absl::Status OwnNormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x,
+                            const Slice& y) {
+  const int64_t rows = shape.own().size(), columns = shape.config.hidden;
   const float epsilon = shape.config.norm_epsilon;
   switch (FamilyOf(shape.config).norm) {
     case NormKind::kLayerNorm:
@@ -39,9 +49,17 @@ absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, con
                              .epsilon = epsilon});
 }
 
+}  // namespace
+
+absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x, const Slice& y) {
+  RETURN_IF_ERROR(OwnNormForward(ops, shape, norm, x, OwnRows(shape, y)));
+  return GatherRows(shape, y);
+}
+
 absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient,
-                          const Slice& x, const Slice& dy, const Slice& dx, Store store_dx) {
-  const int64_t rows = shape.rows(), columns = shape.config.hidden;
+                          const Slice& x, const Slice& all_dy, const Slice& dx, Store store_dx) {
+  const int64_t rows = shape.own().size(), columns = shape.config.hidden;
+  const Slice dy = OwnRows(shape, all_dy);
   switch (FamilyOf(shape.config).norm) {
     case NormKind::kLayerNorm:
       return ops.LayerNormBackward({.dy = dy,
@@ -103,7 +121,7 @@ BranchStash BranchStash::Of(const PassShape& shape, const BranchKind& kind, bool
     stash.attended = attention.Take(rows * CoreWidth(shape.config, kind), shape.activations);
     stash.log_sum_exp = attention.Take(rows * shape.config.heads, Dtype::kF32);
   }
-  stash.stream = (is_last ? kept : again).Take(rows * shape.config.hidden, shape.activations);
+  stash.stream = (is_last ? kept : again).Take(shape.own().size() * shape.config.hidden, shape.activations);
   return stash;
 }
 
@@ -120,7 +138,7 @@ Workspace Workspace::Of(const PassShape& shape, absl::Span<const BlockRange> chu
   }
   workspace.normed = tensor(C);
   workspace.core_gradient = tensor(has_layer ? WidestCoreGradient(config) : C);
-  workspace.stream_gradient = tensor(C);
+  workspace.stream_gradient = carver.Take(shape.own().size() * C, shape.activations);
   if (Holds(chunks, config.head_block()) && shape.ranks > 1) {
     workspace.statistics = carver.Take((shape.ranks + 1) * shape.rows(), Dtype::kF32);
     workspace.log_sum_exp = carver.Take(shape.rows(), Dtype::kF32);
@@ -196,10 +214,6 @@ absl::Status Branch::AddWeightGradient(Ops& ops, const Linear& gradient, const S
       {.x = out_gradient, .out = gradient.bias, .rows = shape_.rows(), .columns = gradient.outputs});
 }
 
-absl::Status Branch::SumOverRanks(const Slice& x) const {
-  return shape_.group == nullptr ? absl::OkStatus() : shape_.group->Sum(x);
-}
-
 absl::Status Branch::Turn(Ops& ops, const Slice& qkv, const Workspace& work, Rotation rotation) const {
   if (family_.positions != PositionKind::kRotary) return absl::OkStatus();
   const ModelConfig& config = shape_.config;
@@ -225,14 +239,14 @@ absl::Status Branch::Forward(Ops& ops, const Slice& x, const Slice& y, const Bra
                              const Workspace& work) const {
   Slice core;
   RETURN_IF_ERROR(MakeCore(ops, x, stash, work, true, core));
-  return AddToStream(ops, core, x, y);
+  return AddToStream(ops, core, x, y, work);
 }
 
 absl::Status Branch::MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                                const Workspace& work) const {
   Slice core;
   RETURN_IF_ERROR(MakeCore(ops, x, stash, work, shape_.recompute == Recompute::kLayers, core));
-  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y);
+  return y.empty() ? absl::OkStatus() : AddToStream(ops, core, x, y, work);
 }
 
 absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
@@ -268,12 +282,15 @@ absl::Status Branch::MakeCore(Ops& ops, const Slice& x, const BranchStash& stash
   return absl::OkStatus();
 }
 
-absl::Status Branch::AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y) const {
+absl::Status Branch::AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y,
+                                 const Workspace& work) const {
   Linear out = Out(parameters_);
   if (shape_.group != nullptr && shape_.group->member() > 0) out.bias = {};  // one of the ranks adds it
-  RETURN_IF_ERROR(Apply(ops, out, core, y));
-  RETURN_IF_ERROR(SumOverRanks(y));
-  return ops.Add({.a = y, .b = x, .c = y, .elements = shape_.rows() * shape_.config.hidden});
+  const Slice added = shape_.sequence_parallel ? work.normed : y;
+  RETURN_IF_ERROR(Apply(ops, out, core, added));
+  RETURN_IF_ERROR(SumRows(shape_, added));
+  const Slice own = OwnRows(shape_, added);
+  return ops.Add({.a = own, .b = x, .c = y, .elements = own.elements});
 }
 
 absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient,
@@ -312,26 +329,34 @@ absl::Status Branch::CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_
 absl::Status Branch::NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
                                   const Slice& inner_gradient, const BranchStash& stash,
                                   const Workspace& work) const {
-  const int64_t elements = shape_.rows() * shape_.config.hidden;
-  const Slice normed_gradient = work.core_gradient.Sub(0, elements);
+  const int64_t columns = shape_.config.hidden;
+  const Slice normed_gradient = work.core_gradient.Sub(0, shape_.rows() * columns);
   RETURN_IF_ERROR(ApplyBack(ops, In(parameters_), inner_gradient, normed_gradient));
-  RETURN_IF_ERROR(SumOverRanks(normed_gradient));
+  RETURN_IF_ERROR(SumRows(shape_, normed_gradient));
   const auto& [dx, dy] = gradients;
   // Added to what came, in one place: the same bits wherever the stream's gradient lies.
-  if (!(dx == dy)) RETURN_IF_ERROR(ops.Cast({.x = dy, .y = dx, .elements = elements}));
+  if (!(dx == dy)) RETURN_IF_ERROR(ops.Cast({.x = dy, .y = dx, .elements = shape_.own().size() * columns}));
   return NormBackward(ops, shape_, stash.norm.With(parameters_.norm), gradients_.norm, x, normed_gradient, dx,
                       Store::kAdd);
 }
 
 absl::Status Branch::WeightGradient(Ops& ops, const Slice& x, const Slice& dy, const Slice& inner_gradient,
                                     const BranchStash& stash, const Workspace& work) const {
+  Slice all_dy;
+  RETURN_IF_ERROR(AllRows(ops, shape_, dy, work.normed, all_dy));
+  return AddWeightGradients(ops, x, all_dy, inner_gradient, stash, work);
+}
+
+absl::Status Branch::AddWeightGradients(Ops& ops, const Slice& x, const Slice& all_dy,
+                                        const Slice& inner_gradient, const BranchStash& stash,
+                                        const Workspace& work) const {
   // The activation's output and the normed input are made again: cheap beside keeping them.
   Slice core = stash.attended;
   if (kind_.core != CoreKind::kAttention) {
     core = work.activated;
     RETURN_IF_ERROR(Activate(ops, stash, core));
   }
-  RETURN_IF_ERROR(AddWeightGradient(ops, Out(gradients_), core, dy));
+  RETURN_IF_ERROR(AddWeightGradient(ops, Out(gradients_), core, all_dy));
   RETURN_IF_ERROR(NormForward(ops, shape_, stash.norm.With(parameters_.norm), x, work.normed));
   return AddWeightGradient(ops, In(gradients_), work.normed, inner_gradient);
 }
@@ -339,16 +364,24 @@ absl::Status Branch::WeightGradient(Ops& ops, const Slice& x, const Slice& dy, c
 absl::Status Branch::InputGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
                                    const Slice& inner_gradient, const BranchStash& stash,
                                    const Workspace& work) const {
-  RETURN_IF_ERROR(CoreGradient(ops, gradients.dy, inner_gradient, stash, work));
+  Slice all_dy;
+  RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
+  RETURN_IF_ERROR(CoreGradient(ops, all_dy, inner_gradient, stash, work));
   return NormGradient(ops, x, gradients, inner_gradient, stash, work);
 }
 
 absl::Status Branch::Backward(Ops& ops, const Slice& x, const StreamGradients& gradients,
                               const BranchStash& stash, const Workspace& work) const {
   // The weights' before dx, which may take the place of dy.
-  RETURN_IF_ERROR(CoreGradient(ops, gradients.dy, work.inner_gradient, stash, work));
-  RETURN_IF_ERROR(WeightGradient(ops, x, gradients.dy, work.inner_gradient, stash, work));
+  Slice all_dy;
+  RETURN_IF_ERROR(AllRows(ops, shape_, gradients.dy, work.normed, all_dy));
+  RETURN_IF_ERROR(CoreGradient(ops, all_dy, work.inner_gradient, stash, work));
+  RETURN_IF_ERROR(AddWeightGradients(ops, x, all_dy, work.inner_gradient, stash, work));
   return NormGradient(ops, x, gradients, work.inner_gradient, stash, work);
+}
+
+absl::Status Branch::JoinNormGradient() const {
+  return shape_.sequence_parallel ? shape_.group->Sum(gradients_.norm.parameters()) : absl::OkStatus();
 }
 
 }  // namespace medley

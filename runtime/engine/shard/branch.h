@@ -1,31 +1,19 @@
 #pragma once
 #include "absl/status/status.h"
 #include "runtime/device/device.h"
-#include "runtime/device/rank_group.h"
 #include "runtime/engine/shard/parameter_arena.h"
+#include "runtime/engine/shard/pass_shape.h"
 #include "runtime/ir/model/family.h"
-#include "runtime/ir/model/recompute.h"
 
 // The passes of a layer's branches (family.h) over the ops of a device, whatever the family. The ranks of a
 // unit share a branch by heads or feed-forward columns (Shoeybi et al. 2019): each passes its own part of it
 // and sums, with the others, what it adds to the residual stream and what it takes from the gradient behind
-// the norm. Legend: rows = micro-batch windows * sequence, C hidden, I what `in` makes (InnerWidth), W what
-// `out` takes (CoreWidth), H query heads, D size of a head.
+// the norm. In sequence parallelism (Korthikanti et al. 2022, section 4.2.2) each has its own rows of the
+// residual stream and of the norms, takes those of the sums, and gives the others those of what the linear
+// maps take. Legend: rows = micro-batch windows * sequence, own those that a rank has of the stream (all
+// without sequence parallelism), C hidden, I what `in` makes (InnerWidth), W what `out` takes (CoreWidth), H
+// query heads, D size of a head.
 namespace medley {
-
-// Sizes of one micro-batch, on one rank.
-struct PassShape {
-  ModelConfig config;  // LocalModel: the rank's own heads and columns
-  int64_t batch = 0;   // windows
-  int64_t sequence = 0;
-  Precision precision = Precision::kF32;
-  Dtype activations = Dtype::kF32;  // what they and their gradients are stored as
-  Recompute recompute = Recompute::kNone;
-  RankGroup* group = nullptr;  // the ranks that share the blocks; null: this one has all of them
-  int ranks = 1;               // how many share them
-  int64_t first_token = 0;     // of the rank's part of the vocabulary
-  int64_t rows() const { return batch * sequence; }
-};
 
 // Cuts tensors off the front of a buffer, one after another, each of TensorBytes.
 class Carver {
@@ -46,16 +34,20 @@ class Carver {
 // mean, RMSNorm has neither.
 struct Norm {
   Slice weight, bias;  // [C]
-  Slice mean, rstd;    // [rows]
+  Slice mean, rstd;    // [own]
   // Takes what it keeps.
   static Norm Kept(const PassShape& shape, Carver& carver);
+  // Weight and bias, which lie side by side in an arena.
+  Slice parameters() const;
   Norm With(const Norm& parameters) const { return {parameters.weight, parameters.bias, mean, rstd}; }
 };
 
-// y = norm(x), both [rows, C]; writes the norm's mean and rstd.
+// y = norm(x), [rows, C] of x, [own, C]; writes the norm's mean and rstd. All rows of y, where the ranks have
+// some each.
 absl::Status NormForward(Ops& ops, const PassShape& shape, const Norm& norm, const Slice& x, const Slice& y);
 
-// dx, stored as said, is the gradient through the norm of dy; adds to the parameters' gradients.
+// dx, stored as said, is the gradient through the norm of dy; adds to the parameters' gradients, of the own
+// rows. dy is [rows, C], of which the own rows are read, the others [own, C].
 absl::Status NormBackward(Ops& ops, const PassShape& shape, const Norm& norm, const Norm& gradient,
                           const Slice& x, const Slice& dy, const Slice& dx, Store store_dx);
 
@@ -74,7 +66,7 @@ struct BranchStash {
   Slice inner;        // [rows, I]: what `in` made, queries and keys turned
   Slice attended;     // [rows, W]: the output of attention; other cores' is made again
   Slice log_sum_exp;  // [batch, H, sequence], of attention
-  Slice stream;       // [rows, C]: the residual stream behind the branch
+  Slice stream;       // [own, C]: the residual stream behind the branch
 
   // `made_again` is a layer's; null where all is kept. The stream behind a layer's last branch is kept anyway.
   static BranchStash Of(const PassShape& shape, const BranchKind& kind, bool is_last, Carver& kept,
@@ -84,9 +76,9 @@ struct BranchStash {
 // Scratch that the passes of all blocks share, whatever the size of their micro-batches.
 struct Workspace {
   Slice cosine, sine;     // [sequence, D / 2], rotary positions only; RotaryAngles (rotary.h), written once
-  Slice normed;           // [rows, C]
+  Slice normed;           // [rows, C]; also what is scattered or gathered of the stream
   Slice core_gradient;    // [rows, WidestCoreGradient]; also the gradient of `normed`
-  Slice stream_gradient;  // [rows, C]
+  Slice stream_gradient;  // [own, C]
   Slice activated;        // [rows, WidestActivated]
   Slice inner_gradient;   // [rows, WidestInner]
   // Of a head that several ranks share.
@@ -118,7 +110,10 @@ class Branch {
   absl::Status MakeAgain(Ops& ops, const Slice& x, const Slice& y, const BranchStash& stash,
                          const Workspace& work) const;
 
-  // Of the residual stream, before and behind the branch; [rows, C]. They may be the same slice if the
+  // The ranks sum what each has added to the gradients of the norm's parameters, where it is of its own rows.
+  absl::Status JoinNormGradient() const;
+
+  // Of the residual stream, before and behind the branch; [own, C]. They may be the same slice if the
   // gradient of the weights is not to come later.
   struct StreamGradients {
     Slice dx, dy;
@@ -155,18 +150,20 @@ class Branch {
   absl::Status MakeCore(Ops& ops, const Slice& x, const BranchStash& stash, const Workspace& work,
                         bool attends, Slice& core) const;
   // From there to y = x + out(core).
-  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y) const;
+  absl::Status AddToStream(Ops& ops, const Slice& core, const Slice& x, const Slice& y,
+                           const Workspace& work) const;
   // The output of a core other than attention.
   absl::Status Activate(Ops& ops, const BranchStash& stash, const Slice& activated) const;
-  // From dy to the gradient of what `in` made.
+  // WeightGradient with all rows of dy, which may lie in work.normed.
+  absl::Status AddWeightGradients(Ops& ops, const Slice& x, const Slice& all_dy, const Slice& inner_gradient,
+                                  const BranchStash& stash, const Workspace& work) const;
+  // From all rows of dy to the gradient of what `in` made.
   absl::Status CoreGradient(Ops& ops, const Slice& dy, const Slice& inner_gradient, const BranchStash& stash,
                             const Workspace& work) const;
   // From there to dx.
   absl::Status NormGradient(Ops& ops, const Slice& x, const StreamGradients& gradients,
                             const Slice& inner_gradient, const BranchStash& stash,
                             const Workspace& work) const;
-  // Sums `x` over the ranks that share the branch.
-  absl::Status SumOverRanks(const Slice& x) const;
 
   const Family& family_;
   const BranchKind& kind_;

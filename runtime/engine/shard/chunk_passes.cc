@@ -32,6 +32,11 @@ ChunkPasses::ChunkPasses(const PassShape& shape, BlockRange blocks, const ChunkM
     branches_.emplace_back(arena_, pass_, FirstLayerOf(blocks) + i / kBranches, i % kBranches);
   CarveStash(memory.stash, memory.recomputed);
   CarveDeferred(memory.deferred);
+  const SlotMemory& streams = memory.stream_gradients;
+  for (int slot = 0; slot < streams.count; ++slot) {
+    Carver carver(*streams.buffer, streams.offset + int64_t{slot} * streams.size);
+    stream_gradients_.push_back(carver.Take(pass_.row_counts().own * pass_.config.hidden, pass_.activations));
+  }
 }
 
 void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recomputed) {
@@ -40,7 +45,7 @@ void ChunkPasses::CarveStash(const SlotMemory& memory, const SlotMemory& recompu
     Stash& kept = stash_.emplace_back();
     if (points_.has_embedding) {
       kept.tokens = carver.Take(pass_.rows(), Dtype::kI32);
-      kept.embedded = carver.Take(pass_.rows() * pass_.config.hidden, pass_.activations);
+      kept.embedded = carver.Take(pass_.own().size() * pass_.config.hidden, pass_.activations);
     }
     std::optional<Carver> made_again;  // one layer at a time
     for (int i = 0; i < points_.branches; ++i) {
@@ -60,17 +65,18 @@ void ChunkPasses::CarveDeferred(const SlotMemory& memory) {
   for (int slot = 0; slot < memory.count; ++slot) {
     Carver carver(*memory.buffer, memory.offset + int64_t{slot} * memory.size);
     Deferred& deferred = deferred_.emplace_back();
-    const auto take = [&](int64_t columns) { return carver.Take(pass_.rows() * columns, pass_.activations); };
+    const auto take = [&](int64_t elements) { return carver.Take(elements, pass_.activations); };
+    const int64_t of_stream = pass_.own().size() * pass_.config.hidden;
     for (const Branch& branch : branches_)
-      deferred.inner_gradients.push_back(take(InnerWidth(pass_.config, branch.kind())));
+      deferred.inner_gradients.push_back(take(pass_.rows() * InnerWidth(pass_.config, branch.kind())));
     for (int point = 0; point <= points_.branches; ++point)
-      deferred.stream_gradients.push_back(points_.travels(point) ? Slice{} : take(pass_.config.hidden));
+      deferred.stream_gradients.push_back(points_.travels(point) ? Slice{} : take(of_stream));
   }
 }
 
 Slice ChunkPasses::BoundaryOf(BufferKind kind, const Boundary& boundary) const {
   Slice slice = boundaries_.Of({kind, boundary.index}, boundary.dtype);
-  slice.elements = pass_.rows() * pass_.config.hidden;
+  slice.elements = pass_.own().size() * pass_.config.hidden;
   return slice;
 }
 
@@ -91,18 +97,28 @@ Slice ChunkPasses::GradientAt(int point, const PassBuffers& buffers) const {
   if (points_.enters(point) ||
       (!points_.has_embedding && leaves.dtype.value_or(pass_.activations) == pass_.activations))
     return BoundaryOf(BufferKind::kInputGradient, leaves);
-  return workspace_.stream_gradient;
+  return buffers.stream_gradient >= 0 ? stream_gradients_[buffers.stream_gradient]
+                                      : workspace_.stream_gradient;
 }
 
-absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, Purpose purpose) const {
+absl::Status ChunkPasses::Forward(Ops& ops, const PassBuffers& buffers, BlockRange piece,
+                                  Purpose purpose) const {
   const Stash& kept = stash_[buffers.stash];
-  if (points_.has_embedding) RETURN_IF_ERROR(EmbeddingForward(ops, buffers));
-  for (int i = 0; i < points_.branches; ++i) {
-    RETURN_IF_ERROR(branches_[i].Forward(ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
-                                         kept.branches[i], workspace_));
+  for (BlockId block = piece.first; block < piece.end; ++block) {
+    if (block == pass_.config.embedding_block()) {
+      RETURN_IF_ERROR(EmbeddingForward(ops, buffers));
+    } else if (block == pass_.config.head_block()) {
+      if (purpose == Purpose::kTrain) continue;
+      RETURN_IF_ERROR(HeadForward(ops, StreamAt(points_.branches, buffers), buffers.stash));
+    } else {
+      const int first = kBranches * (LayerOfBlock(block) - FirstLayerOf(blocks_));
+      for (int i = first; i < first + kBranches; ++i) {
+        RETURN_IF_ERROR(branches_[i].Forward(ops, StreamAt(i, buffers), StreamAt(i + 1, buffers),
+                                             kept.branches[i], workspace_));
+      }
+    }
   }
-  if (!points_.has_head || purpose == Purpose::kTrain) return absl::OkStatus();
-  return HeadForward(ops, StreamAt(points_.branches, buffers), buffers.stash);
+  return absl::OkStatus();
 }
 
 Slice ChunkPasses::Outer(Part part, const std::string& name) const {
@@ -154,7 +170,7 @@ absl::Status ChunkPasses::SharedHeadLoss(Ops& ops, int stash, const Slice& norme
                                     .vocabulary = pass_.config.vocabulary,
                                     .gradient_scale = token_weight,
                                     .precision = pass_.precision}));
-  return pass_.group->Sum(normed_gradient);
+  return SumRows(pass_, normed_gradient);
 }
 
 absl::Status ChunkPasses::HeadLoss(Ops& ops, int stash, const Slice& normed_gradient,
@@ -189,7 +205,8 @@ absl::Status ChunkPasses::HeadBackward(Ops& ops, const PassBuffers& buffers, flo
 }
 
 absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers) const {
-  const Slice y = StreamAt(0, buffers);
+  const Slice stream = StreamAt(0, buffers);
+  const Slice y = pass_.sequence_parallel ? workspace_.normed : stream;
   const bool adds_positions = pass_.group == nullptr || pass_.group->member() == 0;  // one of the ranks
   const Slice positions = adds_positions ? Outer(Part::kParameter, names_.position_embedding) : Slice{};
   RETURN_IF_ERROR(ops.EmbeddingForward({.tokens = stash_[buffers.stash].tokens,
@@ -201,12 +218,16 @@ absl::Status ChunkPasses::EmbeddingForward(Ops& ops, const PassBuffers& buffers)
                                         .columns = pass_.config.hidden,
                                         .first_token = pass_.first_token,
                                         .vocabulary = pass_.config.vocabulary}));
-  return pass_.group == nullptr ? absl::OkStatus() : pass_.group->Sum(y);
+  RETURN_IF_ERROR(SumRows(pass_, y));
+  if (!pass_.sequence_parallel) return absl::OkStatus();
+  return ops.Cast({.x = OwnRows(pass_, y), .y = stream, .elements = stream.elements});
 }
 
 absl::Status ChunkPasses::EmbeddingBackward(Ops& ops, const PassBuffers& buffers) const {
+  Slice dy;
+  RETURN_IF_ERROR(AllRows(ops, pass_, GradientAt(0, buffers), workspace_.normed, dy));
   return ops.EmbeddingBackward({.tokens = stash_[buffers.stash].tokens,
-                                .dy = GradientAt(0, buffers),
+                                .dy = dy,
                                 .d_token_embedding = Outer(Part::kGradient, names_.token_embedding),
                                 .d_position_embedding = Outer(Part::kGradient, names_.position_embedding),
                                 .batch = pass_.batch,
@@ -275,6 +296,13 @@ absl::Status ChunkPasses::WeightGradient(Ops& ops, const PassBuffers& buffers, B
                                            stash_[buffers.stash].branches[i], workspace_);
       },
       [&] { return EmbeddingBackward(ops, buffers); });
+}
+
+absl::Status ChunkPasses::JoinGradients(BlockRange piece) const {
+  if (!pass_.sequence_parallel) return absl::OkStatus();
+  return GoBack(
+      piece, [&] { return pass_.group->Sum(FinalNorm(Part::kGradient, 0).parameters()); },
+      [&](int i) { return branches_[i].JoinNormGradient(); }, [] { return absl::OkStatus(); });
 }
 
 }  // namespace medley

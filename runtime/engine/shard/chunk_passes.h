@@ -13,7 +13,7 @@
 namespace medley {
 
 // What is larger than one chunk: buffers at the boundaries, [micro-batch, sequence, hidden] of the largest
-// micro-batch, by kind.
+// micro-batch, or in sequence parallelism the rank's own rows of it, by kind.
 class BoundaryBuffers {
  public:
   void Add(BufferKind kind, const Slice& slice) { slices_[static_cast<int>(kind)].push_back(slice); }
@@ -38,6 +38,7 @@ struct PassBuffers {
   int stash = 0;
   int deferred = -1;         // of the two gradients, where each is a pass of its own
   int recomputed = -1;       // of layers' passes, where not all is kept
+  int stream_gradient = -1;  // of backward, where others' pieces come between its own
   Boundary input;            // none on the first stage
   Boundary output;           // of forward; none on the last stage
   Boundary input_gradient;   // of backward; none on the first stage
@@ -56,7 +57,7 @@ struct SlotMemory {
 struct ChunkMemory {
   const ParameterArena& arena;
   const BoundaryBuffers& boundaries;
-  SlotMemory stash, deferred, recomputed;
+  SlotMemory stash, deferred, recomputed, stream_gradients;
   Workspace workspace;
   Slice loss_sum;  // f64
 };
@@ -77,7 +78,8 @@ class ChunkPasses {
   // The holder of the head adds the micro-batch's loss to the step's: here when evaluating, in Backward when
   // training, where the logits are made for the gradients as well. So the head's forward does nothing then,
   // and keeps nothing.
-  absl::Status Forward(Ops& ops, const PassBuffers& buffers, Purpose purpose) const;
+  // Goes through the first blocks first; `piece` is the whole range, or a piece of it that follows the one before.
+  absl::Status Forward(Ops& ops, const PassBuffers& buffers, BlockRange piece, Purpose purpose) const;
   // Makes what has not been kept of the layer that is `piece`, for its Backward.
   absl::Status MakeAgain(Ops& ops, const PassBuffers& buffers, BlockRange piece) const;
   // Adds to the gradients, of the loss of each token times `token_weight`. Goes through the last blocks first;
@@ -87,6 +89,9 @@ class ChunkPasses {
   // do, of the whole range; and then, at any time before its buffers are given to others, the rest.
   absl::Status InputGradient(Ops& ops, const PassBuffers& buffers, float token_weight) const;
   absl::Status WeightGradient(Ops& ops, const PassBuffers& buffers, BlockRange piece) const;
+  // Once `piece` has all of its gradients, in sequence parallelism: those of its norms are summed over the
+  // ranks of the unit.
+  absl::Status JoinGradients(BlockRange piece) const;
 
  private:
   // What the blocks keep of one micro-batch. Vectors parallel to branches_.
@@ -135,6 +140,7 @@ class ChunkPasses {
   std::vector<Branch> branches_;  // of the layers in the range
   std::vector<Stash> stash_;
   std::vector<Deferred> deferred_;
+  std::vector<Slice> stream_gradients_;
 };
 
 }  // namespace medley

@@ -58,18 +58,21 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
   const absl::Status allocated = shard->Allocate();
   if (!allocated.ok()) {
     const RankMemory need = MemoryOf(options);
-    return Annotate(allocated,
-                    absl::StrFormat("blocks %s need %s (parameters, gradients and optimizer %s, "
-                                    "activations %s, boundaries %s, workspace %s) on %s",
-                                    absl::StrJoin(options.chunks, ", ",
-                                                  [](std::string* out, const BlockRange& blocks) {
-                                                    absl::StrAppend(out, blocks.first.value(), "-",
-                                                                    blocks.end - 1);
-                                                  }),
-                                    FormatBytes(need.total()),
-                                    FormatBytes(need.parameters + need.gradients + need.optimizer),
-                                    FormatBytes(need.activations), FormatBytes(need.boundaries),
-                                    FormatBytes(need.workspace + need.conversions), device.queue->name()));
+    return Annotate(
+        allocated,
+        absl::StrFormat(
+            "blocks %s need %s (parameters, gradients and optimizer %s, "
+            "activations %s, boundaries %s, workspace %s, logits %s) on %s%s",
+            absl::StrJoin(options.chunks, ", ",
+                          [](std::string* out, const BlockRange& blocks) {
+                            absl::StrAppend(out, blocks.first.value(), "-", blocks.end - 1);
+                          }),
+            FormatBytes(need.total()), FormatBytes(need.parameters + need.gradients + need.optimizer),
+            FormatBytes(need.activations), FormatBytes(need.boundaries),
+            FormatBytes(need.workspace + need.conversions), FormatBytes(need.logits), device.queue->name(),
+            need.host > Bytes{0}
+                ? absl::StrCat(", and ", FormatBytes(need.host), " of host memory for layers")
+                : ""));
   }
   shard->CarveBoundaries();
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
@@ -81,7 +84,8 @@ absl::Status ModelShard::Allocate() {
   const std::optional<OptimizerShard>& optimizer = options_.optimizer;
   ASSIGN_OR_RETURN(
       arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_),
-                                     optimizer.has_value() ? std::optional(optimizer->owned) : std::nullopt));
+                                     optimizer.has_value() ? std::optional(optimizer->owned) : std::nullopt,
+                                     options_.buffers.windows));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   norm_runs_ = optimizer.has_value() ? optimizer->norms : WholeOptimizer(arena_->layout()).norms;
@@ -89,7 +93,24 @@ absl::Status ModelShard::Allocate() {
   scalars_.resize(scalars.value / 8);
   ASSIGN_OR_RETURN(workspace_buffer_, device_.queue->Allocate(need.workspace - scalars));
   ASSIGN_OR_RETURN(scalar_buffer_, device_.queue->Allocate(scalars));
+  ASSIGN_OR_RETURN(scratch_buffer_, device_.queue->Allocate(need.conversions + need.logits));
+  Carver carver(*scratch_buffer_);
+  const auto take = [&](Bytes size) {
+    return size == Bytes{} ? Slice{} : carver.Take(size.value / SizeOf(Dtype::kF32).value, Dtype::kF32);
+  };
+  scratch_.conversions = take(need.conversions);
+  scratch_.logits = take(need.logits);
   return absl::OkStatus();
+}
+
+ModelShard::~ModelShard() {
+  device_.ops->UseScratch({});
+  device_.ops->ForgetParameters();
+}
+
+Ops& ModelShard::PassOps() {
+  device_.ops->UseScratch(scratch_);
+  return *device_.ops;
 }
 
 PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
@@ -102,6 +123,8 @@ PassShape ModelShard::ShapeOf(int micro_batch_sequences) const {
           .recompute = options_.buffers.recompute,
           .group = group_,
           .ranks = options_.buffers.ranks,
+          .member = options_.buffers.member,
+          .sequence_parallel = options_.buffers.sequence_parallel,
           .first_token = share.vocabulary.first};
 }
 
@@ -116,20 +139,22 @@ void ModelShard::CarveBoundaries() {
   for (size_t c = 0; c < options_.chunks.size(); ++c) {
     Bytes stash;
     for (BlockId block = options_.chunks[c].first; block < options_.chunks[c].end; ++block)
-      stash += StashBytes(pass_.config, block, pass_.rows(), pass_.activations, pass_.recompute);
+      stash += StashBytes(pass_.config, block, pass_.row_counts(), pass_.activations, pass_.recompute);
     stashes_.push_back(slots(counts.stash[c], stash));
     deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
-                                                                pass_.rows(), pass_.activations)));
+                                                                pass_.row_counts(), pass_.activations)));
   }
   recomputed_ = slots(counts.recomputed,
-                      RecomputedBytes(pass_.config, pass_.rows(), pass_.activations, pass_.recompute));
+                      RecomputedBytes(pass_.config, pass_.row_counts(), pass_.activations, pass_.recompute));
+  stream_gradients_ = slots(counts.stream_gradient,
+                            TensorBytes(pass_.row_counts().own * pass_.config.hidden, pass_.activations));
   passes_.resize(options_.chunks.size());
   Carver boundary(*boundary_buffer_);
   for (int kind = 0; kind < kBufferKinds; ++kind) {
     const BufferKind of = static_cast<BufferKind>(kind);
     if (!Travels(of)) continue;
     for (int i = 0; i < counts.of(of); ++i)
-      boundaries_.Add(of, boundary.Take(pass_.rows() * pass_.config.hidden, pass_.activations));
+      boundaries_.Add(of, boundary.Take(pass_.own().size() * pass_.config.hidden, pass_.activations));
   }
 }
 
@@ -151,6 +176,7 @@ const ChunkPasses& ModelShard::PassesOf(int chunk, int micro_batch_sequences) {
                                         .stash = stashes_[chunk],
                                         .deferred = deferred_[chunk],
                                         .recomputed = recomputed_,
+                                        .stream_gradients = stream_gradients_,
                                         .workspace = WorkspaceOf(shape),
                                         .loss_sum = {scalar_buffer_.get(), 0, 1}});
 }
@@ -194,24 +220,28 @@ float ModelShard::TokenWeight() const {
       loss_scale_ / (static_cast<double>(options_.shape.global_batch_sequences) * options_.shape.sequence));
 }
 
-absl::Status ModelShard::Forward(const PassBuffers& buffers, Purpose purpose) {
-  return PassesOf(buffers).Forward(*device_.ops, buffers, purpose);
+absl::Status ModelShard::Forward(const PassBuffers& buffers, BlockRange blocks, Purpose purpose) {
+  return PassesOf(buffers).Forward(PassOps(), buffers, blocks, purpose);
 }
 
 absl::Status ModelShard::MakeAgain(const PassBuffers& buffers, BlockRange blocks) {
-  return PassesOf(buffers).MakeAgain(*device_.ops, buffers, blocks);
+  return PassesOf(buffers).MakeAgain(PassOps(), buffers, blocks);
 }
 
 absl::Status ModelShard::Backward(const PassBuffers& buffers, BlockRange blocks) {
-  return PassesOf(buffers).Backward(*device_.ops, buffers, blocks, TokenWeight());
+  return PassesOf(buffers).Backward(PassOps(), buffers, blocks, TokenWeight());
 }
 
 absl::Status ModelShard::InputGradient(const PassBuffers& buffers) {
-  return PassesOf(buffers).InputGradient(*device_.ops, buffers, TokenWeight());
+  return PassesOf(buffers).InputGradient(PassOps(), buffers, TokenWeight());
 }
 
 absl::Status ModelShard::WeightGradient(const PassBuffers& buffers, BlockRange blocks) {
-  return PassesOf(buffers).WeightGradient(*device_.ops, buffers, blocks);
+  return PassesOf(buffers).WeightGradient(PassOps(), buffers, blocks);
+}
+
+absl::Status ModelShard::JoinGradients(int chunk, BlockRange blocks) {
+  return PassesOf(chunk, options_.micro_batch_sequences).JoinGradients(blocks);
 }
 
 absl::Status ModelShard::ComputeNorms(absl::Span<const SegmentId> segments) {
@@ -219,7 +249,7 @@ absl::Status ModelShard::ComputeNorms(absl::Span<const SegmentId> segments) {
     const NormRun& run = norm_runs_[i];
     if (std::find(segments.begin(), segments.end(), run.segment) == segments.end()) continue;
     RETURN_IF_ERROR(
-        device_.ops->SquaredNorm({.x = arena_->Whole(Part::kGradient).Sub(run.offset, run.elements),
+        device_.ops->SquaredNorm({.x = arena_->At(Part::kGradient, run.offset, run.elements),
                                   .out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(1 + i), 1},
                                   .elements = run.elements}));
   }
@@ -248,9 +278,14 @@ absl::StatusOr<double> ModelShard::TakeLossSum() {
 }
 
 absl::Status ModelShard::UpdateParameters(const Update& update) {
-  for (const OwnedRun& run : arena_->owned()) RETURN_IF_ERROR(UpdateOwned(run, update));
+  for (const OwnedRun& run : arena_->OwnedOnDevice()) RETURN_IF_ERROR(UpdateOwned(run, update));
   device_.ops->ParametersChanged();
   return ZeroGradients();
+}
+
+absl::Status ModelShard::UpdateLayer(BlockId layer, const Update& update) {
+  for (const OwnedRun& run : arena_->OwnedOfLayer(layer)) RETURN_IF_ERROR(UpdateOwned(run, update));
+  return absl::OkStatus();
 }
 
 absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update) {
@@ -283,8 +318,13 @@ absl::Status ModelShard::UpdateOwned(const OwnedRun& run, const Update& update) 
 }
 
 absl::Status ModelShard::ZeroGradients() {
-  const Slice all = arena_->Whole(Part::kGradient);
+  const Slice all = arena_->OnDevice(Part::kGradient);
   return device_.ops->Fill({.x = all, .elements = all.elements, .value = 0});
+}
+
+absl::Status ModelShard::ZeroGradientsOf(BlockId layer) {
+  const Slice window = arena_->Window(Part::kGradient, layer);
+  return device_.ops->Fill({.x = window, .elements = window.elements, .value = 0});
 }
 
 }  // namespace medley

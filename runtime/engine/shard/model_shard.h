@@ -43,19 +43,22 @@ ShardOptions ShardOptionsOf(const Plan& plan, const StepProgram& program, const 
 // activations of the micro-batches in flight, and the passes. Allocates everything when created, exactly what
 // MemoryOf says; a step allocates nothing of the device.
 //
+// Its ops work in scratch that is part of it; what they keep of its parameters goes with it.
 // Owns its buffers; must not outlive the device. Thread: the one that submits to the device's queue; buffers
 // at the boundary may be read and written by others between passes, as the step program orders it.
 class ModelShard {
  public:
   // ResourceExhausted: the device's memory limit; the message has the need by part.
   static absl::StatusOr<std::unique_ptr<ModelShard>> Create(Device& device, const ShardOptions& options);
+  ~ModelShard();
 
   ParameterArena& arena() { return *arena_; }
   DeviceQueue& queue() { return *device_.queue; }
   const ShardOptions& options() const { return options_; }
 
-  // [micro-batch, sequence, hidden], as this shard stores activations, or as `dtype`, which takes no more; not
-  // of a chunk, and one that options.buffers counts.
+  // [micro-batch, sequence, hidden], or in sequence parallelism the rank's own rows of it, as this shard
+  // stores activations, or as `dtype`, which takes no more; not of a chunk, and one that options.buffers
+  // counts.
   Slice BoundaryOf(BufferId buffer, std::optional<Dtype> dtype = std::nullopt) const;
 
   // The micro-batch's token ids, [micro-batch, sequence]; kept in `stash` until its backward.
@@ -65,7 +68,10 @@ class ModelShard {
   using Boundary = medley::Boundary;
   using PassBuffers = medley::PassBuffers;
   // As ChunkPasses says. Without a range of blocks: of the whole chunk.
-  absl::Status Forward(const PassBuffers& buffers, Purpose purpose);
+  absl::Status Forward(const PassBuffers& buffers, Purpose purpose) {
+    return Forward(buffers, ChunkOf(buffers), purpose);
+  }
+  absl::Status Forward(const PassBuffers& buffers, BlockRange blocks, Purpose purpose);
   absl::Status MakeAgain(const PassBuffers& buffers, BlockRange blocks);
   absl::Status Backward(const PassBuffers& buffers) { return Backward(buffers, ChunkOf(buffers)); }
   absl::Status Backward(const PassBuffers& buffers, BlockRange blocks);
@@ -74,6 +80,7 @@ class ModelShard {
     return WeightGradient(buffers, ChunkOf(buffers));
   }
   absl::Status WeightGradient(const PassBuffers& buffers, BlockRange blocks);
+  absl::Status JoinGradients(int chunk, BlockRange blocks);
 
   // The ranks that share the blocks, before the first pass; outlives the shard's passes. Null, as at first: it
   // has all of them.
@@ -101,9 +108,13 @@ class ModelShard {
     float gradient_scale = 1;
     int64_t step = 1;
   };
-  // AdamW on every parameter that it owns, decay where ParameterSpec says; then zeroes all gradients.
+  // AdamW on every parameter that it owns and that lives on the device, decay where ParameterSpec says; then zeroes
+  // all of their gradients.
   absl::Status UpdateParameters(const Update& update);
-  absl::Status ZeroGradients();
+  // The same in the windows of a layer that lives on the host, whose gradients stay.
+  absl::Status UpdateLayer(BlockId layer, const Update& update);
+  absl::Status ZeroGradients();                 // of what lives on the device
+  absl::Status ZeroGradientsOf(BlockId layer);  // in its window
   // Parameters were written otherwise: by those who own them.
   void ParametersChanged() { device_.ops->ParametersChanged(); }
 
@@ -111,6 +122,8 @@ class ModelShard {
   ModelShard(Device& device, const ShardOptions& options) : device_(device), options_(options) {}
   absl::Status UpdateOwned(const OwnedRun& run, const Update& update);
   absl::Status Allocate();
+  // The device's ops, of which other shards may have made use since the last pass, with this one's scratch.
+  Ops& PassOps();
   void CarveBoundaries();
   absl::Status WriteRotaryAngles();
   PassShape ShapeOf(int micro_batch_sequences) const;
@@ -131,9 +144,10 @@ class ModelShard {
   RankGroup* group_ = nullptr;
   float loss_scale_ = 1;
   std::unique_ptr<ParameterArena> arena_;
-  std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_;
+  std::unique_ptr<Buffer> stash_buffer_, boundary_buffer_, workspace_buffer_, scalar_buffer_, scratch_buffer_;
+  OpScratch scratch_;
   std::vector<SlotMemory> stashes_, deferred_;  // by chunk
-  SlotMemory recomputed_;
+  SlotMemory recomputed_, stream_gradients_;
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;

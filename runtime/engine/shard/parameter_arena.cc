@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/program/layer_windows.h"
 
 namespace medley {
 namespace {
@@ -20,30 +21,139 @@ int64_t CountOf(absl::Span<const OwnedRun> stored) {
   return stored.empty() ? 0 : stored.back().place + stored.back().elements - stored.front().place;
 }
 
+// Of the windows of a kind.
+std::vector<ParameterArena::Part> PartsOf(BufferKind kind) {
+  using Part = ParameterArena::Part;
+  if (kind == BufferKind::kMomentWindow) return {Part::kFirstMoment, Part::kSecondMoment};
+  return {kind == BufferKind::kGradientWindow ? Part::kGradient : Part::kParameter};
+}
+
+constexpr ParameterArena::Part kParts[] = {ParameterArena::Part::kParameter, ParameterArena::Part::kGradient,
+                                           ParameterArena::Part::kFirstMoment,
+                                           ParameterArena::Part::kSecondMoment};
+
 }  // namespace
+
+ParameterArena::ParameterArena(Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks,
+                               const ModelShare& share, std::optional<std::vector<OwnedRun>> owned,
+                               int windows)
+    : device_(device),
+      model_(config),
+      local_(LocalModel(config, share)),
+      share_(share),
+      layout_(LayoutOf(local_, chunks)),
+      whole_(LayoutOf(model_, chunks)),
+      owned_(owned.has_value() ? *std::move(owned) : WholeOptimizer(layout_).owned),
+      windows_(windows) {
+  int layers = 0;
+  int64_t place = 0;  // in m, and in v
+  for (size_t i = 0; i < layout_.segments.size(); ++i) {
+    const SegmentId segment = layout_.segments[i];
+    const int64_t first = layout_.segment_offsets[i], elements = SegmentElements(local_, segment);
+    const int layer = LivesOnHost(segment) ? layers++ : -1;
+    regions_.push_back({segment, first, elements, 0, layer});
+    const int64_t owned_elements = CountOf(OwnedWithin(owned_, first, first + elements));
+    moment_regions_.push_back({segment, place, owned_elements, 0, layer});
+    place += owned_elements;
+  }
+  PlaceRegions(regions_, on_device_, elements_);
+  PlaceRegions(moment_regions_, moments_on_device_, moment_elements_);
+}
+
+// What lives on the device one after another, then the windows, each of which takes the largest layer.
+void ParameterArena::PlaceRegions(std::vector<Region>& regions, int64_t& on_device, int64_t& all) const {
+  int64_t window = 0;
+  for (Region& region : regions) {
+    if (region.layer >= 0) {
+      window = std::max(window, region.elements);
+    } else {
+      region.device = on_device;
+      on_device += region.elements;
+    }
+  }
+  all = on_device + windows_ * window;
+  for (Region& region : regions) {
+    if (region.layer >= 0) region.device = on_device + WindowOf(region.layer, windows_) * window;
+  }
+}
 
 absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(
     Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks, const ModelShare& share,
-    std::optional<std::vector<OwnedRun>> owned) {
-  std::unique_ptr<ParameterArena> arena(new ParameterArena(device, config, chunks, share, std::move(owned)));
-  for (const Part part : {Part::kParameter, Part::kGradient, Part::kFirstMoment, Part::kSecondMoment}) {
+    std::optional<std::vector<OwnedRun>> owned, int windows) {
+  std::unique_ptr<ParameterArena> arena(
+      new ParameterArena(device, config, chunks, share, std::move(owned), windows));
+  for (const Part part : kParts) {
     ASSIGN_OR_RETURN(arena->buffers_[static_cast<int>(part)],
                      device.queue->Allocate({4 * arena->ElementsOf(part)}));
   }
+  if (windows == 0) return arena;
+  std::vector<std::vector<int64_t>> elements;  // of each part, of each layer
+  for (const Part part : kParts) {
+    elements.emplace_back();
+    for (const Region& region : arena->RegionsOf(part)) {
+      if (region.layer >= 0) elements.back().push_back(region.elements);
+    }
+  }
+  ASSIGN_OR_RETURN(arena->home_, LayerHome::Create(*device.queue, elements));
   return arena;
 }
 
-int64_t ParameterArena::ElementsOf(Part part) const {
-  if (!IsMoment(part)) return layout_.elements;
-  return owned_.empty() ? 0 : owned_.back().place + owned_.back().elements;
+bool ParameterArena::LivesOnHost(SegmentId segment) const {
+  return windows_ > 0 && segment != kTiedSegment && model_.is_layer(BlockOfSegment(segment));
+}
+
+int64_t ParameterArena::ElementsOf(Part part) const { return IsMoment(part) ? moment_elements_ : elements_; }
+
+const ParameterArena::Region& ParameterArena::RegionOf(Part part, SegmentId segment) const {
+  const std::vector<Region>& regions = RegionsOf(part);
+  return *std::partition_point(regions.begin(), regions.end(),
+                               [&](const Region& before) { return before.segment < segment; });
+}
+
+const ParameterArena::Region& ParameterArena::RegionAt(Part part, int64_t first) const {
+  const std::vector<Region>& regions = RegionsOf(part);
+  const auto found = std::partition_point(regions.begin(), regions.end(), [&](const Region& before) {
+    return before.first + before.elements <= first;
+  });
+  return found == regions.end() ? regions.back() : *found;
 }
 
 Slice ParameterArena::Whole(Part part) const {
   return {buffers_[static_cast<int>(part)].get(), 0, ElementsOf(part)};
 }
 
+Slice ParameterArena::OnDevice(Part part) const {
+  return Whole(part).Sub(0, IsMoment(part) ? moments_on_device_ : on_device_);
+}
+
+Slice ParameterArena::Window(Part part, BlockId layer) const {
+  const Region& region = RegionOf(part, SegmentOfBlock(layer));
+  return Whole(part).Sub(region.device, region.elements);
+}
+
+Slice ParameterArena::At(Part part, int64_t offset, int64_t elements) const {
+  const Region& region = RegionAt(part, offset);
+  return Whole(part).Sub(region.device + offset - region.first, elements);
+}
+
 Slice ParameterArena::Owned(Part part, const OwnedRun& run) const {
-  return Whole(part).Sub(IsMoment(part) ? run.place : run.offset, run.elements);
+  return At(part, IsMoment(part) ? run.place : run.offset, run.elements);
+}
+
+std::vector<OwnedRun> ParameterArena::OwnedOnDevice() const {
+  if (windows_ == 0) return owned_;
+  std::vector<OwnedRun> runs;
+  for (const Region& region : regions_) {
+    if (region.layer >= 0) continue;
+    const std::vector<OwnedRun> within = OwnedWithin(owned_, region.first, region.first + region.elements);
+    runs.insert(runs.end(), within.begin(), within.end());
+  }
+  return runs;
+}
+
+std::vector<OwnedRun> ParameterArena::OwnedOfLayer(BlockId layer) const {
+  const Region& region = RegionOf(Part::kParameter, SegmentOfBlock(layer));
+  return OwnedWithin(owned_, region.first, region.first + region.elements);
 }
 
 std::vector<OwnedRun> ParameterArena::StoredWithin(Part part, int64_t first, int64_t end) const {
@@ -53,18 +163,41 @@ std::vector<OwnedRun> ParameterArena::StoredWithin(Part part, int64_t first, int
 
 Slice ParameterArena::Tensor(Part part, const std::string& name) const {
   const PlacedParameter* placed = layout_.Find(name);
-  return Whole(part).Sub(placed->offset, placed->spec.elements);
+  return At(part, placed->offset, placed->spec.elements);
 }
 
 Slice ParameterArena::Segments(Part part, SegmentId first_segment, SegmentId end_segment) const {
-  int64_t begin = layout_.elements, end = 0;
-  for (size_t i = 0; i < layout_.segments.size(); ++i) {
-    if (layout_.segments[i] < first_segment || layout_.segments[i] >= end_segment) continue;
-    const int64_t next = i + 1 < layout_.segments.size() ? layout_.segment_offsets[i + 1] : layout_.elements;
-    begin = std::min(begin, layout_.segment_offsets[i]);
-    end = std::max(end, next);
+  int64_t begin = on_device_, end = 0;
+  for (const Region& region : regions_) {
+    if (region.segment < first_segment || region.segment >= end_segment || region.elements == 0) continue;
+    begin = std::min(begin, region.device);
+    end = std::max(end, region.device + region.elements);
   }
   return Whole(part).Sub(begin, end - begin);
+}
+
+absl::Span<float> ParameterArena::HomeOf(Part part, SegmentId first_segment, SegmentId end_segment) {
+  const absl::Span<float> first = home_->Values(static_cast<int>(part), RegionOf(part, first_segment).layer),
+                          last = home_->Values(static_cast<int>(part), RegionOf(part, end_segment - 1).layer);
+  return {first.data(), static_cast<size_t>(last.data() + last.size() - first.data())};
+}
+
+absl::Status ParameterArena::Fetch(BufferKind kind, BlockId layer) {
+  const SegmentId segment = SegmentOfBlock(layer);
+  for (const Part part : PartsOf(kind)) {
+    const Slice window = Window(part, layer);
+    RETURN_IF_ERROR(home_->Fetch(HomeOf(part, segment, segment + 1), *window.buffer, {window.offset_bytes}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterArena::Store(BufferKind kind, BlockId layer) {
+  const SegmentId segment = SegmentOfBlock(layer);
+  for (const Part part : PartsOf(kind)) {
+    const Slice window = Window(part, layer);
+    RETURN_IF_ERROR(home_->Store(*window.buffer, {window.offset_bytes}, HomeOf(part, segment, segment + 1)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ParameterArena::Held> ParameterArena::Find(const std::string& name, size_t elements) const {
@@ -92,8 +225,18 @@ absl::Status ParameterArena::Write(Part part, const std::string& name, absl::Spa
                  });
     values = own;
   }
+  return Put(part, stored.front().place, values);
+}
+
+absl::Status ParameterArena::Put(Part part, int64_t place, absl::Span<const float> values) {
+  const Region& region = RegionAt(part, place);
+  if (region.layer >= 0) {
+    std::copy(values.begin(), values.end(),
+              home_->Values(static_cast<int>(part), region.layer).begin() + (place - region.first));
+    return absl::OkStatus();
+  }
   return device_.queue->Upload(AsBytes(values), *buffers_[static_cast<int>(part)],
-                               {4 * stored.front().place});
+                               {4 * (region.device + place - region.first)});
 }
 
 absl::Status ParameterArena::Read(Part part, const std::string& name, absl::Span<float> values) const {
@@ -135,9 +278,16 @@ absl::Status ParameterArena::ReadSegment(Part part, SegmentId segment, absl::Spa
 }
 
 absl::Status ParameterArena::Download(Part part, int64_t place, absl::Span<float> values) const {
+  const Region& region = RegionAt(part, place);
+  if (region.layer >= 0) {
+    const absl::Span<const float> home = home_->Values(static_cast<int>(part), region.layer);
+    std::copy_n(home.begin() + (place - region.first), values.size(), values.begin());
+    return absl::OkStatus();
+  }
   const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(values.data()),
                                     values.size() * sizeof(float));
-  RETURN_IF_ERROR(device_.queue->Download(*buffers_[static_cast<int>(part)], {4 * place}, bytes));
+  RETURN_IF_ERROR(device_.queue->Download(*buffers_[static_cast<int>(part)],
+                                          {4 * (region.device + place - region.first)}, bytes));
   return device_.queue->Wait(device_.queue->Record());
 }
 

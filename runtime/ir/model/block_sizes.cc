@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/op_scratch.h"
 #include "runtime/ir/model/parameters.h"
 
 namespace medley {
@@ -62,35 +63,44 @@ bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
                      [&](const BlockRange& blocks) { return StreamPointsOf(config, blocks).branches > 0; });
 }
 
-Bytes StashBytes(const ModelConfig& c, BlockId block, int64_t rows, Dtype activations, Recompute recompute) {
+int64_t NormElements(const ModelConfig& c, BlockRange blocks) {
+  const StreamPoints points = StreamPointsOf(c, blocks);
+  return (points.branches + (points.has_head ? 1 : 0)) * int64_t{c.hidden} *
+         (HasBias(FamilyOf(c).norm) ? 2 : 1);
+}
+
+Bytes StashBytes(const ModelConfig& c, BlockId block, const RowCounts& rows, Dtype activations,
+                 Recompute recompute) {
   const Family& family = FamilyOf(c);
-  const Bytes row = TensorBytes(rows, Dtype::kF32), norm = Statistics(family) * row;
-  const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
-  if (block == c.embedding_block()) return TensorBytes(rows, Dtype::kI32) + tensor(c.hidden);
+  const Bytes norm = Statistics(family) * TensorBytes(rows.own, Dtype::kF32),
+              stream = TensorBytes(rows.own * c.hidden, activations);
+  const auto tensor = [&](int64_t columns) { return TensorBytes(rows.all * columns, activations); };
+  if (block == c.embedding_block()) return TensorBytes(rows.all, Dtype::kI32) + stream;
   // Targets, norm; its pass is all in backward.
-  if (block == c.head_block()) return TensorBytes(rows, Dtype::kI32) + norm;
+  if (block == c.head_block()) return TensorBytes(rows.all, Dtype::kI32) + norm;
   Bytes bytes;
   for (const BranchKind& branch : family.branches) {
-    if (recompute == Recompute::kNone) bytes += norm + tensor(InnerWidth(c, branch)) + tensor(c.hidden);
+    if (recompute == Recompute::kNone) bytes += norm + tensor(InnerWidth(c, branch)) + stream;
     if (IsAttention(branch) && recompute != Recompute::kLayers)
-      bytes += tensor(CoreWidth(c, branch)) + TensorBytes(rows * c.heads, Dtype::kF32);  // its log-sum-exp
+      bytes += tensor(CoreWidth(c, branch)) + TensorBytes(rows.all * c.heads, Dtype::kF32);  // log-sum-exp
   }
-  if (recompute != Recompute::kNone) bytes += tensor(c.hidden);  // behind the last branch
+  if (recompute != Recompute::kNone) bytes += stream;  // behind the last branch
   return bytes;
 }
 
-Bytes RecomputedBytes(const ModelConfig& c, int64_t rows, Dtype activations, Recompute recompute) {
+Bytes RecomputedBytes(const ModelConfig& c, const RowCounts& rows, Dtype activations, Recompute recompute) {
   const BlockId layer = BlockOfLayer(0);  // all are alike
   return StashBytes(c, layer, rows, activations) - StashBytes(c, layer, rows, activations, recompute);
 }
 
-Bytes DeferredBytes(const ModelConfig& c, BlockRange blocks, int64_t rows, Dtype activations) {
+Bytes DeferredBytes(const ModelConfig& c, BlockRange blocks, const RowCounts& rows, Dtype activations) {
   const StreamPoints points = StreamPointsOf(c, blocks);
   Bytes bytes;
   for (const BranchKind& branch : FamilyOf(c).branches)
-    bytes += int64_t{points.branches / kBranches} * TensorBytes(rows * InnerWidth(c, branch), activations);
+    bytes +=
+        int64_t{points.branches / kBranches} * TensorBytes(rows.all * InnerWidth(c, branch), activations);
   for (int point = 0; point <= points.branches; ++point) {
-    if (!points.travels(point)) bytes += TensorBytes(rows * c.hidden, activations);
+    if (!points.travels(point)) bytes += TensorBytes(rows.own * c.hidden, activations);
   }
   return bytes;
 }
@@ -111,35 +121,65 @@ int64_t WidestCoreGradient(const ModelConfig& c) {
                   }));
 }
 
-Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence, int64_t rows,
-                     Dtype activations, int ranks) {
-  const auto tensor = [&](int64_t columns) { return TensorBytes(rows * columns, activations); };
-  Bytes bytes;
+Bytes WorkspaceBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence,
+                     const RowCounts& rows, Dtype activations, int ranks) {
+  const auto tensor = [&](int64_t columns) { return TensorBytes(rows.all * columns, activations); };
+  Bytes bytes = TensorBytes(rows.own * c.hidden, activations);  // gradient of the residual stream
   // Each rank's log-sum-exp of its logits and the target's logit; the log-sum-exp of all.
   if (Holds(chunks, c.head_block()) && ranks > 1)
-    bytes += TensorBytes((ranks + 1) * rows, Dtype::kF32) + TensorBytes(rows, Dtype::kF32);
-  // Normed input, its gradient, gradient of the residual stream.
-  if (!HaveLayer(c, chunks)) return bytes + 3 * tensor(c.hidden);
-  bytes += 2 * tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) +
-           tensor(WidestInner(c));
+    bytes += TensorBytes((ranks + 1) * rows.all, Dtype::kF32) + TensorBytes(rows.all, Dtype::kF32);
+  // Normed input and its gradient.
+  if (!HaveLayer(c, chunks)) return bytes + 2 * tensor(c.hidden);
+  bytes +=
+      tensor(c.hidden) + tensor(WidestCoreGradient(c)) + tensor(WidestActivated(c)) + tensor(WidestInner(c));
   if (FamilyOf(c).positions == PositionKind::kRotary)  // cosines and sines
     bytes += 2 * TensorBytes(int64_t{sequence} * c.size_of_head() / 2, Dtype::kF32);
   return bytes;
 }
 
-Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows,
+Bytes ConversionBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int sequence, int64_t rows,
                       Dtype activations, Dtype narrowest) {
   if (narrowest == Dtype::kF32) return {};
   const auto wide = [&](int64_t columns) { return TensorBytes(rows * columns, Dtype::kF32); };
+  const auto of_window = [&](int64_t columns) { return TensorBytes(sequence * columns, Dtype::kF32); };
   Bytes most = 3 * wide(c.hidden);  // of an addition, or of a norm's backward
-  if (!HaveLayer(c, chunks) || activations == Dtype::kF32) return most;
-  for (const BranchKind& branch : FamilyOf(c).branches) {
-    const Bytes inner = wide(InnerWidth(c, branch)), core = wide(CoreWidth(c, branch));
-    // Backward of the core, the first product with its activation, the second one's gradient with that of it.
-    for (const Bytes op : {2 * inner + 2 * core, wide(c.hidden) + inner + core, wide(c.hidden) + 2 * inner})
-      most = std::max(most, op);
+  // What an op cannot be cut below: the embedding of a window, or its attention.
+  Bytes least = of_window(c.hidden);
+  if (HaveLayer(c, chunks) && activations != Dtype::kF32) {
+    for (const BranchKind& branch : FamilyOf(c).branches) {
+      const int64_t inner_width = InnerWidth(c, branch), core_width = CoreWidth(c, branch);
+      const Bytes inner = wide(inner_width), core = wide(core_width);
+      // Backward of the core, the first product with its activation, the second one's gradient with that of
+      // it.
+      for (const Bytes op : {2 * inner + 2 * core, wide(c.hidden) + inner + core, wide(c.hidden) + 2 * inner})
+        most = std::max(most, op);
+      if (IsAttention(branch))
+        least = std::max(least, 2 * of_window(inner_width) + 2 * of_window(core_width));
+    }
   }
-  return most;
+  return std::min(most, std::max(kConversionPart, least));
+}
+
+Bytes LogitsBytes(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows) {
+  if (!Holds(chunks, c.head_block())) return {};
+  return TensorBytes(LogitsRows(rows, c.vocabulary) * c.vocabulary, Dtype::kF32);
+}
+
+int64_t RoundedElements(const ModelConfig& c, absl::Span<const BlockRange> chunks, int64_t rows,
+                        Dtype activations) {
+  if (activations != Dtype::kF32) return 0;
+  // Of the first operand and of the second: a gradient of weights has two that are no parameters, of which the
+  // first is the one that the rows of the weights go with.
+  int64_t first = 0, second = 0;
+  if (Holds(chunks, c.head_block())) first = second = LogitsRows(rows, c.vocabulary) * c.hidden;
+  if (!HaveLayer(c, chunks)) return first + second;
+  for (const BranchKind& branch : FamilyOf(c).branches) {
+    const int64_t inner = InnerWidth(c, branch), core = CoreWidth(c, branch), hidden = c.hidden;
+    const bool in_out = FamilyOf(c).weights == WeightOrder::kInOut;
+    first = std::max(first, rows * std::max({hidden, inner, core}));
+    second = std::max(second, rows * std::max(hidden, in_out ? inner : core));
+  }
+  return first + second;
 }
 
 double RecomputedShare(const ModelConfig& c, int64_t batch, int64_t sequence, Recompute recompute) {

@@ -7,32 +7,41 @@
 #include "runtime/ir/model/family.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/recompute.h"
+#include "runtime/ir/model/row_counts.h"
 
 // What the passes of a block keep, need and compute, of one micro-batch on one rank: functions of the
 // rank's own sizes (LocalModel), the family's table and the type that activations are stored in. The planner
 // predicts by them and the worker allocates by them. Each tensor takes TensorBytes.
 namespace medley {
 
-// Kept from forward to backward by `block`, of `rows` = windows * sequence tokens, the block's output
-// included.
-Bytes StashBytes(const ModelConfig& config, BlockId block, int64_t rows, Dtype activations,
+// Kept from forward to backward by `block`, of `rows`, which are windows * sequence tokens, the block's
+// output included. Of norms and the residual stream it is the rank's own rows.
+Bytes StashBytes(const ModelConfig& config, BlockId block, const RowCounts& rows, Dtype activations,
                  Recompute recompute = Recompute::kNone);
 
 // Where what is not kept of a layer is made, in forward and again before its backward: one layer of one
 // micro-batch at a time.
-Bytes RecomputedBytes(const ModelConfig& config, int64_t rows, Dtype activations, Recompute recompute);
+Bytes RecomputedBytes(const ModelConfig& config, const RowCounts& rows, Dtype activations,
+                      Recompute recompute);
 
 // Kept from the gradient of `blocks`' input to that of their weights, where the two are passes of their own.
-Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, int64_t rows, Dtype activations);
+Bytes DeferredBytes(const ModelConfig& config, BlockRange blocks, const RowCounts& rows, Dtype activations);
 
 // Scratch that the passes of `chunks` share, the rotary embedding's angles of `sequence` positions included,
 // and what the `ranks` of the unit tell each other of a vocabulary that they share.
 Bytes WorkspaceBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
-                     int64_t rows, Dtype activations, int ranks = 1);
-// Scratch in which ops widen what is stored in a narrower type than f32, at most (ConvertingOps): nothing
+                     const RowCounts& rows, Dtype activations, int ranks = 1);
+// Scratch in which ops widen what is stored in a narrower type than f32 (ConvertingOps), of all rows: nothing
 // where both types are f32. `narrowest`: of the activations and of what crosses to other units.
-Bytes ConversionBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows,
-                      Dtype activations, Dtype narrowest);
+Bytes ConversionBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int sequence,
+                      int64_t rows, Dtype activations, Dtype narrowest);
+// Scratch for the logits that a holder of the head has at a time (LogitsRows); nothing without the head.
+Bytes LogitsBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows);
+// Elements of activations that a device which multiplies a narrower type has rounded copies of, of one product
+// at a time: of both operands, each as large as the largest. None where they are not stored as f32; logits are
+// rounded where they lie.
+int64_t RoundedElements(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t rows,
+                        Dtype activations);
 // Columns of the parts of it that are as wide as the widest branch asks.
 int64_t WidestInner(const ModelConfig& config);         // gradient of what `in` makes
 int64_t WidestActivated(const ModelConfig& config);     // what is made again of the core's output
@@ -51,6 +60,9 @@ struct StreamPoints {
 StreamPoints StreamPointsOf(const ModelConfig& config, BlockRange blocks);
 // Whether one of `chunks` has a layer.
 bool HaveLayer(const ModelConfig& config, absl::Span<const BlockRange> chunks);
+
+// Weights and biases of the norms of `blocks`.
+int64_t NormElements(const ModelConfig& config, BlockRange blocks);
 
 struct PassWork {
   double flops = 0;  // of matrix products, a multiplication and an addition being two

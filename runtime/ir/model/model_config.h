@@ -51,6 +51,7 @@ struct ModelConfig {
   int blocks() const { return layers + 2; }
   BlockId embedding_block() const { return 0; }
   BlockId head_block() const { return layers + 1; }
+  bool is_layer(BlockId block) const { return block > 0 && block <= layers; }
 
   int key_value_head_count() const { return key_value_heads > 0 ? key_value_heads : heads; }
   int size_of_head() const { return head_size > 0 ? head_size : hidden / heads; }

@@ -158,6 +158,22 @@ std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const Bl
   return segments;
 }
 
+int64_t MultipliedElements(const ModelConfig& c, absl::Span<const BlockRange> chunks) {
+  int64_t of_layer = 0, elements = 0;
+  for (const BranchKind& branch : FamilyOf(c).branches)
+    of_layer += c.hidden * (InnerWidth(c, branch) + CoreWidth(c, branch));
+  for (const BlockRange& range : chunks) {
+    for (BlockId block = range.first; block < range.end; ++block) {
+      if (block == c.head_block()) {
+        elements += int64_t{c.vocabulary} * c.hidden;
+      } else if (block != c.embedding_block()) {
+        elements += of_layer;
+      }
+    }
+  }
+  return elements;
+}
+
 int64_t ModelElements(const ModelConfig& config) {
   int64_t elements = 0;
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment)

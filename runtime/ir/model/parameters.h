@@ -55,6 +55,10 @@ bool Holds(absl::Span<const BlockRange> chunks, BlockId block);
 // the first or the last block, and one a block.
 std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks);
 
+// How many of the parameters of a holder of `chunks` are operands of matrix products: the layers' linear maps
+// and the head's weight. Of these a device may keep copies for its products.
+int64_t MultipliedElements(const ModelConfig& config, absl::Span<const BlockRange> chunks);
+
 // Parameters of the whole model, the tied embedding counted once.
 int64_t ModelElements(const ModelConfig& config);
 

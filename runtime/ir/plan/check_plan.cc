@@ -28,6 +28,7 @@ class Checker {
     CheckRoutes();
     CheckBatch();
     CheckOptimizerWeights();
+    CheckWindows();
     // Orders are held against visits, of which a plan in order has some.
     if (violations_.empty()) CheckOrders();
     // A program can be compiled only for a plan that is otherwise in order.
@@ -87,6 +88,12 @@ class Checker {
   void CheckShares() {
     for (size_t u = 0; u < plan_.units.size(); ++u) {
       const Unit& unit = plan_.units[u];
+      if (unit.sequence_parallel && unit.devices.size() == 1) {
+        Convict(Kind::kSequenceParallel,
+                absl::StrCat(
+                    "units[", u,
+                    "].sequence_parallel: true; the unit has 1 device, and rows are cut among at least 2"));
+      }
       const std::string objection = SharingObjection(shape_.model, static_cast<int>(unit.devices.size()));
       if (!objection.empty()) Convict(Kind::kShares, absl::StrCat("units[", u, "].devices: ", objection));
       if (unit.shares.empty()) continue;
@@ -225,6 +232,16 @@ class Checker {
     }
   }
 
+  void CheckWindows() {
+    for (size_t u = 0; u < plan_.units.size(); ++u) {
+      const Unit& unit = plan_.units[u];
+      const int layers = LayersOf(unit, shape_.model);
+      if (unit.window_layers >= 0 && unit.window_layers <= layers) continue;
+      Convict(Kind::kWindow, absl::StrCat("units[", u, "].window_layers: ", unit.window_layers,
+                                          "; allowed are 0 to ", layers, ", the layers that the unit holds"));
+    }
+  }
+
   void CheckMemory() {
     for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
       const std::string& device = DeviceOf(plan_, rank);
@@ -233,7 +250,7 @@ class Checker {
       if (Fits(memory, room)) continue;
       Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ",
                                           FormatBytes(memory.total()), " on ", device, ", which allows ",
-                                          FormatBytes(room.LeftFor(ParametersOf(memory)))));
+                                          FormatBytes(room.LeftFor(memory.multiplied))));
     }
   }
 

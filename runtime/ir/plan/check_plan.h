@@ -15,12 +15,14 @@ struct PlanViolation {
     kUnknownDevice,
     kDeviceTwice,
     kShares,
+    kSequenceParallel,
     kUnitUse,
     kBlocks,
     kMicroBatch,
     kBatchSum,
     kOrder,
     kOptimizerWeight,
+    kWindow,
     kMemory
   };
   Kind kind;

@@ -47,6 +47,8 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"no units", [](Plan& p) { p.units.clear(); }, Kind::kEmpty, "units"},
       {"no routes", [](Plan& p) { p.routes.clear(); }, Kind::kEmpty, "routes"},
       {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
+      {"more windows than layers", [](Plan& p) { p.units[0].window_layers = 2; }, Kind::kWindow,
+       "units[0].window_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
       {"device twice", [](Plan& p) { p.units[2].devices[0] = "a/0"; }, Kind::kDeviceTwice, "units[2]"},
       {"past the last block",
        [](Plan& p) {
@@ -123,6 +125,8 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
        "units[0].order[0]: ends without F0"},
       {"none on a route", [](Plan& p) { p.routes[0].micro_batches = 8, p.routes[1].micro_batches = 0; },
        Kind::kBatchSum, "routes[1]"},
+      {"rows cut among one", [](Plan& p) { p.units[2].sequence_parallel = true; }, Kind::kSequenceParallel,
+       "units[2].sequence_parallel: true; the unit has 1 device, and rows are cut among at least 2"},
       {"a weight below none", [](Plan& p) { p.units[1].optimizer_weight = -1; }, Kind::kOptimizerWeight,
        "units[1].optimizer_weight: -1; allowed are 0 to 1000000"},
       {"too large a weight", [](Plan& p) { p.units[2].optimizer_weight = 1'000'001; },
@@ -186,6 +190,24 @@ TEST_CASE("units of several devices and ranges, and units on several routes, are
   CHECK(MemoryOfRank(plan, 1, kShape).parameters < MemoryOfRank(plan, 0, kShape).parameters);
 }
 
+TEST_CASE("ranks that cut rows need one each, and keep less") {
+  Plan plan;
+  plan.units = {{.devices = {"a/0", "b/0"}, .chunks = {{0, 6}}}};
+  plan.routes = {{{0}, 16, 1}};
+  const RankMemory all_rows = MemoryOfRank(plan, 0, kShape);
+  plan.units[0].sequence_parallel = true;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  CHECK(MemoryOfRank(plan, 0, kShape).activations < all_rows.activations);
+  TrainingShape short_windows = kShape;
+  short_windows.sequence = 1;
+  const std::vector<PlanViolation> violations = CheckPlan(plan, short_windows, Site());
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].kind == Kind::kMicroBatch);
+  CHECK(violations[0].detail ==
+        "routes[0].micro_batch_sequences: 1; a micro-batch of 1 tokens cannot be shared by the 2 devices of "
+        "unit 0");
+}
+
 TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
   // Found by bisection, so that the test does not restate the memory model.
   const auto fits = [](int64_t memory, double copy_bytes) {
@@ -206,10 +228,12 @@ TEST_CASE("a unit that does not fit is convicted to the byte, copies counted") {
     }
     return enough;
   };
-  const int64_t layer = 4 * 8 + 8 * 24 + 24 + 8 * 8 + 8 + 8 * 32 + 32 + 32 * 8 + 8;
-  const int64_t parameters = 20 * 8 + 8 * 8 + 4 * layer + 2 * 8;
+  const int64_t multiplied = 8 * 24 + 8 * 8 + 8 * 32 + 32 * 8,
+                beside = 4 * 8 + 24 + 8 + 32 + 8;  // of a layer
+  const int64_t parameters = 20 * 8 + 8 * 8 + 4 * (multiplied + beside) + 2 * 8;
   CHECK(least(0) > 16 * parameters);
-  CHECK(least(2) - least(0) == 2 * parameters);
+  // Both operands of a gradient of weights are 16 rows of up to 32 columns.
+  CHECK(least(2) - least(0) == 2 * (20 * 8 + 4 * multiplied + 2 * 16 * 32));
 }
 
 }  // namespace

@@ -10,11 +10,12 @@ namespace medley {
 struct DeviceRoom {
   Bytes memory;                         // limit
   Bytes workspace;                      // that the ops hold
-  double copy_bytes_per_parameter = 0;  // packed or converted copies that the ops keep
+  double copy_bytes_per_parameter = 0;  // packed or converted copies, of each that products multiply by
 
-  // What is left for the memory model of a rank that holds so many parameters: the one answer to whether it fits.
-  Bytes LeftFor(int64_t parameters) const {
-    const double copies = std::ceil(copy_bytes_per_parameter * static_cast<double>(parameters));
+  // What is left for the memory model of a rank whose products multiply by so many elements of f32
+  // (RankMemory::multiplied): the one answer to whether it fits.
+  Bytes LeftFor(int64_t multiplied) const {
+    const double copies = std::ceil(copy_bytes_per_parameter * static_cast<double>(multiplied));
     return memory - workspace - Bytes{static_cast<int64_t>(copies)};
   }
   friend bool operator==(const DeviceRoom&, const DeviceRoom&) = default;

@@ -109,6 +109,14 @@ ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config) {
 
 bool Holds(const Unit& unit, BlockId block) { return Holds(unit.chunks, block); }
 
+int LayersOf(const Unit& unit, const ModelConfig& config) {
+  int layers = 0;
+  for (const BlockRange& chunk : unit.chunks) {
+    for (BlockId block = chunk.first; block < chunk.end; ++block) layers += config.is_layer(block) ? 1 : 0;
+  }
+  return layers;
+}
+
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment) {
   std::vector<UnitId> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
@@ -175,10 +183,13 @@ std::string Describe(const Plan& plan) {
       if (chunk < 0) break;
       const BlockRange& blocks = unit.chunks[chunk];
       absl::StrAppend(
-          &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit), " blocks ",
-          blocks.first.value(), "-", blocks.end - 1,
+          &text, separator, absl::StrJoin(unit.devices, "+"), DescribeShares(unit),
+          unit.sequence_parallel ? " sequence parallel" : "", " blocks ", blocks.first.value(), "-",
+          blocks.end - 1,
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
-          unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)));
+          unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
+          unit.window_layers == 0 ? ""
+                                  : absl::StrCat(" layers on the host, ", unit.window_layers, " at a time"));
       separator = " -> ";
       first_block = blocks.end;
     }

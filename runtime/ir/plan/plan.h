@@ -45,12 +45,21 @@ struct Unit {
   // narrower of the two.
   Dtype activations = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // with it backward is one pass, whatever the schedule
+  // Whether its ranks, at least two, cut the residual stream and the norms by rows, which are the tokens of a
+  // micro-batch (RowsOfMember): sequence parallelism (Korthikanti et al. 2022, section 4.2.2). Otherwise each
+  // of them has all rows.
+  bool sequence_parallel = false;
   // The passes of a step, if the plan's schedule is kListed; empty otherwise.
   UnitOrder order;
   // How much of the optimizer's state each of its ranks carries beside the other holders of the same
   // parameters, where the plan shards it: relative, 0 to kMostOptimizerWeight. What no other unit holds its
   // ranks carry whatever it is.
   int optimizer_weight = 1;
+  // Where its layers live. 0: on its devices. Otherwise parameters, gradients and the optimizer's state of all of
+  // them live in host memory, and so many layers at a time have a window on each device, into which they are
+  // fetched before they are used. Backward is one pass then, whatever the schedule; under GPipe all
+  // micro-batches of a step pass a layer before the next one.
+  int window_layers = 0;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -117,6 +126,7 @@ std::vector<ModelShare> SharesOf(const Unit& unit, const ModelConfig& config);
 ModelShare ShareOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
 bool Holds(const Unit& unit, BlockId block);
+int LayersOf(const Unit& unit, const ModelConfig& config);
 
 // Units that hold `segment` (runtime/ir/model/parameters.h), ascending.
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment);
@@ -126,7 +136,9 @@ std::vector<int> MicroBatchSizesOf(const Plan& plan);
 
 // "2 routes, micro-batch 4, 1F1B: [a/cpu0 blocks 0-3 -> b/cpu0 blocks 4-7] x 6 | [c/cpu0+c/cpu1 blocks 0-7] x
 // 2"; where routes differ in their micro-batch size, "... micro-batches 1, 4 ...] x 6 of 4 | ...] x 8 of 1";
-// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units.
+// where the optimizer's state is sharded, "... 1F1B, optimizer sharded 3:1:0: [...", by units. Of a unit it
+// also says what is not the usual: "[c/cpu0+c/cpu1 in shares of 3:1 heads, 20:12 columns sequence parallel
+// blocks 0-7 in bf16 recomputing layers]".
 std::string Describe(const Plan& plan);
 // "1f1b", "gpipe", "zb-h1", "interleaved-1f1b", "interleaved-gpipe", "zb-v", "listed"
 std::string NameOf(Schedule schedule);

@@ -37,7 +37,7 @@ class Assignment {
   BufferCounts Run() {
     for (int i = 0; i < static_cast<int>(instructions_.size()); ++i) {
       for (Operand& operand : instructions_[i].operands) {
-        if (operand.buffer.index >= 0) Use(i, operand);
+        if (operand.buffer.index >= 0 && !IsWindow(operand.buffer.kind)) Use(i, operand);
       }
     }
     BufferCounts counts;
@@ -46,6 +46,7 @@ class Assignment {
     for (size_t chunk = 0; chunk < pools_.size(); ++chunk) {
       for (int kind = 0; kind < kBufferKinds; ++kind) {
         if (chunk > 0 && !IsOfChunk(static_cast<BufferKind>(kind))) continue;
+        if (IsWindow(static_cast<BufferKind>(kind))) continue;
         counts.of(static_cast<BufferKind>(kind), static_cast<int>(chunk)) =
             static_cast<int>(pools_[chunk][kind].released_by.size());
       }
@@ -111,13 +112,7 @@ class Assignment {
   }
 
   void WaitFor(int i, int other) {
-    Instruction& instruction = instructions_[i];
-    if (other < 0 || instructions_[other].stream == instruction.stream) return;
-    auto& waits = instruction.waits_for;
-    if (std::find(waits.begin(), waits.end(), other) != waits.end()) return;
-    const auto free = std::find(waits.begin(), waits.end(), -1);
-    assert(free != waits.end());
-    *free = other;
+    if (other >= 0 && instructions_[other].stream != instructions_[i].stream) instructions_[i].WaitFor(other);
   }
 
   std::vector<Instruction>& instructions_;

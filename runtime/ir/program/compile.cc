@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <optional>
 
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/program/assign_buffers.h"
+#include "runtime/ir/program/layer_windows.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/ir/program/schedule.h"
 
@@ -20,7 +23,7 @@ class Compiler {
     program_.rank = rank;
     program_.unit = place_.unit;
     program_.visits = VisitsOf(plan, place_.unit);
-    program_.buffers.ranks = static_cast<int>(unit_.devices.size());
+    DescribeUnit();
   }
 
   StepProgram Run() {
@@ -30,8 +33,9 @@ class Compiler {
         return op.kind != OpKind::kForward && op.kind != OpKind::kReceiveActivation;
       });
     }
-    if (recomputes()) {
-      // What the weights' gradients need would have to be made a second time: they come with the inputs'.
+    if (recomputes() || windows_here()) {
+      // What the weights' gradients need would have to be made, or fetched, a second time: they come with the
+      // inputs'.
       std::erase_if(order_, [](const UnitOp& op) { return op.kind == OpKind::kWeightGradient; });
       for (UnitOp& op : order_) {
         if (op.kind == OpKind::kInputGradient) op.kind = OpKind::kBackward;
@@ -43,11 +47,13 @@ class Compiler {
       contents_ += visit.micro_batches;
     }
     FindLastGradients();
+    OpenWindows();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
+    program_.buffers.windows = unit_.window_layers;
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
-    program_.buffers.ranks = static_cast<int>(unit_.devices.size());
+    DescribeUnit();
     program_.buffers.recompute = unit_.recompute;
     program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
     for (const Visit& visit : program_.visits) {
@@ -64,39 +70,93 @@ class Compiler {
  private:
   using OpKind = UnitOp::Kind;
 
+  void DescribeUnit() {
+    program_.buffers.ranks = static_cast<int>(unit_.devices.size());
+    program_.buffers.member = place_.member;
+    program_.buffers.sequence_parallel = unit_.sequence_parallel;
+  }
+
   // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come
   // later.
   void EmitPasses() {
     // A pass, and a message on each side.
     program_.instructions.reserve(3 * order_.size() + 3 * program_.slices.size() + 3);
-    for (size_t i = 0; i < order_.size(); ++i) {
-      visit_ = order_[i].visit;
-      const int micro_batch = order_[i].micro_batch;
-      switch (order_[i].kind) {
-        case OpKind::kReceiveActivation:
-          EmitMessages(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, micro_batch);
-          break;
-        case OpKind::kForward:
-          EmitForward(micro_batch);
-          break;
-        case OpKind::kReceiveGradient:
-          EmitMessages(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, micro_batch);
-          break;
-        case OpKind::kBackward:
-          EmitBackward(InstructionKind::kBackward, micro_batch,
-                       last_gradient_[at().chunk] == static_cast<int>(i));
-          break;
-        case OpKind::kInputGradient:
-          EmitBackward(InstructionKind::kInputGradient, micro_batch, false);
-          break;
-        case OpKind::kWeightGradient:
-          EmitWeightGradient(micro_batch, last_gradient_[at().chunk] == static_cast<int>(i));
-          break;
+    for (size_t i = 0; i < order_.size();) {
+      // Those that go through the chunk together, a piece at a time.
+      passes_.clear();
+      const OpKind kind = order_[i].kind;
+      for (bool first = true; i < order_.size() && (first || GoesOn(kind, order_[i])); first = false, ++i) {
+        visit_ = order_[i].visit;
+        if (order_[i].kind == OpKind::kReceiveActivation || order_[i].kind == OpKind::kReceiveGradient) {
+          EmitReceive(order_[i]);
+        } else {
+          passes_.push_back(i);
+        }
       }
+      if (passes_.empty()) continue;
+      if (kind == OpKind::kForward) EmitForwards();
+      if (kind == OpKind::kBackward) EmitBackwards(InstructionKind::kBackward);
+      if (kind == OpKind::kInputGradient) EmitBackwards(InstructionKind::kInputGradient);
+      if (kind == OpKind::kWeightGradient) EmitWeightGradient();
+    }
+  }
+
+  // Whether `op` goes through its chunk together with `passes_`, which are of `kind`: each layer is fetched once
+  // for all of them.
+  bool GoesOn(OpKind kind, const UnitOp& op) const {
+    if (!goes_together_ || passes_.empty()) return false;
+    const bool receives =
+        op.kind == (kind == OpKind::kForward ? OpKind::kReceiveActivation : OpKind::kReceiveGradient);
+    const Visit& before = program_.visits[order_[passes_.back()].visit];
+    return (op.kind == kind || receives) && program_.visits[op.visit].chunk == before.chunk;
+  }
+
+  void EmitReceive(const UnitOp& op) {
+    if (op.kind == OpKind::kReceiveActivation) {
+      EmitMessages(InstructionKind::kReceiveActivation, Stream::kReceiveActivation, op.micro_batch);
+    } else {
+      EmitMessages(InstructionKind::kReceiveGradient, Stream::kReceiveGradient, op.micro_batch);
     }
   }
 
   bool recomputes() const { return unit_.recompute != Recompute::kNone; }
+  bool windows_here() const { return unit_.window_layers > 0; }
+  // Whether a piece of a pass is one block.
+  bool by_block() const { return recomputes() || windows_here(); }
+  bool IsHomedOnHost(BlockId block) const { return windows_here() && shape_.model.is_layer(block); }
+
+  // The passes at hand, from now on of `pass`; its micro-batch.
+  int Enter(size_t pass) {
+    visit_ = order_[pass].visit;
+    return order_[pass].micro_batch;
+  }
+  bool IsLastOfChunk(size_t pass) const { return last_gradient_[at().chunk] == static_cast<int>(pass); }
+
+  void OpenWindows() {
+    if (!windows_here()) return;
+    // A unit that is passed again may have to send before it gets all that it waits for.
+    int passed = 0;
+    for (const Route& route : plan_.routes) passed += static_cast<int>(route.units.size());
+    goes_together_ = plan_.schedule == Schedule::kGPipe && passed == static_cast<int>(plan_.units.size());
+    std::optional<OptimizerShard> optimizer;
+    if (plan_.shards_optimizer) optimizer = OptimizerShardOf(plan_, program_.rank, shape_.model);
+    layer_elements_ = LayerElementsOf(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)),
+                                      unit_.chunks, optimizer.has_value() ? &*optimizer : nullptr);
+    windows_.emplace(unit_, layer_elements_, program_);
+  }
+
+  // Adds a pass's piece to the compute stream, with the windows of its layer.
+  int AddPiece(Instruction piece) {
+    if (IsHomedOnHost(piece.blocks.first)) {
+      using Use = LayerWindows::Use;
+      windows_->Need(piece, BufferKind::kParameterWindow, piece.blocks.first, Use::kRead);
+      if (IsGradient(piece.kind))
+        windows_->Need(piece, BufferKind::kGradientWindow, piece.blocks.first, Use::kChange);
+    }
+    const int added = Add(piece);
+    if (windows_here()) windows_->Added(added);
+    return added;
+  }
   const Visit& at() const { return program_.visits[visit_]; }
   const BlockRange& chunk() const { return unit_.chunks[at().chunk]; }
   // What travels has its other end at the stage before, or at the next one; there may be one unit at both.
@@ -133,36 +193,48 @@ class Compiler {
     return operand;
   }
 
-  void EmitForward(int i) {
+  // A piece of each pass, then the next piece of each; with layers on the device a pass is one piece.
+  void EmitForwards() {
     const bool trains = purpose_ == Purpose::kTrain;
-    Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
-    forward.blocks = chunk();
-    forward.operands[0] = Fill(BufferKind::kStash, i);
-    forward.operands[0].releases = !trains;
-    if (!at().first()) {
-      Gather(InstructionKind::kGatherActivation, BufferKind::kInput, i);
-      forward.operands[1] = Read(BufferKind::kInput, i, !trains);
+    for (const size_t pass : passes_) {
+      const int i = Enter(pass);
+      if (!at().first()) Gather(InstructionKind::kGatherActivation, BufferKind::kInput, i);
     }
-    if (!at().last()) forward.operands[2] = Fill(BufferKind::kOutput, i);
-    if (recomputes() && HaveLayer(shape_.model, {chunk()})) forward.operands[3] = MakeLayer(true);
-    last_forward_ = Add(forward);
-    if (!at().last()) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
+    Enter(passes_.front());
+    const BlockRange whole = chunk();
+    for (BlockRange piece{whole.first, whole.first}; piece.end < whole.end; piece.first = piece.end) {
+      piece.end = windows_here() ? BlockId(piece.first + 1) : whole.end;
+      const bool begins = piece.first == whole.first, ends = piece.end == whole.end;
+      for (const size_t pass : passes_) {
+        const int i = Enter(pass);
+        Instruction forward = Make(InstructionKind::kForward, Stream::kCompute, i);
+        forward.blocks = piece;
+        forward.operands[0] = Write(BufferKind::kStash, i, begins);
+        forward.operands[0].releases = !trains && ends;
+        if (!at().first() && begins) forward.operands[1] = Read(BufferKind::kInput, i, !trains);
+        if (!at().last() && ends) forward.operands[2] = Fill(BufferKind::kOutput, i);
+        if (recomputes() && HaveLayer(shape_.model, {piece})) forward.operands[3] = MakeLayer(true);
+        last_forward_ = AddPiece(forward);
+        if (!at().last() && ends) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
+      }
+    }
   }
 
   // Both gradients, or that of the input alone: what it leaves for the other one is not released then.
-  void EmitBackward(InstructionKind kind, int i, bool last_of_chunk) {
-    if (!at().last()) {
-      Gather(InstructionKind::kGatherGradient, BufferKind::kOutputGradient, i);
+  void EmitBackwards(InstructionKind kind) {
+    for (const size_t pass : passes_) {
+      const int i = Enter(pass);
+      if (!at().last()) Gather(InstructionKind::kGatherGradient, BufferKind::kOutputGradient, i);
     }
     const bool both = kind == InstructionKind::kBackward;
-    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+    ForEachPiece(both, [&](size_t pass, BlockRange blocks, bool begins, bool ends) {
+      const int i = Enter(pass);
       const bool made_again = recomputes() && HaveLayer(shape_.model, {blocks});
       if (made_again) EmitRecompute(i, blocks);
       Instruction piece = Make(kind, Stream::kCompute, i);
       piece.blocks = blocks;
       if (made_again) {
-        piece.operands[4] = program_.instructions.back().operands[0];
-        piece.operands[4].fills = false;
+        piece.operands[4] = made_layer_;
         piece.operands[4].releases = true;
       }
       piece.operands[0] = Read(BufferKind::kStash, i, both && ends);
@@ -172,9 +244,21 @@ class Compiler {
       }
       if (!at().last() && begins) piece.operands[3] = Read(BufferKind::kOutputGradient, i, both);
       if (!both) piece.operands[4] = Fill(BufferKind::kDeferred, i);
-      return Add(piece);
+      if (KeepsStreamGradient() && !(begins && ends)) {
+        Operand stream = Write(BufferKind::kStreamGradient, i, begins);
+        stream.releases = ends;
+        piece.Add(stream);
+      }
+      const int added = AddPiece(piece);
+      if (ends && !at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
+      return added;
     });
-    if (!at().first()) EmitMessages(InstructionKind::kSendGradient, Stream::kSendGradient, i);
+  }
+
+  // Whether other micro-batches' pieces come between those of the backward at hand, and the gradient of the residual
+  // stream is not kept where it leaves the unit.
+  bool KeepsStreamGradient() const {
+    return passes_.size() > 1 && (at().first() || TypeAcross(at().previous) != unit_.activations);
   }
 
   void EmitRecompute(int i, BlockRange blocks) {
@@ -183,11 +267,14 @@ class Compiler {
     recompute.operands[0] = MakeLayer(false);
     recompute.operands[1] = Read(BufferKind::kStash, i, false);
     if (!at().first()) recompute.operands[2] = Read(BufferKind::kInput, i, false);
-    Add(recompute);
+    made_layer_ = recompute.operands[0];
+    made_layer_.fills = false;
+    AddPiece(recompute);
   }
 
-  void EmitWeightGradient(int i, bool last_of_chunk) {
-    ForEachPiece(last_of_chunk, [&](BlockRange blocks, bool begins, bool ends) {
+  void EmitWeightGradient() {
+    ForEachPiece(true, [&](size_t pass, BlockRange blocks, bool begins, bool ends) {
+      const int i = Enter(pass);
       Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
       piece.blocks = blocks;
       piece.operands[0] = Read(BufferKind::kStash, i, ends);
@@ -207,18 +294,66 @@ class Compiler {
     }
   }
 
-  // Calls emit(blocks, whether they are the chunk's last ones, whether its first), which returns the
-  // instruction's index, in the order in which backward goes through the pieces.
+  // Calls emit(pass, blocks, whether they are the chunk's last ones, whether its first), which returns the
+  // instruction's index, for each of the passes at hand, piece by piece in the order in which backward goes through
+  // them. `of_weights`: they make weights' gradients.
   template <typename Emit>
-  void ForEachPiece(bool last_of_chunk, const Emit& emit) {
-    BlockId end = chunk().end;
+  void ForEachPiece(bool of_weights, const Emit& emit) {
+    Enter(passes_.back());
+    const bool last_of_chunk = of_weights && IsLastOfChunk(passes_.back());
+    const BlockRange whole = chunk();
     FindPieces(last_of_chunk);
+    BlockId end = whole.end;
     for (const BlockId first : first_blocks_) {
       const BlockRange blocks{first, end};
-      const int added = emit(blocks, end == chunk().end, first == chunk().first);
-      if (last_of_chunk) pieces_.push_back({blocks, added});
+      int added = -1;
+      for (const size_t pass : passes_) added = emit(pass, blocks, end == whole.end, first == whole.first);
+      if (last_of_chunk) EndPiece(blocks, added);
       end = first;
     }
+  }
+
+  // Nothing more is added to the gradients of `blocks`. Those of a layer on the host go home: to be summed with other
+  // holders', or with their norm for the update to come.
+  void EndPiece(BlockRange blocks, int added) {
+    if (NormElements(shape_.model, blocks) > 0 && program_.buffers.sequence_parallel)
+      added = EmitJoin(blocks);
+    if (IsHomedOnHost(blocks.first)) {
+      if (IsShared(blocks.first)) {
+        added = windows_->Store(BufferKind::kGradientWindow, blocks.first);
+      } else {
+        EmitNormOfLayer(blocks.first);
+      }
+    }
+    pieces_.push_back({blocks, added});
+  }
+
+  bool IsShared(BlockId block) const {
+    const SegmentId segment = SegmentOfBlock(block);
+    return std::any_of(program_.slices.begin(), program_.slices.end(), [&](const GradientSlice& slice) {
+      return slice.first_segment <= segment && segment < slice.end_segment;
+    });
+  }
+
+  void EmitNormOfLayer(BlockId block) {
+    Instruction norm = Make(InstructionKind::kNormGradients, Stream::kCompute, -1);
+    norm.blocks = {block, block + 1};
+    windows_->Need(norm, BufferKind::kGradientWindow, block, LayerWindows::Use::kRead);
+    windows_->Added(Add(norm));
+  }
+
+  // The norms' gradients are complete once the weights' are.
+  int EmitJoin(BlockRange blocks) {
+    Instruction join = Make(InstructionKind::kJoinGradients, Stream::kCompute, -1);
+    join.visit = visit_;
+    join.chunk = at().chunk;
+    join.blocks = blocks;
+    join.bytes = {NormElements(shape_.model, blocks) * SizeOf(Dtype::kF32).value};
+    if (IsHomedOnHost(blocks.first))
+      windows_->Need(join, BufferKind::kGradientWindow, blocks.first, LayerWindows::Use::kChange);
+    const int added = Add(join);
+    if (windows_here()) windows_->Added(added);
+    return added;
   }
 
   // One piece; the last one of a chunk is cut where a slice is complete, so that its reduction
@@ -227,7 +362,7 @@ class Compiler {
   void FindPieces(bool last_of_chunk) {
     std::vector<BlockId>& firsts = first_blocks_;
     firsts.clear();
-    if (recomputes()) {
+    if (by_block()) {
       for (int block = chunk().end - 1; block >= chunk().first; --block) firsts.push_back(block);
       return;
     }
@@ -257,11 +392,37 @@ class Compiler {
       if (slice.first_segment == kTiedSegment) {
         reduce.waits_for[0] = std::max(reduce.waits_for[0], PieceThrough(shape_.model.head_block()));
       }
+      // The pieces of a slice end in the order of its blocks.
       last_reduce_ = Add(reduce);
+      for (SegmentId segment = slice.first_segment; segment < slice.end_segment; ++segment) {
+        if (slice.in_host_memory && segment != kTiedSegment)
+          windows_->HomeChanged(BufferKind::kGradientWindow, BlockOfSegment(segment), last_reduce_);
+      }
     }
+    if (windows_here()) EmitNormsOfSharedLayers();
     Instruction norm = Make(InstructionKind::kNormGradients, Stream::kCompute, -1);
     norm.waits_for[0] = last_reduce_;  // the compute stream keeps it behind the backwards
     last_compute_ = Add(norm);
+  }
+
+  // Of their sums, where this rank answers for some of them.
+  void EmitNormsOfSharedLayers() {
+    ForEachLayer([&](BlockId block) {
+      const auto counts = [&](const GradientSlice& slice) {
+        return slice.first_segment <= SegmentOfBlock(block) && SegmentOfBlock(block) < slice.end_segment &&
+               (plan_.shards_optimizer || PlaceOf(plan_, slice.holders.front()).unit == program_.unit);
+      };
+      if (std::any_of(program_.slices.begin(), program_.slices.end(), counts)) EmitNormOfLayer(block);
+    });
+  }
+
+  template <typename Visit>
+  void ForEachLayer(const Visit& visit) const {
+    for (const BlockRange& range : unit_.chunks) {
+      for (BlockId block = range.first; block < range.end; ++block) {
+        if (shape_.model.is_layer(block)) visit(block);
+      }
+    }
   }
 
   void EmitEnd() {
@@ -272,14 +433,35 @@ class Compiler {
     if (purpose_ != Purpose::kTrain) return;
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
     update.waits_for[0] = reduced;
-    const int updated = Add(update);
+    int updated = Add(update);
+    if (windows_here()) {
+      ForEachLayer([&](BlockId block) { updated = EmitUpdateOfLayer(block); });
+      windows_->StoreAll();
+    }
     if (!plan_.shards_optimizer) return;
+    // Stores come one after another.
+    int last_store = static_cast<int>(program_.instructions.size()) - 1;
+    while (last_store >= 0 && program_.instructions[last_store].kind != InstructionKind::kStore) --last_store;
     // In the order of their sums, which is one for all ranks.
     for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
       Instruction gather = MakeOfSlice(InstructionKind::kGatherParameters, s);
       gather.waits_for[0] = updated;
+      if (program_.slices[s].in_host_memory) gather.WaitFor(last_store);
       Add(gather);
     }
+  }
+
+  int EmitUpdateOfLayer(BlockId block) {
+    using Use = LayerWindows::Use;
+    Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
+    update.blocks = {block, block + 1};
+    windows_->Need(update, BufferKind::kParameterWindow, block, Use::kChange);
+    windows_->Need(update, BufferKind::kGradientWindow, block, Use::kRead);
+    windows_->Need(update, BufferKind::kMomentWindow, block, Use::kChange);
+    const int updated = Add(update);
+    windows_->Added(updated);
+    windows_->Drop(BufferKind::kGradientWindow, block);
+    return updated;
   }
 
   Instruction MakeOfSlice(InstructionKind kind, int slice) const {
@@ -298,9 +480,9 @@ class Compiler {
     return instruction;
   }
 
-  // The ranks of a unit give each other what they have received.
+  // The ranks of a unit give each other what they have received, if they need more than their own rows.
   void Gather(InstructionKind kind, BufferKind buffer, int i) {
-    if (program_.buffers.ranks < 2) return;
+    if (program_.buffers.ranks < 2 || program_.buffers.sequence_parallel) return;
     Instruction gather = Make(kind, Stream::kCompute, i);
     gather.operands[0] = Write(buffer, i, false);
     gather.bytes = {BytesOfRow(buffer) * Rows()};
@@ -322,7 +504,8 @@ class Compiler {
 
   // What crosses a boundary is cut by rows, into as many parts as the receiving unit has ranks and into as
   // many as the sending one has: each rank receives its own part, whatever lies in one of the sending ranks'
-  // parts from that one, so that each byte crosses once. The ranks of a unit hold all rows of what they send.
+  // parts from that one, so that each byte crosses once. The ranks of a unit hold all rows of what they send,
+  // or, in sequence parallelism, those of their own parts; then their buffers begin with these.
   void EmitMessages(InstructionKind kind, Stream stream, int i) {
     const bool receives = IsReceive(kind);
     const BufferKind carried = CarriedBy(kind);
@@ -333,6 +516,7 @@ class Compiler {
     const auto first_of = [](const std::vector<int64_t>& ends, int part) {
       return part == 0 ? int64_t{0} : ends[part - 1];
     };
+    const int64_t first_held = OwnRows(program_.buffers, Rows()).first;
     const Rank first_peer = FirstRankOf(plan_, other);
     const size_t first_message = program_.instructions.size();
     for (int part = 0; part < other_parts; ++part) {
@@ -342,7 +526,7 @@ class Compiler {
       Instruction message = Make(kind, stream, i);
       message.peer = first_peer + part;
       message.boundary = IsBefore(carried) ? StageId(at().stage - 1) : at().stage;
-      message.offset = {BytesOfRow(carried) * first};
+      message.offset = {BytesOfRow(carried) * (first - first_held)};
       message.bytes = {BytesOfRow(carried) * (end - first)};
       message.operands[0] = Use(carried, i);
       message.operands[0].writes = receives;
@@ -373,6 +557,11 @@ class Compiler {
   const Unit& unit_;
   StepProgram program_;
   std::vector<UnitOp> order_;
+  bool goes_together_ = false;  // all micro-batches through a layer, then through the next one
+  std::vector<size_t> passes_;  // at hand, indices into order_: of one kind and chunk
+  LayerElements layer_elements_;
+  std::optional<LayerWindows> windows_;        // none: the layers live on the device
+  Operand made_layer_;                         // by the last recompute
   int visit_ = 0;                              // of the op at hand, index into program_.visits
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0, made_layers_ = 0;
@@ -381,7 +570,7 @@ class Compiler {
   // A piece of a chunk's last backward.
   struct Piece {
     BlockRange blocks;
-    int instruction;
+    int instruction;  // which its gradients are complete behind
   };
   std::vector<Piece> pieces_;
   int last_forward_ = -1, last_reduce_ = -1, last_compute_ = -1;

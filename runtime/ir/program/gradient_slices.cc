@@ -32,6 +32,15 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
   });
 }
 
+bool IsLayer(const ModelConfig& config, SegmentId segment) {
+  return segment != kTiedSegment && config.is_layer(BlockOfSegment(segment));
+}
+
+bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
+  return std::any_of(units.begin(), units.end(),
+                     [&](UnitId unit) { return plan.units[unit].window_layers > 0; });
+}
+
 // The weights of the units of `ranks`, which ascend.
 std::vector<double> SharesOfOptimizer(const Plan& plan, const std::vector<Rank>& ranks) {
   std::vector<double> shares;
@@ -81,15 +90,18 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   struct Run {
     SegmentId first_segment, end_segment;
     std::vector<UnitId> units;
+    bool sums_on_hosts;
   };
   std::vector<Run> runs;
   for (const SegmentId segment : SegmentsOf(config, unit.chunks)) {
     if (SegmentElements(config, segment) == 0) continue;
     std::vector<UnitId> units = HoldersOf(plan, config, segment);
-    if (!runs.empty() && runs.back().units == units && AreEmpty(config, runs.back().end_segment, segment)) {
+    const bool sums_on_hosts = IsLayer(config, segment) && AnyHasWindows(plan, units);
+    if (!runs.empty() && runs.back().units == units && runs.back().sums_on_hosts == sums_on_hosts &&
+        AreEmpty(config, runs.back().end_segment, segment)) {
       runs.back().end_segment = segment + 1;
     } else {
-      runs.push_back({segment, segment + 1, std::move(units)});
+      runs.push_back({segment, segment + 1, std::move(units), sums_on_hosts});
     }
   }
   std::vector<GradientSlice> slices;
@@ -98,6 +110,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
     for (const auto& [first, end] : CutIntoBuckets(config, run->first_segment, run->end_segment)) {
       GradientSlice slice{.first_segment = first, .end_segment = end};
       slice.completed_by = CompletedBy(config, unit.chunks, first);
+      slice.sums_on_hosts = run->sums_on_hosts;
+      slice.in_host_memory = run->sums_on_hosts && unit.window_layers > 0;
       if (CutAlike(plan, run->units, config)) {
         for (SegmentId segment = first; segment < end; ++segment)
           slice.elements += SegmentElements(local, segment);

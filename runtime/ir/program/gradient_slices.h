@@ -28,6 +28,9 @@ struct GradientSlice {
   // Where the plan shards the optimizer, parallel to the holders: how much of the slice each of them owns
   // (OwnedRange), relative. Empty: each has the state of all of it.
   std::vector<double> shares;
+  // Where some holder's layers live in host memory, layers have slices of their own, which all sum on their hosts;
+  // and whether this rank's do.
+  bool sums_on_hosts = false, in_host_memory = false;
   BlockId completed_by = 0;  // the unit's block whose weights' gradient is the last to add to it
 };
 

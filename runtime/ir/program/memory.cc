@@ -1,10 +1,12 @@
 #include "runtime/ir/program/memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/layer_windows.h"
 
 namespace medley {
 
@@ -15,35 +17,50 @@ Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks
 
 RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const BlockRange> chunks,
                     int micro_batch_sequences, const BufferCounts& buffers, const OptimizerShard* optimizer) {
-  const int64_t rows = int64_t{micro_batch_sequences} * sequence;
+  const RowCounts rows = RowCountsOf(buffers, int64_t{micro_batch_sequences} * sequence);
   const Dtype type = buffers.activations;
   int64_t parameters = 0;
   for (const SegmentId segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
+  int64_t moments = 2 * (optimizer == nullptr ? parameters : optimizer->elements());
+  int64_t multiplied = MultipliedElements(local, chunks);
+  int64_t in_host_memory = 0;  // f32
+  if (buffers.windows > 0) {
+    const LayerElements layers = LayerElementsOf(local, chunks, optimizer);
+    const int64_t of_layers = layers.parameters * static_cast<int64_t>(layers.moments.size());
+    const int64_t their_moments = std::accumulate(layers.moments.begin(), layers.moments.end(), int64_t{0});
+    in_host_memory = 2 * of_layers + their_moments;
+    parameters += buffers.windows * layers.parameters - of_layers;
+    moments += buffers.windows * layers.most_moments() - their_moments;
+    multiplied += (buffers.windows - static_cast<int64_t>(layers.moments.size())) *
+                  MultipliedElements(local, {{BlockOfLayer(0), BlockOfLayer(1)}});
+  }
   Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
     for (BlockId block = chunks[c].first; block < chunks[c].end; ++block)
       activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type, buffers.recompute);
     activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
   }
+  activations += int64_t{buffers.stream_gradient} * TensorBytes(rows.own * local.hidden, type);
   activations += int64_t{buffers.recomputed} * RecomputedBytes(local, rows, type, buffers.recompute);
   const int64_t travelling =
       buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
   return {.parameters = {element * parameters},
           .gradients = {element * parameters},
-          .optimizer = {2 * element * (optimizer == nullptr ? parameters : optimizer->elements())},
+          .optimizer = {element * moments},
           .activations = activations,
-          .boundaries = travelling * TensorBytes(rows * local.hidden, type),
+          .boundaries = travelling * TensorBytes(rows.own * local.hidden, type),
           .workspace = WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) +
                        ScalarBytes(local, chunks,
                                    optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
-          .conversions = ConversionBytes(local, chunks, rows, type, buffers.narrowest)};
+          .logits = LogitsBytes(local, chunks, rows.all),
+          .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
+          .host = {element * in_host_memory},
+          .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type)};
 }
 
-int64_t ParametersOf(const RankMemory& memory) { return memory.parameters.value / SizeOf(Dtype::kF32).value; }
-
 bool Fits(const RankMemory& memory, const DeviceRoom& room) {
-  return memory.total() <= room.LeftFor(ParametersOf(memory));
+  return memory.total() <= room.LeftFor(memory.multiplied);
 }
 
 int LargestMicroBatch(const Visits& visits) {
@@ -62,6 +79,19 @@ RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const T
   if (plan.shards_optimizer) optimizer = OptimizerShardOf(plan, program.rank, shape.model);
   return MemoryOf(local, shape.sequence, plan.units[program.unit].chunks, LargestMicroBatch(program.visits),
                   program.buffers, optimizer.has_value() ? &*optimizer : nullptr);
+}
+
+Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {
+  const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
+  const auto& chunks = plan.units[program.unit].chunks;
+  const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * shape.sequence;
+  const auto scratch = [&](int ranks) {
+    return WorkspaceBytes(local, chunks, shape.sequence, rows, program.buffers.activations, ranks);
+  };
+  int64_t norm_runs = 0;
+  if (plan.shards_optimizer)
+    norm_runs = static_cast<int64_t>(OptimizerShardOf(plan, program.rank, shape.model).norms.size());
+  return scratch(program.buffers.ranks) - scratch(1) + ScalarBytes(local, chunks, norm_runs);
 }
 
 }  // namespace medley

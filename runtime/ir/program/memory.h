@@ -10,16 +10,23 @@
 namespace medley {
 
 struct RankMemory {
+  // What lives on the device, and the windows of what lives on the host.
   Bytes parameters;   // f32
   Bytes gradients;    // f32
   Bytes optimizer;    // AdamW's m and v of what the rank owns, f32
   Bytes activations;  // kept from forward to backward, all micro-batches in flight
   Bytes boundaries;   // inputs, outputs and their gradients on their way
   Bytes workspace;    // scratch of one block's pass, and ScalarBytes
-  Bytes conversions;  // at most; what the ops allocate when they first widen a narrow tensor
+  Bytes logits;       // scratch of the head's ops: those of some rows at a time
+  Bytes conversions;  // scratch in which ops widen narrow tensors, piece by piece
+
+  Bytes host;  // of the layers that live there; not the device's, and not in the total
+  // Not memory of the model: how many elements of f32 products multiply by, of which a device that multiplies a
+  // narrower type has copies (DeviceRoom). Parameters, and of activations those of one product at a time.
+  int64_t multiplied = 0;
 
   Bytes total() const {
-    return parameters + gradients + optimizer + activations + boundaries + workspace + conversions;
+    return parameters + gradients + optimizer + activations + boundaries + workspace + logits + conversions;
   }
 };
 
@@ -30,8 +37,6 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
                     int micro_batch_sequences, const BufferCounts& buffers,
                     const OptimizerShard* optimizer = nullptr);
 
-// How many parameters a rank of such needs holds.
-int64_t ParametersOf(const RankMemory& memory);
 bool Fits(const RankMemory& memory, const DeviceRoom& room);
 
 // The largest micro-batch that routes bring to a unit, in sequences.
@@ -41,6 +46,10 @@ int LargestMicroBatch(const Visits& visits);
 RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape);
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
+
+// Of the workspace of such a rank: sums that leave the device, and what the ranks of its unit tell each
+// other.
+Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
 // Sums that leave the device, f64: the loss, and a squared norm of each of the most runs (NormRun) that the
 // segments of a holder of `chunks` can have where it has all of their sums; or of `norm_runs`, if there are

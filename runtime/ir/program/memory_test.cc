@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "runtime/base/op_scratch.h"
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/random_plan.h"
 
@@ -33,6 +35,107 @@ TEST_CASE("activations grow with the micro-batches in flight, boundaries with th
   // Four buffers of 2 windows of 4 tokens of 8 floats.
   CHECK(one.boundaries == Bytes{4 * int64_t{4} * 2 * 4 * 8});
   CHECK(three.parameters == one.parameters);
+}
+
+TEST_CASE("of layers that live on the host the device has windows, and the host all") {
+  const RankMemory device = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, {.stash = {1}}),
+                   host = MemoryOf(kShape.model, kShape.sequence, {{0, 5}}, 2, {.stash = {1}, .windows = 2});
+  const Bytes layer{4 * SegmentElements(kShape.model, SegmentOfBlock(1))};
+  CHECK(device.parameters - host.parameters == layer);
+  CHECK(device.gradients - host.gradients == layer);
+  CHECK(device.optimizer - host.optimizer == 2 * layer);
+  CHECK(host.host == 3 * 4 * layer);
+  CHECK(device.total() - host.total() == 4 * layer);
+  CHECK(device.host == Bytes{0});
+}
+
+// All layers of a GPT-2 with wide rows, on a unit of `degree` devices.
+PlannedShape Layers(int degree, Recompute recompute) {
+  PlannedShape planned{
+      .shape = {.model = {.layers = 4, .hidden = 256, .heads = 4, .feed_forward = 1024, .vocabulary = 64},
+                .sequence = 64,
+                .global_batch_sequences = 8}};
+  Unit unit{.chunks = {{1, 5}}, .recompute = recompute};
+  for (int d = 0; d < degree; ++d) unit.devices.push_back("a/" + std::to_string(d));
+  planned.plan.units = {{.devices = {"b/0"}, .chunks = {{0, 1}, {5, 6}}}, unit};
+  planned.plan.routes = {{.units = {0, 1, 0}, .micro_batches = 8, .micro_batch_sequences = 1}};
+  return planned;
+}
+
+TEST_CASE(
+    "in sequence parallelism the residual stream, the norms' statistics and boundaries are kept once a "
+    "unit") {
+  struct Case {
+    int degree;
+    Recompute recompute;
+    double kept;  // of what is kept otherwise
+  };
+  // Of a row, in C: 2 streams, and 8 of queries, keys, values, attention's output and the wide activation.
+  const auto c = GENERATE(values<Case>({{2, Recompute::kNone, (1 + 4) / 6.0},
+                                        {4, Recompute::kNone, (0.5 + 2) / 4.0},
+                                        {2, Recompute::kLayers, 0.5},
+                                        {4, Recompute::kLayers, 0.25},
+                                        {2, Recompute::kAllButAttention, (0.5 + 0.5) / 1.5}}));
+  CAPTURE(c.degree, static_cast<int>(c.recompute));
+  PlannedShape planned = Layers(c.degree, c.recompute);
+  const RankMemory all_rows = MemoryOfRank(planned.plan, 1, planned.shape);
+  planned.plan.units[1].sequence_parallel = true;
+  const RankMemory own_rows = MemoryOfRank(planned.plan, 1, planned.shape);
+  // What one layer needs while it is made again is no part of the share.
+  const auto scratch = [&](int64_t own) {
+    return RecomputedBytes(LocalModel(planned.shape.model, ShareOf(planned.plan, 1, planned.shape.model)),
+                           {64, own}, Dtype::kF32, c.recompute)
+        .value;
+  };
+  const double ratio = static_cast<double>(own_rows.activations.value - scratch(64 / c.degree)) /
+                       static_cast<double>(all_rows.activations.value - scratch(64));
+  CHECK(ratio == Approx(c.kept).epsilon(0.01));
+  CHECK(own_rows.boundaries.value * c.degree == all_rows.boundaries.value);
+  CHECK(own_rows.workspace < all_rows.workspace);
+  CHECK(own_rows.parameters == all_rows.parameters);
+  CHECK(own_rows.optimizer == all_rows.optimizer);
+}
+
+TEST_CASE("ranks that cut rows unevenly together keep the stream once") {
+  PlannedShape planned = Layers(3, Recompute::kLayers);
+  planned.shape.model.heads = 8;
+  planned.shape.sequence = 65;
+  const auto boundaries = [&](Rank rank) {
+    return MemoryOfRank(planned.plan, rank, planned.shape).boundaries.value;
+  };
+  const int64_t whole = boundaries(1);
+  planned.plan.units[1].sequence_parallel = true;
+  CHECK(boundaries(1) + boundaries(2) + boundaries(3) == whole);
+  CHECK(boundaries(1) > boundaries(3));
+}
+
+TEST_CASE("logits and conversions are bounded, whatever the micro-batch") {
+  for (const int vocabulary : {20, 50257, 400'000}) {
+    for (const int64_t rows : {1, 63, 64, 333, 1024, 100'000}) {
+      CAPTURE(vocabulary, rows);
+      const int64_t at_a_time = LogitsRows(rows, vocabulary);
+      CHECK(at_a_time >= 1);
+      CHECK(at_a_time <= rows);
+      // All of them, or whole tiles.
+      CHECK((at_a_time == rows || at_a_time % kLogitsTile == 0));
+      CHECK((4 * at_a_time * vocabulary <= kLogitsPart.value || at_a_time <= kLogitsTile));
+    }
+  }
+  const auto conversions = [](int micro_batch_sequences, Dtype activations, Dtype narrowest) {
+    TrainingShape shape = kShape;
+    shape.model.hidden = 512;
+    shape.sequence = shape.model.context = 512;
+    return MemoryOf(shape.model, shape.sequence, {{0, 5}}, micro_batch_sequences,
+                    {.stash = {1}, .activations = activations, .narrowest = narrowest})
+        .conversions;
+  };
+  CHECK(conversions(1, Dtype::kF32, Dtype::kF32) == Bytes{0});
+  // A sum of three tensors at most; the whole of it, then piece by piece.
+  CHECK(conversions(1, Dtype::kF32, Dtype::kBf16) == Bytes{3 * 4 * int64_t{512} * 512});
+  CHECK(conversions(9, Dtype::kF32, Dtype::kBf16) == kConversionPart);
+  // One window's attention, with gradients: queries, keys and values twice, what comes out twice.
+  CHECK(conversions(1, Dtype::kBf16, Dtype::kBf16) == Bytes{2 * 4 * 4 * int64_t{512} * 512});
+  CHECK(conversions(9, Dtype::kBf16, Dtype::kBf16) == kConversionPart);
 }
 
 TEST_CASE("the stages of a route hold the model once, but for the tied embedding", "[property]") {

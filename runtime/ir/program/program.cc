@@ -1,5 +1,10 @@
 #include "runtime/ir/program/program.h"
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+
 namespace medley {
 
 bool IsReceive(InstructionKind kind) {
@@ -15,12 +20,6 @@ bool IsOfSlice(InstructionKind kind) {
          kind == InstructionKind::kGatherParameters;
 }
 
-std::vector<int64_t> RowEnds(int64_t rows, int members) {
-  std::vector<int64_t> ends(members);
-  for (int m = 0; m < members; ++m) ends[m] = rows * (m + 1) / members;
-  return ends;
-}
-
 bool IsGradient(InstructionKind kind) {
   return kind == InstructionKind::kBackward || kind == InstructionKind::kInputGradient ||
          kind == InstructionKind::kWeightGradient;
@@ -30,11 +29,37 @@ bool IsPass(InstructionKind kind) {
   return kind == InstructionKind::kForward || kind == InstructionKind::kRecompute || IsGradient(kind);
 }
 
+bool IsOfUnit(InstructionKind kind) {
+  return IsPass(kind) || IsGather(kind) || kind == InstructionKind::kJoinGradients;
+}
+
+RowRange OwnRows(const BufferCounts& buffers, int64_t rows) {
+  return buffers.sequence_parallel ? RowsOfMember(rows, buffers.ranks, buffers.member) : RowRange{0, rows};
+}
+
+RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows) {
+  return {rows, OwnRows(buffers, rows).size()};
+}
+
 Operand Instruction::OperandOf(BufferKind buffer_kind) const {
   for (const Operand& operand : operands) {
     if (operand.buffer.index >= 0 && operand.buffer.kind == buffer_kind) return operand;
   }
   return {};
+}
+
+void Instruction::Add(const Operand& operand) {
+  const auto free = std::find_if(operands.begin(), operands.end(),
+                                 [](const Operand& other) { return other.buffer.index < 0; });
+  if (free == operands.end()) std::abort();  // there are as many as any instruction has
+  *free = operand;
+}
+
+void Instruction::WaitFor(int other) {
+  if (other < 0 || std::find(waits_for.begin(), waits_for.end(), other) != waits_for.end()) return;
+  const auto free = std::find(waits_for.begin(), waits_for.end(), -1);
+  if (free == waits_for.end()) std::abort();
+  *free = other;
 }
 
 int BufferCounts::of(BufferKind kind, int chunk) const {
@@ -49,6 +74,12 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
       return deferred[chunk];
     case BufferKind::kRecomputed:
       return recomputed;
+    case BufferKind::kStreamGradient:
+      return stream_gradient;
+    case BufferKind::kParameterWindow:
+    case BufferKind::kGradientWindow:
+    case BufferKind::kMomentWindow:
+      return windows;
     case BufferKind::kInput:
       return input;
     case BufferKind::kOutput:
@@ -83,6 +114,8 @@ std::string NameOf(InstructionKind kind) {
       return "weight gradient";
     case InstructionKind::kRecompute:
       return "recompute";
+    case InstructionKind::kJoinGradients:
+      return "join gradients";
     case InstructionKind::kSendGradient:
       return "send gradient";
     case InstructionKind::kReduceGradients:
@@ -97,8 +130,28 @@ std::string NameOf(InstructionKind kind) {
       return "update";
     case InstructionKind::kGatherParameters:
       return "gather parameters";
+    case InstructionKind::kFetch:
+      return "fetch";
+    case InstructionKind::kStore:
+      return "store";
+    case InstructionKind::kZeroGradients:
+      return "zero gradients";
   }
   return "?";
+}
+
+std::string NameOf(const Instruction& instruction) {
+  const std::string name = NameOf(instruction.kind);
+  const bool of_slice_or_pass = instruction.micro_batch >= 0 || instruction.slice >= 0;
+  if (of_slice_or_pass || instruction.blocks.size() == 0) return name;
+  const char* what = "";
+  if (instruction.stream != Stream::kCompute) {
+    const BufferKind kind = instruction.operands.front().buffer.kind;
+    what = kind == BufferKind::kParameterWindow  ? " parameters"
+           : kind == BufferKind::kGradientWindow ? " gradients"
+                                                 : " optimizer state";
+  }
+  return absl::StrCat(name, what, " of layer ", LayerOfBlock(instruction.blocks.first).value());
 }
 
 }  // namespace medley

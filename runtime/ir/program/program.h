@@ -6,6 +6,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "runtime/base/bytes.h"
+#include "runtime/ir/model/row_counts.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/gradient_slices.h"
 
@@ -27,13 +28,22 @@ enum class InstructionKind : uint8_t {
   kInputGradient,
   kWeightGradient,
   kRecompute,  // what a layer has not kept, before its backward
+  // The ranks of a unit in sequence parallelism sum the gradients of their norms, of which each has those of
+  // its own rows, behind the last gradients of some of a chunk's blocks.
+  kJoinGradients,
   kSendGradient,
   kReduceGradients,   // sums a slice over its holders (all-reduce)
   kScatterGradients,  // the same for the owners alone, each of its range (reduce-scatter)
-  kNormGradients,     // squared norm of each segment that the rank answers for
-  kReduceScalars,     // norms and losses, over all ranks
-  kUpdateParameters,  // clips and steps the optimizer on what the rank owns; zeroes the gradients
+  kNormGradients,  // squared norm of what the rank answers for of the segments on the device, or of a layer
+  kReduceScalars,  // norms and losses, over all ranks
+  // Clips and steps the optimizer on what the rank owns of what lives on the device, and zeroes the gradients;
+  // or of a layer that lives on the host.
+  kUpdateParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
+  // Of a unit whose layers live in host memory: what the operand says of one layer.
+  kFetch,          // into its window on the device
+  kStore,          // back to its home
+  kZeroGradients,  // in the layer's window, before the first micro-batch adds to them
 };
 
 // Instructions of one stream run one after another; streams run side by side.
@@ -43,26 +53,38 @@ enum class Stream : uint8_t {
   kSendActivation,
   kReceiveGradient,
   kSendGradient,
-  kCollective
+  kCollective,
+  kFetch,
+  kStore
 };
-constexpr int kStreams = 6;
+constexpr int kStreams = 8;
 
 // What the passes and messages of a step work on. A buffer holds one content after another: what belongs to
 // one micro-batch.
 enum class BufferKind : uint8_t {
-  kStash,           // activations kept from forward to backward; each chunk has its own
-  kDeferred,        // what the weights' gradient needs of the input's, where it comes later; likewise
-  kRecomputed,      // what is not kept of a layer, while its passes need it
+  kStash,       // activations kept from forward to backward; each chunk has its own
+  kDeferred,    // what the weights' gradient needs of the input's, where it comes later; likewise
+  kRecomputed,  // what is not kept of a layer, while its passes need it
+  // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
+  kStreamGradient,
+  // Of layers that live in host memory; each layer has its place (WindowOf).
+  kParameterWindow,
+  kGradientWindow,
+  kMomentWindow,
   kInput,           // of a chunk, from the stage before
   kOutput,          // for the next stage
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 7;
+constexpr int kBufferKinds = 11;
 // Whether every chunk has buffers of its own of this kind: they stay on the rank.
 inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
 // Whether its content crosses to another unit, or comes from there.
 inline bool Travels(BufferKind kind) { return kind >= BufferKind::kInput; }
+// Whether it is a layer's window rather than a micro-batch's.
+inline bool IsWindow(BufferKind kind) {
+  return kind >= BufferKind::kParameterWindow && kind <= BufferKind::kMomentWindow;
+}
 
 struct BufferId {
   BufferKind kind = BufferKind::kStash;
@@ -83,9 +105,11 @@ struct Operand {
 struct Instruction {
   InstructionKind kind;
   Stream stream;
-  int visit = 0;      // index into StepProgram::visits, of passes and of what they exchange
-  int chunk = 0;      // of the unit: the visit's
-  BlockRange blocks;  // of passes
+  int visit = 0;  // index into StepProgram::visits, of passes and of what they exchange
+  int chunk = 0;  // of the unit: the visit's
+  // Of passes, and of kJoinGradients; of a fetch, a store or a zeroing, and of a norm or an update of a layer that lives on the host,
+  // that layer.
+  BlockRange blocks;
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
   // both ends.
@@ -93,16 +117,20 @@ struct Instruction {
   Rank peer;       // at the other end, of sends and receives
   int slice = -1;  // index into StepProgram::slices, of what IsOfSlice
   // Those with an index; a send or receive has the one that it carries, and has it first.
-  std::array<Operand, 5> operands;
+  std::array<Operand, 8> operands;
   // On the wire, of sends and receives; of the slice, of what IsOfSlice; of a rank's share, of
-  // kReduceScalars.
+  // kReduceScalars; of all norms, of kJoinGradients; copied, of kFetch and kStore.
   Bytes bytes;
   Bytes offset;  // in its operand, of sends and receives
   // Instructions, beside the previous one of the stream; -1: none.
-  std::array<int, 3> waits_for = {-1, -1, -1};
+  std::array<int, 5> waits_for = {-1, -1, -1, -1, -1};
 
   // The one that it uses of `buffer_kind`; one without an index: none.
   Operand OperandOf(BufferKind buffer_kind) const;
+  // Adds one; there is room.
+  void Add(const Operand& operand);
+  // Adds `other` to what it waits for, unless it does already, or `other` is -1; there is room.
+  void WaitFor(int other);
 };
 
 // How many buffers of each kind a rank has, and of which type.
@@ -110,19 +138,28 @@ struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};     // of each chunk
   absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
   int recomputed = 0;                          // 0 if it keeps everything
+  int stream_gradient = 0;                     // 0 if backwards of micro-batches do not alternate
   int input = 0;                               // 0 if it has first stages only
   int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
+  int windows = 0;  // of each kind, where the layers live in host memory
   // What all of them are large enough for; what travels may be stored in a narrower type. The narrowest of
   // all.
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;
   Recompute recompute = Recompute::kNone;  // the unit's: how large stash and recomputed are
   int ranks = 1;                           // of the unit; what they exchange within passes needs scratch
+  int member = 0;                          // the rank's place among them
+  bool sequence_parallel = false;          // the unit's: its ranks have their own rows (OwnRows)
 
   int of(BufferKind kind, int chunk = 0) const;
   int& of(BufferKind kind, int chunk = 0);
 };
+
+// The rows that a rank with such buffers has of a micro-batch of `rows`: of what is cut by rows its own ones,
+// RowsOfMember, in sequence parallelism; all of them otherwise.
+RowRange OwnRows(const BufferCounts& buffers, int64_t rows);
+RowCounts RowCountsOf(const BufferCounts& buffers, int64_t rows);
 
 enum class Purpose : uint8_t { kTrain, kEvaluate };  // kEvaluate: forwards and the loss only
 
@@ -138,16 +175,15 @@ struct StepProgram {
 // Compiles what `rank` does in one step. Pure. `plan` must be valid (runtime/ir/plan/check_plan.h).
 StepProgram CompileStep(const Plan& plan, Rank rank, const TrainingShape& shape, Purpose purpose);
 
-// Where the part of each of `members` ranks ends when they cut `rows` rows, as evenly as may be; it begins
-// where the one before ends.
-std::vector<int64_t> RowEnds(int64_t rows, int members);
-
 bool IsReceive(InstructionKind kind);
 bool IsGather(InstructionKind kind);
 // A collective of a slice's holders: of its gradients, or its parameters.
 bool IsOfSlice(InstructionKind kind);
-bool IsGradient(InstructionKind kind);     // a pass that makes gradients, of either kind or both
-bool IsPass(InstructionKind kind);         // a forward, a part of one again, or a gradient
-std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
+bool IsGradient(InstructionKind kind);  // a pass that makes gradients, of either kind or both
+bool IsPass(InstructionKind kind);      // a forward, a part of one again, or a gradient
+// What the ranks of a unit do together, and may wait for each other in.
+bool IsOfUnit(InstructionKind kind);
+std::string NameOf(InstructionKind kind);            // "forward", "send activation", ...
+std::string NameOf(const Instruction& instruction);  // the same, or "fetch parameters of layer 3"
 
 }  // namespace medley

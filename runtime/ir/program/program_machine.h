@@ -47,6 +47,7 @@ class ProgramMachine {
       if (std::find(done.begin(), done.end(), false) != done.end()) return false;
     }
     CHECK(held_.empty());
+    CheckHome();
     return true;
   }
 
@@ -106,7 +107,8 @@ class ProgramMachine {
       add(rank, index);
       const int peer = HeadLike(one.peer, [&](const Instruction& i) {
         return i.kind == other && i.peer == rank && i.micro_batch == one.micro_batch &&
-               i.boundary == one.boundary && i.offset == one.offset && i.bytes == one.bytes;
+               i.boundary == one.boundary && FirstByte(one.peer, i) == FirstByte(rank, one) &&
+               i.bytes == one.bytes;
       });
       if (!add(one.peer, peer)) return {};
     } else if (IsOfSlice(one.kind)) {
@@ -160,10 +162,11 @@ class ProgramMachine {
         if (!IsPass(i.kind)) return {};
     }
     const bool first = VisitOf(rank, i).first(), last = VisitOf(rank, i).last();
+    const bool forward = i.kind == Kind::kForward;
     std::set<BufferKind> needs = {BufferKind::kStash};
     if (Recomputes(rank) && HasLayer(i.blocks)) needs.insert(BufferKind::kRecomputed);
-    if (!first) needs.insert(BufferKind::kInput);
-    if (i.kind == Kind::kForward && !last) needs.insert(BufferKind::kOutput);
+    if (!first && (!forward || Ends(rank, i))) needs.insert(BufferKind::kInput);
+    if (forward && !last && Begins(rank, i)) needs.insert(BufferKind::kOutput);
     const bool of_input = i.kind == Kind::kBackward || i.kind == Kind::kInputGradient;
     if (of_input && !first) needs.insert(BufferKind::kInputGradient);
     if (IsGradient(i.kind) && !last && Begins(rank, i)) needs.insert(BufferKind::kOutputGradient);
@@ -181,6 +184,10 @@ class ProgramMachine {
     for (const Operand& operand : i.operands) {
       const auto& [kind, index, chunk] = operand.buffer;
       if (index < 0) continue;
+      if (IsWindow(kind)) {
+        UseWindow(rank, i, operand);
+        continue;
+      }
       CAPTURE(static_cast<int>(kind), index, chunk);
       REQUIRE(given.insert(kind).second);
       REQUIRE(chunk == (IsOfChunk(kind) ? i.chunk : 0));
@@ -194,25 +201,124 @@ class ProgramMachine {
       REQUIRE(held != held_.end());
       REQUIRE(held->second.micro_batch == i.micro_batch);
       REQUIRE(held->second.visit == i.visit);
-      if (IsReceive(i.kind))
-        held->second.received.push_back({i.offset.value, i.offset.value + i.bytes.value});
-      if (i.kind == Kind::kGatherActivation || i.kind == Kind::kGatherGradient) CheckGathered(rank, i, kind);
-      const bool reads_received = Travels(kind) && !IsReceive(i.kind) && DegreeOf(rank) == 1;
-      if (reads_received) CheckGathered(rank, i, kind);
+      if (IsReceive(i.kind)) {
+        const int64_t first = FirstByte(rank, i);
+        held->second.received.push_back({first, first + i.bytes.value});
+      }
+      if (IsGather(i.kind)) CheckGathered(rank, i, kind);
+      const bool reads_received =
+          Travels(kind) && !IsReceive(i.kind) && (DegreeOf(rank) == 1 || UnitOf(rank).sequence_parallel);
+      if (reads_received) CheckReceived(held->second.received, OwnBytes(rank, i, kind));
       if (operand.releases) {
         REQUIRE(Releases(rank, i, kind));
         held_.erase(held);
       }
     }
+    // It is there where others' pieces come between, which only the compiler knows.
+    given.erase(BufferKind::kStreamGradient);
     REQUIRE(given == Needs(rank, i));
+    REQUIRE(WindowsOf(i) == WindowNeeds(rank, i));
+    if (IsOfSlice(i.kind)) UseHomes(rank, i);
     const std::pair<int, int> place(rank, i.chunk);
-    if (i.kind == Kind::kForward) peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
-    if (purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward : OfWeights(i) && Ends(rank, i))
+    if (i.kind == Kind::kForward && Ends(rank, i))
+      peak_stash_[place] = std::max(peak_stash_[place], ++stashed_[place]);
+    if (purpose_ == Purpose::kEvaluate ? i.kind == Kind::kForward && Begins(rank, i)
+                                       : OfWeights(i) && Ends(rank, i))
       --stashed_[place];
-    if (!IsGradient(i.kind)) return;
+    if (!IsPass(i.kind) || i.kind == Kind::kRecompute) return;
     CHECK(i.blocks.size() > 0);
-    CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[place]));
-    reached_[place] = i.blocks.first;
+    // Pieces of one pass follow each other, whatever comes between.
+    const std::tuple<int, Kind, int, int> pass(rank, i.kind, i.visit, i.micro_batch.value());
+    if (i.kind == Kind::kForward) {
+      CHECK(i.blocks.first == (Ends(rank, i) ? ChunkOf(rank, i).first : reached_[pass]));
+      reached_[pass] = i.blocks.end;
+    } else {
+      CHECK(i.blocks.end == (Begins(rank, i) ? ChunkOf(rank, i).end : reached_[pass]));
+      reached_[pass] = i.blocks.first;
+    }
+  }
+
+  // A layer's windows: what they have, and how new that is.
+  struct Version {
+    BlockId layer = -1;
+    int version = 0;
+  };
+  static std::set<BufferKind> WindowsOf(const Instruction& i) {
+    std::set<BufferKind> kinds;
+    for (const Operand& operand : i.operands) {
+      if (operand.buffer.index >= 0 && IsWindow(operand.buffer.kind)) kinds.insert(operand.buffer.kind);
+    }
+    return kinds;
+  }
+  std::set<BufferKind> WindowNeeds(int rank, const Instruction& i) const {
+    const int windows = planned_.plan.units[programs_[rank].unit].window_layers;
+    if (windows == 0 || i.blocks.size() == 0) return {};
+    if (i.kind == Kind::kFetch || i.kind == Kind::kStore) return WindowsOf(i);  // one of them
+    if (!planned_.shape.model.is_layer(i.blocks.first)) return {};
+    CHECK(i.blocks.size() == 1);
+    if (i.kind == Kind::kZeroGradients || i.kind == Kind::kNormGradients || i.kind == Kind::kJoinGradients)
+      return {BufferKind::kGradientWindow};
+    if (i.kind == Kind::kUpdateParameters)
+      return {BufferKind::kParameterWindow, BufferKind::kGradientWindow, BufferKind::kMomentWindow};
+    if (IsGradient(i.kind)) return {BufferKind::kParameterWindow, BufferKind::kGradientWindow};
+    return {BufferKind::kParameterWindow};
+  }
+  // Who uses a window finds its layer there, with all that has been made of it so far; what is new there is brought
+  // home before it is overwritten or forgotten.
+  void UseWindow(int rank, const Instruction& i, const Operand& operand) {
+    const BufferKind kind = operand.buffer.kind;
+    const BlockId layer = i.blocks.first;
+    CAPTURE(static_cast<int>(kind), layer.value(), operand.buffer.index);
+    REQUIRE(i.blocks.size() == 1);
+    REQUIRE(operand.buffer.index < programs_[rank].buffers.windows);
+    Version& there = windows_[{rank, kind, operand.buffer.index}];
+    const std::tuple<int, BufferKind, int> of_layer(rank, kind, layer.value());
+    int& home = home_[of_layer];
+    int& newest = newest_[of_layer];
+    if (i.kind == Kind::kFetch || i.kind == Kind::kZeroGradients) {
+      // What was there is at home, or is of no use any more: gradients that were applied.
+      const std::tuple<int, BufferKind, int> old(rank, kind, there.layer.value());
+      if (there.layer >= 0 && newest_[old] > home_[old])
+        CHECK(applied_.contains({rank, there.layer.value()}));
+      if (i.kind == Kind::kFetch) CHECK(home == newest);
+      if (i.kind == Kind::kZeroGradients) CHECK(newest == 0);
+      there = {layer, newest};
+      if (i.kind == Kind::kZeroGradients) there.version = ++newest;
+      return;
+    }
+    REQUIRE(there.layer == layer);
+    CHECK(there.version == newest);
+    if (i.kind == Kind::kStore) {
+      CHECK(newest > home);
+      home = newest;
+      // Gradients that leave before the update to be summed change there.
+      return;
+    }
+    if (operand.writes) there.version = ++newest;
+    if (i.kind == Kind::kUpdateParameters && kind == BufferKind::kGradientWindow)
+      applied_.insert({rank, layer.value()});
+  }
+  // What others sum with, or give, is at home, and changes there.
+  void UseHomes(int rank, const Instruction& i) {
+    const GradientSlice& slice = programs_[rank].slices[i.slice];
+    if (!slice.in_host_memory) return;
+    const BufferKind kind =
+        i.kind == Kind::kGatherParameters ? BufferKind::kParameterWindow : BufferKind::kGradientWindow;
+    for (SegmentId segment = slice.first_segment; segment < slice.end_segment; ++segment) {
+      const std::tuple<int, BufferKind, int> of_layer(rank, kind, BlockOfSegment(segment).value());
+      CHECK(home_[of_layer] == newest_[of_layer]);
+      CHECK(newest_[of_layer] > 0);
+      home_[of_layer] = ++newest_[of_layer];
+    }
+  }
+  // All that was made of parameters and moments is at home.
+  void CheckHome() const {
+    for (const auto& [of_layer, newest] : newest_) {
+      CAPTURE(std::get<0>(of_layer), static_cast<int>(std::get<1>(of_layer)), std::get<2>(of_layer));
+      const bool applied = applied_.contains({std::get<0>(of_layer), std::get<2>(of_layer)});
+      if (purpose_ == Purpose::kTrain) CHECK(applied);
+      if (std::get<1>(of_layer) != BufferKind::kGradientWindow) CHECK(home_.at(of_layer) == newest);
+    }
   }
 
   int DegreeOf(int rank) const {
@@ -221,16 +327,43 @@ class ProgramMachine {
   static bool Travels(BufferKind kind) {
     return kind == BufferKind::kInput || kind == BufferKind::kOutputGradient;
   }
-  std::vector<std::pair<int64_t, int64_t>> Whole(int rank, const Instruction& i, BufferKind kind) const {
-    // As narrow as the narrower end stores it.
+  const Unit& UnitOf(int rank) const { return planned_.plan.units[programs_[rank].unit]; }
+
+  // Of what crosses to or from the stage before, or else the next one: as narrow as the narrower end stores
+  // it.
+  int64_t RowBytes(int rank, const Instruction& i, bool of_previous) const {
     const Visit& at = VisitOf(rank, i);
-    const bool from_previous =
-        i.kind == Kind::kGatherActivation || (i.kind != Kind::kGatherGradient && kind == BufferKind::kInput);
-    const std::vector<Unit>& units = planned_.plan.units;
-    const bool narrow = units[programs_[rank].unit].activations != Dtype::kF32 ||
-                        units[from_previous ? at.previous : at.next].activations != Dtype::kF32;
-    return {{0, (narrow ? int64_t{2} : int64_t{4}) * at.micro_batch_sequences * planned_.shape.sequence *
-                    planned_.shape.model.hidden}};
+    const Unit& other = planned_.plan.units[of_previous ? at.previous : at.next];
+    const bool narrow = UnitOf(rank).activations != Dtype::kF32 || other.activations != Dtype::kF32;
+    return (narrow ? 2 : 4) * int64_t{planned_.shape.model.hidden};
+  }
+  int64_t RowsOf(int rank, const Instruction& i) const {
+    return int64_t{VisitOf(rank, i).micro_batch_sequences} * planned_.shape.sequence;
+  }
+  // What a message carries first, from the micro-batch's first row on: buffers of a rank in sequence
+  // parallelism begin with its own rows.
+  int64_t FirstByte(int rank, const Instruction& i) const {
+    const bool of_previous = i.kind == Kind::kReceiveActivation || i.kind == Kind::kSendGradient;
+    const int64_t held = OwnRows(programs_[rank].buffers, RowsOf(rank, i)).first;
+    return held * RowBytes(rank, i, of_previous) + i.offset.value;
+  }
+  // What a rank has of what travels to it.
+  std::pair<int64_t, int64_t> OwnBytes(int rank, const Instruction& i, BufferKind kind) const {
+    const RowRange own = OwnRows(programs_[rank].buffers, RowsOf(rank, i));
+    const int64_t row = RowBytes(rank, i, kind == BufferKind::kInput);
+    return {own.first * row, own.end * row};
+  }
+
+  // What was received is every byte of `bytes`, once.
+  static void CheckReceived(std::vector<std::pair<int64_t, int64_t>> received,
+                            std::pair<int64_t, int64_t> bytes) {
+    std::sort(received.begin(), received.end());
+    int64_t next = bytes.first;
+    for (const auto& [begin, end] : received) {
+      CHECK(begin == next);
+      next = end;
+    }
+    CHECK(next == bytes.second);
   }
 
   // What the ranks of the unit have received is every byte of the micro-batch, once.
@@ -245,14 +378,9 @@ class ProgramMachine {
         continue;
       received.insert(received.end(), content.received.begin(), content.received.end());
     }
-    std::sort(received.begin(), received.end());
-    int64_t next = 0;
-    for (const auto& [begin, end] : received) {
-      CHECK(begin == next);
-      next = end;
-    }
-    CHECK(next == Whole(rank, i, kind)[0].second);
-    if (DegreeOf(rank) > 1) CHECK(i.bytes.value == next);
+    REQUIRE_FALSE(UnitOf(rank).sequence_parallel);
+    CheckReceived(received, OwnBytes(rank, i, kind));
+    CHECK(i.bytes.value == OwnBytes(rank, i, kind).second);
   }
 
   bool Recomputes(int rank) const {
@@ -275,8 +403,15 @@ class ProgramMachine {
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
+        return i.kind == Kind::kForward && Ends(rank, i);
       case BufferKind::kOutput:
-        return i.kind == Kind::kForward;
+        return i.kind == Kind::kForward && Begins(rank, i);
+      case BufferKind::kStreamGradient:
+        return i.kind == Kind::kBackward && Begins(rank, i);
+      case BufferKind::kParameterWindow:
+      case BufferKind::kGradientWindow:
+      case BufferKind::kMomentWindow:
+        return false;  // UseWindow
       case BufferKind::kDeferred:
         return i.kind == Kind::kInputGradient;
       case BufferKind::kRecomputed:
@@ -293,8 +428,17 @@ class ProgramMachine {
   bool Releases(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
+        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i)
+                                           : i.kind == Kind::kForward && Begins(rank, i);
       case BufferKind::kInput:
-        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i) : i.kind == Kind::kForward;
+        return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i)
+                                           : i.kind == Kind::kForward && Ends(rank, i);
+      case BufferKind::kStreamGradient:
+        return i.kind == Kind::kBackward && Ends(rank, i);
+      case BufferKind::kParameterWindow:
+      case BufferKind::kGradientWindow:
+      case BufferKind::kMomentWindow:
+        return false;
       case BufferKind::kDeferred:
         return i.kind == Kind::kWeightGradient && Ends(rank, i);
       case BufferKind::kRecomputed:
@@ -312,7 +456,11 @@ class ProgramMachine {
   const PlannedShape& planned_;
   const Purpose purpose_;
   uint64_t state_;
-  std::map<std::pair<int, int>, BlockId> reached_;  // by rank and chunk: first block of the latest backward
+  // By rank, kind of pass, visit and micro-batch: how far it has gone.
+  std::map<std::tuple<int, Kind, int, int>, BlockId> reached_;
+  std::map<std::tuple<int, BufferKind, int>, Version> windows_;    // by rank, kind, window
+  std::map<std::tuple<int, BufferKind, int>, int> home_, newest_;  // versions, by rank, kind, layer
+  std::set<std::pair<int, int>> applied_;  // by rank and layer: gradients that the optimizer has used
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;
   std::map<std::tuple<int, BufferKind, int, int>, Content> held_;  // by rank, kind, chunk, index

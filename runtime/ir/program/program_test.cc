@@ -131,6 +131,47 @@ TEST_CASE("so do those of units of several devices and ranges that several route
 }
 
 TEST_CASE(
+    "in sequence parallelism nothing is gathered before a pass, and norms are joined once, before their sums",
+    "[property]") {
+  int joined = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const PlannedShape planned = RandomWidePlan(seed);
+    CAPTURE(seed, Describe(planned.plan));
+    for (Rank rank = 0; rank < RankCount(planned.plan); ++rank) {
+      const StepProgram program = CompileStep(planned.plan, rank, planned.shape, Purpose::kTrain);
+      const Unit& unit = planned.plan.units[program.unit];
+      std::map<int, int> joins;  // by block
+      int norm = -1;
+      for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+        const Instruction& instruction = program.instructions[i];
+        if (IsGather(instruction.kind)) CHECK_FALSE(unit.sequence_parallel);
+        if (instruction.kind == Kind::kNormGradients) norm = i;
+        if (instruction.kind == Kind::kReduceGradients && unit.sequence_parallel) {
+          // Behind the join of a piece, if that has norms.
+          const Instruction& before = program.instructions[instruction.waits_for[0]];
+          CHECK((before.kind == Kind::kJoinGradients || before.blocks == BlockRange{0, 1}));
+        }
+        if (instruction.kind != Kind::kJoinGradients) continue;
+        CHECK(norm < 0);
+        int pass = i - 1;  // its gradient may be on its way already
+        while (program.instructions[pass].stream != Stream::kCompute) --pass;
+        CHECK(program.instructions[pass].blocks == instruction.blocks);
+        CHECK(instruction.bytes.value > 0);
+        for (BlockId block = instruction.blocks.first; block < instruction.blocks.end; ++block)
+          ++joins[block];
+      }
+      for (const auto& [block, times] : joins) CHECK(times == 1);
+      int norms = 0;
+      for (const BlockRange& chunk : unit.chunks) norms += chunk.size() - (chunk.first == 0 ? 1 : 0);
+      joins.erase(0);
+      CHECK(static_cast<int>(joins.size()) == (unit.sequence_parallel ? norms : 0));
+      joined += static_cast<int>(joins.size());
+    }
+  }
+  CHECK(joined > 200);
+}
+
+TEST_CASE(
     "where the optimizer is sharded sums are scattered and parameters gathered after the update, in one "
     "order "
     "for all, and the programs end",
@@ -172,6 +213,51 @@ TEST_CASE(
     }
   }
   CHECK(gathered > 1000);
+}
+
+TEST_CASE("layers that live on the host are in their windows when they are used, and go home changed",
+          "[property]") {
+  int fetched = 0, together = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    if (seed % 3 == 0) ShardOptimizer(planned.plan, planned.shape.model, seed);
+    MoveLayersToHost(planned.plan, planned.shape.model, seed);
+    if (seed % 5 == 0) planned.plan.schedule = Schedule::kGPipe;
+    if (seed % 5 == 0) {
+      for (Unit& unit : planned.plan.units) unit.order.clear();
+    }
+    CAPTURE(seed, Describe(planned.plan));
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      ProgramMachine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      for (const StepProgram& program : machine.programs()) {
+        CHECK(program.buffers.windows == planned.plan.units[program.unit].window_layers);
+        for (const Instruction& i : program.instructions) fetched += i.kind == Kind::kFetch;
+        together += program.buffers.stream_gradient;
+      }
+    }
+  }
+  CHECK(fetched > 1000);
+  CHECK(together > 20);
+}
+
+TEST_CASE("under GPipe a layer on the host is fetched once for all micro-batches, each way") {
+  PlannedShape planned;
+  planned.shape = {
+      .model = {.layers = 6, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8},
+      .sequence = 8,
+      .global_batch_sequences = 5};
+  planned.plan = {.schedule = Schedule::kGPipe,
+                  .units = {{.devices = {"a/0"}, .chunks = {{0, 8}}, .window_layers = 2}},
+                  .routes = {{{0}, 5, 1}}};
+  const StepProgram program = CompileStep(planned.plan, 0, planned.shape, Purpose::kTrain);
+  int64_t bytes = 0;
+  for (const Instruction& i : program.instructions)
+    bytes += i.kind == Kind::kFetch || i.kind == Kind::kStore ? i.bytes.value : 0;
+  // Parameters come forward, backward and for the update, and go after it; gradients go and come; moments come and
+  // go: 40 bytes a parameter. Two layers are still there when backward begins, and two when the update does.
+  const int64_t layer = SegmentElements(planned.shape.model, SegmentOfBlock(1));
+  CHECK(bytes == (6 * 40 - 2 * 4 - 2 * (4 + 8)) * layer);
 }
 
 TEST_CASE("every micro-batch of a route passes each of its units once", "[property]") {

@@ -97,6 +97,9 @@ PlannedShape RandomWidePlan(uint64_t seed) {
     route.micro_batch_sequences = integer(1, 3);
     result.shape.global_batch_sequences += route.micro_batches * route.micro_batch_sequences;
   }
+  for (Unit& unit : plan.units) {
+    if (unit.devices.size() > 1) unit.sequence_parallel = integer(0, 1) == 1;
+  }
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   return result;
 }
@@ -151,6 +154,14 @@ void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units
   for (const std::vector<int>& route : chosen) {
     Route& added = plan.routes.emplace_back();
     for (const int u : route) added.units.push_back(number[u]);
+  }
+}
+
+void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (Unit& unit : plan.units) {
+    const int layers = LayersOf(unit, model);
+    if (random() % 2 == 0) unit.window_layers = std::uniform_int_distribution<int>(0, layers)(random);
   }
 }
 

@@ -17,8 +17,8 @@ struct PlannedShape {
 // One to four routes of one to five units each, every unit numbered at random; one to six layers.
 PlannedShape RandomPlan(uint64_t seed);
 
-// Units of one to three devices, with even or uneven shares, and of one to three ranges; one to three routes,
-// which choose among the units that hold the same blocks.
+// Units of one to three devices, with even or uneven shares, half of them in sequence parallelism, and of one
+// to three ranges; one to three routes, which choose among the units that hold the same blocks.
 PlannedShape RandomWidePlan(uint64_t seed);
 
 // Cuts [0, `size`) into `parts` that are not empty; 1 to `size` of them.
@@ -31,6 +31,9 @@ std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
 void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random);
 
 // Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
+// Has the layers of some of the units live in host memory, with a number of windows that they may have.
+void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
+
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 }  // namespace medley

@@ -1,0 +1,24 @@
+#include "coordinator/planner/chosen_order.h"
+
+#include <optional>
+#include <utility>
+
+namespace medley {
+
+void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
+                 ChosenPlan& chosen) {
+  if (!problem.constraints.synthesised_orders || plans.empty()) return;
+  const PredictedPlan named = {chosen.plan, chosen.step_seconds};
+  std::optional<PredictedPlan> best = BestSynthesised(problem, plans, named);
+  if (!best) {
+    chosen.orders = DescribeNoOrder(plans.size());
+    return;
+  }
+  chosen.orders = DescribeOrder(problem, *best, named, chosen.proven_optimal);
+  chosen.plan = std::move(best->plan);
+  chosen.step_seconds = best->step_seconds;
+  chosen.proven_optimal = false;
+  chosen.lower_bound_seconds = 0;
+}
+
+}  // namespace medley

@@ -1,0 +1,243 @@
+#include "coordinator/planner/memory_saving.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/program/gradient_slices.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+// Weights begin with the first, which makes small numbers of them, and where these are too coarse with the
+// other.
+constexpr int kStartWeights[] = {1000, kMostOptimizerWeight};
+// Each goes through all units once; few are needed unless the rooms are as good as full.
+constexpr int kMostRounds = 100;
+constexpr int64_t kOptimizerBytes = 2 * 4;  // m and v of an element
+constexpr double kRounding = 1e-9;
+
+// "a, b", or "a, b, c and 7 others"
+std::string Names(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 4;
+  if (names.size() <= kNamed) return absl::StrJoin(names, ", ");
+  const std::vector<std::string> first(names.begin(), names.begin() + kNamed - 1);
+  return absl::StrCat(absl::StrJoin(first, ", "), " and ", names.size() - first.size(), " others");
+}
+
+std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
+                             const StepPrediction& prediction) {
+  Bytes most_saved;
+  std::string where;
+  std::vector<std::string> units;  // that hold what others hold, too
+  std::vector<int> weights;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    const Rank first = FirstRankOf(plan, u);
+    if (SlicesOf(plan, first, problem.shape.model).empty()) continue;
+    weights.push_back(plan.units[u].optimizer_weight);
+    units.push_back(absl::StrCat(absl::StrJoin(plan.units[u].devices, "+"), " ", weights.back()));
+    for (size_t m = 0; m < plan.units[u].devices.size(); ++m) {
+      const Rank rank = first + static_cast<int>(m);
+      const RankMemory& memory = prediction.ranks[rank].memory;
+      const Bytes saved = 2 * memory.parameters - memory.optimizer;
+      if (!where.empty() && saved <= most_saved) continue;
+      most_saved = saved;
+      where = DeviceOf(plan, rank);
+    }
+  }
+  const bool even = std::all_of(weights.begin(), weights.end(), [&](int w) { return w == weights.front(); });
+  return absl::StrCat("units that hold the same parameters share the optimizer's state of them ",
+                      even ? "evenly" : absl::StrCat("by weights: ", Names(units)), " (saves ",
+                      FormatBytes(most_saved), " on ", where, ")");
+}
+
+}  // namespace
+
+double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
+                        Recompute recompute) {
+  return times.layer.forward_seconds *
+         RecomputedShare(shape.model, micro_batch_sequences, shape.sequence, recompute);
+}
+
+OptimizerSharding::OptimizerSharding(const PlanningProblem& problem, Plan plan)
+    : problem_(problem), plan_(std::move(plan)) {
+  plan_.shards_optimizer = true;
+  for (int u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
+    plan_.units[u].optimizer_weight = 1;
+    first_rank_.push_back(static_cast<int>(unit_of_.size()));
+    unit_of_.insert(unit_of_.end(), plan_.units[u].devices.size(), u);
+  }
+  first_rank_.push_back(static_cast<int>(unit_of_.size()));
+  for (Rank rank = 0; rank < static_cast<int>(unit_of_.size()); ++rank) {
+    std::vector<SharedSlice>& shared = slices_.emplace_back();
+    for (GradientSlice& slice : SlicesOf(plan_, rank, problem.shape.model)) {
+      const auto own = std::find(slice.holders.begin(), slice.holders.end(), rank);
+      const size_t place = own - slice.holders.begin();
+      shared_elements_ += static_cast<double>(slice.elements) / static_cast<double>(slice.holders.size());
+      shared.push_back({slice.elements, std::move(slice.holders), place});
+    }
+  }
+  rooms_.resize(unit_of_.size() * kRecomputes);
+}
+
+bool OptimizerSharding::CanShard() const {
+  return std::any_of(slices_.begin(), slices_.end(),
+                     [](const std::vector<SharedSlice>& shared) { return !shared.empty(); });
+}
+
+void OptimizerSharding::KnowRoom(Rank rank, Recompute recompute, int64_t bytes) {
+  rooms_[rank * kRecomputes + static_cast<int>(recompute)] = bytes < 0 ? -1 : bytes / kOptimizerBytes;
+}
+
+// Elements of what it shares that a rank has room for the optimizer's state of; negative: it does not fit
+// without any of them.
+int64_t OptimizerSharding::Room(Rank rank, Recompute recompute) {
+  std::optional<int64_t>& known = rooms_[rank * kRecomputes + static_cast<int>(recompute)];
+  if (known) return *known;
+  Unit& unit = plan_.units[unit_of_[rank]];
+  unit.recompute = recompute;
+  const RankMemory memory = MemoryOfRank(plan_, rank, problem_.shape);
+  int64_t unshared = memory.parameters.value / SizeOf(Dtype::kF32).value;
+  for (const SharedSlice& slice : slices_[rank]) unshared -= slice.elements;
+  const Bytes left = RoomOf(problem_, plan_, rank).LeftFor(memory.multiplied) -
+                     (memory.total() - memory.optimizer) - Bytes{kOptimizerBytes * unshared};
+  known = left.value < 0 ? -1 : left.value / kOptimizerBytes;
+  return *known;
+}
+
+int64_t OptimizerSharding::Load(Rank rank, const std::vector<int>& weights) const {
+  int64_t elements = 0;
+  std::vector<double> shares;
+  for (const SharedSlice& slice : slices_[rank]) {
+    shares.clear();
+    for (const Rank holder : slice.holders) shares.push_back(weights[unit_of_[holder]]);
+    elements += SlicesOf(slice.elements, static_cast<int>(shares.size()), shares)[slice.place].size();
+  }
+  return elements;
+}
+
+bool OptimizerSharding::Exceeds(int unit, const std::vector<int>& weights,
+                                const std::vector<int64_t>& rooms) const {
+  for (Rank rank = first_rank_[unit]; rank < first_rank_[unit + 1]; ++rank) {
+    if (Load(rank, weights) > rooms[rank]) return true;
+  }
+  return false;
+}
+
+// Whether one of the holders of everything that is shared has a weight.
+bool OptimizerSharding::Carried(const std::vector<int>& weights) const {
+  for (const std::vector<SharedSlice>& shared : slices_) {
+    for (const SharedSlice& slice : shared) {
+      if (std::none_of(slice.holders.begin(), slice.holders.end(),
+                       [&](Rank holder) { return weights[unit_of_[holder]] > 0; }))
+        return false;
+    }
+  }
+  return true;
+}
+
+// What a unit carries grows with its own weight and falls as another's grows. So if weights fit that are
+// nowhere greater than these, lowering one to the greatest that fits beside the others leaves it no less than
+// its weight among those: this ends at the greatest weights that fit, or shows that there are none.
+std::optional<std::vector<int>> OptimizerSharding::Weights(int start,
+                                                           const std::vector<int64_t>& rooms) const {
+  const int units = static_cast<int>(plan_.units.size());
+  std::vector<int> weights(units, start);
+  for (int round = 0; round < kMostRounds; ++round) {
+    bool lowered = false;
+    for (int u = 0; u < units; ++u) {
+      if (weights[u] == 0 || !Exceeds(u, weights, rooms)) continue;
+      int fits = 0, exceeds = weights[u];
+      while (exceeds - fits > 1) {
+        weights[u] = (fits + exceeds) / 2;
+        (Exceeds(u, weights, rooms) ? exceeds : fits) = weights[u];
+      }
+      weights[u] = fits;
+      lowered = true;
+      if (!Carried(weights)) return std::nullopt;
+    }
+    if (lowered) continue;
+    const int divisor =
+        std::accumulate(weights.begin(), weights.end(), 0, [](int a, int b) { return std::gcd(a, b); });
+    for (int& weight : weights) weight /= std::max(1, divisor);
+    return weights;
+  }
+  return std::nullopt;
+}
+
+std::optional<Plan> OptimizerSharding::Fit(const std::vector<Recompute>& recomputes) {
+  std::vector<int64_t> rooms;
+  double room = 0;  // of all together
+  for (Rank rank = 0; rank < static_cast<int>(unit_of_.size()); ++rank) {
+    rooms.push_back(Room(rank, recomputes[unit_of_[rank]]));
+    if (rooms.back() < 0) return std::nullopt;
+    int64_t held = 0;
+    for (const SharedSlice& slice : slices_[rank]) held += slice.elements;
+    room += static_cast<double>(std::min(rooms.back(), held));
+  }
+  if (room < shared_elements_ * (1 - kRounding)) return std::nullopt;
+  Plan fitting = plan_;
+  for (size_t u = 0; u < fitting.units.size(); ++u) fitting.units[u].recompute = recomputes[u];
+  for (const int start : kStartWeights) {
+    const std::optional<std::vector<int>> weights = Weights(start, rooms);
+    if (!weights) continue;
+    int divisor = 0;
+    for (size_t u = 0; u < fitting.units.size(); ++u) {
+      if (!slices_[first_rank_[u]].empty()) divisor = std::gcd(divisor, (*weights)[u]);
+    }
+    for (size_t u = 0; u < fitting.units.size(); ++u) {
+      const bool shares = !slices_[first_rank_[u]].empty();
+      fitting.units[u].optimizer_weight = shares ? (*weights)[u] / std::max(1, divisor) : 1;
+    }
+    // What a rank owns may be in more runs than the model without it counts.
+    if (FitsMemory(problem_, fitting)) return fitting;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Plan& plan,
+                                        const StepPrediction& prediction) {
+  std::vector<std::string> sentences;
+  Plan keeping = plan;
+  for (Unit& unit : keeping.units) unit.recompute = Recompute::kNone;
+  for (const Recompute recompute : kRecomputesByTime) {
+    if (recompute == Recompute::kNone) continue;
+    std::vector<std::string> devices;
+    Bytes most_saved;
+    double most_seconds = 0;
+    std::string where;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const UnitId unit = PlaceOf(plan, rank).unit;
+      if (plan.units[unit].recompute != recompute) continue;
+      devices.push_back(DeviceOf(plan, rank));
+      const Bytes saved =
+          MemoryOfRank(keeping, rank, problem.shape).total() - prediction.ranks[rank].memory.total();
+      if (where.empty() || saved > most_saved) {
+        most_saved = saved;
+        where = devices.back();
+      }
+      double seconds = 0;
+      const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+      for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const InstructionTime& time = prediction.ranks[rank].timeline[i];
+        if (program.instructions[i].kind == InstructionKind::kRecompute)
+          seconds += time.end_seconds - time.start_seconds;
+      }
+      most_seconds = std::max(most_seconds, seconds);
+    }
+    if (devices.empty()) continue;
+    sentences.push_back(absl::StrFormat(
+        "%s recompute%s %s instead of keeping it (saves %s on %s; takes %.1f %% of the step at most)",
+        Names(devices), devices.size() == 1 ? "s" : "",
+        recompute == Recompute::kLayers ? "layers" : "layers but attention", FormatBytes(most_saved), where,
+        prediction.step_seconds > 0 ? 100 * most_seconds / prediction.step_seconds : 0));
+  }
+  if (plan.shards_optimizer) sentences.push_back(DescribeSharding(problem, plan, prediction));
+  return sentences;
+}
+
+}  // namespace medley

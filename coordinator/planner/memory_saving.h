@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/model/recompute.h"
+#include "runtime/ir/plan/plan.h"
+
+// What makes a plan need less memory without another cut of the model: units make activations again instead
+// of keeping them, and holders of the same parameters share the optimizer's state of them. Both compute the
+// same, and cost time.
+namespace medley {
+
+// Which of them a search may take.
+struct MemorySaving {
+  bool recomputes = false;        // Unit::recompute
+  bool shards_optimizer = false;  // Plan::shards_optimizer, by Unit::optimizer_weight
+  bool any() const { return recomputes || shards_optimizer; }
+};
+
+// What a unit may recompute, from what takes the least time to what takes the most. Each but the first needs
+// less memory than the one before it where several micro-batches or layers are kept, and else may need a
+// little more.
+constexpr Recompute kRecomputesByTime[kRecomputes] = {Recompute::kNone, Recompute::kAllButAttention,
+                                                      Recompute::kLayers};
+
+// Seconds that recomputing adds to the backward of one layer of one micro-batch, on a device with such times.
+double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
+                        Recompute recompute);
+
+// Shares the optimizer's state of a plan, whichever of its units recompute what: evenly among the units that
+// hold the same parameters, but that each has no more than its devices have room for, and the others what
+// that leaves. One plan can ask for many such weights.
+class OptimizerSharding {
+ public:
+  // `plan` is valid but for its memory, and `problem` outlives this.
+  OptimizerSharding(const PlanningProblem& problem, Plan plan);
+
+  // Whether units hold parameters that others hold, too: nothing can be shared otherwise.
+  bool CanShard() const;
+
+  // Says what Fit would compile the rank's program for: the bytes that its room leaves for the state of what
+  // it holds with others, where its unit recomputes so. Negative: it does not fit without any of that.
+  void KnowRoom(Rank rank, Recompute recompute, int64_t bytes);
+
+  // The plan with its units recomputing so (parallel to them) and weights with which all ranks fit their
+  // devices, by the same memory model as every plan; none: there are no such weights. The weights are the
+  // greatest that fit of those that are nowhere greater than even ones; that of a unit with nothing to share
+  // is 1.
+  std::optional<Plan> Fit(const std::vector<Recompute>& recomputes);
+
+ private:
+  struct SharedSlice {
+    int64_t elements = 0;
+    std::vector<Rank> holders;
+    size_t place = 0;  // of the rank among them
+  };
+  int64_t Room(Rank rank, Recompute recompute);
+  int64_t Load(Rank rank, const std::vector<int>& weights) const;
+  bool Exceeds(int unit, const std::vector<int>& weights, const std::vector<int64_t>& rooms) const;
+  bool Carried(const std::vector<int>& weights) const;
+  std::optional<std::vector<int>> Weights(int start, const std::vector<int64_t>& rooms) const;
+
+  const PlanningProblem& problem_;
+  Plan plan_;
+  std::vector<int> unit_of_, first_rank_;         // by rank; by unit, and the number of ranks
+  std::vector<std::vector<SharedSlice>> slices_;  // by rank
+  double shared_elements_ = 0;                    // of all units together, each counted once
+  std::vector<std::optional<int64_t>> rooms_;     // [rank * kRecomputes + recompute]: elements, see Room
+};
+
+// What a plan does to need less memory, for people, a sentence a technique: which devices, how much it saves
+// where it saves most, and what it costs. Empty: it does nothing of the kind. `prediction` is of the plan.
+std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Plan& plan,
+                                        const StepPrediction& prediction);
+
+}  // namespace medley

@@ -1,0 +1,134 @@
+#include "coordinator/planner/memory_saving.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "coordinator/planner/random_problem.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+const RandomProblemOptions kFourDevices = {.min_devices = 4,
+                                           .max_devices = 4,
+                                           .processors = RandomProcessors::kOwn,
+                                           .memory = RandomMemory::kPlenty};
+
+// Two routes of two units each, cut anywhere, or one of two.
+Plan RandomPlanOf(const PlanningProblem& problem, std::mt19937_64& random, int routes) {
+  Plan plan;
+  const int blocks = problem.shape.model.blocks();
+  for (int r = 0; r < routes; ++r) {
+    const int cut = std::uniform_int_distribution<int>(1, blocks - 1)(random);
+    for (const BlockRange& chunk : {BlockRange{0, cut}, BlockRange{cut, blocks}}) {
+      const DeviceCost& device = problem.devices[plan.units.size()];
+      plan.units.push_back({.devices = {device.name}, .chunks = {chunk}, .activations = device.activations});
+    }
+    plan.routes.push_back({{2 * r, 2 * r + 1}, 1, 1});
+  }
+  plan.routes[0].micro_batches = problem.shape.global_batch_sequences - (routes - 1);
+  return plan;
+}
+
+// Whether any weights of 0 to 3 fit, and the rooms are then those.
+bool AnyWeightsFit(const PlanningProblem& problem, Plan plan, size_t unit = 0) {
+  if (unit == plan.units.size()) {
+    return CheckPlanForm(plan, problem.shape).empty() && FitsMemory(problem, plan);
+  }
+  for (int weight = 0; weight <= 3; ++weight) {
+    plan.units[unit].optimizer_weight = weight;
+    if (AnyWeightsFit(problem, plan, unit + 1)) return true;
+  }
+  return false;
+}
+
+TEST_CASE("weights are found wherever some of 0 to 3 fit, and what is found fits", "[property]") {
+  int found = 0, none = 0, uneven = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    PlanningProblem problem = RandomProblem(seed, kFourDevices);
+    const int routes = problem.shape.global_batch_sequences < 2 ? 1 : 1 + static_cast<int>(seed % 2);
+    Plan plan = RandomPlanOf(problem, random, routes);
+    // Each device has room for some part of the state beside all else.
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
+      const double part = std::uniform_real_distribution<double>(-0.1, 1.1)(random);
+      DeviceRoom& room = problem.devices[rank].room;
+      room.memory = PeakMemory(room, memory) - memory.optimizer +
+                    Bytes{static_cast<int64_t>(part * static_cast<double>(memory.optimizer.value))};
+    }
+    OptimizerSharding sharding(problem, plan);
+    Plan sharded = plan;
+    sharded.shards_optimizer = true;
+    const bool any = sharding.CanShard() && AnyWeightsFit(problem, sharded);
+    const std::optional<Plan> fitting =
+        sharding.Fit(std::vector<Recompute>(plan.units.size(), Recompute::kNone));
+    if (any) REQUIRE(fitting.has_value());
+    if (!fitting) {
+      ++none;
+      continue;
+    }
+    ++found;
+    CHECK(CheckPlanForm(*fitting, problem.shape).empty());
+    CHECK(FitsMemory(problem, *fitting));
+    for (const Unit& unit : fitting->units)
+      uneven += unit.optimizer_weight != fitting->units[0].optimizer_weight;
+  }
+  CHECK(found > 60);
+  CHECK(none > 60);
+  CHECK(uneven > 40);
+}
+
+TEST_CASE("where there is room the state is shared evenly") {
+  const PlanningProblem problem = RandomProblem(2, kFourDevices);
+  std::mt19937_64 random(1);
+  const Plan plan = RandomPlanOf(problem, random, 1);
+  const std::optional<Plan> fitting =
+      OptimizerSharding(problem, plan).Fit({Recompute::kLayers, Recompute::kNone});
+  REQUIRE(fitting.has_value());
+  CHECK(fitting->shards_optimizer);
+  CHECK(fitting->units[0].optimizer_weight == 1);
+  CHECK(fitting->units[1].optimizer_weight == 1);
+  CHECK(fitting->units[0].recompute == Recompute::kLayers);
+}
+
+TEST_CASE("one unit has nothing to share") {
+  const PlanningProblem problem = RandomProblem(2, kFourDevices);
+  Plan plan;
+  plan.units = {{.devices = {problem.devices[0].name}, .chunks = {{0, problem.shape.model.blocks()}}}};
+  plan.routes = {{{0}, problem.shape.global_batch_sequences, 1}};
+  CHECK_FALSE(OptimizerSharding(problem, plan).CanShard());
+}
+
+TEST_CASE("what is recomputed takes more time the less is kept, and is told with figures") {
+  PlanningProblem problem = RandomProblem(2, kFourDevices);
+  const DeviceCost& device = problem.devices[0];
+  double before = -1;
+  for (const Recompute recompute : kRecomputesByTime) {
+    const double seconds =
+        RecomputeSeconds(problem.shape, problem.micro_batch_sizes[0], device.times[0], recompute);
+    CHECK(seconds > before);
+    CHECK(seconds <= device.times[0].layer.forward_seconds);
+    before = seconds;
+  }
+  std::mt19937_64 random(4);
+  Plan plan = RandomPlanOf(problem, random, 1);
+  CHECK(DescribeSaving(problem, plan, *PredictStep(problem, plan)).empty());
+  plan.units[0].chunks = {{0, 2}};
+  plan.units[1].chunks = {{2, problem.shape.model.blocks()}};
+  plan.units[0].recompute = Recompute::kLayers;
+  plan.shards_optimizer = true;
+  plan.units[1].optimizer_weight = 3;
+  const std::vector<std::string> told = DescribeSaving(problem, plan, *PredictStep(problem, plan));
+  REQUIRE(told.size() == 2);
+  CHECK_THAT(told[0], Catch::StartsWith("n/0 recomputes layers instead of keeping it (saves ") &&
+                          Catch::Contains(" on n/0; takes ") && Catch::Contains(" % of the step at most)"));
+  CHECK_THAT(told[1], Catch::Contains("by weights: n/0 1, n/1 3 (saves "));
+}
+
+}  // namespace
+}  // namespace medley

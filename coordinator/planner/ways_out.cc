@@ -1,0 +1,210 @@
+#include "coordinator/planner/ways_out.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/planner/chosen_order.h"
+#include "coordinator/planner/problem_check.h"
+#include "coordinator/planner/search.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+// One search: of units of so many devices, all shared alike.
+struct Way {
+  int degree = 1;
+  std::vector<SharedUnit> units;  // none: each device is one
+};
+
+MemorySaving SavingOf(const PlanningProblem& problem) {
+  const bool allowed = problem.constraints.saves_memory;
+  return {.recomputes = allowed, .shards_optimizer = allowed};
+}
+
+bool IsMeasured(const PlanningProblem& problem, const SharedUnit& unit) {
+  for (size_t m = 0; m < unit.devices.size(); ++m) {
+    if (!CostsOf(problem.devices[unit.devices[m]], problem.shape.model, unit.shares[m])) return false;
+  }
+  return true;
+}
+
+struct WaysOut {
+  std::vector<Way> ways;
+  std::string unmeasured;  // what might do if it were measured, for people
+};
+
+WaysOut FindWays(const PlanningProblem& problem) {
+  WaysOut found;
+  const MemorySaving saving = SavingOf(problem);
+  if (saving.any() && !OnDevicesOfWholeBlocks(problem).devices.empty()) found.ways.push_back({});
+  for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
+    bool fits = false;
+    for (const std::vector<SharedUnit>& all : WaysToShare(problem, degree)) {
+      std::vector<SharedUnit> units = all;
+      std::erase_if(units, [&](const SharedUnit& unit) { return !IsMeasured(problem, unit); });
+      if (units.size() < all.size() && found.unmeasured.empty() && FitInUnits(problem, all, saving)) {
+        found.unmeasured =
+            absl::StrCat("; it may fit in units of ", degree,
+                         " devices of a host, but these have not been measured with such shares");
+      }
+      if (units.empty() || !FitInUnits(problem, units, saving)) continue;
+      fits = fits || FitInUnits(problem, units, {});
+      found.ways.push_back({degree, std::move(units)});
+    }
+    if (fits) break;
+  }
+  return found;
+}
+
+// Whole devices: with their proof and bound, as far as the search goes.
+absl::StatusOr<ChosenPlan> Choose(const PlanningProblem& problem, const Way& way,
+                                  const SearchLimits& limits) {
+  const SearchSpace space = {.saving = SavingOf(problem)};
+  if (way.units.empty()) {
+    const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
+    Search search(whole, space, limits);
+    ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
+    ChooseOrder(whole, search.best_pipelines(), chosen);
+    return chosen;
+  }
+  const UnitProblem of_units = MakeUnitProblem(problem, way.units);
+  Search search(problem, of_units, space, limits);
+  ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
+  if (!FitsMemory(problem, chosen.plan))
+    return absl::ResourceExhaustedError("the plan of units does not fit");
+  ChooseOrder(problem, search.best_pipelines(), chosen);
+  return chosen;
+}
+
+std::string Seconds(double seconds) {
+  return seconds < 1 ? absl::StrFormat("%.2f ms", seconds * 1e3) : absl::StrFormat("%.2f s", seconds);
+}
+
+std::string DescribeWay(int degree) {
+  return degree == 1 ? "one device a unit" : absl::StrCat(degree, " devices a unit");
+}
+
+// Of the best plan of each way, the fastest being `chosen`, what the others take.
+std::string DescribeOthers(const std::vector<std::pair<int, double>>& others) {
+  if (others.empty()) return "";
+  std::vector<std::string> texts;
+  for (const auto& [degree, seconds] : others)
+    texts.push_back(absl::StrCat("with ", DescribeWay(degree), " ", Seconds(seconds)));
+  return absl::StrCat("; a step would take ", absl::StrJoin(texts, ", "), " instead");
+}
+
+// How far it is known that nothing is faster.
+std::string DescribeExtent(const PlanningProblem& problem, int degree, bool exhausted) {
+  std::string text;
+  if (degree == 1) {
+    text =
+        exhausted
+            ? "; no plan of one device a unit is predicted to be faster that recomputes by units or shares "
+              "the state as evenly as there is room"
+            : "; the search of such plans ended at its limit, so faster ones may have been missed";
+  }
+  if (MostDevicesOfHost(problem) < 2) return text;
+  return absl::StrCat(text, "; units ", degree > 1 ? "of more devices, " : "",
+                      "of several numbers of devices, and beside single ones were not searched");
+}
+
+// What the attempt would need that comes nearest to fitting so.
+std::string DescribeNeed(const PlanningProblem& whole, const std::string& technique, MemorySaving saving) {
+  Search search(whole, {.saving = saving}, {});
+  const MemoryShortage shortage = search.Shortage();
+  if (shortage.device_class < 0) return "";
+  const DeviceCost& device = search.DeviceOf(shortage.device_class);
+  const Bytes limit = device.room.memory;
+  return absl::StrCat("; ", technique, shortage.bytes > 0 ? " it needs " : " it would fit, and need ",
+                      FormatBytes(limit + Bytes{shortage.bytes}), " of ", FormatBytes(limit), " on ",
+                      device.name, " for blocks ", shortage.blocks.first.value(), "-",
+                      shortage.blocks.end - 1);
+}
+
+// What the units lack of a host's devices that come nearest to fitting, with all that may be saved.
+std::string DescribeUnitsNeed(const PlanningProblem& problem) {
+  MemoryShortage least;
+  int degree_of_least = 0;
+  std::string unit;
+  for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
+    for (const std::vector<SharedUnit>& units : WaysToShare(problem, degree)) {
+      const UnitProblem of_units = MakeUnitProblem(problem, units);
+      Search search(problem, of_units, {.saving = SavingOf(problem)}, {});
+      const MemoryShortage shortage = search.Shortage();
+      if (shortage.device_class < 0 || (degree_of_least > 0 && shortage.bytes >= least.bytes)) continue;
+      least = shortage;
+      degree_of_least = degree;
+      unit = search.DeviceOf(shortage.device_class).name;
+    }
+  }
+  if (degree_of_least == 0 || least.bytes <= 0) return "";
+  return absl::StrCat("; with ", degree_of_least, " devices a unit, the best of those, a device of ", unit,
+                      " lacks ", FormatBytes({least.bytes}));
+}
+
+std::string DescribeNeeds(const PlanningProblem& problem) {
+  const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
+  if (whole.devices.empty()) return DescribeUnitsNeed(problem);
+  return absl::StrCat(DescribeNeed(whole, "with recomputed layers", {.recomputes = true}),
+                      DescribeNeed(whole, "with shared optimizer state", {.shards_optimizer = true}),
+                      DescribeNeed(whole, problem.constraints.saves_memory ? "even with both" : "with both",
+                                   {.recomputes = true, .shards_optimizer = true}),
+                      problem.constraints.saves_memory ? "" : ", but neither is allowed",
+                      DescribeUnitsNeed(problem));
+}
+
+}  // namespace
+
+absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
+                                        const SearchLimits& limits) {
+  const WaysOut found = FindWays(problem);
+  SearchLimits part = limits;
+  const auto parts = std::max<int64_t>(1, static_cast<int64_t>(found.ways.size()));
+  part.max_simulations = std::max<int64_t>(1, limits.max_simulations / parts);
+  part.max_simulated_instructions = std::max<int64_t>(1, limits.max_simulated_instructions / parts);
+  part.max_device_lists = std::max<int64_t>(1, limits.max_device_lists / parts);
+  std::optional<ChosenPlan> best;
+  int best_degree = 0;
+  int64_t simulated_plans = 0;
+  std::vector<std::pair<int, double>> others;
+  for (const Way& way : found.ways) {
+    absl::StatusOr<ChosenPlan> chosen = Choose(problem, way, part);
+    if (!chosen.ok()) continue;
+    simulated_plans += chosen->simulated_plans;
+    const bool faster = !best || chosen->step_seconds < best->step_seconds;
+    if (best) {
+      others.push_back(faster ? std::pair(best_degree, best->step_seconds)
+                              : std::pair(way.degree, chosen->step_seconds));
+    }
+    if (!faster) continue;
+    best = *std::move(chosen);
+    best_degree = way.degree;
+  }
+  if (!best) {
+    return absl::ResourceExhaustedError(absl::StrCat(shortage, DescribeNeeds(problem), found.unmeasured));
+  }
+  ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, best->plan));
+  std::vector<std::string> techniques;
+  if (best_degree > 1)
+    techniques.push_back(absl::StrCat("devices of a host share blocks, ", best_degree, " a unit"));
+  for (std::string& saving : DescribeSaving(problem, best->plan, prediction))
+    techniques.push_back(std::move(saving));
+  std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  best->fitting =
+      absl::StrCat("nothing fits with one device a unit",
+                   problem.constraints.saves_memory ? " that keeps what backward needs" : "", " (", shortage,
+                   "), so ", absl::StrJoin(techniques, ", and "), DescribeOthers(others),
+                   DescribeExtent(problem, best_degree, best->proven_optimal));
+  best->simulated_plans = simulated_plans;
+  best->proven_optimal = false;
+  best->lower_bound_seconds = 0;
+  return *std::move(best);
+}
+
+}  // namespace medley

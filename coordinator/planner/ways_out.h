@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/planner/planner.h"
+
+// What is done where no plan fits the devices' memory with one device a unit that keeps all that backward
+// needs and has all of its optimizer's state.
+namespace medley {
+
+// The fastest of the best plans that are found of each way out: units of one device and units of several of a
+// host (sharing.h), which where the constraints allow it recompute and share the optimizer's state
+// (memory_saving.h). Units have 2, 3, ... devices up to the first number with which a plan fits that does
+// neither. The limits are those of all searches together, in equal parts. `shortage` says why nothing fits
+// otherwise, for people.
+//
+// `fitting` of the result says which way was taken, what it saves and costs, what the others would take and
+// how far it is proven; lower_bound_seconds is 0 and nothing is called proven, for what was searched is not
+// all there is. Deterministic. Pure.
+//
+// ResourceExhausted: no way out was found, or none whose shares have been measured; says what each would
+// need.
+absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
+                                        const SearchLimits& limits);
+
+}  // namespace medley

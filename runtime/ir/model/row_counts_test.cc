@@ -1,0 +1,33 @@
+#include "runtime/ir/model/row_counts.h"
+
+#include <catch2/catch.hpp>
+
+namespace medley {
+namespace {
+
+TEST_CASE("parts of rows follow each other, are as even as may be and never shrink with the rows",
+          "[property]") {
+  for (int members = 1; members <= 9; ++members) {
+    for (int64_t rows = 0; rows < 60; ++rows) {
+      CAPTURE(members, rows);
+      const std::vector<int64_t> ends = RowEnds(rows, members);
+      REQUIRE(static_cast<int>(ends.size()) == members);
+      CHECK(ends.back() == rows);
+      int64_t next = 0;
+      for (int m = 0; m < members; ++m) {
+        const RowRange part = RowsOfMember(rows, members, m);
+        CHECK(part.first == next);
+        CHECK(part.end == ends[m]);
+        CHECK(part.size() >= rows / members);
+        CHECK(part.size() <= rows / members + 1);
+        CHECK(part.size() <= RowsOfMember(rows + 1, members, m).size());
+        next = part.end;
+      }
+    }
+  }
+  CHECK(RowsOfMember(7, 3, 0) == RowRange{0, 3});
+  CHECK(RowsOfMember(7, 3, 2) == RowRange{5, 7});
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,548 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "comm/loopback/loopback_fabric.h"
+#include "kernels/reference/reference_backend.h"
+#include "kernels/skeleton/skeleton_backend.h"
+#include "runtime/base/files/temporary_directory.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/engine/checkpoint/checkpoint.h"
+#include "runtime/engine/exec/file_window_source.h"
+#include "runtime/engine/exec/gather_segments.h"
+#include "runtime/engine/exec/trainer.h"
+#include "runtime/ir/plan/check_plan.h"
+#include "tests/same_loss/training_harness.h"
+
+// Jobs that are interrupted anywhere and go on from their last checkpoint, under any plan: nothing of the
+// curve, the weights or the optimizer's state tells of it.
+namespace medley {
+namespace {
+
+using Part = ParameterArena::Part;
+
+// How a launch ends before the job's last step.
+struct Interruption {
+  enum class Kind {
+    kNone,
+    kDeath,  // of all ranks at once, when `rank` is at its `operation`-th message or window after the step
+    kWish,   // to finish with a checkpoint
+  };
+  Kind kind = Kind::kNone;
+  int64_t after_step = 0;
+  int rank = 0;
+  int operation = 1;
+};
+
+std::string Describe(const Interruption& interruption) {
+  if (interruption.kind == Interruption::Kind::kNone) return "to its end";
+  const std::string after = absl::StrCat(" after step ", interruption.after_step);
+  if (interruption.kind == Interruption::Kind::kWish) return absl::StrCat("until a wish", after);
+  return absl::StrCat("until operation ", interruption.operation, " of rank ", interruption.rank, after);
+}
+
+// Has a launch end as it is to. Thread-safe.
+class Fate {
+ public:
+  Fate(const Interruption& interruption, LoopbackFabric& fabric, int ranks)
+      : interruption_(interruption), fabric_(fabric), ranks_(ranks) {}
+
+  // `rank` has done `step`.
+  void Reach(int rank, int64_t step) {
+    if (step < interruption_.after_step) return;
+    if (interruption_.kind == Interruption::Kind::kWish) wishes_ = true;
+    if (interruption_.kind == Interruption::Kind::kDeath && rank == interruption_.rank) is_near_ = true;
+  }
+
+  // Before anything that `rank` does with others or reads. Cancelled: it is dead.
+  absl::Status Act(int rank) {
+    if (is_near_ && rank == interruption_.rank && ++operations_ == interruption_.operation) {
+      struck_ = true;
+      for (int other = 0; other < ranks_; ++other) fabric_.MarkGone(other, "all were killed");
+    }
+    return struck_ ? absl::CancelledError("all were killed") : absl::OkStatus();
+  }
+
+  bool wishes() const { return wishes_; }
+  bool struck() const { return struck_; }
+
+ private:
+  const Interruption interruption_;
+  LoopbackFabric& fabric_;
+  const int ranks_;
+  std::atomic<bool> wishes_ = false, is_near_ = false, struck_ = false;
+  std::atomic<int> operations_ = 0;
+};
+
+// A transport whose rank may die.
+class MortalTransport final : public Transport {
+ public:
+  MortalTransport(std::unique_ptr<Transport> inner, Fate& fate) : inner_(std::move(inner)), fate_(fate) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
+                                                 MemoryType memory) override {
+    RETURN_IF_ERROR(fate_.Act(rank()));
+    return inner_->Send(peer, tag, bytes, memory);
+  }
+  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,
+                                                    MemoryType memory) override {
+    RETURN_IF_ERROR(fate_.Act(rank()));
+    return inner_->Receive(peer, tag, bytes, memory);
+  }
+  void Abort(const std::string& reason) override { inner_->Abort(reason); }
+  void MarkGone(int peer, const std::string& why) override { inner_->MarkGone(peer, why); }
+  bool Reaches(MemoryType memory) const override { return inner_->Reaches(memory); }
+  bool SharesMemory(int peer) const override { return inner_->SharesMemory(peer); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  Fate& fate_;
+};
+
+// The job's windows, for a rank that may die as it reads one.
+class MortalWindows final : public WindowSource {
+ public:
+  MortalWindows(WindowSource& inner, int rank, Fate& fate) : inner_(inner), rank_(rank), fate_(fate) {}
+  absl::Status Read(Purpose purpose, int64_t step, int index, absl::Span<int32_t> ids) override {
+    RETURN_IF_ERROR(fate_.Act(rank_));
+    return inner_.Read(purpose, step, index, ids);
+  }
+
+ private:
+  WindowSource& inner_;
+  const int rank_;
+  Fate& fate_;
+};
+
+// What a job trains, by tensor: parameters, and AdamW's moments.
+struct State {
+  std::map<std::string, std::vector<float>>& of(Part part) {
+    return part == Part::kFirstMoment ? m : part == Part::kSecondMoment ? v : parameters;
+  }
+  std::map<std::string, std::vector<float>> parameters, m, v;
+};
+
+// What no rank has of a tensor.
+const float kNotHeld = std::nanf("1");
+
+bool SameBits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+// Adds what one more rank has. Internal: another has it with other bits.
+absl::Status Add(const ModelConfig& model, const ParameterArena& arena, State& state) {
+  for (const SegmentId segment : arena.layout().segments) {
+    for (const ParameterSpec& tensor : SegmentParameters(model, segment)) {
+      for (const Part part : kSavedParts) {
+        std::vector<float> held(tensor.elements, kNotHeld);
+        RETURN_IF_ERROR(arena.Read(part, tensor.name, absl::MakeSpan(held)));
+        std::vector<float>& whole =
+            state.of(part).try_emplace(tensor.name, tensor.elements, kNotHeld).first->second;
+        for (size_t i = 0; i < held.size(); ++i) {
+          if (SameBits(held[i], kNotHeld)) continue;
+          if (!SameBits(whole[i], kNotHeld) && !SameBits(whole[i], held[i]))
+            return absl::InternalError(absl::StrCat("holders of ", tensor.name, " differ"));
+          whole[i] = held[i];
+        }
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<State> StateOf(const CheckpointManifest& manifest) {
+  State state;
+  for (SegmentId segment = 0; segment < SegmentCount(manifest.model); ++segment) {
+    SegmentValues values(SegmentElements(manifest.model, segment));
+    RETURN_IF_ERROR(ReadSegment(manifest, segment,
+                                CutSegment(manifest.model, segment, absl::MakeSpan(values.parameters),
+                                           absl::MakeSpan(values.m), absl::MakeSpan(values.v))));
+    int64_t first = 0;
+    for (const ParameterSpec& tensor : SegmentParameters(manifest.model, segment)) {
+      for (const Part part : kSavedParts) {
+        const auto begin = values.of(part).begin() + first;
+        state.of(part)[tensor.name].assign(begin, begin + tensor.elements);
+      }
+      first += tensor.elements;
+    }
+  }
+  return state;
+}
+
+// Part of a job, by ranks that begin and end together.
+struct Launch {
+  Plan plan;
+  uint64_t number = 1;                     // of the job
+  std::optional<CheckpointManifest> from;  // none: from the start
+  std::optional<LossScale> loss_scale;     // of the job's start; none: its precision's
+  std::string copies;                      // where what it begins from is saved again
+  Interruption interruption;
+};
+
+struct Outcome {
+  std::map<int64_t, double> losses, validations;  // as rank 0 tells
+  std::map<int64_t, int64_t> loss_scales;
+  std::vector<int64_t> checkpoints;    // that rank 0 said to be complete
+  std::vector<absl::Status> statuses;  // by rank
+  bool died = false;
+  State state;  // if all ranks came to its end
+};
+
+// Every second rank is a device whose memory the host does not reach and whose work is done late.
+absl::StatusOr<Device> OpenMixed(int rank) {
+  const Backend backend = rank % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
+  return backend.open({.name = "test", .backend = backend.name, .cores = {0}, .memory_limit = GiB(1)});
+}
+
+RunOwner OwnerOf(uint64_t launch) { return {.run = "run", .job = "tiny-1", .launch = launch}; }
+
+absl::Status TrainRank(const TrainingSpec& spec, const Launch& launch, int rank, Transport& transport,
+                       Fate& fate, Mutex& mutex, Outcome& outcome) {
+  ASSIGN_OR_RETURN(Device device, OpenMixed(rank));
+  const StepProgram program = CompileStep(launch.plan, rank, spec.shape, Purpose::kTrain);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ModelShard> shard,
+      ModelShard::Create(device, ShardOptionsOf(launch.plan, program, spec.shape, spec.precision)));
+  RETURN_IF_ERROR(launch.from.has_value() ? LoadCheckpoint(*launch.from, spec, *shard)
+                                          : shard->arena().Initialise(spec.seed));
+  ASSIGN_OR_RETURN(const std::unique_ptr<FileWindowSource> files, FileWindowSource::Open(spec));
+  MortalWindows windows(*files, rank, fate);
+  StepExecutor executor({.spec = spec,
+                         .plan = launch.plan,
+                         .rank = rank,
+                         .loss_scale = launch.from.has_value() ? launch.from->loss_scale : launch.loss_scale,
+                         .stall_timeout = absl::Seconds(60),
+                         .wishes_to_finish = [&] { return fate.wishes(); }},
+                        *shard, transport, windows);
+  if (launch.from.has_value()) {
+    TrainingSpec copy = spec;
+    copy.checkpoint_directory = launch.copies;
+    ASSIGN_OR_RETURN(const SavedCheckpoint saved,
+                     SaveCheckpoint(copy, {}, launch.from->step, *shard, executor));
+    RETURN_IF_ERROR(saved.written);
+  }
+  const int64_t done = launch.from.has_value() ? launch.from->step : 0;
+  fate.Reach(rank, done);
+  TrainerReports reports;
+  reports.step = [&](int64_t step, const StepOutcome& of_step) {
+    if (rank == 0) {
+      outcome.losses[step] = of_step.loss;
+      outcome.loss_scales[step] = of_step.loss_scale;
+    }
+    fate.Reach(rank, step);
+  };
+  if (rank == 0) {
+    reports.validation = [&](int64_t step, double loss) { outcome.validations[step] = loss; };
+    reports.checkpoint = [&](int64_t step, const std::string&) { outcome.checkpoints.push_back(step); };
+  }
+  RETURN_IF_ERROR(
+      Train({.spec = spec,
+             .identity = {.owner = OwnerOf(launch.number), .data_fingerprint = files->data_fingerprint()},
+             .done_steps = done},
+            *shard, executor, reports)
+          .status());
+  MutexLock lock(mutex);
+  return Add(spec.shape.model, shard->arena(), outcome.state);
+}
+
+Outcome Run(const TrainingSpec& spec, const Launch& launch) {
+  const int ranks = RankCount(launch.plan);
+  LoopbackFabric fabric(ranks);
+  Fate fate(launch.interruption, fabric, ranks);
+  Outcome outcome;
+  outcome.statuses.resize(ranks);
+  Mutex mutex;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      MortalTransport transport(fabric.Join(rank), fate);
+      outcome.statuses[rank] = TrainRank(spec, launch, rank, transport, fate, mutex, outcome);
+      if (!outcome.statuses[rank].ok()) fabric.MarkGone(rank);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  outcome.died = fate.struck();
+  return outcome;
+}
+
+// The largest difference of two states' tensors of a part; over the largest value of all of them, or of each
+// tensor by itself. Infinite if a value of either is not finite, or missing in one.
+enum class Over { kAll, kEach };
+double Difference(const std::map<std::string, std::vector<float>>& a,
+                  const std::map<std::string, std::vector<float>>& b, Over over) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (a.size() != b.size()) return kInfinite;
+  double worst = 0, largest = 0, largest_difference = 0;
+  for (const auto& [name, values] : a) {
+    const auto found = b.find(name);
+    if (found == b.end() || found->second.size() != values.size()) return kInfinite;
+    if (over == Over::kEach) largest = largest_difference = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double one = values[i], other = found->second[i];
+      if (!std::isfinite(one) || !std::isfinite(other)) return kInfinite;
+      largest = std::max(largest, std::abs(other));
+      largest_difference = std::max(largest_difference, std::abs(one - other));
+    }
+    if (largest_difference > 0) worst = std::max(worst, largest_difference / largest);
+  }
+  return over == Over::kEach ? worst : largest_difference > 0 ? largest_difference / largest : 0;
+}
+
+// How far a training may be from another: all relative, 0 for the same bits.
+struct Tolerance {
+  double losses = 0, parameters = 0, moments = 0;
+};
+
+void CheckCurve(const std::map<int64_t, double>& curve, const std::map<int64_t, double>& whole,
+                double tolerance) {
+  for (const auto& [step, loss] : curve) {
+    CAPTURE(step, loss, whole.at(step));
+    CHECK(std::abs(loss - whole.at(step)) <= tolerance * std::abs(whole.at(step)));
+  }
+}
+
+// Trains `spec` from its start to its end in launches under the plans that `next_plan` gives, of which up to
+// three are interrupted; each begins from the last complete checkpoint. All that they do is held against
+// `whole`, the undisturbed run; with `loss_scale`, with which both begin, to its loss scales, too.
+void CheckInterrupted(const TrainingSpec& spec, const std::function<Plan()>& next_plan,
+                      std::mt19937_64& random, const Outcome& whole, const Tolerance& tolerance,
+                      std::optional<LossScale> loss_scale = std::nullopt) {
+  const auto draw = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random() % (high - low + 1));
+  };
+  std::string history;
+  int interruptions = static_cast<int>(draw(1, 3));
+  std::optional<CheckpointManifest> from;
+  for (uint64_t number = 1;; ++number) {
+    const int64_t done = from.has_value() ? from->step : 0;
+    Launch launch{.plan = next_plan(),
+                  .number = number,
+                  .from = from,
+                  .loss_scale = loss_scale,
+                  .copies = absl::StrCat(spec.checkpoint_directory, "-copies-", number)};
+    REQUIRE(CheckPlanForm(launch.plan, spec.shape).empty());
+    if (interruptions-- > 0 && done < spec.steps) {
+      const bool dies = draw(0, 3) > 0;
+      launch.interruption = {
+          .kind = dies ? Interruption::Kind::kDeath : Interruption::Kind::kWish,
+          .after_step = draw(done, spec.steps - 1),
+          .rank = static_cast<int>(draw(0, RankCount(launch.plan) - 1)),
+          .operation = static_cast<int>(draw(1, int64_t{1} << draw(0, 9))),
+      };
+    }
+    absl::StrAppend(&history, "\nfrom step ", done, " ", Describe(launch.interruption), ": ",
+                    Describe(launch.plan));
+    INFO(history);
+    REQUIRE(ClaimFolder(spec.checkpoint_directory, OwnerOf(number)).ok());
+    const Outcome outcome = Run(spec, launch);
+    for (const absl::Status& status : outcome.statuses) {
+      INFO(status.ToString());
+      const bool killed = absl::IsCancelled(status) || absl::IsUnavailable(status);
+      REQUIRE((status.ok() || (outcome.died && killed)));
+    }
+    CheckCurve(outcome.losses, whole.losses, tolerance.losses);
+    CheckCurve(outcome.validations, whole.validations, tolerance.losses);
+    for (const auto& [step, scale] : outcome.loss_scales) {
+      CAPTURE(step);
+      if (loss_scale.has_value()) CHECK(scale == whole.loss_scales.at(step));
+    }
+    if (from.has_value()) {
+      // Whatever the plan, what was loaded is all of it, and is saved as it was.
+      const auto copy = ReadManifest(CheckpointDirectory(launch.copies, done));
+      REQUIRE(copy.ok());
+      CHECK(copy->files == from->files);
+      CHECK(copy->loss_scale == from->loss_scale);
+    }
+    const auto search = LatestCheckpoint(spec.checkpoint_directory, Verification::kChecksums, spec.steps,
+                                         OwnerOf(number).run);
+    REQUIRE(search.ok());
+    from = search->latest;
+    const int64_t saved = from.has_value() ? from->step : 0;
+    if (!outcome.checkpoints.empty()) CHECK(saved >= outcome.checkpoints.back());
+    CHECK(saved >= done);
+    if (outcome.died) continue;
+    // All ranks agree with what is saved, and at the end it is what the undisturbed run has.
+    REQUIRE(saved == (outcome.checkpoints.empty() ? done : outcome.checkpoints.back()));
+    absl::StatusOr<State> state = StateOf(*from);
+    INFO(state.status().ToString());
+    REQUIRE(state.ok());
+    CHECK(state->parameters == outcome.state.parameters);
+    CHECK(state->m == outcome.state.m);
+    CHECK(state->v == outcome.state.v);
+    if (saved < spec.steps) continue;
+    CHECK(Difference(state->parameters, whole.state.parameters, Over::kAll) <= tolerance.parameters);
+    CHECK(Difference(state->m, whole.state.m, Over::kEach) <= tolerance.moments);
+    CHECK(Difference(state->v, whole.state.v, Over::kEach) <= tolerance.moments);
+    return;
+  }
+}
+
+constexpr int kVocabulary = 31, kSequence = 8;
+constexpr ModelConfig kGpt2 = {.layers = 3,
+                               .hidden = 16,
+                               .heads = 4,
+                               .feed_forward = 34,
+                               .vocabulary = kVocabulary,
+                               .context = kSequence};
+constexpr ModelConfig kLlama = {.layers = 2,
+                                .hidden = 16,
+                                .heads = 6,
+                                .feed_forward = 25,
+                                .vocabulary = kVocabulary,
+                                .context = kSequence,
+                                .family = ModelFamily::kLlama,
+                                .tied_head = false,
+                                .key_value_heads = 3,
+                                .head_size = 4};
+
+ModelConfig Tied(ModelConfig config) {
+  config.tied_head = true;
+  return config;
+}
+
+// The models, with as many devices as may share a layer of them.
+const std::pair<ModelConfig, int> kModels[] = {{kGpt2, 4}, {kLlama, 3}, {Tied(kLlama), 3}};
+constexpr int kModelCount = 3;
+
+// Ids that count up with a jump now and then, each a byte.
+std::string MadeUpText(int ids, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string text;
+  uint64_t id = 0;
+  for (int i = 0; i < ids; ++i) {
+    id = random() % 8 == 0 ? random() % kVocabulary : (id + 1) % kVocabulary;
+    text.push_back(static_cast<char>(id));
+  }
+  return text;
+}
+
+// Ten steps over a file that is read anew, in another order, after less than four of them.
+TrainingSpec TinyJob(int model, const TemporaryDirectory& directory) {
+  TrainingSpec spec;
+  spec.job_name = "tiny";
+  spec.shape = {.model = kModels[model].first, .sequence = kSequence, .global_batch_sequences = 8};
+  spec.train_file = directory.Write("train.txt", MadeUpText(30 * kSequence + 1, 1));
+  spec.validation_file = directory.Write("validation.txt", MadeUpText(8 * kSequence + 1, 2));
+  spec.data_format = TokenFormat::kText;
+  spec.data_order = model == 0 ? DataOrder::kSequential : DataOrder::kShuffled;
+  spec.steps = 10;
+  spec.optimizer.learning_rate = 3e-3;
+  spec.optimizer.minimum_learning_rate = 3e-4;
+  spec.optimizer.warmup_steps = 3;
+  spec.optimizer.clip_norm = 0.5;
+  spec.seed = 11;
+  spec.checkpoint_directory = directory.File("job");
+  spec.validate_every_steps = 4;
+  return spec;
+}
+
+Outcome RunUndisturbed(TrainingSpec spec, const Plan& plan,
+                       std::optional<LossScale> loss_scale = std::nullopt) {
+  const TemporaryDirectory directory;
+  spec.checkpoint_directory = directory.File("undisturbed");
+  Outcome outcome = Run(spec, {.plan = plan, .loss_scale = loss_scale});
+  for (const absl::Status& status : outcome.statuses) {
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+  }
+  REQUIRE(outcome.losses.size() == static_cast<size_t>(spec.steps));
+  return outcome;
+}
+
+// Of a single device in f32.
+const Outcome& Undisturbed(int model, const TrainingSpec& spec) {
+  static std::array<std::optional<Outcome>, kModelCount>* const runs =
+      new std::array<std::optional<Outcome>, kModelCount>();
+  std::optional<Outcome>& run = (*runs)[model];
+  if (!run.has_value()) {
+    TrainingSpec in_f32 = spec;
+    in_f32.precision = Precision::kF32;
+    run = RunUndisturbed(in_f32, SingleDevicePlan(spec.shape, 8));
+  }
+  return *run;
+}
+
+// What a job computes in, and what units of its plans store.
+struct Types {
+  std::string name;
+  Precision precision = Precision::kF32;
+  std::vector<Dtype> stored;  // each as likely; empty: f32
+};
+const Types kF32{.name = "f32"};
+const Types kMixed[] = {
+    {.name = "some units store bf16", .stored = {Dtype::kF32, Dtype::kBf16}},
+    {.name = "bf16", .precision = Precision::kBf16, .stored = {Dtype::kF32, Dtype::kBf16}},
+    {.name = "f16", .precision = Precision::kF16, .stored = {Dtype::kF32, Dtype::kF16}},
+};
+
+Plan AnyPlan(std::mt19937_64& random, const TrainingShape& shape, int most_degree, const Types& types) {
+  const uint64_t seed = random();
+  Plan plan = random() % 3 == 0 ? RandomPlan(seed, shape, 4) : RandomWidePlan(seed, shape, most_degree);
+  for (Unit& unit : plan.units) {
+    if (!types.stored.empty()) unit.activations = types.stored[random() % types.stored.size()];
+  }
+  return plan;
+}
+
+TrainingSpec AnyJob(std::mt19937_64& random, int model, const Types& types,
+                    const TemporaryDirectory& directory) {
+  TrainingSpec spec = TinyJob(model, directory);
+  spec.precision = types.precision;
+  spec.checkpoint_every_steps = 2 + static_cast<int64_t>(random() % 3);
+  spec.checkpoint_keep = 1 + static_cast<int>(random() % 2);
+  return spec;
+}
+
+TEST_CASE("a job that is killed anywhere, and goes on under other plans, is the undisturbed single device's",
+          "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{1}, uint64_t{61}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const TemporaryDirectory directory;
+  const int model = static_cast<int>(seed % kModelCount);
+  const TrainingSpec spec = AnyJob(random, model, kF32, directory);
+  CheckInterrupted(spec, [&] { return AnyPlan(random, spec.shape, kModels[model].second, kF32); }, random,
+                   Undisturbed(model, spec), {.losses = 1e-6, .parameters = 1e-5, .moments = 1e-5});
+}
+
+TEST_CASE("a job of mixed types that is killed anywhere follows the undisturbed one in f32", "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{1001}, uint64_t{1025}));
+  const Types& types = kMixed[seed % 3];
+  CAPTURE(seed, types.name);
+  std::mt19937_64 random(seed);
+  const TemporaryDirectory directory;
+  const int model = static_cast<int>(random() % kModelCount);
+  const TrainingSpec spec = AnyJob(random, model, types, directory);
+  CheckInterrupted(spec, [&] { return AnyPlan(random, spec.shape, kModels[model].second, types); }, random,
+                   Undisturbed(model, spec), {.losses = 5e-4, .parameters = 2e-2, .moments = 0.2});
+}
+
+TEST_CASE("a job that is killed anywhere, and goes on under its own plan, is the undisturbed one to the bit",
+          "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{2001}, uint64_t{2025}));
+  const Types& types = seed % 4 == 3 ? kF32 : kMixed[seed % 4];
+  CAPTURE(seed, types.name);
+  std::mt19937_64 random(seed);
+  const TemporaryDirectory directory;
+  const int model = static_cast<int>(random() % kModelCount);
+  TrainingSpec spec = AnyJob(random, model, types, directory);
+  if (random() % 4 == 0) spec.communication.gradient_wire = Precision::kBf16;
+  const Plan plan = AnyPlan(random, spec.shape, kModels[model].second, types);
+  // Too large, so that it halves a few times before steps count.
+  std::optional<LossScale> loss_scale;
+  if (types.precision == Precision::kF16) loss_scale = LossScale{.factor = LossScale::kMost};
+  CheckInterrupted(
+      spec, [&] { return plan; }, random, RunUndisturbed(spec, plan, loss_scale), {}, loss_scale);
+}
+
+}  // namespace
+}  // namespace medley
