@@ -266,11 +266,13 @@ TEST_CASE("a worker answers while it reads a checkpoint from a slow disk, and sa
 TEST_CASE("a worker whose agent is silent for longer than the lease ends itself") {
   const TemporaryDirectory directory;
   Worker worker;
-  worker.Prepare(Task(directory, 1'000'000), /*lease_seconds=*/0.5);
-  SECTION("before it was let go") { (void)worker.Next(); }
+  worker.Prepare(Task(directory, 1'000'000), /*lease_seconds=*/2);
+  // An agent that pings however long the worker takes to get there, and then does so no more.
+  (void)worker.Pong([](const v1::Pong& pong) { return pong.activity() == "waiting for the start"; });
+  SECTION("before it was let go") {}
   SECTION("in training, with a socket that nobody reads") {
     worker.Start();
-    (void)worker.Answer();
+    (void)worker.Pong([](const v1::Pong& pong) { return Contains("step ").match(pong.activity()); });
   }
   CHECK(worker.ExitStatus() == 4);
 }

@@ -316,6 +316,10 @@ class Cluster:
             raise AssertionError("steps are not 1, 2, 3 ...: %s" % numbers)
         return [(step["loss"], step["gradient_norm"]) for step in steps]
 
+    def better_plans(self, job_id):
+        """How often it went on under a better plan: a job whose steps are long is given devices that are free again."""
+        return self.cli("logs", job_id).out.count("recovering: planned anew: ")
+
     def wait_for_job(self, job_id, what, condition, seconds=60):
         """The job as it is once condition(job) holds."""
         seen = {}

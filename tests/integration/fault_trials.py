@@ -202,7 +202,7 @@ class Trials:
         check(job["restarts"] <= MOST_RESTARTS, "it cost %d restarts" % job["restarts"])
         if fault.kind == "coordinator":
             # A better plan, for what the steps showed, is an attempt of its own and no harm.
-            better = self.running.cli("logs", job_id).out.count("recovering: planned anew: ")
+            better = self.running.better_plans(job_id)
             check((job["attempt"], job["restarts"]) == (1 + better, 0),
                   "a coordinator alone cost attempt %d, %d of them for a better plan, %d restarts" %
                   (job["attempt"], better, job["restarts"]))
