@@ -1,12 +1,19 @@
 #include "comm/staging/pinned_mirror.h"
 
+#include <algorithm>
+
 #include "runtime/base/status_macros.h"
 
 namespace medley {
+namespace {
+
+int64_t SizeOf(const Slice& slice) { return slice.elements * static_cast<int64_t>(sizeof(float)); }
+
+}  // namespace
 
 absl::StatusOr<PinnedMirror> PinnedMirror::Create(DeviceQueue& queue, CopyLane* lane, const Slice& slice) {
   PinnedMirror mirror(&queue, lane, slice);
-  const int64_t size = slice.elements * static_cast<int64_t>(sizeof(float));
+  const int64_t size = SizeOf(slice);
   std::byte* address = slice.buffer == nullptr ? nullptr : slice.buffer->host_address();
   if (address != nullptr || size == 0) {
     mirror.bytes_ = {address == nullptr ? nullptr : address + slice.offset_bytes, static_cast<size_t>(size)};
@@ -31,6 +38,31 @@ absl::Status PinnedMirror::FromDevice(Fence after) {
   RETURN_IF_ERROR(lane_->AwaitQueue(after));
   RETURN_IF_ERROR(lane_->Download(*slice_.buffer, {slice_.offset_bytes}, bytes_));
   return lane_->Wait(lane_->Record());
+}
+
+absl::Status PinnedMirror::AwaitDevice(Fence after) {
+  if (queue_ == nullptr) return absl::OkStatus();
+  return own_ == nullptr ? queue_->Wait(after) : lane_->AwaitQueue(after);
+}
+
+absl::Status PinnedMirror::Take(const Slice& from, Bytes offset) {
+  const absl::Span<std::byte> to = bytes_.subspan(offset.value, SizeOf(from));
+  if (own_ == nullptr) {
+    std::copy_n(from.buffer->host_address() + from.offset_bytes, to.size(), to.begin());
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(lane_->Download(*from.buffer, {from.offset_bytes}, to));
+  return lane_->Wait(lane_->Record());
+}
+
+absl::StatusOr<std::optional<Fence>> PinnedMirror::Put(Bytes offset, const Slice& to) {
+  const absl::Span<const std::byte> from = bytes_.subspan(offset.value, SizeOf(to));
+  if (own_ == nullptr) {
+    std::copy_n(from.begin(), from.size(), to.buffer->host_address() + to.offset_bytes);
+    return std::nullopt;
+  }
+  RETURN_IF_ERROR(lane_->Upload(from, *to.buffer, {to.offset_bytes}));
+  return lane_->Record();
 }
 
 absl::StatusOr<std::optional<Fence>> PinnedMirror::ToDevice() {

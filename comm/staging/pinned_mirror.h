@@ -32,6 +32,16 @@ class PinnedMirror {
   // Blocks until bytes() has what the slice has when the queue reaches `after`.
   absl::Status FromDevice(Fence after);
 
+  // Blocks until the queue has reached `after`, and the slice may be overwritten; copies nothing.
+  absl::Status AwaitDevice(Fence after);
+
+  // Copies device memory of the same queue that stays as it is into bytes(), from `offset` on; blocks until it is there.
+  absl::Status Take(const Slice& from, Bytes offset);
+
+  // Copies what bytes() have from `offset` on into device memory of the same queue, which nothing else uses: it has
+  // them when the lane reaches the fence; empty: it has them already.
+  absl::StatusOr<std::optional<Fence>> Put(Bytes offset, const Slice& to);
+
   // Copies bytes() into the slice: it has them when the lane reaches the fence; empty: it has them already.
   // Whatever the queue was to do with it before must be done, and bytes() stay as they are until FromDevice.
   absl::StatusOr<std::optional<Fence>> ToDevice();

@@ -110,12 +110,12 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
                                              : " has not been measured with whole blocks"));
   }
   const DeviceCost& copies = problem_.devices[device];
-  if (unit.window_layers > 0 && (copies.fetch_bytes_per_second <= 0 || copies.store_bytes_per_second <= 0)) {
+  if (unit.lives_on_host() && (copies.fetch_bytes_per_second <= 0 || copies.store_bytes_per_second <= 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "units[", program.unit.value(), "].window_layers: ", unit.window_layers, ", but how fast ",
         copies.name, " copies from and to host memory has not been measured; measure it again"));
   }
-  RankCost result{.device = device};
+  RankCost result{.device = device, .gathers = std::vector<int>(program.slices.size())};
   for (const Visit& visit : program.visits) {
     const auto size = std::find(sizes.begin(), sizes.end(), visit.micro_batch_sequences);
     if (size == sizes.end()) {
@@ -141,7 +141,14 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
   }
   result.norm_seconds = static_cast<double>(counted) * costs->norm_seconds_per_parameter;
   result.update_seconds = static_cast<double>(updated) * costs->update_seconds_per_parameter;
-  if (unit.window_layers > 0) CostLayersOnHost(plan, program, *costs, result);
+  if (unit.has_windows()) {
+    // It writes what a norm reads.
+    const int64_t of_layer = SegmentElements(
+        LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
+        SegmentOfBlock(BlockOfLayer(0)));
+    result.layer_zero_seconds = static_cast<double>(of_layer) * costs->norm_seconds_per_parameter;
+  }
+  if (unit.lives_on_host()) CostLayersOnHost(plan, program, *costs, result);
   return result;
 }
 
@@ -176,8 +183,6 @@ void StepSimulator::CostLayersOnHost(const Plan& plan, const StepProgram& progra
   result.update_seconds = std::max(0.0, result.update_seconds - update);
   result.layer_norm_seconds = norms > 0 ? norm / norms : 0;
   result.layer_update_seconds = updates > 0 ? update / updates : 0;
-  // It writes what a norm reads.
-  result.layer_zero_seconds = of_layer * costs.norm_seconds_per_parameter;
 }
 
 int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& program) const {
@@ -340,8 +345,12 @@ int StepSimulator::GatherTask(Rank rank, const Instruction& instruction) {
   return meeting.begin;
 }
 
-int StepSimulator::SliceTask(Rank rank, InstructionKind kind, const GradientSlice& slice) {
+int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
+  const InstructionKind kind = instruction.kind;
+  const GradientSlice& slice = programs_[rank].slices[instruction.slice];
   const bool gathers = kind == InstructionKind::kGatherParameters;
+  // Parameters of a layer that lives with its holders are gathered as often by each of them.
+  const int time = gathers ? costs_[rank].gathers[instruction.slice]++ : -1;
   int task = -1;
   if (slice.runs.empty() && !gathers) {
     // Of the holders' parts each is summed by itself.
@@ -349,8 +358,8 @@ int StepSimulator::SliceTask(Rank rank, InstructionKind kind, const GradientSlic
         static_cast<int>(joint_task_.size()) - SegmentCount(problem_.shape.model) * largest_unit_ - 1;
     task = JointTask(first_key + slice.first_segment * largest_unit_ + costs_[rank].member);
   } else {
-    const auto [part, is_new] = part_task_.try_emplace({gathers, slice.first_segment, slice.holders},
-                                                       static_cast<int>(tasks_.size()));
+    const auto [part, is_new] =
+        part_task_.try_emplace({time, slice.first_segment, slice.holders}, static_cast<int>(tasks_.size()));
     if (is_new) tasks_.emplace_back();
     task = part->second;
   }
@@ -427,7 +436,7 @@ StepSimulator::InstructionTasks StepSimulator::TasksOf(const Plan& plan, Rank ra
     case InstructionKind::kReduceGradients:
     case InstructionKind::kScatterGradients:
     case InstructionKind::kGatherParameters:
-      return only(SliceTask(rank, instruction.kind, programs_[rank].slices[instruction.slice]));
+      return only(SliceTask(rank, instruction));
     case InstructionKind::kReduceScalars: {
       const int task = JointTask(static_cast<int>(joint_task_.size()) - 1);
       if (rank == 0) {

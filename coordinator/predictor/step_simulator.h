@@ -92,13 +92,14 @@ class StepSimulator {
     double layer_norm_seconds = 0, layer_update_seconds = 0,
            layer_zero_seconds = 0;  // of a layer that does not
     int meetings = 0;               // with the other ranks of its unit, so far
+    std::vector<int> gathers;       // of each slice's parameters, so far
   };
 
   absl::Status CompileAndCost(const Plan& plan);
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
   VisitCost CostOf(BlockRange blocks, const BlockTimes& times) const;
   // A collective of a slice.
-  int SliceTask(Rank rank, InstructionKind kind, const GradientSlice& slice);
+  int SliceTask(Rank rank, const Instruction& instruction);
   int64_t ParametersHeld(const Plan& plan, const StepProgram& program) const;
   void BuildTasks(const Plan& plan);
   // The tasks of an instruction, of which those of messages, sums and meetings are shared with the other ends.
@@ -108,7 +109,7 @@ class StepSimulator {
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
   int Computation(Rank rank, double seconds);
   int CopyTask(int device, const Instruction& instruction);
-  // Splits what a rank counts and updates between the device and the layers that live on the host.
+  // Splits what a rank counts and updates between the device and its layers, which live on the host.
   void CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
                         RankCost& result) const;
   int JointTask(int key);
@@ -142,8 +143,8 @@ class StepSimulator {
   std::vector<int> first_instruction_;  // of each rank, in tasks_of_instruction_
   std::vector<InstructionTasks> tasks_of_instruction_;
   std::vector<int> joint_task_;  // by key; -1: none yet
-  // Of slices that are parts, and of parameters, which are gathered (true).
-  std::map<std::tuple<bool, SegmentId, std::vector<Rank>>, int> part_task_;
+  // Of slices that are parts (-1), and of parameters, by how often they have been gathered before.
+  std::map<std::tuple<int, SegmentId, std::vector<Rank>>, int> part_task_;
   std::vector<std::vector<Meeting>> meetings_;  // of each unit
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;

@@ -64,6 +64,34 @@ v1::Recompute EncodeRecompute(Recompute recompute) {
   return v1::RECOMPUTE_NONE;
 }
 
+absl::StatusOr<LayersHome> DecodeHome(v1::LayersHome home, const std::string& path) {
+  switch (home) {
+    case v1::LAYERS_HOME_UNSPECIFIED:
+    case v1::LAYERS_HOME_HOST:
+      return LayersHome::kHost;
+    case v1::LAYERS_HOME_GRADIENTS_ON_PEERS:
+      return LayersHome::kGradientsOnPeers;
+    case v1::LAYERS_HOME_PEERS:
+      return LayersHome::kPeers;
+    default:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ".layers_home: ", static_cast<int>(home), " is none of its values"));
+}
+
+v1::LayersHome EncodeHome(LayersHome home) {
+  switch (home) {
+    case LayersHome::kHost:
+      return v1::LAYERS_HOME_UNSPECIFIED;
+    case LayersHome::kGradientsOnPeers:
+      return v1::LAYERS_HOME_GRADIENTS_ON_PEERS;
+    case LayersHome::kPeers:
+      return v1::LAYERS_HOME_PEERS;
+  }
+  return v1::LAYERS_HOME_UNSPECIFIED;
+}
+
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   Unit result;
   result.devices.assign(unit.devices().begin(), unit.devices().end());
@@ -89,6 +117,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   result.sequence_parallel = unit.sequence_parallel();
   if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
   result.window_layers = static_cast<int>(unit.window_layers());
+  ASSIGN_OR_RETURN(result.layers_home, DecodeHome(unit.layers_home(), path));
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
@@ -197,6 +226,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     encoded.set_order(FormatOrder(unit.order));
     if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
     encoded.set_window_layers(static_cast<uint32_t>(unit.window_layers));
+    encoded.set_layers_home(EncodeHome(unit.layers_home));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

@@ -36,6 +36,8 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.back().recompute = static_cast<Recompute>(random() % kRecomputes);
     plan.units.back().sequence_parallel = random() % 2 == 0;
     plan.units.back().optimizer_weight = static_cast<int>(random() % 4);
+    plan.units.back().window_layers = static_cast<int>(random() % 3);
+    plan.units.back().layers_home = static_cast<LayersHome>(random() % kLayersHomes);
     if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges

@@ -96,7 +96,10 @@ std::vector<OwnedRun> SegmentGather::OwnedBy(Rank rank, SegmentId segment) {
 }
 
 std::vector<OwnedRun> SegmentGather::GivenBy(Rank giver, Rank writer, SegmentId segment, Part part) {
-  const bool is_sharded = plan_.shards_optimizer && part != Part::kParameter;
+  const Unit& of = plan_.units[PlaceOf(plan_, giver).unit];
+  const bool is_sharded = plan_.shards_optimizer &&
+                          (part != Part::kParameter || (of.lives_on_peers() && of.parameters_have_windows() &&
+                                                        IsLayer(config_, segment)));
   if (is_sharded && HoldersOf(plan_, config_, segment).size() > 1) return OwnedBy(giver, segment);
   const UnitId unit = PlaceOf(plan_, giver).unit;
   if (unit != PlaceOf(plan_, writer).unit || (giver != writer && !IsCut(unit, segment))) return {};

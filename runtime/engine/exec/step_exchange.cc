@@ -68,9 +68,8 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
     ASSIGN_OR_RETURN(stream, DeviceStream::Open(shard_.queue(), transport_, terms));
   }
   RETURN_IF_ERROR(OpenGroups(memory, tell, deadline));
-  RETURN_IF_ERROR(OpenMirrors(Part::kGradient, sums_, memory.host_reaches));
-  if (!gathers_.schedules.empty())
-    RETURN_IF_ERROR(OpenMirrors(Part::kParameter, gathers_, memory.host_reaches));
+  RETURN_IF_ERROR(OpenMirrors(Part::kGradient, memory.host_reaches));
+  if (!gathers_.schedules.empty()) RETURN_IF_ERROR(OpenMirrors(Part::kParameter, memory.host_reaches));
   open_ = true;
   return absl::OkStatus();
 }
@@ -103,12 +102,24 @@ absl::Status StepExchange::OpenGroups(const EndMemory& memory,
   const auto on_hosts =
       std::find_if(program_.slices.begin(), program_.slices.end(),
                    [](const GradientSlice& slice) { return slice.sums_on_hosts && slice.runs.empty(); });
-  if (tell && on_hosts != program_.slices.end())
-    tell("gradients of layers are summed by way of the host: the layers of some of their holders live there");
+  if (tell && on_hosts != program_.slices.end()) {
+    tell(on_hosts->on_peers ? "layers live with their holders, and are gathered and summed by way of the host"
+                            : "gradients of layers are summed by way of the host: the layers of some of "
+                              "their holders live there");
+  }
   return absl::OkStatus();
 }
 
-absl::Status StepExchange::OpenMirrors(Part part, Collectives& collectives, bool host_reaches) {
+Stream StepExchange::StreamOf(Part part, int slice) const {
+  const bool has_window = program_.slices[slice].on_peers &&
+                          (part == Part::kGradient || program_.buffers.home == LayersHome::kPeers);
+  if (!has_window) return Stream::kCollective;
+  return part == Part::kGradient ? Stream::kStore : Stream::kFetch;
+}
+
+absl::Status StepExchange::OpenMirrors(Part part, bool host_reaches) {
+  std::map<int64_t, std::shared_ptr<PinnedMirror>> of_windows;  // by where they begin
+  Collectives& collectives = CollectivesOf(part);
   for (int i = 0; i < static_cast<int>(program_.slices.size()); ++i) {
     std::shared_ptr<Bucket>& bucket = collectives.buckets.emplace_back();
     if (GroupOf(i) != nullptr) continue;
@@ -118,17 +129,23 @@ absl::Status StepExchange::OpenMirrors(Part part, Collectives& collectives, bool
       continue;
     }
     const GradientSlice& of = program_.slices[i];
+    bucket = std::make_shared<Bucket>(Bucket{nullptr, i, i});
     if (of.in_host_memory) {
-      bucket = std::make_shared<Bucket>(
-          Bucket{PinnedMirror::OfHost(shard_.arena().HomeOf(part, of.first_segment, of.end_segment)), i, i});
+      bucket->mirror = std::make_shared<PinnedMirror>(
+          PinnedMirror::OfHost(shard_.arena().HomeOf(part, of.first_segment, of.end_segment)));
       continue;
     }
-    if (!host_reaches && lane_ == nullptr) {
-      ASSIGN_OR_RETURN(lane_, shard_.queue().OpenCopyLane());
+    const Stream stream = StreamOf(part, i);
+    std::unique_ptr<CopyLane>& lane = lanes_[static_cast<int>(stream)];
+    if (!host_reaches && lane == nullptr) {
+      ASSIGN_OR_RETURN(lane, shard_.queue().OpenCopyLane());
     }
-    ASSIGN_OR_RETURN(PinnedMirror mirror,
-                     PinnedMirror::Create(shard_.queue(), lane_.get(), MemoryOf(part, i)));
-    bucket = std::make_shared<Bucket>(Bucket{std::move(mirror), i, i});
+    const Slice memory = MemoryOf(part, i);
+    if (stream != Stream::kCollective) bucket->mirror = of_windows[memory.offset_bytes];
+    if (bucket->mirror != nullptr) continue;
+    ASSIGN_OR_RETURN(PinnedMirror mirror, PinnedMirror::Create(shard_.queue(), lane.get(), memory));
+    bucket->mirror = std::make_shared<PinnedMirror>(std::move(mirror));
+    if (stream != Stream::kCollective) of_windows[memory.offset_bytes] = bucket->mirror;
   }
   return absl::OkStatus();
 }
@@ -172,53 +189,82 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   return MessageArrival{};
 }
 
-absl::StatusOr<MessageArrival> StepExchange::Reduce(int slice, std::optional<Fence> after,
+absl::StatusOr<MessageArrival> StepExchange::Reduce(const Instruction& instruction,
+                                                    std::optional<Fence> after,
                                                     const std::function<void()>& when_ready,
                                                     absl::Time deadline) {
+  const int slice = instruction.slice;
+  if (IsOfWindow(instruction)) return RunOnHosts(instruction, Part::kGradient, after, when_ready, deadline);
   if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
     RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
                                MemoryOf(Part::kGradient, slice), *after, when_ready, deadline));
     return sums_there_;
   }
   ASSIGN_OR_RETURN(const MessageArrival arrival,
-                   RunOnHosts(slice, sums_, program_.slices[slice].counts, after, when_ready, deadline));
+                   RunOnHosts(instruction, Part::kGradient, after, when_ready, deadline));
   if (arrival.lane != nullptr) sums_there_ = arrival;
   return sums_there_;
 }
 
-absl::StatusOr<MessageArrival> StepExchange::GatherParameters(int slice, std::optional<Fence> after,
+absl::StatusOr<MessageArrival> StepExchange::GatherParameters(const Instruction& instruction,
+                                                              std::optional<Fence> after,
                                                               const std::function<void()>& when_ready,
                                                               absl::Time deadline) {
-  return RunOnHosts(slice, gathers_, /*counts=*/true, after, when_ready, deadline);
+  return RunOnHosts(instruction, Part::kParameter, after, when_ready, deadline);
 }
 
-absl::StatusOr<MessageArrival> StepExchange::RunOnHosts(int slice, Collectives& collectives, bool counts,
+absl::StatusOr<MessageArrival> StepExchange::RunOnHosts(const Instruction& instruction, Part part,
                                                         std::optional<Fence> after,
                                                         const std::function<void()>& when_ready,
                                                         absl::Time deadline) {
+  const int slice = instruction.slice;
+  const GradientSlice& of = program_.slices[slice];
+  Collectives& collectives = CollectivesOf(part);
   Bucket& bucket = *collectives.buckets[slice];
-  if (slice == bucket.first_slice && after.has_value()) RETURN_IF_ERROR(bucket.mirror.FromDevice(*after));
+  PinnedMirror& mirror = *bucket.mirror;
+  std::vector<ParameterArena::Kept> kept;  // of a layer that lives with its holders
+  if (IsOfWindow(instruction)) kept = shard_.arena().KeptOf(part, instruction.blocks.first);
+  const bool gathers_window = IsOfWindow(instruction) && part == Part::kParameter;
+  const auto place = [](const ParameterArena::Kept& run) {
+    return Bytes{SizeOf(Dtype::kF32).value * run.element};
+  };
+  if (slice == bucket.first_slice) {
+    if (after.has_value())
+      RETURN_IF_ERROR(gathers_window ? mirror.AwaitDevice(*after) : mirror.FromDevice(*after));
+    for (const ParameterArena::Kept& run : gathers_window ? kept : std::vector<ParameterArena::Kept>())
+      RETURN_IF_ERROR(mirror.Take(run.values, place(run)));
+  }
   if (when_ready) when_ready();
   if (IsPart(slice)) {
-    RETURN_IF_ERROR(RunPart(slice, collectives, counts, deadline));
+    RETURN_IF_ERROR(RunPart(instruction, collectives, part == Part::kParameter || of.counts, deadline));
   } else {
-    const absl::Span<float> values(reinterpret_cast<float*>(bucket.mirror.bytes().data()),
-                                   program_.slices[slice].elements);
+    const absl::Span<float> values(reinterpret_cast<float*>(mirror.bytes().data()), of.elements);
     RETURN_IF_ERROR(RunCollective(transport_, collectives.schedules[slice], members_[slice], ChannelOf(slice),
                                   values, collectives.wire, deadline));
   }
   if (slice < bucket.last_slice) return MessageArrival{};
-  ASSIGN_OR_RETURN(const std::optional<Fence> there, bucket.mirror.ToDevice());
-  return there.has_value() ? MessageArrival{lane_.get(), *there} : MessageArrival{};
+  std::optional<Fence> there;
+  if (IsOfWindow(instruction) && part == Part::kGradient) {
+    for (const ParameterArena::Kept& run : kept) {
+      ASSIGN_OR_RETURN(there, mirror.Put(place(run), run.values));
+    }
+  } else {
+    ASSIGN_OR_RETURN(there, mirror.ToDevice());
+  }
+  CopyLane* const lane = lanes_[static_cast<int>(instruction.stream)].get();
+  return there.has_value() ? MessageArrival{lane, *there} : MessageArrival{};
 }
 
-absl::Status StepExchange::RunPart(int slice, Collectives& collectives, bool counts, absl::Time deadline) {
+absl::Status StepExchange::RunPart(const Instruction& instruction, Collectives& collectives, bool counts,
+                                   absl::Time deadline) {
+  const int slice = instruction.slice;
   const GradientSlice& part = program_.slices[slice];
-  float* const all = reinterpret_cast<float*>(collectives.buckets[slice]->mirror.bytes().data());
-  part_values_.assign(part.elements, 0.0f);
+  float* const all = reinterpret_cast<float*>(collectives.buckets[slice]->mirror->bytes().data());
+  std::vector<float>& values = part_values_[static_cast<int>(instruction.stream)];
+  values.assign(part.elements, 0.0f);
   // Calls visit(where it lies, where it goes, how many) for each piece that lies in one place.
   const auto for_each_piece = [&](const auto& visit) {
-    float* packed = part_values_.data();
+    float* packed = values.data();
     for (const ArenaRuns& runs : part.runs) {
       for (int64_t r = 0; r < runs.repeats; ++r) {
         visit(all + runs.first + r * runs.stride, packed, runs.count);
@@ -229,7 +275,7 @@ absl::Status StepExchange::RunPart(int slice, Collectives& collectives, bool cou
   if (counts)
     for_each_piece([](const float* held, float* packed, int64_t count) { std::copy_n(held, count, packed); });
   RETURN_IF_ERROR(RunCollective(transport_, collectives.schedules[slice], members_[slice], ChannelOf(slice),
-                                absl::MakeSpan(part_values_), collectives.wire, deadline));
+                                absl::MakeSpan(values), collectives.wire, deadline));
   for_each_piece([](float* held, const float* packed, int64_t count) { std::copy_n(packed, count, held); });
   return absl::OkStatus();
 }

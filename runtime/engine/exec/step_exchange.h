@@ -44,7 +44,7 @@ class StepExchange {
   absl::Status Open(const std::function<void(const std::string&)>& tell, absl::Time deadline);
 
   // Waits for copies under way: the lane goes before the memory that it copies.
-  ~StepExchange() { lane_ = nullptr; }
+  ~StepExchange() { lanes_ = {}; }
 
   // A send or a receive of a buffer that may be used once the device has reached `after` (empty: at once).
   // Blocks until a buffer that was sent may be used again, or all of a message has come: it is there when the
@@ -52,24 +52,26 @@ class StepExchange {
   absl::StatusOr<MessageArrival> Transfer(const Instruction& instruction, std::optional<Fence> after,
                                           const std::function<void()>& when_ready, absl::Time deadline);
 
-  // The gradients that the device has when it reaches `after`, or the host has, of the training program's slice, become their
+  // The gradients that the device has when it reaches `after`, or the host has, of the instruction's slice, become their
   // sums over its holders, where the slice has shares those that this rank owns, and the others are of no use;
-  // they, and those of slices before, are on the device when the arrival says so. `when_ready`: the device has them ready.
-  absl::StatusOr<MessageArrival> Reduce(int slice, std::optional<Fence> after,
+  // they, and those of slices before, are on the device when the arrival says so. Those of a layer that lives with its
+  // holders are in its window before, and where the arena keeps them afterwards. `when_ready`: the device has them ready.
+  absl::StatusOr<MessageArrival> Reduce(const Instruction& instruction, std::optional<Fence> after,
                                         const std::function<void()>& when_ready, absl::Time deadline);
 
   // The parameters of a slice with shares become those that their owners' devices have when they reach
-  // `after`: the same bits at all holders.
-  absl::StatusOr<MessageArrival> GatherParameters(int slice, std::optional<Fence> after,
+  // `after`: the same bits at all holders. Those of a layer that lives with its holders come into its window, which
+  // the device uses no more when it has reached `after`, from where the arenas keep them.
+  absl::StatusOr<MessageArrival> GatherParameters(const Instruction& instruction, std::optional<Fence> after,
                                                   const std::function<void()>& when_ready,
                                                   absl::Time deadline);
 
  private:
   using Part = ParameterArena::Part;
   // Slices of one bucket that are parts of it share its mirror: it is filled for the first one and copied back
-  // after the last one.
+  // after the last one. Layers of one window have one mirror.
   struct Bucket {
-    PinnedMirror mirror;
+    std::shared_ptr<PinnedMirror> mirror;
     int first_slice = 0, last_slice = 0;
   };
   // What the hosts do with one part of the arena: parallel to the program's slices.
@@ -80,19 +82,27 @@ class StepExchange {
   };
   bool IsPart(int slice) const { return !program_.slices[slice].runs.empty(); }
   bool SumsOnHosts(int slice) const { return IsPart(slice) || program_.slices[slice].sums_on_hosts; }
-  // Runs the slice's schedule over its bucket.
-  absl::StatusOr<MessageArrival> RunOnHosts(int slice, Collectives& collectives, bool counts,
+  // Runs the schedule of the instruction's slice over its bucket.
+  absl::StatusOr<MessageArrival> RunOnHosts(const Instruction& instruction, Part part,
                                             std::optional<Fence> after,
                                             const std::function<void()>& when_ready, absl::Time deadline);
-  // Runs that of a part, by way of values that lie side by side: the rank's own if it `counts`, otherwise
+  // Runs that of a part of a bucket, by way of values that lie side by side: the rank's own if it `counts`, otherwise
   // zeros.
-  absl::Status RunPart(int slice, Collectives& collectives, bool counts, absl::Time deadline);
+  absl::Status RunPart(const Instruction& instruction, Collectives& collectives, bool counts,
+                       absl::Time deadline);
+  // Whether what the instruction gathers or scatters is a layer's window.
+  static bool IsOfWindow(const Instruction& instruction) {
+    return instruction.operands.front().buffer.index >= 0;
+  }
+  Collectives& CollectivesOf(Part part) { return part == Part::kGradient ? sums_ : gathers_; }
+  // The stream of the collectives of the slice's part.
+  Stream StreamOf(Part part, int slice) const;
   uint16_t ChannelOf(int slice) const;
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
   // The others' memory of `part` has its pinned copies, and lanes.
-  absl::Status OpenMirrors(Part part, Collectives& collectives, bool host_reaches);
+  absl::Status OpenMirrors(Part part, bool host_reaches);
   Slice MemoryOf(Part part, int slice) const;
   // Null: its gradients are summed on the hosts.
   DeviceGroup* GroupOf(int slice) const;
@@ -108,11 +118,11 @@ class StepExchange {
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
   // By holders; null: they sum on the hosts.
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;
-  // Null where the host reaches the device's memory, or does nothing with it.
-  std::unique_ptr<CopyLane> lane_;
+  // Of each stream with collectives; null where the host reaches the device's memory, or does nothing with it.
+  std::array<std::unique_ptr<CopyLane>, kStreams> lanes_;
   Collectives sums_, gathers_;             // of gradients; of parameters: empty if no slice has shares
   std::vector<std::vector<int>> members_;  // parallel to the program's slices: the holders
-  std::vector<float> part_values_;
+  std::array<std::vector<float>, kStreams> part_values_;
 };
 
 }  // namespace medley

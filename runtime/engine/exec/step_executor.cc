@@ -269,9 +269,9 @@ absl::Status StepExecutor::Exchange(const Pass& pass, int index, const std::func
   const std::optional<Fence> after = DoneBefore(pass, instruction);
   if (instruction.kind == InstructionKind::kGatherParameters) {
     ASSIGN_OR_RETURN(arrivals_[index],
-                     exchange_.GatherParameters(instruction.slice, after, when_ready, Deadline()));
+                     exchange_.GatherParameters(instruction, after, when_ready, Deadline()));
   } else if (IsOfSlice(instruction.kind)) {
-    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction.slice, after, when_ready, Deadline()));
+    ASSIGN_OR_RETURN(arrivals_[index], exchange_.Reduce(instruction, after, when_ready, Deadline()));
   } else {
     ASSIGN_OR_RETURN(arrivals_[index], exchange_.Transfer(instruction, after, when_ready, Deadline()));
   }
@@ -295,7 +295,9 @@ absl::Status StepExecutor::Compute(const Pass& pass, int index) {
     const Instruction& before = pass.program.instructions[other];
     // What the ops keep of the layer that was in the window is of no use any more.
     // Fetches come in the order of their first users.
-    if (before.kind == InstructionKind::kFetch && other > newest_fetch_ &&
+    const bool fetches =
+        before.kind == InstructionKind::kFetch || before.kind == InstructionKind::kGatherParameters;
+    if (fetches && other > newest_fetch_ &&
         before.operands.front().buffer.kind == BufferKind::kParameterWindow) {
       newest_fetch_ = other;
       shard_.ParametersChanged();

@@ -85,7 +85,7 @@ absl::Status ModelShard::Allocate() {
   ASSIGN_OR_RETURN(
       arena_, ParameterArena::Create(device_, options_.shape.model, options_.chunks, HeldShare(options_),
                                      optimizer.has_value() ? std::optional(optimizer->owned) : std::nullopt,
-                                     options_.buffers.windows));
+                                     options_.buffers.windows, options_.buffers.home));
   ASSIGN_OR_RETURN(stash_buffer_, device_.queue->Allocate(need.activations));
   ASSIGN_OR_RETURN(boundary_buffer_, device_.queue->Allocate(need.boundaries));
   norm_runs_ = optimizer.has_value() ? optimizer->norms : WholeOptimizer(arena_->layout()).norms;
@@ -249,7 +249,7 @@ absl::Status ModelShard::ComputeNorms(absl::Span<const SegmentId> segments) {
     const NormRun& run = norm_runs_[i];
     if (std::find(segments.begin(), segments.end(), run.segment) == segments.end()) continue;
     RETURN_IF_ERROR(
-        device_.ops->SquaredNorm({.x = arena_->At(Part::kGradient, run.offset, run.elements),
+        device_.ops->SquaredNorm({.x = arena_->Sums(run.offset, run.elements),
                                   .out = {scalar_buffer_.get(), 8 * static_cast<int64_t>(1 + i), 1},
                                   .elements = run.elements}));
   }

@@ -36,7 +36,7 @@ constexpr ParameterArena::Part kParts[] = {ParameterArena::Part::kParameter, Par
 
 ParameterArena::ParameterArena(Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks,
                                const ModelShare& share, std::optional<std::vector<OwnedRun>> owned,
-                               int windows)
+                               int windows, LayersHome home)
     : device_(device),
       model_(config),
       local_(LocalModel(config, share)),
@@ -44,53 +44,66 @@ ParameterArena::ParameterArena(Device& device, const ModelConfig& config, absl::
       layout_(LayoutOf(local_, chunks)),
       whole_(LayoutOf(model_, chunks)),
       owned_(owned.has_value() ? *std::move(owned) : WholeOptimizer(layout_).owned),
-      windows_(windows) {
-  int layers = 0;
-  int64_t place = 0;  // in m, and in v
-  for (size_t i = 0; i < layout_.segments.size(); ++i) {
-    const SegmentId segment = layout_.segments[i];
-    const int64_t first = layout_.segment_offsets[i], elements = SegmentElements(local_, segment);
-    const int layer = LivesOnHost(segment) ? layers++ : -1;
-    regions_.push_back({segment, first, elements, 0, layer});
-    const int64_t owned_elements = CountOf(OwnedWithin(owned_, first, first + elements));
-    moment_regions_.push_back({segment, place, owned_elements, 0, layer});
-    place += owned_elements;
-  }
-  PlaceRegions(regions_, on_device_, elements_);
-  PlaceRegions(moment_regions_, moments_on_device_, moment_elements_);
+      windows_(windows),
+      layers_home_(home) {
+  for (const Part part : {Part::kFirstMoment, Part::kParameter, Part::kGradient}) PlaceRegions(part);
 }
 
-// What lives on the device one after another, then the windows, each of which takes the largest layer.
-void ParameterArena::PlaceRegions(std::vector<Region>& regions, int64_t& on_device, int64_t& all) const {
-  int64_t window = 0;
-  for (Region& region : regions) {
-    if (region.layer >= 0) {
+bool ParameterArena::HasWindows(Part part) const {
+  if (windows_ == 0) return false;
+  return layers_home_ == LayersHome::kHost || part == Part::kGradient ||
+         (part == Part::kParameter && layers_home_ == LayersHome::kPeers);
+}
+
+// What lives on the device one after another, then the windows, each of which takes the largest layer, then what is
+// kept of layers that live with their holders, in the order of the moments.
+void ParameterArena::PlaceRegions(Part part) {
+  Regions& regions = regions_[RegionsIndex(part)];
+  int layers = 0;
+  int64_t place = 0, window = 0;
+  for (size_t i = 0; i < layout_.segments.size(); ++i) {
+    const SegmentId segment = layout_.segments[i];
+    const int64_t elements = SegmentElements(local_, segment), first = layout_.segment_offsets[i];
+    Region& region =
+        regions.of_segments.emplace_back(Region{.segment = segment, .first = first, .elements = elements});
+    if (IsMoment(part)) {
+      region.first = place;
+      region.elements = CountOf(OwnedWithin(owned_, first, first + elements));
+      place += region.elements;
+    }
+    if (HasWindows(part) && IsLayer(model_, segment)) {
+      region.layer = layers++;
       window = std::max(window, region.elements);
     } else {
-      region.device = on_device;
-      on_device += region.elements;
+      region.device = regions.on_device;
+      regions.on_device += region.elements;
     }
   }
-  all = on_device + windows_ * window;
-  for (Region& region : regions) {
-    if (region.layer >= 0) region.device = on_device + WindowOf(region.layer, windows_) * window;
+  regions.elements = regions.on_device + windows_ * window;
+  for (size_t i = 0; i < regions.of_segments.size(); ++i) {
+    Region& region = regions.of_segments[i];
+    if (region.layer < 0) continue;
+    region.device = regions.on_device + WindowOf(region.layer, windows_) * window;
+    if (layers_home_ == LayersHome::kHost) continue;
+    region.kept = regions.elements;
+    regions.elements += RegionsOf(Part::kFirstMoment).of_segments[i].elements;
   }
 }
 
 absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(
     Device& device, const ModelConfig& config, absl::Span<const BlockRange> chunks, const ModelShare& share,
-    std::optional<std::vector<OwnedRun>> owned, int windows) {
+    std::optional<std::vector<OwnedRun>> owned, int windows, LayersHome home) {
   std::unique_ptr<ParameterArena> arena(
-      new ParameterArena(device, config, chunks, share, std::move(owned), windows));
+      new ParameterArena(device, config, chunks, share, std::move(owned), windows, home));
   for (const Part part : kParts) {
     ASSIGN_OR_RETURN(arena->buffers_[static_cast<int>(part)],
                      device.queue->Allocate({4 * arena->ElementsOf(part)}));
   }
-  if (windows == 0) return arena;
+  if (windows == 0 || home != LayersHome::kHost) return arena;
   std::vector<std::vector<int64_t>> elements;  // of each part, of each layer
   for (const Part part : kParts) {
     elements.emplace_back();
-    for (const Region& region : arena->RegionsOf(part)) {
+    for (const Region& region : arena->RegionsOf(part).of_segments) {
       if (region.layer >= 0) elements.back().push_back(region.elements);
     }
   }
@@ -99,19 +112,19 @@ absl::StatusOr<std::unique_ptr<ParameterArena>> ParameterArena::Create(
 }
 
 bool ParameterArena::LivesOnHost(SegmentId segment) const {
-  return windows_ > 0 && segment != kTiedSegment && model_.is_layer(BlockOfSegment(segment));
+  return home_ != nullptr && IsLayer(model_, segment);
 }
 
-int64_t ParameterArena::ElementsOf(Part part) const { return IsMoment(part) ? moment_elements_ : elements_; }
+int64_t ParameterArena::ElementsOf(Part part) const { return RegionsOf(part).elements; }
 
 const ParameterArena::Region& ParameterArena::RegionOf(Part part, SegmentId segment) const {
-  const std::vector<Region>& regions = RegionsOf(part);
+  const std::vector<Region>& regions = RegionsOf(part).of_segments;
   return *std::partition_point(regions.begin(), regions.end(),
                                [&](const Region& before) { return before.segment < segment; });
 }
 
 const ParameterArena::Region& ParameterArena::RegionAt(Part part, int64_t first) const {
-  const std::vector<Region>& regions = RegionsOf(part);
+  const std::vector<Region>& regions = RegionsOf(part).of_segments;
   const auto found = std::partition_point(regions.begin(), regions.end(), [&](const Region& before) {
     return before.first + before.elements <= first;
   });
@@ -122,9 +135,7 @@ Slice ParameterArena::Whole(Part part) const {
   return {buffers_[static_cast<int>(part)].get(), 0, ElementsOf(part)};
 }
 
-Slice ParameterArena::OnDevice(Part part) const {
-  return Whole(part).Sub(0, IsMoment(part) ? moments_on_device_ : on_device_);
-}
+Slice ParameterArena::OnDevice(Part part) const { return Whole(part).Sub(0, RegionsOf(part).on_device); }
 
 Slice ParameterArena::Window(Part part, BlockId layer) const {
   const Region& region = RegionOf(part, SegmentOfBlock(layer));
@@ -136,15 +147,36 @@ Slice ParameterArena::At(Part part, int64_t offset, int64_t elements) const {
   return Whole(part).Sub(region.device + offset - region.first, elements);
 }
 
+OwnedRun ParameterArena::AsKept(Part part, OwnedRun run) const {
+  const Region& region = RegionAt(part, run.offset);
+  run.place += region.first - RegionOf(Part::kFirstMoment, region.segment).first;
+  return run;
+}
+
 Slice ParameterArena::Owned(Part part, const OwnedRun& run) const {
-  return At(part, IsMoment(part) ? run.place : run.offset, run.elements);
+  if (IsMoment(part)) return At(part, run.place, run.elements);
+  const Region& region = RegionAt(part, run.offset);
+  if (region.kept < 0) return At(part, run.offset, run.elements);
+  return Whole(part).Sub(region.kept + AsKept(part, run).place - region.first, run.elements);
+}
+
+Slice ParameterArena::Sums(int64_t offset, int64_t elements) const {
+  if (!HasWindows(Part::kGradient)) return At(Part::kGradient, offset, elements);
+  return Owned(Part::kGradient, OwnedWithin(owned_, offset, offset + elements).front());
+}
+
+std::vector<ParameterArena::Kept> ParameterArena::KeptOf(Part part, BlockId layer) const {
+  const int64_t first = RegionOf(part, SegmentOfBlock(layer)).first;
+  std::vector<Kept> kept;
+  for (const OwnedRun& run : OwnedOfLayer(layer)) kept.push_back({run.offset - first, Owned(part, run)});
+  return kept;
 }
 
 std::vector<OwnedRun> ParameterArena::OwnedOnDevice() const {
   if (windows_ == 0) return owned_;
   std::vector<OwnedRun> runs;
-  for (const Region& region : regions_) {
-    if (region.layer >= 0) continue;
+  for (const Region& region : RegionsOf(Part::kParameter).of_segments) {
+    if (LivesOnHost(region.segment)) continue;
     const std::vector<OwnedRun> within = OwnedWithin(owned_, region.first, region.first + region.elements);
     runs.insert(runs.end(), within.begin(), within.end());
   }
@@ -158,7 +190,10 @@ std::vector<OwnedRun> ParameterArena::OwnedOfLayer(BlockId layer) const {
 
 std::vector<OwnedRun> ParameterArena::StoredWithin(Part part, int64_t first, int64_t end) const {
   if (IsMoment(part)) return OwnedWithin(owned_, first, end);
-  return {{.offset = first, .elements = end - first, .place = first}};
+  if (RegionAt(part, first).kept < 0) return {{.offset = first, .elements = end - first, .place = first}};
+  std::vector<OwnedRun> kept = OwnedWithin(owned_, first, end);
+  for (OwnedRun& run : kept) run = AsKept(part, run);
+  return kept;
 }
 
 Slice ParameterArena::Tensor(Part part, const std::string& name) const {
@@ -167,13 +202,13 @@ Slice ParameterArena::Tensor(Part part, const std::string& name) const {
 }
 
 Slice ParameterArena::Segments(Part part, SegmentId first_segment, SegmentId end_segment) const {
-  int64_t begin = on_device_, end = 0;
-  for (const Region& region : regions_) {
+  int64_t begin = ElementsOf(part), end = 0;
+  for (const Region& region : RegionsOf(part).of_segments) {
     if (region.segment < first_segment || region.segment >= end_segment || region.elements == 0) continue;
     begin = std::min(begin, region.device);
     end = std::max(end, region.device + region.elements);
   }
-  return Whole(part).Sub(begin, end - begin);
+  return Whole(part).Sub(begin, std::max<int64_t>(0, end - begin));
 }
 
 absl::Span<float> ParameterArena::HomeOf(Part part, SegmentId first_segment, SegmentId end_segment) {
@@ -230,13 +265,13 @@ absl::Status ParameterArena::Write(Part part, const std::string& name, absl::Spa
 
 absl::Status ParameterArena::Put(Part part, int64_t place, absl::Span<const float> values) {
   const Region& region = RegionAt(part, place);
-  if (region.layer >= 0) {
+  if (LivesOnHost(region.segment)) {
     std::copy(values.begin(), values.end(),
               home_->Values(static_cast<int>(part), region.layer).begin() + (place - region.first));
     return absl::OkStatus();
   }
   return device_.queue->Upload(AsBytes(values), *buffers_[static_cast<int>(part)],
-                               {4 * (region.device + place - region.first)});
+                               {4 * (StoredAt(region) + place - region.first)});
 }
 
 absl::Status ParameterArena::Read(Part part, const std::string& name, absl::Span<float> values) const {
@@ -279,7 +314,7 @@ absl::Status ParameterArena::ReadSegment(Part part, SegmentId segment, absl::Spa
 
 absl::Status ParameterArena::Download(Part part, int64_t place, absl::Span<float> values) const {
   const Region& region = RegionAt(part, place);
-  if (region.layer >= 0) {
+  if (LivesOnHost(region.segment)) {
     const absl::Span<const float> home = home_->Values(static_cast<int>(part), region.layer);
     std::copy_n(home.begin() + (place - region.first), values.size(), values.begin());
     return absl::OkStatus();
@@ -287,7 +322,7 @@ absl::Status ParameterArena::Download(Part part, int64_t place, absl::Span<float
   const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(values.data()),
                                     values.size() * sizeof(float));
   RETURN_IF_ERROR(device_.queue->Download(*buffers_[static_cast<int>(part)],
-                                          {4 * (region.device + place - region.first)}, bytes));
+                                          {4 * (StoredAt(region) + place - region.first)}, bytes));
   return device_.queue->Wait(device_.queue->Record());
 }
 

@@ -36,6 +36,9 @@ using SegmentId = Id<struct SegmentTag>;  // as numbered above
 constexpr SegmentId kTiedSegment = 0;
 inline SegmentId SegmentOfBlock(BlockId block) { return block + 1; }
 inline BlockId BlockOfSegment(SegmentId segment) { return segment - 1; }  // of any but the tied one
+inline bool IsLayer(const ModelConfig& config, SegmentId segment) {
+  return segment != kTiedSegment && config.is_layer(BlockOfSegment(segment));
+}
 inline int SegmentCount(const ModelConfig& config) { return config.blocks() + 1; }
 
 // The tensors outside the layers, by what they do; empty: the family has none.

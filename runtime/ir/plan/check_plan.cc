@@ -240,6 +240,41 @@ class Checker {
       Convict(Kind::kWindow, absl::StrCat("units[", u, "].window_layers: ", unit.window_layers,
                                           "; allowed are 0 to ", layers, ", the layers that the unit holds"));
     }
+    // Who holds what is known only of units and ranges that are in order.
+    if (violations_.empty()) CheckHomes();
+  }
+
+  // Layers that live with all of their holders are gathered and scattered by all of them, as often and in one order.
+  void CheckHomes() {
+    const auto named = [&](UnitId unit) { return absl::StrCat("units[", unit.value(), "].layers_home: "); };
+    for (UnitId u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
+      if (!plan_.units[u].lives_on_peers()) continue;
+      const std::string objection =
+          !plan_.shards_optimizer ? "the plan's shards_optimizer must be true"
+          : plan_.schedule != Schedule::kGPipe
+              ? absl::StrCat("the schedule must be gpipe, not ", NameOf(plan_.schedule))
+          : !PassesEachUnitOnce(plan_) ? "routes must pass each unit once"
+          : plan_.routes.size() < 2    ? "there must be at least 2 routes to share them"
+                                       : "";
+      if (!objection.empty())
+        return Convict(Kind::kHome, absl::StrCat(named(u), "layers live on the peers; then ", objection));
+    }
+    for (BlockId layer = 0; layer < shape_.model.blocks(); ++layer) {
+      if (!shape_.model.is_layer(layer)) continue;
+      const std::vector<UnitId> holders = HoldersOf(plan_, shape_.model, SegmentOfBlock(layer));
+      const auto home = [&](UnitId unit) {
+        return plan_.units[unit].lives_on_peers() ? plan_.units[unit].layers_home : LayersHome::kHost;
+      };
+      for (const UnitId unit : holders) {
+        if (home(unit) == home(holders.front())) continue;
+        return Convict(Kind::kHome,
+                       absl::StrCat(named(unit),
+                                    "where layers live must be the same on the peers of all units that "
+                                    "hold the same; unit ",
+                                    holders.front().value(), " holds block ", layer.value(),
+                                    ", too, and says ", "otherwise"));
+      }
+    }
   }
 
   void CheckMemory() {

@@ -23,6 +23,7 @@ struct PlanViolation {
     kOrder,
     kOptimizerWeight,
     kWindow,
+    kHome,
     kMemory
   };
   Kind kind;

@@ -35,7 +35,25 @@ std::string DescribeShares(const Unit& unit) {
                       " columns");
 }
 
+std::string Describe(LayersHome home) {
+  switch (home) {
+    case LayersHome::kHost:
+      return " layers on the host";
+    case LayersHome::kGradientsOnPeers:
+      return " gradients on the peers";
+    case LayersHome::kPeers:
+      return " layers on the peers";
+  }
+  return "";
+}
+
 }  // namespace
+
+bool PassesEachUnitOnce(const Plan& plan) {
+  size_t passed = 0;
+  for (const Route& route : plan.routes) passed += route.units.size();
+  return passed == plan.units.size();
+}
 
 Visits VisitsOf(const Plan& plan, UnitId unit) {
   Visits visits;
@@ -188,8 +206,9 @@ std::string Describe(const Plan& plan) {
           blocks.end - 1,
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
           unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
-          unit.window_layers == 0 ? ""
-                                  : absl::StrCat(" layers on the host, ", unit.window_layers, " at a time"));
+          unit.has_windows()
+              ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
+              : "");
       separator = " -> ";
       first_block = blocks.end;
     }

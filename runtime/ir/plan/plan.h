@@ -35,6 +35,17 @@ constexpr int kSchedules = 7;
 constexpr Schedule kPlannedSchedules[] = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};
 bool IsPlanned(Schedule schedule);
 
+// Where the layers live of a unit with Unit::window_layers.
+enum class LayersHome : uint8_t {
+  kHost,  // parameters, gradients and the optimizer's state in the host's memory
+  // With all of their holders, each of which keeps what it owns of the optimizer's state, and the gradients and the
+  // parameters of that. Of their gradients alone (ZeRO-2), or of both (ZeRO-3, fully sharded; Rajbhandari et al.
+  // 2020, sections 5.2 and 5.3).
+  kGradientsOnPeers,
+  kPeers,
+};
+constexpr int kLayersHomes = 3;
+
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
   absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
@@ -55,11 +66,19 @@ struct Unit {
   // parameters, where the plan shards it: relative, 0 to kMostOptimizerWeight. What no other unit holds its
   // ranks carry whatever it is.
   int optimizer_weight = 1;
-  // Where its layers live. 0: on its devices. Otherwise parameters, gradients and the optimizer's state of all of
-  // them live in host memory, and so many layers at a time have a window on each device, into which they are
-  // fetched before they are used. Backward is one pass then, whatever the schedule; under GPipe all
-  // micro-batches of a step pass a layer before the next one.
+  // How many of its layers at a time have a window on each device, into which they are fetched, or gathered from
+  // their holders, before they are used. 0: all live on its devices. Backward is one pass then, whatever the
+  // schedule; under GPipe all micro-batches of a step pass a layer before the next one.
   int window_layers = 0;
+  LayersHome layers_home = LayersHome::kHost;  // if there are windows
+
+  // Whether the layers' gradients, or their parameters, have windows.
+  bool has_windows() const { return window_layers > 0; }
+  bool lives_on_host() const { return has_windows() && layers_home == LayersHome::kHost; }
+  bool lives_on_peers() const { return has_windows() && layers_home != LayersHome::kHost; }
+  bool parameters_have_windows() const {
+    return has_windows() && layers_home != LayersHome::kGradientsOnPeers;
+  }
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -104,6 +123,9 @@ struct Visit {
   bool last() const { return stage == stages - 1; }
 };
 using Visits = absl::InlinedVector<Visit, 1>;
+
+// Whether no unit of a valid plan is on two routes, or twice on one.
+bool PassesEachUnitOnce(const Plan& plan);
 
 // How the routes of a valid plan pass `unit`, by route and then by stage.
 Visits VisitsOf(const Plan& plan, UnitId unit);

@@ -41,7 +41,8 @@ class Compiler {
         if (op.kind == OpKind::kInputGradient) op.kind = OpKind::kBackward;
       }
     }
-    if (purpose_ == Purpose::kTrain) program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
+    if (purpose_ == Purpose::kTrain || unit_.lives_on_peers())
+      program_.slices = SlicesOf(plan_, program_.rank, shape_.model);
     for (const Visit& visit : program_.visits) {
       first_content_.push_back(contents_);
       contents_ += visit.micro_batches;
@@ -50,7 +51,6 @@ class Compiler {
     OpenWindows();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
-    program_.buffers.windows = unit_.window_layers;
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
     DescribeUnit();
@@ -74,6 +74,8 @@ class Compiler {
     program_.buffers.ranks = static_cast<int>(unit_.devices.size());
     program_.buffers.member = place_.member;
     program_.buffers.sequence_parallel = unit_.sequence_parallel;
+    program_.buffers.windows = unit_.window_layers;
+    program_.buffers.home = unit_.layers_home;
   }
 
   // The passes with their messages. Their operands name contents by visit and micro-batch; buffers come
@@ -94,6 +96,7 @@ class Compiler {
         }
       }
       if (passes_.empty()) continue;
+      if (kind != OpKind::kForward) EndForwards();
       if (kind == OpKind::kForward) EmitForwards();
       if (kind == OpKind::kBackward) EmitBackwards(InstructionKind::kBackward);
       if (kind == OpKind::kInputGradient) EmitBackwards(InstructionKind::kInputGradient);
@@ -120,10 +123,15 @@ class Compiler {
   }
 
   bool recomputes() const { return unit_.recompute != Recompute::kNone; }
-  bool windows_here() const { return unit_.window_layers > 0; }
+  bool windows_here() const { return unit_.has_windows(); }
   // Whether a piece of a pass is one block.
   bool by_block() const { return recomputes() || windows_here(); }
-  bool IsHomedOnHost(BlockId block) const { return windows_here() && shape_.model.is_layer(block); }
+  bool IsHomedOnHost(BlockId block) const { return unit_.lives_on_host() && shape_.model.is_layer(block); }
+  // Whether a layer's gradients, or its parameters, have windows.
+  bool HasWindow(BlockId block) const { return windows_here() && shape_.model.is_layer(block); }
+  bool HasParameterWindow(BlockId block) const {
+    return unit_.parameters_have_windows() && shape_.model.is_layer(block);
+  }
 
   // The passes at hand, from now on of `pass`; its micro-batch.
   int Enter(size_t pass) {
@@ -132,12 +140,19 @@ class Compiler {
   }
   bool IsLastOfChunk(size_t pass) const { return last_gradient_[at().chunk] == static_cast<int>(pass); }
 
+  // Whether micro-batches may pass all layers one after another, and each layer is fetched once all the same. Where layers
+  // live with their holders one that has fewer windows would have to give back a window for a gather that a
+  // micro-batch waits for, which others wait for in turn.
+  bool EachLayerStaysInItsWindow() const {
+    const auto stays = [&](const Unit& unit) { return unit.window_layers >= LayersOf(unit, shape_.model); };
+    return unit_.lives_on_peers() ? std::all_of(plan_.units.begin(), plan_.units.end(), stays) : stays(unit_);
+  }
+
   void OpenWindows() {
     if (!windows_here()) return;
     // A unit that is passed again may have to send before it gets all that it waits for.
-    int passed = 0;
-    for (const Route& route : plan_.routes) passed += static_cast<int>(route.units.size());
-    goes_together_ = plan_.schedule == Schedule::kGPipe && passed == static_cast<int>(plan_.units.size());
+    goes_together_ =
+        plan_.schedule == Schedule::kGPipe && PassesEachUnitOnce(plan_) && !EachLayerStaysInItsWindow();
     std::optional<OptimizerShard> optimizer;
     if (plan_.shards_optimizer) optimizer = OptimizerShardOf(plan_, program_.rank, shape_.model);
     layer_elements_ = LayerElementsOf(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)),
@@ -145,14 +160,21 @@ class Compiler {
     windows_.emplace(unit_, layer_elements_, program_);
   }
 
+  // Layers that live with their holders are gathered anew for the backwards, by all of them, whatever their windows
+  // still have.
+  void EndForwards() {
+    if (!unit_.lives_on_peers() || forwards_ended_) return;
+    windows_->DropAll(BufferKind::kParameterWindow);
+    forwards_ended_ = true;
+  }
+
   // Adds a pass's piece to the compute stream, with the windows of its layer.
   int AddPiece(Instruction piece) {
-    if (IsHomedOnHost(piece.blocks.first)) {
-      using Use = LayerWindows::Use;
-      windows_->Need(piece, BufferKind::kParameterWindow, piece.blocks.first, Use::kRead);
-      if (IsGradient(piece.kind))
-        windows_->Need(piece, BufferKind::kGradientWindow, piece.blocks.first, Use::kChange);
-    }
+    using Use = LayerWindows::Use;
+    const BlockId layer = piece.blocks.first;
+    if (HasParameterWindow(layer)) windows_->Need(piece, BufferKind::kParameterWindow, layer, Use::kRead);
+    if (HasWindow(layer) && IsGradient(piece.kind))
+      windows_->Need(piece, BufferKind::kGradientWindow, layer, Use::kChange);
     const int added = Add(piece);
     if (windows_here()) windows_->Added(added);
     return added;
@@ -313,12 +335,12 @@ class Compiler {
     }
   }
 
-  // Nothing more is added to the gradients of `blocks`. Those of a layer on the host go home: to be summed with other
-  // holders', or with their norm for the update to come.
+  // Nothing more is added to the gradients of `blocks`. Those of a layer that lives elsewhere go home: to be summed with
+  // other holders', on the way there if these are their home, or with their norm for the update to come.
   void EndPiece(BlockRange blocks, int added) {
     if (NormElements(shape_.model, blocks) > 0 && program_.buffers.sequence_parallel)
       added = EmitJoin(blocks);
-    if (IsHomedOnHost(blocks.first)) {
+    if (HasWindow(blocks.first)) {
       if (IsShared(blocks.first)) {
         added = windows_->Store(BufferKind::kGradientWindow, blocks.first);
       } else {
@@ -349,7 +371,7 @@ class Compiler {
     join.chunk = at().chunk;
     join.blocks = blocks;
     join.bytes = {NormElements(shape_.model, blocks) * SizeOf(Dtype::kF32).value};
-    if (IsHomedOnHost(blocks.first))
+    if (HasWindow(blocks.first))
       windows_->Need(join, BufferKind::kGradientWindow, blocks.first, LayerWindows::Use::kChange);
     const int added = Add(join);
     if (windows_here()) windows_->Added(added);
@@ -385,6 +407,11 @@ class Compiler {
   void EmitReductions() {
     for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
       const GradientSlice& slice = program_.slices[s];
+      if (slice.on_peers) {
+        // They have been scattered, one after another.
+        last_scatter_ = std::max(last_scatter_, PieceThrough(slice.completed_by));
+        continue;
+      }
       Instruction reduce = MakeOfSlice(
           plan_.shards_optimizer ? InstructionKind::kScatterGradients : InstructionKind::kReduceGradients, s);
       reduce.waits_for[0] = PieceThrough(slice.completed_by);
@@ -399,9 +426,10 @@ class Compiler {
           windows_->HomeChanged(BufferKind::kGradientWindow, BlockOfSegment(segment), last_reduce_);
       }
     }
-    if (windows_here()) EmitNormsOfSharedLayers();
+    if (unit_.lives_on_host()) EmitNormsOfSharedLayers();
     Instruction norm = Make(InstructionKind::kNormGradients, Stream::kCompute, -1);
     norm.waits_for[0] = last_reduce_;  // the compute stream keeps it behind the backwards
+    norm.WaitFor(last_scatter_);
     last_compute_ = Add(norm);
   }
 
@@ -434,7 +462,7 @@ class Compiler {
     Instruction update = Make(InstructionKind::kUpdateParameters, Stream::kCompute, -1);
     update.waits_for[0] = reduced;
     int updated = Add(update);
-    if (windows_here()) {
+    if (unit_.lives_on_host()) {
       ForEachLayer([&](BlockId block) { updated = EmitUpdateOfLayer(block); });
       windows_->StoreAll();
     }
@@ -444,6 +472,7 @@ class Compiler {
     while (last_store >= 0 && program_.instructions[last_store].kind != InstructionKind::kStore) --last_store;
     // In the order of their sums, which is one for all ranks.
     for (int s = 0; s < static_cast<int>(program_.slices.size()); ++s) {
+      if (program_.slices[s].on_peers && unit_.parameters_have_windows()) continue;  // before they are used
       Instruction gather = MakeOfSlice(InstructionKind::kGatherParameters, s);
       gather.waits_for[0] = updated;
       if (program_.slices[s].in_host_memory) gather.WaitFor(last_store);
@@ -557,6 +586,7 @@ class Compiler {
   const Unit& unit_;
   StepProgram program_;
   std::vector<UnitOp> order_;
+  bool forwards_ended_ = false;
   bool goes_together_ = false;  // all micro-batches through a layer, then through the next one
   std::vector<size_t> passes_;  // at hand, indices into order_: of one kind and chunk
   LayerElements layer_elements_;
@@ -573,7 +603,7 @@ class Compiler {
     int instruction;  // which its gradients are complete behind
   };
   std::vector<Piece> pieces_;
-  int last_forward_ = -1, last_reduce_ = -1, last_compute_ = -1;
+  int last_forward_ = -1, last_reduce_ = -1, last_scatter_ = -1, last_compute_ = -1;
 };
 
 }  // namespace

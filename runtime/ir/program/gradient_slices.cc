@@ -32,13 +32,8 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
   });
 }
 
-bool IsLayer(const ModelConfig& config, SegmentId segment) {
-  return segment != kTiedSegment && config.is_layer(BlockOfSegment(segment));
-}
-
 bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
-  return std::any_of(units.begin(), units.end(),
-                     [&](UnitId unit) { return plan.units[unit].window_layers > 0; });
+  return std::any_of(units.begin(), units.end(), [&](UnitId unit) { return plan.units[unit].has_windows(); });
 }
 
 // The weights of the units of `ranks`, which ascend.
@@ -90,18 +85,19 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
   struct Run {
     SegmentId first_segment, end_segment;
     std::vector<UnitId> units;
-    bool sums_on_hosts;
+    bool sums_on_hosts, on_peers;
   };
   std::vector<Run> runs;
   for (const SegmentId segment : SegmentsOf(config, unit.chunks)) {
     if (SegmentElements(config, segment) == 0) continue;
     std::vector<UnitId> units = HoldersOf(plan, config, segment);
     const bool sums_on_hosts = IsLayer(config, segment) && AnyHasWindows(plan, units);
+    const bool on_peers = IsLayer(config, segment) && unit.lives_on_peers();
     if (!runs.empty() && runs.back().units == units && runs.back().sums_on_hosts == sums_on_hosts &&
-        AreEmpty(config, runs.back().end_segment, segment)) {
+        !on_peers && AreEmpty(config, runs.back().end_segment, segment)) {
       runs.back().end_segment = segment + 1;
     } else {
-      runs.push_back({segment, segment + 1, std::move(units), sums_on_hosts});
+      runs.push_back({segment, segment + 1, std::move(units), sums_on_hosts, on_peers});
     }
   }
   std::vector<GradientSlice> slices;
@@ -111,7 +107,8 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
       GradientSlice slice{.first_segment = first, .end_segment = end};
       slice.completed_by = CompletedBy(config, unit.chunks, first);
       slice.sums_on_hosts = run->sums_on_hosts;
-      slice.in_host_memory = run->sums_on_hosts && unit.window_layers > 0;
+      slice.in_host_memory = run->sums_on_hosts && unit.lives_on_host();
+      slice.on_peers = run->on_peers;
       if (CutAlike(plan, run->units, config)) {
         for (SegmentId segment = first; segment < end; ++segment)
           slice.elements += SegmentElements(local, segment);
@@ -132,6 +129,15 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
     for (GradientSlice& slice : slices) slice.shares = SharesOfOptimizer(plan, slice.holders);
   }
   return slices;
+}
+
+std::pair<int, int> SlicesOfLayer(absl::Span<const GradientSlice> slices, BlockId layer) {
+  const auto is_of_layer = [&](const GradientSlice& slice) {
+    return slice.on_peers && slice.first_segment == SegmentOfBlock(layer);
+  };
+  const auto first = std::find_if(slices.begin(), slices.end(), is_of_layer),
+             end = std::find_if_not(first, slices.end(), is_of_layer);
+  return {static_cast<int>(first - slices.begin()), static_cast<int>(end - slices.begin())};
 }
 
 int ScalarCount(const ModelConfig& config) { return SegmentCount(config) + 2; }

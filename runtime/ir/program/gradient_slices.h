@@ -28,9 +28,10 @@ struct GradientSlice {
   // Where the plan shards the optimizer, parallel to the holders: how much of the slice each of them owns
   // (OwnedRange), relative. Empty: each has the state of all of it.
   std::vector<double> shares;
-  // Where some holder's layers live in host memory, layers have slices of their own, which all sum on their hosts;
-  // and whether this rank's do.
-  bool sums_on_hosts = false, in_host_memory = false;
+  // Where some holder's layers live elsewhere than on its device, layers have slices of their own, which all sum on
+  // their hosts; whether this rank's live in host memory; and whether the slice is of one layer that lives with its
+  // holders, which is gathered and scattered by itself.
+  bool sums_on_hosts = false, in_host_memory = false, on_peers = false;
   BlockId completed_by = 0;  // the unit's block whose weights' gradient is the last to add to it
 };
 
@@ -59,6 +60,9 @@ int ScalarCount(const ModelConfig& config);
 // Segments whose squared norm `rank` answers for, with its unit's other ranks (NormRunsOf), where all holders
 // have all of the sums: those its unit is the first holder of.
 std::vector<SegmentId> OwnedSegments(const Plan& plan, Rank rank, const ModelConfig& config);
+
+// The slices among `slices`, a rank's, of a layer that lives with its holders: [first, end).
+std::pair<int, int> SlicesOfLayer(absl::Span<const GradientSlice> slices, BlockId layer);
 
 // Consecutive elements of one segment in a rank's arena that count in the norm of the gradients.
 struct NormRun {

@@ -1,6 +1,7 @@
 #include "runtime/ir/program/layer_windows.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/ir/model/parameters.h"
 
@@ -16,7 +17,7 @@ LayerElements LayerElementsOf(const ModelConfig& local, absl::Span<const BlockRa
   int64_t offset = 0;  // in the rank's arena
   for (const SegmentId segment : SegmentsOf(local, chunks)) {
     const int64_t elements = SegmentElements(local, segment);
-    if (segment != kTiedSegment && local.is_layer(BlockOfSegment(segment))) {
+    if (IsLayer(local, segment)) {
       result.parameters = elements;
       int64_t owned = elements;
       if (optimizer != nullptr) {
@@ -66,15 +67,25 @@ int LayerWindows::Add(InstructionKind of, BufferKind kind, BlockId layer,
                           .blocks = {layer, layer + 1}};
   instruction.operands[0] = OperandOf(kind, layer);
   instruction.operands[0].fills = instruction.operands[0].writes = of != InstructionKind::kStore;
-  if (of != InstructionKind::kZeroGradients) {
-    const int64_t elements =
-        kind == BufferKind::kMomentWindow ? elements_.moments[PlaceOf(layer)] : elements_.parameters;
-    instruction.bytes = {SizeOf(Dtype::kF32).value * elements};
-  }
   for (const int other : waits_for) {
     if (other >= 0 && program_.instructions[other].stream != instruction.stream) instruction.WaitFor(other);
   }
-  program_.instructions.push_back(instruction);
+  const bool on_peers = unit_.lives_on_peers() && instruction.stream != Stream::kCompute;
+  const auto [first_slice, end_slice] = on_peers ? SlicesOfLayer(program_.slices, layer) : std::pair(0, 1);
+  for (int slice = first_slice; slice < end_slice; ++slice) {
+    if (on_peers) {
+      instruction.kind = of == InstructionKind::kFetch ? InstructionKind::kGatherParameters
+                                                       : InstructionKind::kScatterGradients;
+      instruction.slice = slice;
+      instruction.bytes = {SizeOf(Dtype::kF32).value * program_.slices[slice].elements};
+    } else if (of != InstructionKind::kZeroGradients) {
+      const int64_t elements =
+          kind == BufferKind::kMomentWindow ? elements_.moments[PlaceOf(layer)] : elements_.parameters;
+      instruction.bytes = {SizeOf(Dtype::kF32).value * elements};
+    }
+    program_.instructions.push_back(instruction);
+    instruction.operands[0].fills = false;
+  }
   return static_cast<int>(program_.instructions.size()) - 1;
 }
 
@@ -125,6 +136,11 @@ void LayerWindows::Drop(BufferKind kind, BlockId layer) {
   if (window.layer != layer) return;
   window.layer = -1;
   window.changed = false;
+}
+
+void LayerWindows::DropAll(BufferKind kind) {
+  for (Window& window : windows_[Index(kind)])
+    window = {.last_user = window.last_user, .stored_by = window.stored_by};
 }
 
 void LayerWindows::HomeChanged(BufferKind kind, BlockId layer, int index) {

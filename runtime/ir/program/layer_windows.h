@@ -22,12 +22,13 @@ struct LayerElements {
 LayerElements LayerElementsOf(const ModelConfig& local, absl::Span<const BlockRange> chunks,
                               const OptimizerShard* optimizer);
 
-// Fetches layers that live in host memory into their windows before instructions of the compute stream use
-// them, and stores what these have changed when the window is needed for another layer. A content of a window
-// is what it has of one layer; a fetch waits for the last use and the store of the content before, for what is new
-// at the layer's home, and for the fetch before it, so that fetches run ahead of the compute stream as far as there
-// are windows: with one there is no overlap. Instructions are added to the program
-// in an order in which each comes after all that it waits for.
+// Fetches layers into their windows before instructions of the compute stream use them, and stores what these have
+// changed when the window is needed for another layer. A content of a window is what it has of one layer; a fetch
+// waits for the last use and the store of the content before, for what is new at the layer's home, and for the fetch
+// before it, so that fetches run ahead of the compute stream as far as there are windows: with one there is no
+// overlap. Of a layer that lives with its holders a fetch of parameters is a gather of each of its slices, and a store
+// of gradients a scatter of each, on the same streams. Instructions are added to the program in an order in which
+// each comes after all that it waits for.
 class LayerWindows {
  public:
   // Of a unit with window_layers. All outlive it.
@@ -44,6 +45,8 @@ class LayerWindows {
   int Store(BufferKind kind, BlockId layer);
   // Forgets what the window has of the layer: it is not needed any more.
   void Drop(BufferKind kind, BlockId layer);
+  // Likewise, of all layers.
+  void DropAll(BufferKind kind);
   // The layer's home has had new values since instruction `index`.
   void HomeChanged(BufferKind kind, BlockId layer, int index);
   // Stores all that was changed.
@@ -64,7 +67,7 @@ class LayerWindows {
   int PlaceOf(BlockId layer) const;
   Window& WindowWith(BufferKind kind, BlockId layer);
   Operand OperandOf(BufferKind kind, BlockId layer) const;
-  // A fetch, store or zeroing; its index.
+  // A fetch, store or zeroing, or what these are of a layer that lives with its holders; the index of the last one.
   int Add(InstructionKind of, BufferKind kind, BlockId layer, std::initializer_list<int> waits_for);
   void StoreWindow(BufferKind kind, Window& window);
 

@@ -21,6 +21,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
   const Dtype type = buffers.activations;
   int64_t parameters = 0;
   for (const SegmentId segment : SegmentsOf(local, chunks)) parameters += SegmentElements(local, segment);
+  int64_t gradients = parameters;
   int64_t moments = 2 * (optimizer == nullptr ? parameters : optimizer->elements());
   int64_t multiplied = MultipliedElements(local, chunks);
   int64_t in_host_memory = 0;  // f32
@@ -28,11 +29,20 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
     const LayerElements layers = LayerElementsOf(local, chunks, optimizer);
     const int64_t of_layers = layers.parameters * static_cast<int64_t>(layers.moments.size());
     const int64_t their_moments = std::accumulate(layers.moments.begin(), layers.moments.end(), int64_t{0});
-    in_host_memory = 2 * of_layers + their_moments;
-    parameters += buffers.windows * layers.parameters - of_layers;
-    moments += buffers.windows * layers.most_moments() - their_moments;
-    multiplied += (buffers.windows - static_cast<int64_t>(layers.moments.size())) *
-                  MultipliedElements(local, {{BlockOfLayer(0), BlockOfLayer(1)}});
+    const int64_t in_windows = buffers.windows * layers.parameters - of_layers;
+    const bool on_host = buffers.home == LayersHome::kHost;
+    // What is kept of a layer that lives with its holders is as much of each part as of a moment.
+    const int64_t kept = on_host ? 0 : their_moments / 2;
+    gradients += in_windows + kept;
+    if (buffers.home != LayersHome::kGradientsOnPeers) {
+      parameters += in_windows + kept;
+      multiplied += (buffers.windows - static_cast<int64_t>(layers.moments.size())) *
+                    MultipliedElements(local, {{BlockOfLayer(0), BlockOfLayer(1)}});
+    }
+    if (on_host) {
+      in_host_memory = 2 * of_layers + their_moments;
+      moments += buffers.windows * layers.most_moments() - their_moments;
+    }
   }
   Bytes activations;
   for (size_t c = 0; c < chunks.size(); ++c) {
@@ -46,7 +56,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
       buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
   return {.parameters = {element * parameters},
-          .gradients = {element * parameters},
+          .gradients = {element * gradients},
           .optimizer = {element * moments},
           .activations = activations,
           .boundaries = travelling * TensorBytes(rows.own * local.hidden, type),

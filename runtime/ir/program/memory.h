@@ -10,7 +10,7 @@
 namespace medley {
 
 struct RankMemory {
-  // What lives on the device, and the windows of what lives on the host.
+  // What lives on the device, and the windows of what lives elsewhere.
   Bytes parameters;   // f32
   Bytes gradients;    // f32
   Bytes optimizer;    // AdamW's m and v of what the rank owns, f32

@@ -40,7 +40,8 @@ enum class InstructionKind : uint8_t {
   // or of a layer that lives on the host.
   kUpdateParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
-  // Of a unit whose layers live in host memory: what the operand says of one layer.
+  // Of a unit whose layers live in host memory: what the operand says of one layer. (Of one whose layers live with
+  // their holders parameters come by kGatherParameters, and gradients go by kScatterGradients, with such an operand.)
   kFetch,          // into its window on the device
   kStore,          // back to its home
   kZeroGradients,  // in the layer's window, before the first micro-batch adds to them
@@ -67,7 +68,7 @@ enum class BufferKind : uint8_t {
   kRecomputed,  // what is not kept of a layer, while its passes need it
   // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
   kStreamGradient,
-  // Of layers that live in host memory; each layer has its place (WindowOf).
+  // Of layers that live elsewhere than on the device; each has its place (WindowOf).
   kParameterWindow,
   kGradientWindow,
   kMomentWindow,
@@ -107,8 +108,8 @@ struct Instruction {
   Stream stream;
   int visit = 0;  // index into StepProgram::visits, of passes and of what they exchange
   int chunk = 0;  // of the unit: the visit's
-  // Of passes, and of kJoinGradients; of a fetch, a store or a zeroing, and of a norm or an update of a layer that lives on the host,
-  // that layer.
+  // Of passes, and of kJoinGradients; of what fetches, stores or zeroes a layer's window, and of a norm or an update of
+  // a layer that lives on the host, that layer.
   BlockRange blocks;
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
@@ -143,7 +144,9 @@ struct BufferCounts {
   int output = 0;                              // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
-  int windows = 0;  // of each kind, where the layers live in host memory
+  // Of layers: of each kind that `home` asks for. 0: all live on the device.
+  int windows = 0;
+  LayersHome home = LayersHome::kHost;  // the unit's
   // What all of them are large enough for; what travels may be stored in a narrower type. The narrowest of
   // all.
   Dtype activations = Dtype::kF32, narrowest = Dtype::kF32;

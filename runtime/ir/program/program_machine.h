@@ -55,6 +55,11 @@ class ProgramMachine {
     const auto peak = peak_stash_.find({rank, chunk});
     return peak == peak_stash_.end() ? 0 : peak->second;
   }
+  // How often a layer that lives with its holders has been gathered.
+  int gathered(int rank, BlockId layer) const {
+    const auto times = gathered_.find({rank, layer.value()});
+    return times == gathered_.end() ? 0 : times->second;
+  }
   const std::vector<StepProgram>& programs() const { return programs_; }
 
  private:
@@ -251,17 +256,21 @@ class ProgramMachine {
     return kinds;
   }
   std::set<BufferKind> WindowNeeds(int rank, const Instruction& i) const {
-    const int windows = planned_.plan.units[programs_[rank].unit].window_layers;
-    if (windows == 0 || i.blocks.size() == 0) return {};
+    const Unit& unit = UnitOf(rank);
+    if (!unit.has_windows() || i.blocks.size() == 0) return {};
     if (i.kind == Kind::kFetch || i.kind == Kind::kStore) return WindowsOf(i);  // one of them
+    if (i.kind == Kind::kGatherParameters) return {BufferKind::kParameterWindow};
+    if (i.kind == Kind::kScatterGradients) return {BufferKind::kGradientWindow};
     if (!planned_.shape.model.is_layer(i.blocks.first)) return {};
     CHECK(i.blocks.size() == 1);
     if (i.kind == Kind::kZeroGradients || i.kind == Kind::kNormGradients || i.kind == Kind::kJoinGradients)
       return {BufferKind::kGradientWindow};
     if (i.kind == Kind::kUpdateParameters)
       return {BufferKind::kParameterWindow, BufferKind::kGradientWindow, BufferKind::kMomentWindow};
-    if (IsGradient(i.kind)) return {BufferKind::kParameterWindow, BufferKind::kGradientWindow};
-    return {BufferKind::kParameterWindow};
+    std::set<BufferKind> needs;
+    if (unit.parameters_have_windows()) needs.insert(BufferKind::kParameterWindow);
+    if (IsGradient(i.kind)) needs.insert(BufferKind::kGradientWindow);
+    return needs;
   }
   // Who uses a window finds its layer there, with all that has been made of it so far; what is new there is brought
   // home before it is overwritten or forgotten.
@@ -275,7 +284,13 @@ class ProgramMachine {
     const std::tuple<int, BufferKind, int> of_layer(rank, kind, layer.value());
     int& home = home_[of_layer];
     int& newest = newest_[of_layer];
-    if (i.kind == Kind::kFetch || i.kind == Kind::kZeroGradients) {
+    const bool gathers = i.kind == Kind::kGatherParameters;
+    if (gathers && !operand.fills) {  // another slice of the layer
+      CHECK(there.layer == layer);
+      return;
+    }
+    if (gathers) ++gathered_[{rank, layer.value()}];
+    if (i.kind == Kind::kFetch || gathers || i.kind == Kind::kZeroGradients) {
       // What was there is at home, or is of no use any more: gradients that were applied.
       const std::tuple<int, BufferKind, int> old(rank, kind, there.layer.value());
       if (there.layer >= 0 && newest_[old] > home_[old])
@@ -288,6 +303,11 @@ class ProgramMachine {
     }
     REQUIRE(there.layer == layer);
     CHECK(there.version == newest);
+    if (i.kind == Kind::kScatterGradients) {  // each slice of the layer; the update comes without windows
+      home = newest;
+      applied_.insert({rank, layer.value()});
+      return;
+    }
     if (i.kind == Kind::kStore) {
       CHECK(newest > home);
       home = newest;
@@ -460,6 +480,7 @@ class ProgramMachine {
   std::map<std::tuple<int, Kind, int, int>, BlockId> reached_;
   std::map<std::tuple<int, BufferKind, int>, Version> windows_;    // by rank, kind, window
   std::map<std::tuple<int, BufferKind, int>, int> home_, newest_;  // versions, by rank, kind, layer
+  std::map<std::pair<int, int>, int> gathered_;                    // by rank and layer
   std::set<std::pair<int, int>> applied_;  // by rank and layer: gradients that the optimizer has used
   std::vector<StepProgram> programs_;
   std::vector<std::vector<bool>> done_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/program_machine.h"
 #include "runtime/ir/program/random_plan.h"
 
@@ -239,6 +240,46 @@ TEST_CASE("layers that live on the host are in their windows when they are used,
   }
   CHECK(fetched > 1000);
   CHECK(together > 20);
+}
+
+TEST_CASE(
+    "layers that live with their holders are gathered once for the forwards and once for the backwards by "
+    "all of "
+    "them, and scattered once, and the programs end",
+    "[property]") {
+  int plans = 0, pipelines = 0, gathered = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    if (!MoveLayersToPeers(planned.plan, planned.shape.model, seed)) continue;
+    ++plans;
+    pipelines += planned.plan.units.size() > planned.plan.routes.size();
+    CAPTURE(seed, Describe(planned.plan));
+    REQUIRE(CheckPlanForm(planned.plan, planned.shape).empty());
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      ProgramMachine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      for (const StepProgram& program : machine.programs()) {
+        const Unit& unit = planned.plan.units[program.unit];
+        int scattered = 0, slices = 0;
+        for (const Instruction& i : program.instructions) {
+          CHECK(i.kind != Kind::kFetch);
+          CHECK(i.kind != Kind::kStore);
+          scattered += i.kind == Kind::kScatterGradients && i.stream == Stream::kStore;
+        }
+        for (const GradientSlice& slice : program.slices) slices += slice.on_peers;
+        CHECK(scattered == (purpose == Purpose::kTrain ? slices : 0));
+        for (BlockId layer = 0; layer < planned.shape.model.blocks(); ++layer) {
+          if (!planned.shape.model.is_layer(layer) || !Holds(unit, layer)) continue;
+          const int times = unit.parameters_have_windows() ? (purpose == Purpose::kTrain ? 2 : 1) : 0;
+          CHECK(machine.gathered(program.rank, layer) == times);
+          gathered += times;
+        }
+      }
+    }
+  }
+  CHECK(plans > 100);
+  CHECK(pipelines > 30);
+  CHECK(gathered > 1000);
 }
 
 TEST_CASE("under GPipe a layer on the host is fetched once for all micro-batches, each way") {

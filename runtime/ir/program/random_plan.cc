@@ -165,6 +165,23 @@ void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed) {
   }
 }
 
+bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
+  if (plan.routes.size() < 2 || !PassesEachUnitOnce(plan)) return false;
+  std::mt19937_64 random(seed);
+  ShardOptimizer(plan, model, seed);
+  plan.schedule = Schedule::kGPipe;
+  const LayersHome home = random() % 3 == 0 ? LayersHome::kGradientsOnPeers : LayersHome::kPeers;
+  const bool stay = random() % 3 == 0;  // each in its window
+  for (Unit& unit : plan.units) {
+    unit.order.clear();
+    unit.layers_home = home;
+    const int layers = LayersOf(unit, model);
+    unit.window_layers =
+        layers == 0 ? 0 : std::uniform_int_distribution<int>(stay ? layers : 1, layers)(random);
+  }
+  return true;
+}
+
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed) {
   std::mt19937_64 random(seed);
   plan.shards_optimizer = true;

@@ -30,10 +30,14 @@ std::vector<IndexRange> RandomCut(std::mt19937_64& random, int size, int parts);
 // there are two ranges or more.
 void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units, std::mt19937_64& random);
 
-// Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 // Has the layers of some of the units live in host memory, with a number of windows that they may have.
 void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 
+// Shards the optimizer, and has all layers live with their holders. False, and nothing is changed: of such a plan
+// they cannot.
+bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed);
+
+// Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 }  // namespace medley
