@@ -5,6 +5,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/skeleton/skeleton_backend.h"
 #include "runtime/ir/plan/check_plan.h"
+#include "runtime/ir/program/random_plan.h"
 #include "tests/same_loss/training_harness.h"
 
 namespace medley {
@@ -297,6 +298,48 @@ TEST_CASE("two replicas that shard the optimizer, however unevenly, train as two
     REQUIRE(run.ok());
     CHECK(run->losses == whole->losses);
     CHECK(run->parameters == whole->parameters);
+  }
+}
+
+TEST_CASE("two replicas whose layers live with both train as two that hold them, to the bit") {
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  spec.optimizer.clip_norm = 0;  // whose scale follows the order in which norms are summed
+  Plan plan = Replicas(spec.shape, 2);
+  plan.schedule = Schedule::kGPipe;
+  plan.shards_optimizer = true;
+  const absl::StatusOr<TrainingRun> whole = TrainUnderPlan(spec, plan, Windows(spec));
+  REQUIRE(whole.ok());
+  for (const LayersHome home : {LayersHome::kGradientsOnPeers, LayersHome::kPeers}) {
+    for (const auto& [first, second] : {std::pair(1, 1), std::pair(5, 2), std::pair(0, 1)}) {
+      for (size_t u = 0; u < 2; ++u) {
+        plan.units[u].layers_home = home;
+        plan.units[u].window_layers = static_cast<int>(1 + u);
+        plan.units[u].optimizer_weight = u == 0 ? first : second;
+      }
+      CAPTURE(Describe(plan));
+      CHECK(CheckPlanForm(plan, spec.shape).empty());
+      const absl::StatusOr<TrainingRun> run = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+      INFO(run.status().ToString());
+      REQUIRE(run.ok());
+      CHECK(run->losses == whole->losses);
+      CHECK(run->validation_loss == whole->validation_loss);
+      CHECK(run->parameters == whole->parameters);
+    }
+  }
+}
+
+TEST_CASE("layers that live with holders of other widths, ranges and batches follow the single device",
+          "[property]") {
+  const TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  const TrainingRun single = SingleDeviceRun(spec);
+  int ran = 0;
+  for (uint64_t seed = 1000; ran < 12; ++seed) {
+    Plan plan = seed % 2 == 0 ? RandomPlan(seed, spec.shape, 4) : RandomWidePlan(seed, spec.shape, 2);
+    if (!MoveLayersToPeers(plan, spec.shape.model, seed)) continue;
+    ++ran;
+    CAPTURE(seed, Describe(plan));
+    REQUIRE(CheckPlanForm(plan, spec.shape).empty());
+    CheckSameTraining(spec, plan, single, OpenMixed);
   }
 }
 

@@ -153,6 +153,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
+  if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
   return plan;
 }
 
@@ -189,6 +190,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   if (plan.schedule == Schedule::kListed) ListRandomOrders(plan, seed);
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
+  if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
   return plan;
 }
 

@@ -39,12 +39,12 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 
 // Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at
 // random; a third of the seeds shard the optimizer by weights at random, a quarter have layers of some units live in host
-// memory.
+// memory, and of a quarter layers live with their holders where they can.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 
 // Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, half of them in
 // sequence parallelism, with several ranges of blocks and on several routes, each with its own size of
-// micro-batches; the optimizer as above.
+// micro-batches; the optimizer and the layers as above.
 Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree);
 
 // One device, one route, the whole batch in micro-batches of `micro_batch`.

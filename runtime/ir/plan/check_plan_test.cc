@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
@@ -36,6 +37,32 @@ TEST_CASE("a plan in order is not convicted, whatever its units' order") {
   CHECK(CheckPlan(other, kShape, Site()).empty());
 }
 
+void LiveOnPeers(Plan& plan) {
+  plan.schedule = Schedule::kGPipe;
+  plan.shards_optimizer = true;
+  for (Unit& unit : plan.units) {
+    unit.layers_home = LayersHome::kPeers;
+    unit.window_layers = 1;
+  }
+}
+
+TEST_CASE(
+    "layers that live on the peers are in order, and take the memory of a window and what is owned of each") {
+  Plan plan = Good();
+  const RankMemory whole = MemoryOfRank(plan, 2, kShape);
+  LiveOnPeers(plan);
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  const Bytes layer{4 * SegmentElements(kShape.model, SegmentOfBlock(1))};
+  // Of four layers a window, and half of each of them.
+  CHECK(MemoryOfRank(plan, 2, kShape).parameters == whole.parameters - layer);
+  CHECK(MemoryOfRank(plan, 2, kShape).gradients == whole.gradients - layer);
+  plan.units[0].layers_home = plan.units[1].layers_home = plan.units[2].layers_home =
+      LayersHome::kGradientsOnPeers;
+  CHECK(CheckPlan(plan, kShape, Site()).empty());
+  CHECK(MemoryOfRank(plan, 2, kShape).parameters == whole.parameters);
+  CHECK(MemoryOfRank(plan, 2, kShape).gradients == whole.gradients - layer);
+}
+
 TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
   struct Case {
     std::string name;
@@ -49,6 +76,35 @@ TEST_CASE("each broken rule is convicted by its kind and with its numbers") {
       {"unknown device", [](Plan& p) { p.units[1].devices[0] = "x/9"; }, Kind::kUnknownDevice, "x/9"},
       {"more windows than layers", [](Plan& p) { p.units[0].window_layers = 2; }, Kind::kWindow,
        "units[0].window_layers: 2; allowed are 0 to 1, the layers that the unit holds"},
+      {"layers on the peers, and nobody owns a part",
+       [](Plan& p) {
+         LiveOnPeers(p);
+         p.shards_optimizer = false;
+       },
+       Kind::kHome,
+       "units[0].layers_home: layers live on the peers; then the plan's shards_optimizer must be true"},
+      {"layers on the peers, gathered by some",
+       [](Plan& p) {
+         LiveOnPeers(p);
+         p.schedule = Schedule::kOneForwardOneBackward;
+       },
+       Kind::kHome, "units[0].layers_home: layers live on the peers; then the schedule must be gpipe, not 1f1b"},
+      {"layers on the peers of one replica",
+       [](Plan& p) {
+         LiveOnPeers(p);
+         p.units.pop_back();
+         p.routes = {{{0, 1}, 8, 2}};
+       },
+       Kind::kHome,
+       "units[0].layers_home: layers live on the peers; then there must be at least 2 routes to share them"},
+      {"layers on peers that hold them whole",
+       [](Plan& p) {
+         LiveOnPeers(p);
+         p.units[1].window_layers = 0;
+       },
+       Kind::kHome,
+       "units[2].layers_home: where layers live must be the same on the peers of all units that hold the same; "
+       "unit 1 holds block 2, too, and says otherwise"},
       {"device twice", [](Plan& p) { p.units[2].devices[0] = "a/0"; }, Kind::kDeviceTwice, "units[2]"},
       {"past the last block",
        [](Plan& p) {
