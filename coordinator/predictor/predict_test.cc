@@ -116,6 +116,43 @@ TEST_CASE(
   CHECK(slowest > fetched / (slow / 1000));
 }
 
+TEST_CASE(
+    "a layer that lives with its holders is gathered before its passes and scattered behind its gradients") {
+  PlanningProblem problem = Uniform(2, 2, 2);
+  problem.forced_all_reduce = CollectiveAlgorithm::kRing;
+  const double elements = static_cast<double>(ModelElements(problem.shape.model));
+  for (auto& row : problem.links) {
+    for (LinkCost& link : row) link = Link(0, kInstant, 4 * elements / 2);
+  }
+  Plan plan = Replicas(4, {1, 1});
+  plan.schedule = Schedule::kGPipe;
+  plan.shards_optimizer = true;
+  for (Unit& unit : plan.units) {
+    unit.layers_home = LayersHome::kPeers;
+    unit.window_layers = 1;
+  }
+  // Half of a sum of all gradients, which takes 2 s.
+  const auto seconds_of = [&](SegmentId segment) {
+    return static_cast<double>(SegmentElements(problem.shape.model, segment)) / elements;
+  };
+  const double layer = seconds_of(SegmentOfBlock(1)), embedding = seconds_of(SegmentOfBlock(0)),
+               head = seconds_of(SegmentOfBlock(3)), tied = seconds_of(kTiedSegment);
+  // With one window nothing is gathered beside the layer before: two layers, forward and backward. The scatter of the
+  // upper one goes beside the gathering of the lower one; behind the last backward are that of the lower one, and beside
+  // it that of the embedding. At the end what does not live with its holders is gathered.
+  const auto seconds = PredictStepSeconds(problem, plan);
+  REQUIRE(seconds.ok());
+  CHECK(
+      *seconds ==
+      Approx(2 * 3 + 4 * layer + std::max(layer, embedding + tied) + embedding + head + tied).epsilon(1e-9));
+  // With a window each, layers are gathered ahead.
+  for (Unit& unit : plan.units) unit.window_layers = 2;
+  const auto ahead = PredictStepSeconds(problem, plan);
+  REQUIRE(ahead.ok());
+  CHECK(*ahead < *seconds - layer);
+  CHECK(*ahead > 2 * 3 + 2 * layer);
+}
+
 TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   const int stages = GENERATE(2, 4), micro_batches = 8;
   std::vector<int> ends;

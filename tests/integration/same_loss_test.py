@@ -48,6 +48,13 @@ def plans(prefix):
                                            shared([slow], [(3, 5)], window_layers=1, recompute="layers")], [route([0, 1], 4)]),
         "shared-layers-on-the-host": plan(one_f_one_b, [shared([fast, slow], [(0, 5)], heads=[3, 1], window_layers=2),
                                                         unit(reference, 0, 5)], [route([0], 3), route([1], 1)]),
+        "layers-on-the-peers": plan(gpipe, [shared([fast, slow], [(0, 5)], heads=[3, 1], window_layers=1, layers_home="peers"),
+                                            shared([reference], [(0, 5)], window_layers=2, layers_home="peers",
+                                                   optimizer_weight=3)], [route([0], 3), route([1], 1)], shards_optimizer=True),
+        "gradients-on-the-peers": plan(gpipe, [shared([fast], [(0, 3)], window_layers=1, layers_home="gradients_on_peers"),
+                                               shared([slow], [(3, 5)], window_layers=2, layers_home="gradients_on_peers"),
+                                               shared([reference], [(0, 5)], window_layers=1, layers_home="gradients_on_peers")],
+                                       [route([0, 1], 3), route([2], 1)], shards_optimizer=True),
         "recomputed": plan(one_f_one_b, [shared([fast], [(0, 3)], recompute="layers"),
                                          shared([slow], [(3, 5)], recompute="all_but_attention")], [route([0, 1], 4)]),
     }

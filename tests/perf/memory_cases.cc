@@ -164,6 +164,27 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
   plan.units[0].optimizer_weight = 3;
   plan.units[1].window_layers = 2;
   add("two replicas, optimizer sharded 3 : 1, layers of one on the host", plan);
+  for (const LayersHome home : {LayersHome::kGradientsOnPeers, LayersHome::kPeers}) {
+    const std::string where =
+        home == LayersHome::kPeers ? "layers on the peers" : "gradients of layers on the peers";
+    plan = replicas(true);
+    plan.schedule = Schedule::kGPipe;
+    plan.units[0].optimizer_weight = 3;
+    for (Unit& unit : plan.units) {
+      unit.layers_home = home;
+      unit.window_layers = 1;
+    }
+    plan.units[1].window_layers = 2;
+    add("two replicas, optimizer sharded 3 : 1, " + where, plan);
+    plan = builder().AddUnit({{0, 6}}, 2).AddUnit({{0, 6}}).AddRoute({0}, 2, 2).AddRoute({1}, 4, 1).plan();
+    plan.schedule = Schedule::kGPipe;
+    plan.shards_optimizer = true;
+    for (Unit& unit : plan.units) {
+      unit.layers_home = home;
+      unit.window_layers = 1;
+    }
+    add("two share tensors beside a replica, " + where, plan);
+  }
   return plans;
 }
 

@@ -16,7 +16,8 @@ from training_cluster import Cluster, best_variants, cpu_device
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY = 8, 512, 8, 256, 8, 256
 BLOCKS = LAYERS + 2
 COLUMNS = 4 * HIDDEN
-PARAMETERS = LAYERS * (12 * HIDDEN + 13) * HIDDEN + (VOCABULARY + SEQUENCE + 2) * HIDDEN
+LAYER_PARAMETERS = LAYERS * (12 * HIDDEN + 13) * HIDDEN
+PARAMETERS = LAYER_PARAMETERS + (VOCABULARY + SEQUENCE + 2) * HIDDEN
 
 
 def unit(devices, blocks, **more):
@@ -54,11 +55,12 @@ def kept_bytes(cluster, text, units):
     return peaks[1] - peaks[0]
 
 
-def bytes_over_minimum(exchanged, holders):
+def bytes_over_minimum(exchanged, holders, gathered_again=0):
     """What a job of `holders` replicas sent of gradients and parameters, over the least with which each element's sum is known to
-    the one that updates it and its new value to all: one f32 less than there are holders for each, however unevenly they share."""
+    the one that updates it and its new value to all, and of `gathered_again` elements a second time: one f32 less than there are
+    holders for each, however unevenly they share."""
     sent = sum(entry["bytes_sent"] for lane in exchanged["lanes"] for entry in lane["traffic"] if entry["operation"] == "reduce")
-    return sent / (exchanged["step"] * 2 * (holders - 1) * 4 * PARAMETERS)
+    return sent / (exchanged["step"] * (holders - 1) * 4 * (2 * PARAMETERS + gathered_again))
 
 
 def main():
@@ -94,6 +96,12 @@ def main():
         "replicas": plan([unit([a], everything), unit([c], everything)], [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)]),
         "optimizer_sharded": plan([unit([a], everything, optimizer_weight=2), unit([c], everything)],
                                   [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)], shards_optimizer=True),
+        "layers_on_peers": plan([unit([a], everything, optimizer_weight=2, window_layers=2, layers_home="peers"),
+                                 unit([c], everything, window_layers=2, layers_home="peers")],
+                                [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)], shards_optimizer=True, schedule="gpipe"),
+        "gradients_on_peers": plan([unit([a], everything, optimizer_weight=2, window_layers=2, layers_home="gradients_on_peers"),
+                                    unit([c], everything, window_layers=2, layers_home="gradients_on_peers")],
+                                   [([0], BATCH // 4, 2), ([1], BATCH // 4, 2)], shards_optimizer=True, schedule="gpipe"),
         "unlike_sizes": plan([unit([a], everything), unit([c], everything)], [([0], 1, BATCH - 3), ([1], 3, 1)]),
     }
     measured, errors, exchanged = {}, {}, {}
@@ -122,6 +130,10 @@ def main():
     print(f"zero_bytes_over_minimum {bytes_over_minimum(exchanged['optimizer_sharded'], 2):.4f}")
     print(f"all_reduce_bytes_over_minimum {bytes_over_minimum(exchanged['replicas'], 2):.4f}")
     print(f"zero_slowdown {measured['optimizer_sharded'] / measured['replicas']:.3f}")
+    print(f"zero2_bytes_over_minimum {bytes_over_minimum(exchanged['gradients_on_peers'], 2):.4f}")
+    print(f"zero2_slowdown {measured['gradients_on_peers'] / measured['replicas']:.3f}")
+    print(f"zero3_bytes_over_minimum {bytes_over_minimum(exchanged['layers_on_peers'], 2, LAYER_PARAMETERS):.4f}")
+    print(f"zero3_slowdown {measured['layers_on_peers'] / measured['replicas']:.3f}")
     in_order = sorted(errors.values())
     print(f"prediction_error_median {in_order[len(in_order) // 2]:.3f}")
     print(f"prediction_error_worst {in_order[-1]:.3f}")

@@ -142,10 +142,9 @@ std::string NameOf(InstructionKind kind) {
 
 std::string NameOf(const Instruction& instruction) {
   const std::string name = NameOf(instruction.kind);
-  const bool of_slice_or_pass = instruction.micro_batch >= 0 || instruction.slice >= 0;
-  if (of_slice_or_pass || instruction.blocks.size() == 0) return name;
+  if (instruction.micro_batch >= 0 || instruction.blocks.size() == 0) return name;
   const char* what = "";
-  if (instruction.stream != Stream::kCompute) {
+  if (instruction.stream != Stream::kCompute && instruction.slice < 0) {
     const BufferKind kind = instruction.operands.front().buffer.kind;
     what = kind == BufferKind::kParameterWindow  ? " parameters"
            : kind == BufferKind::kGradientWindow ? " gradients"
