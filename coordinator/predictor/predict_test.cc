@@ -621,6 +621,58 @@ TEST_CASE("ranks on one processor take turns, and a unit's norm and update are o
         Approx(4 * 2 * 1.5 + 2e-3 * static_cast<double>(held)).epsilon(1e-12));
 }
 
+TEST_CASE(
+    "a layer on the host that is shared in parts is counted and updated as far as its rank answers for it") {
+  // One device with windows, beside two that cut the same layers in two: each layer is summed in parts.
+  PlanningProblem problem = WithHeads(Uniform(3, 4, 4), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem =
+      Shared(std::move(problem), {{WholeModel(problem.shape.model), 1}, {shares[0], 0.5}, {shares[1], 0.5}});
+  DeviceCost& device = problem.devices[0];
+  device.fetch_bytes_per_second = device.store_bytes_per_second = 1e15;
+  for (const bool is_first : {true, false}) {
+    for (const bool shards : {true, false}) {
+      CAPTURE(is_first, shards);
+      Plan plan{.shards_optimizer = shards};
+      plan.units.push_back(
+          {.devices = {"d0"}, .chunks = {{0, 6}}, .optimizer_weight = 3, .window_layers = 2});
+      plan.units.push_back({.devices = {"d1", "d2"}, .chunks = {{0, 6}}});
+      if (!is_first) std::swap(plan.units[0], plan.units[1]);
+      plan.routes = {{{0}, 2, 1}, {{1}, 2, 1}};
+      const Rank rank = is_first ? 0 : 2;
+      // What it updates and counts of its layers.
+      double updated = 0, counted = 0;
+      int parts = 0;
+      for (const GradientSlice& slice : SlicesOf(plan, rank, problem.shape.model)) {
+        if (!slice.in_host_memory) continue;
+        ++parts;
+        updated += static_cast<double>(OwnedRange(slice, rank).size());
+        if (shards || slice.holders.front() == rank)
+          counted += static_cast<double>(OwnedRange(slice, rank).size());
+      }
+      REQUIRE(parts > 4);
+      for (double DeviceCost::*seconds :
+           {&DeviceCost::update_seconds_per_parameter, &DeviceCost::norm_seconds_per_parameter}) {
+        device.update_seconds_per_parameter = device.norm_seconds_per_parameter = 0;
+        device.*seconds = 1e-3;
+        const auto prediction = PredictStep(problem, plan);
+        REQUIRE(prediction.status().ToString() == "OK");
+        const bool updates = seconds == &DeviceCost::update_seconds_per_parameter;
+        const InstructionKind kind =
+            updates ? InstructionKind::kUpdateParameters : InstructionKind::kNormGradients;
+        const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+        double taken = 0;
+        for (size_t i = 0; i < program.instructions.size(); ++i) {
+          const InstructionTime& time = prediction->ranks[rank].timeline[i];
+          if (program.instructions[i].kind == kind && program.instructions[i].blocks.size() > 0)
+            taken += time.end_seconds - time.start_seconds;
+        }
+        CHECK(taken == Approx(1e-3 * (updates ? updated : counted)));
+      }
+    }
+  }
+}
+
 TEST_CASE("plans of every form are predicted: streams in order, the ranks of a unit together") {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);

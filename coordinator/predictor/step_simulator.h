@@ -93,6 +93,9 @@ class StepSimulator {
            layer_zero_seconds = 0;  // of a layer that does not
     int meetings = 0;               // with the other ranks of its unit, so far
   };
+  struct AnsweredParameters {
+    int64_t counted = 0, updated = 0;
+  };
 
   absl::Status CompileAndCost(const Plan& plan);
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
@@ -108,9 +111,12 @@ class StepSimulator {
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
   int Computation(Rank rank, double seconds);
   int CopyTask(int device, const Instruction& instruction);
-  // Splits what a rank counts and updates between the device and the layers that live on the host.
-  void CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
-                        RankCost& result) const;
+  // Of `held` parameters of a rank, those for whose norm it answers and those that it updates; where slices of layers on
+  // the host alone are told apart, `held` are those.
+  static AnsweredParameters AnsweredBy(const StepProgram& program, int64_t held, bool on_host_alone);
+  // Sets the cost of a layer that lives on the host, the mean of all; what the rank answers for of them.
+  AnsweredParameters CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
+                                      RankCost& result) const;
   int JointTask(int key);
   Meeting& NextMeeting(Rank rank);
   // Reductions' number of the devices of a unit.
