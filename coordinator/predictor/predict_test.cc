@@ -116,6 +116,41 @@ TEST_CASE(
   CHECK(slowest > fetched / (slow / 1000));
 }
 
+TEST_CASE("copies that a device's own cores make take from what computes") {
+  PlanningProblem problem = Uniform(1, 6, 4);
+  Plan plan = Replicas(8, {4});
+  plan.units[0].window_layers = 2;
+  const double layer_bytes =
+      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(1)));
+  DeviceCost& device = problem.devices[0];
+  device.fetch_bytes_per_second = 4 * layer_bytes;
+  device.store_bytes_per_second = 2 * layer_bytes;
+  double copying = 0;
+  for (const Instruction& instruction : CompileStep(plan, 0, problem.shape, Purpose::kTrain).instructions) {
+    const double bytes = static_cast<double>(instruction.bytes.value);
+    if (instruction.kind == InstructionKind::kFetch) copying += bytes / device.fetch_bytes_per_second;
+    if (instruction.kind == InstructionKind::kStore) copying += bytes / device.store_bytes_per_second;
+  }
+  const double computing = 4 * 6 * 3;
+  const auto predict = [&](int cores) {
+    device.cores = cores;
+    const auto prediction = PredictStep(problem, plan);
+    REQUIRE(prediction.status().ToString() == "OK");
+    return *prediction;
+  };
+  // One core always has something to do, and does one thing at a time.
+  const auto one = predict(1);
+  CHECK(one.step_seconds == Approx(computing + copying).epsilon(1e-12));
+  // Computing and nothing beside it takes no longer; of more cores a copy takes a smaller part.
+  CHECK(one.ranks[0].busy_seconds > computing + 1);
+  const double engines = predict(0).step_seconds, two = predict(2).step_seconds,
+               many = predict(64).step_seconds;
+  CHECK(engines < many);
+  CHECK(many < two);
+  CHECK(two < one.step_seconds);
+  CHECK(many == Approx(engines).epsilon(0.05));
+}
+
 TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   const int stages = GENERATE(2, 4), micro_batches = 8;
   std::vector<int> ends;

@@ -364,12 +364,14 @@ int StepSimulator::SliceTask(Rank rank, InstructionKind kind, const GradientSlic
   return task;
 }
 
-// Beside what the device computes, and beside copies the other way.
+// Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.
 int StepSimulator::CopyTask(int device, const Instruction& instruction) {
   const DeviceCost& cost = problem_.devices[device];
   const double bytes_per_second =
       instruction.kind == InstructionKind::kFetch ? cost.fetch_bytes_per_second : cost.store_bytes_per_second;
-  tasks_.push_back({.work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second});
+  tasks_.push_back({.resource = cost.cores > 0 ? Resource::kCopyingCore : Resource::kNone,
+                    .work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second,
+                    .from = device});
   return static_cast<int>(tasks_.size()) - 1;
 }
 
@@ -451,6 +453,7 @@ absl::Status StepSimulator::Simulate() {
   running_.clear();
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
+  copying_.assign(problem_.devices.size(), 0);
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -511,6 +514,7 @@ void StepSimulator::Occupy(const Running& running, int change) {
     computing_[processor_[task.from]] += change;
     if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
   }
+  if (running.resource == Resource::kCopyingCore) copying_[processor_[task.from]] += change;
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
     receiving_[task.to] += change;
@@ -523,11 +527,21 @@ double StepSimulator::ShareOf(const Running& running) const {
     case Resource::kNone:
       return 1;
     case Resource::kProcessor:
-      return computing_[processor_[task.from]] * SlowdownOf(task.from);
+      return SharingOfCores(task.from) * SlowdownOf(task.from);
+    case Resource::kCopyingCore:
+      return SharingOfCores(task.from);
     case Resource::kLink:
       return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
+}
+
+// A computation has a thread on each core, a copy one in all.
+double StepSimulator::SharingOfCores(int device) const {
+  const int computing = computing_[processor_[device]], copying = copying_[processor_[device]];
+  if (copying == 0) return computing;
+  return std::max(1.0,
+                  computing + static_cast<double>(copying) / std::max(1, problem_.devices[device].cores));
 }
 
 // A device computes one thing at a time, so the computations on its host are the devices that compute.
