@@ -181,10 +181,19 @@ class BlockTimer {
     DeviceTimes times;
     RETURN_IF_ERROR(TimeUpdate(times));
     RETURN_IF_ERROR(TimeRounds(entries_, limits_.most_rounds, limits_.most_seconds));
+    if (!DoubtOfSlowdown(ForeignSlowdown(rounds_)).empty()) {
+      // It may have been a compiler that has ended meanwhile.
+      rounds_.clear();
+      for (const std::unique_ptr<Entry>& entry : entries_) entry->Forget();
+      RETURN_IF_ERROR(TimeUpdate(times));
+      RETURN_IF_ERROR(TimeRounds(entries_, limits_.most_rounds, limits_.most_seconds));
+    }
     RETURN_IF_ERROR(TimeDoubtfulAgain(times));
     times.by_micro_batch = Results();
-    times.update_seconds_per_parameter *= ForeignSlowdown(rounds_);
-    times.norm_seconds_per_parameter *= ForeignSlowdown(rounds_);
+    const double slowdown = ForeignSlowdown(rounds_);
+    times.update_seconds_per_parameter *= slowdown;
+    times.norm_seconds_per_parameter *= slowdown;
+    for (MicroBatchTimes& size : times.by_micro_batch) size.doubt = DoubtOfSlowdown(slowdown);
     for (const TimingDoubt& doubt :
          DoubtsOf(times.by_micro_batch, WorkOf(shape_, times.update_seconds_per_parameter))) {
       std::string& text = times.by_micro_batch[doubt.index].doubt;
@@ -203,6 +212,12 @@ class BlockTimer {
     std::unique_ptr<TimedShard> shard;  // null: gave way to another
     std::vector<PassSample> forward, backward, weights;
     double seconds = 0;  // of one repetition, as far as is known
+
+    void Forget() {
+      forward.clear();
+      backward.clear();
+      weights.clear();
+    }
   };
 
   BlockRange BlocksOf(const Entry& entry) const {
@@ -320,9 +335,7 @@ class BlockTimer {
            DoubtsOf(Results(), WorkOf(shape_, times.update_seconds_per_parameter))) {
         for (const std::unique_ptr<Entry>& entry : entries_) {
           if (entry->block != doubt.block || entry->index != doubt.index) continue;
-          entry->forward.clear();
-          entry->backward.clear();
-          entry->weights.clear();
+          entry->Forget();
           entry->shard = nullptr;  // other memory may be the cure
           doubtful.push_back(entry.get());
         }

@@ -12,6 +12,8 @@ namespace {
 constexpr double kDisturbedShare = 0.03;
 // A pass computes at least this share of its time, whatever it is said to have waited.
 constexpr double kLeastComputed = 0.1;
+// Beside so few as three others of equal weight a profile is still about this device.
+constexpr double kMostSlowdown = 4;
 // Samples are left out beyond so many distances of the quartiles, or beyond this share of the median.
 constexpr double kFence = 1.5, kLeastFence = 0.02;
 
@@ -28,6 +30,11 @@ double Quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const size_t below = static_cast<size_t>(place), above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+// The kernel books waiting by moments of its own and by clocks of several cores: it may name more than the whole.
+double ComputedSeconds(const PassSample& sample) {
+  return std::max(sample.seconds - sample.waited_seconds, kLeastComputed * sample.seconds);
 }
 
 double Whole(const MeasuredPass& pass) { return pass.forward_seconds + pass.backward_seconds; }
@@ -144,11 +151,7 @@ double MicroBatchTimes::spread(int layers) const {
 
 Middle MiddleOf(const std::vector<PassSample>& samples) {
   std::vector<double> sorted;
-  for (const PassSample& sample : samples) {
-    // The kernel books waiting by moments of its own: of a pass of microseconds it may name more than the
-    // whole.
-    sorted.push_back(std::max(sample.seconds - sample.waited_seconds, kLeastComputed * sample.seconds));
-  }
+  for (const PassSample& sample : samples) sorted.push_back(ComputedSeconds(sample));
   std::sort(sorted.begin(), sorted.end());
   const double low = Quantile(sorted, 0.25), median = Quantile(sorted, 0.5), high = Quantile(sorted, 0.75);
   const double fence = std::max(kFence * (high - low), kLeastFence * median);
@@ -164,15 +167,20 @@ Middle MiddleOf(const std::vector<PassSample>& samples) {
 }
 
 double ForeignSlowdown(const std::vector<PassSample>& rounds) {
-  double seconds = 0, waited_seconds = 0;
+  double seconds = 0, computed_seconds = 0;
   size_t disturbed = 0;
   for (const PassSample& round : rounds) {
     seconds += round.seconds;
-    waited_seconds += round.waited_seconds;
+    computed_seconds += ComputedSeconds(round);
     if (round.waited_seconds > kDisturbedShare * round.seconds) ++disturbed;
   }
-  if (5 * disturbed < rounds.size() || seconds <= waited_seconds) return 1;
-  return seconds / (seconds - waited_seconds);
+  if (5 * disturbed < rounds.size() || computed_seconds <= 0) return 1;
+  return seconds / computed_seconds;
+}
+
+std::string DoubtOfSlowdown(double slowdown) {
+  if (slowdown <= kMostSlowdown) return "";
+  return absl::StrFormat("others had the processor for %.0f %% of the time", 100 * (1 - 1 / slowdown));
 }
 
 std::vector<TimingDoubt> DoubtsOf(const std::vector<MicroBatchTimes>& sizes, const ModelWork& work) {

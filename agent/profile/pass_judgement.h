@@ -46,10 +46,14 @@ struct Middle {
 // many passes, so a mean; a short burst of disturbance does not count. `samples`: one or more.
 Middle MiddleOf(const std::vector<PassSample>& samples);
 
-// How much longer all takes because others use the processor, at least 1. `rounds`: what followed each other
-// without a pause. Training will see what is there most of the time, so a load counts, over all rounds; if
-// fewer than a fifth of them waited for it, it was a burst and does not.
+// How much longer all takes because others use the processor, 1 to 10: times MiddleOf it is never more than what was
+// measured, however much the kernel says that was waited for. `rounds`: what followed each other without a pause. Training will
+// see what is there most of the time, so a load counts, over all rounds; if fewer than a fifth of them waited for it, it was a
+// burst and does not.
 double ForeignSlowdown(const std::vector<PassSample>& rounds);
+
+// Why times with such a slowdown say more about the others than about the device, for people; empty: they do not.
+std::string DoubtOfSlowdown(double slowdown);
 
 // The work of one window, forward and backward together. Bytes are of parameters and their gradients,
 // whatever the number of windows.

@@ -57,8 +57,37 @@ TEST_CASE("a processor of one's own slows nothing down") {
   CHECK(ForeignSlowdown({}) == 1);
   CHECK(ForeignSlowdown({{1, 0}, {2, 0}}) == 1);
   CHECK(ForeignSlowdown({{1, 0.01}, {1, 0.02}}) == 1);
-  CHECK(ForeignSlowdown({{1, 1}}) == 1);  // nothing was computed at all
+  CHECK(ForeignSlowdown({{0, 0}, {0, 1}}) == 1);
   CHECK(ForeignSlowdown({{2, 1}, {2, 1}}) == 2);
+}
+
+TEST_CASE("no time comes out longer than it was measured, whatever the kernel says that was waited for",
+          "[property]") {
+  const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{200}));
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  const double waited_share = std::uniform_real_distribution<double>(0.03, 1.5)(random);
+  std::uniform_real_distribution<double> noise(0.98, 1.02);
+  std::vector<PassSample> samples;
+  double longest = 0;
+  for (int i = 0; i < 20; ++i) {
+    const double seconds = 0.1 * noise(random);
+    samples.push_back({seconds, waited_share * noise(random) * seconds});
+    longest = std::max(longest, seconds);
+  }
+  const double slowdown = ForeignSlowdown(samples);
+  CHECK(slowdown >= 1);
+  CHECK(slowdown <= 10.001);
+  CHECK(MiddleOf(samples).seconds * slowdown <= 1.05 * longest);
+}
+
+TEST_CASE("times that were measured while others had nearly all of the processor are said to be so") {
+  // Rounds as a machine gave them that compiled: the kernel says that 99.7 % were waited for.
+  const double slowdown = ForeignSlowdown({{1, 0.997}, {1, 0.998}, {1, 0.997}});
+  CHECK(slowdown == Approx(10));
+  CHECK(DoubtOfSlowdown(slowdown) == "others had the processor for 90 % of the time");
+  CHECK(DoubtOfSlowdown(2) == "");
+  CHECK(ForeignSlowdown({{1, 1}}) == Approx(10));  // of what was said to be a tenth of it
 }
 
 TEST_CASE("beside a load that computes half of the time, the middle foretells what training will see",

@@ -292,17 +292,18 @@ TEST_CASE("what a worker prints in another encoding is said as text") {
 
 TEST_CASE("a worker that gets nothing done is given up, preparing or running; one that does is not") {
   Supervisor::Options options = TwoDevices();
-  options.lease = absl::Milliseconds(120);
+  options.lease = absl::Milliseconds(120);  // pings come six times in it
   Supervisor supervisor(options);
+  constexpr double kSilenceSeconds = 3;  // longer than a busy machine takes to start a worker
   v1::PrepareRequest request = Task("do nothing in prepare/1");
-  request.set_silence_seconds(0.3);
+  request.set_silence_seconds(kSilenceSeconds);
   const absl::Status prepared = supervisor.Prepare(request, Soon()).status();
   CHECK(absl::IsDeadlineExceeded(prepared));
   CHECK_THAT(std::string(prepared.message()),
              Catch::Contains("laptop/cpu0") && Catch::Contains("reading segment 3"));
 
   request = Task("do nothing/2", 2);
-  request.set_silence_seconds(0.3);
+  request.set_silence_seconds(kSilenceSeconds);
   REQUIRE(supervisor.Prepare(request, Soon()).ok());
   const Reported idle = RunTask(supervisor, "do nothing/2");
   CHECK(idle.finished().died());
@@ -310,8 +311,10 @@ TEST_CASE("a worker that gets nothing done is given up, preparing or running; on
              Catch::Contains("got nothing done") && Catch::Contains("reading segment 3"));
 
   request = Task("hang in prepare/3", 3);  // for ever, but busy
-  request.set_silence_seconds(0.3);
-  CHECK(absl::IsDeadlineExceeded(supervisor.Prepare(request, Now() + absl::Seconds(1)).status()));
+  request.set_silence_seconds(kSilenceSeconds);
+  const absl::Status busy = supervisor.Prepare(request, Now() + absl::Seconds(2 * kSilenceSeconds)).status();
+  CHECK(absl::IsDeadlineExceeded(busy));
+  CHECK_THAT(std::string(busy.message()), Catch::Contains("is still being prepared"));
   CHECK(supervisor.Tasks().empty());
 }
 

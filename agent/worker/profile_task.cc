@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "agent/profile/block_timer.h"
-#include "agent/profile/copy_timer.h"
 #include "agent/worker/task.h"
+#include "comm/staging/measure_copies.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
@@ -72,7 +72,7 @@ class ProfileWorkerTask final : public WorkerTask {
     const ModelConfig& model = spec_.shape.model;
     const Bytes layer{4 * SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)))};
     // Only plans with layers in host memory need them: without them it is a profile all the same.
-    const absl::StatusOr<CopySpeeds> copies = TimeCopies(device_, layer);
+    const absl::StatusOr<LayerCopySpeeds> copies = MeasureLayerCopies(*device_.queue, layer);
     if (!copies.ok()) return absl::OkStatus();
     profile.set_fetch_bytes_per_second(copies->fetch_bytes_per_second);
     profile.set_store_bytes_per_second(copies->store_bytes_per_second);

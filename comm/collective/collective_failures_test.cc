@@ -121,7 +121,7 @@ TEST_CASE("a member that is gone fails all others by its name, also those that e
       const CollectiveCall call{members, 3, WireType::kF32, Soon()};
       return AllReduce(rank, call, choice, absl::MakeSpan(values));
     });
-    CHECK(Now() - begin < absl::Seconds(5));
+    CHECK(Now() - begin < absl::Seconds(15));
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == kGone) continue;
       INFO(rank << ": " << statuses[rank].ToString());

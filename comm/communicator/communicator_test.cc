@@ -175,7 +175,7 @@ TEST_CASE("a member with the wrong secret is refused, and UCX never sees its add
   const std::vector<std::string> addresses = {right->address(), wrong->address()};
   const auto statuses = OnEveryRank(2, [&](int rank) {
     return rank == 1 ? wrong->Connect(addresses, Soon())
-                     : right->Connect(addresses, Now() + absl::Milliseconds(500));
+                     : right->Connect(addresses, Now() + absl::Seconds(3));
   });
   CHECK(absl::IsPermissionDenied(statuses[1]));
   CHECK_THAT(std::string(statuses[1].message()), Catch::Contains("rank 0"));

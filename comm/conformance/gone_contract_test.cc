@@ -96,7 +96,7 @@ TEST_CASE("marking a peer as gone wakes the threads that wait for it, large send
     const absl::Time before = Now();
     cluster->rank(0).MarkGone(1, "connection reset");
     for (std::thread& thread : threads) thread.join();
-    CHECK(Now() - before < absl::Seconds(5));
+    CHECK(Now() - before < absl::Seconds(15));
   }
   for (int i = 0; i < kThreads; ++i) {
     CAPTURE(i, statuses[i].ToString());

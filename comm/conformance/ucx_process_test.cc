@@ -64,7 +64,7 @@ TEST_CASE("a link to another process is measured in half a second") {
   const auto measured = MeasureLink(peer->transport(), 1, ProbeRole::kLeader, Soon());
   INFO(measured.status().ToString());
   REQUIRE(measured.ok());
-  CHECK(Now() - begin < absl::Seconds(5));  // half a second on an idle machine
+  CHECK(Now() - begin < absl::Seconds(15));  // half a second on an idle machine
   CHECK(measured->latency_seconds > 0);
   CHECK(measured->bandwidth_bytes_per_second > 1e6);
   CHECK(peer->transport().Close(Soon()).ok());
@@ -104,7 +104,7 @@ TEST_CASE("a killed peer over shared memory ends at the deadline, and nothing wa
     CHECK(absl::IsDeadlineExceeded((*send)->Wait(Now() + absl::Milliseconds(50))));
   }
   CHECK(absl::IsCancelled(peer->transport().Close(Now() + absl::Milliseconds(50))));
-  CHECK(Now() - begin < absl::Seconds(5));
+  CHECK(Now() - begin < absl::Seconds(15));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST_CASE("a receive that is late says so by name, and goes on") {
   const absl::Status late = receive->Wait(At(absl::Milliseconds(30)));
   CHECK(absl::IsDeadlineExceeded(late));
   CHECK(Now() - before >= absl::Milliseconds(29));
-  CHECK(Now() - before < absl::Seconds(5));
+  CHECK(Now() - before < absl::Seconds(15));
   const std::string text(late.message());
   CHECK_THAT(text, Catch::Contains("5 bytes") && Catch::Contains("rank 0") && Catch::Contains("sequence 9"));
   const Message message = RandomMessage(5, 3);
@@ -47,7 +47,7 @@ TEST_CASE("a large send that nobody receives can be destroyed, and its bytes fre
     const Message message = RandomMessage(4 << 20, 3);
     const auto send = Started(cluster->rank(0).Send(1, kTag, message));
   }
-  CHECK(Now() - before < absl::Seconds(5));
+  CHECK(Now() - before < absl::Seconds(15));
 }
 
 TEST_CASE("abort fails what is under way and what comes after, and nobody else's") {

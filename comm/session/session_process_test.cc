@@ -38,21 +38,21 @@ struct TwoProcesses {
   }
 };
 
-TEST_CASE("a process that is killed is gone at once") {
-  TwoProcesses two(absl::Seconds(4));
+TEST_CASE("a process that is killed is gone long before it has been silent for too long") {
+  TwoProcesses two(absl::Minutes(1));
   const absl::Time begin = Now();
   two.child->Signal(SIGKILL);
   const GoneLog::Entry gone = two.gone.Await(1);
-  CHECK(Now() - begin < absl::Seconds(3));
+  CHECK(Now() - begin < absl::Seconds(15));
   CHECK_FALSE(gone.left);
   CHECK_THAT(gone.why, Catch::Contains("connection"));
 }
 
 TEST_CASE("a process that computes for long is not silent, one that is stopped is") {
-  TwoProcesses two(absl::Seconds(2));
+  TwoProcesses two(absl::Seconds(6));
   // Longer than the limit for silence, in which the other only computes; nothing tells of what does not
   // happen.
-  absl::SleepFor(absl::Milliseconds(2500));
+  absl::SleepFor(absl::Milliseconds(6500));
   CHECK(two.gone.Count() == 0);
   const absl::Time begin = Now();
   two.child->Signal(SIGSTOP);
@@ -63,11 +63,11 @@ TEST_CASE("a process that computes for long is not silent, one that is stopped i
 }
 
 TEST_CASE("closing does not wait beyond its deadline for a process that is stopped") {
-  TwoProcesses two(absl::Seconds(4));
+  TwoProcesses two(absl::Minutes(1));
   two.child->Signal(SIGSTOP);
   const absl::Time begin = Now();
   two.session->Close(begin + absl::Milliseconds(200));
-  CHECK(Now() - begin < absl::Seconds(2));
+  CHECK(Now() - begin < absl::Seconds(15));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST_CASE("who says goodbye has left, who does not is gone, and each is told onc
   REQUIRE_ALL_OK(sessions.Connect());
   const absl::Time begin = Now();
   sessions.ranks[3]->Close(Soon());
-  CHECK(Now() - begin < absl::Seconds(5));  // nobody has to time out
+  CHECK(Now() - begin < absl::Seconds(15));  // nobody has to time out
   sessions.ranks[2].reset();
   for (int rank = 0; rank < 2; ++rank) {
     const auto left = sessions.gone[rank]->Await(3), gone = sessions.gone[rank]->Await(2);
@@ -157,10 +157,11 @@ TEST_CASE("who says goodbye has left, who does not is gone, and each is told onc
   CHECK_THAT(std::string(sessions.ranks[0]->Ask(3, "?", Soon()).status().message()),
              Catch::Contains("rank 3 is gone: closed"));
   // Both at once.
+  const absl::Time both = Now();
   std::thread other([&] { sessions.ranks[1]->Close(Soon()); });
   sessions.ranks[0]->Close(Soon());
   other.join();
-  CHECK(Now() - begin < absl::Seconds(10));
+  CHECK(Now() - both < absl::Seconds(15));
   sessions.ranks[0]->Close(Soon());
   for (int rank = 0; rank < 2; ++rank) CHECK(sessions.gone[rank]->Count() <= 3);
 }
@@ -181,8 +182,8 @@ TEST_CASE("a rank that never connects is named at the deadline") {
   auto sessions = TestSessions::Listen(3);
   std::vector<absl::Status> statuses(2);
   std::thread other(
-      [&] { statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(500)); });
-  statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Milliseconds(500));
+      [&] { statuses[1] = sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Seconds(3)); });
+  statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Seconds(3));
   other.join();
   for (const absl::Status& status : statuses) {
     CAPTURE(status.ToString());
@@ -207,7 +208,7 @@ TEST_CASE("a rank that gives up while others connect is named by them") {
   std::vector<absl::Status> statuses(2);
   std::thread first(
       [&] { statuses[0] = sessions.ranks[0]->Connect(sessions.addresses, Now() + absl::Minutes(1)); });
-  CHECK_FALSE(sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Milliseconds(300)).ok());
+  CHECK_FALSE(sessions.ranks[1]->Connect(sessions.addresses, Now() + absl::Seconds(3)).ok());
   sessions.ranks[1].reset();
   first.join();
   CHECK(absl::IsUnavailable(statuses[0]));
@@ -222,6 +223,7 @@ TEST_CASE("a thousand sessions that come and go leave no descriptor behind") {
     REQUIRE(sessions.ranks.size() == 2);
     REQUIRE_ALL_OK(sessions.Connect());
     if (cycle % 2 == 0) {
+      const absl::Time both = Now();
       std::thread other([&] { sessions.ranks[1]->Close(Soon()); });
       sessions.ranks[0]->Close(Soon());
       other.join();

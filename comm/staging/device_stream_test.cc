@@ -183,5 +183,35 @@ TEST_CASE("what copies take is measured as it is, and memory that the host reach
   CHECK(absl::IsResourceExhausted(MeasureMemory(full, (*cluster)->rank(0)).status()));
 }
 
+TEST_CASE(
+    "copies of layers are found to be no faster than the device's link, fit what it has left, and give it "
+    "back") {
+  for (const Bytes limit : {GiB(1), KiB(300)}) {
+    EmulatedQueue queue(
+        {.name = "emulated", .limit = limit, .link_bytes_per_second = 1e9, .copy_overhead_seconds = 0});
+    const auto speeds = MeasureLayerCopies(queue, MiB(8));
+    REQUIRE(speeds.ok());
+    for (const double speed : {speeds->fetch_bytes_per_second, speeds->store_bytes_per_second}) {
+      CHECK(speed > 0);
+      CHECK(speed <= 1.001e9);
+    }
+    CHECK(queue.allocated() == Bytes{0});
+    CHECK(queue.peak_allocated() == (limit == GiB(1) ? MiB(8) : KiB(256)));
+  }
+  EmulatedQueue full({.name = "full", .limit = KiB(32)});
+  CHECK(absl::IsResourceExhausted(MeasureLayerCopies(full, MiB(8)).status()));
+}
+
+TEST_CASE("copies of layers are measured where the host reaches the device's memory, too") {
+  HostQueue queue("host", MiB(2));
+  const auto speeds = MeasureLayerCopies(queue, MiB(1));
+  REQUIRE(speeds.ok());
+  for (const double speed : {speeds->fetch_bytes_per_second, speeds->store_bytes_per_second}) {
+    CHECK(speed > 0);
+    CHECK(speed < 1e12);
+  }
+  CHECK(queue.allocated() == Bytes{0});
+}
+
 }  // namespace
 }  // namespace medley

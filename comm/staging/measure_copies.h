@@ -6,9 +6,9 @@
 
 namespace medley {
 
-// What copies over `lane`, of `queue`, take at present; both must have nothing to do. Some milliseconds, or
-// where copies are slow the time of a dozen copies of 4 MiB. Copies from and to the first 4 MiB of `over`, or
-// all of it (1 byte or more), which stays as it is. Errors: of lane and queue.
+// What copies over `lane`, of `queue`, between `over` and host memory that is used over and over take at present, by the line through one of 4 KiB and one of 4 MiB, or of all of `over`
+// (1 byte or more), which stays as it is; queue and lane must have nothing to do. Takes the time of a dozen copies each way.
+// Errors: of lane and queue.
 absl::StatusOr<CopyCosts> MeasureCopies(DeviceQueue& queue, Buffer& over, CopyLane& lane);
 
 // What the memory that `queue` gives, such as `over`, is to messages over `transport`; measures where the host
@@ -17,5 +17,16 @@ absl::StatusOr<EndMemory> MeasureMemory(DeviceQueue& queue, Buffer& over, const 
 
 // The same over memory of its own: 4 MiB, or what the device has left. ResourceExhausted: not even 64 KiB.
 absl::StatusOr<EndMemory> MeasureMemory(DeviceQueue& queue, const Transport& transport);
+
+// Bytes a second of copies between layers in host memory and a window on a device that has nothing else to do.
+struct LayerCopySpeeds {
+  double fetch_bytes_per_second = 0;  // to the device
+  double store_bytes_per_second = 0;  // to the host
+};
+
+// Measures copies of `size`, 64 KiB to 64 MiB, or of what the device has left for them, over memory that it gives back: into a
+// window that is used over and over, from and to host memory that no cache holds. Errors: of the device; ResourceExhausted: not
+// even 64 KiB are left.
+absl::StatusOr<LayerCopySpeeds> MeasureLayerCopies(DeviceQueue& queue, Bytes size);
 
 }  // namespace medley

@@ -16,7 +16,7 @@
 
 namespace medley {
 
-inline constexpr absl::Duration kPatience = absl::Seconds(10);
+inline constexpr absl::Duration kPatience = absl::Minutes(1);
 
 struct NotInTime : std::runtime_error {
   using std::runtime_error::runtime_error;

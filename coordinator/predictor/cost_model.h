@@ -45,8 +45,10 @@ struct DeviceCost {
   double update_seconds_per_parameter = 0;
   double norm_seconds_per_parameter = 0;
   std::vector<ShareCost> shares;  // that were measured beside
-  // Of copies from host memory to the device beside its computing, and back; 0: not measured.
+  // Of copies from host memory to the device while it does nothing else, and back; 0: not measured.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
+  // On which it computes, and which make its copies: these take from each other. 0: it copies without them.
+  int cores = 0;
 };
 
 struct PlanConstraints {

@@ -153,6 +153,41 @@ TEST_CASE(
   CHECK(*ahead > 2 * 3 + 2 * layer);
 }
 
+TEST_CASE("copies that a device's own cores make take from what computes") {
+  PlanningProblem problem = Uniform(1, 6, 4);
+  Plan plan = Replicas(8, {4});
+  plan.units[0].window_layers = 2;
+  const double layer_bytes =
+      4.0 * static_cast<double>(SegmentElements(problem.shape.model, SegmentOfBlock(1)));
+  DeviceCost& device = problem.devices[0];
+  device.fetch_bytes_per_second = 4 * layer_bytes;
+  device.store_bytes_per_second = 2 * layer_bytes;
+  double copying = 0;
+  for (const Instruction& instruction : CompileStep(plan, 0, problem.shape, Purpose::kTrain).instructions) {
+    const double bytes = static_cast<double>(instruction.bytes.value);
+    if (instruction.kind == InstructionKind::kFetch) copying += bytes / device.fetch_bytes_per_second;
+    if (instruction.kind == InstructionKind::kStore) copying += bytes / device.store_bytes_per_second;
+  }
+  const double computing = 4 * 6 * 3;
+  const auto predict = [&](int cores) {
+    device.cores = cores;
+    const auto prediction = PredictStep(problem, plan);
+    REQUIRE(prediction.status().ToString() == "OK");
+    return *prediction;
+  };
+  // One core always has something to do, and does one thing at a time.
+  const auto one = predict(1);
+  CHECK(one.step_seconds == Approx(computing + copying).epsilon(1e-12));
+  // Computing and nothing beside it takes no longer; of more cores a copy takes a smaller part.
+  CHECK(one.ranks[0].busy_seconds > computing + 1);
+  const double engines = predict(0).step_seconds, two = predict(2).step_seconds,
+               many = predict(64).step_seconds;
+  CHECK(engines < many);
+  CHECK(many < two);
+  CHECK(two < one.step_seconds);
+  CHECK(many == Approx(engines).epsilon(0.05));
+}
+
 TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   const int stages = GENERATE(2, 4), micro_batches = 8;
   std::vector<int> ends;
@@ -656,6 +691,58 @@ TEST_CASE("ranks on one processor take turns, and a unit's norm and update are o
     held += SegmentElements(local, segment);
   CHECK(*PredictStepSeconds(problem, plan) ==
         Approx(4 * 2 * 1.5 + 2e-3 * static_cast<double>(held)).epsilon(1e-12));
+}
+
+TEST_CASE(
+    "a layer on the host that is shared in parts is counted and updated as far as its rank answers for it") {
+  // One device with windows, beside two that cut the same layers in two: each layer is summed in parts.
+  PlanningProblem problem = WithHeads(Uniform(3, 4, 4), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem =
+      Shared(std::move(problem), {{WholeModel(problem.shape.model), 1}, {shares[0], 0.5}, {shares[1], 0.5}});
+  DeviceCost& device = problem.devices[0];
+  device.fetch_bytes_per_second = device.store_bytes_per_second = 1e15;
+  for (const bool is_first : {true, false}) {
+    for (const bool shards : {true, false}) {
+      CAPTURE(is_first, shards);
+      Plan plan{.shards_optimizer = shards};
+      plan.units.push_back(
+          {.devices = {"d0"}, .chunks = {{0, 6}}, .optimizer_weight = 3, .window_layers = 2});
+      plan.units.push_back({.devices = {"d1", "d2"}, .chunks = {{0, 6}}});
+      if (!is_first) std::swap(plan.units[0], plan.units[1]);
+      plan.routes = {{{0}, 2, 1}, {{1}, 2, 1}};
+      const Rank rank = is_first ? 0 : 2;
+      // What it updates and counts of its layers.
+      double updated = 0, counted = 0;
+      int parts = 0;
+      for (const GradientSlice& slice : SlicesOf(plan, rank, problem.shape.model)) {
+        if (!slice.in_host_memory) continue;
+        ++parts;
+        updated += static_cast<double>(OwnedRange(slice, rank).size());
+        if (shards || slice.holders.front() == rank)
+          counted += static_cast<double>(OwnedRange(slice, rank).size());
+      }
+      REQUIRE(parts > 4);
+      for (double DeviceCost::*seconds :
+           {&DeviceCost::update_seconds_per_parameter, &DeviceCost::norm_seconds_per_parameter}) {
+        device.update_seconds_per_parameter = device.norm_seconds_per_parameter = 0;
+        device.*seconds = 1e-3;
+        const auto prediction = PredictStep(problem, plan);
+        REQUIRE(prediction.status().ToString() == "OK");
+        const bool updates = seconds == &DeviceCost::update_seconds_per_parameter;
+        const InstructionKind kind =
+            updates ? InstructionKind::kUpdateParameters : InstructionKind::kNormGradients;
+        const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+        double taken = 0;
+        for (size_t i = 0; i < program.instructions.size(); ++i) {
+          const InstructionTime& time = prediction->ranks[rank].timeline[i];
+          if (program.instructions[i].kind == kind && program.instructions[i].blocks.size() > 0)
+            taken += time.end_seconds - time.start_seconds;
+        }
+        CHECK(taken == Approx(1e-3 * (updates ? updated : counted)));
+      }
+    }
+  }
 }
 
 TEST_CASE("plans of every form are predicted: streams in order, the ranks of a unit together") {

@@ -131,58 +131,53 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
             LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
             visit.micro_batch_sequences, problem_.shape.sequence, unit.recompute);
   }
-  const int64_t held = ParametersHeld(plan, program);
-  // The first holder answers for a shared slice, and all update it; where it has owners, these do both.
-  int64_t counted = held, updated = held;
-  for (const GradientSlice& slice : program.slices) {
-    const int64_t others = slice.elements - OwnedRange(slice, program.rank).size();
-    updated -= others;
-    counted -= slice.shares.empty() ? (slice.holders.front() == program.rank ? 0 : slice.elements) : others;
-  }
-  result.norm_seconds = static_cast<double>(counted) * costs->norm_seconds_per_parameter;
-  result.update_seconds = static_cast<double>(updated) * costs->update_seconds_per_parameter;
-  if (unit.has_windows()) {
-    // It writes what a norm reads.
-    const int64_t of_layer = SegmentElements(
-        LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model)),
-        SegmentOfBlock(BlockOfLayer(0)));
-    result.layer_zero_seconds = static_cast<double>(of_layer) * costs->norm_seconds_per_parameter;
-  }
-  if (unit.lives_on_host()) CostLayersOnHost(plan, program, *costs, result);
+  const AnsweredParameters all = AnsweredBy(program, ParametersHeld(plan, program), /*on_host_alone=*/false);
+  AnsweredParameters on_host;
+  if (unit.has_windows()) on_host = CostLayersOnHost(plan, program, *costs, result);
+  result.norm_seconds =
+      static_cast<double>(all.counted - on_host.counted) * costs->norm_seconds_per_parameter;
+  result.update_seconds =
+      static_cast<double>(all.updated - on_host.updated) * costs->update_seconds_per_parameter;
   return result;
 }
 
-void StepSimulator::CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
-                                     RankCost& result) const {
+// The first holder answers for a shared slice, and all update it; where it has owners, these do both.
+StepSimulator::AnsweredParameters StepSimulator::AnsweredBy(const StepProgram& program, int64_t held,
+                                                            bool on_host_alone) {
+  AnsweredParameters answered{held, held};
+  for (const GradientSlice& slice : program.slices) {
+    if (on_host_alone && !slice.in_host_memory) continue;
+    const int64_t others = slice.elements - OwnedRange(slice, program.rank).size();
+    answered.updated -= others;
+    answered.counted -= !slice.shares.empty()                   ? others
+                        : slice.holders.front() == program.rank ? 0
+                                                                : slice.elements;
+  }
+  return answered;
+}
+
+StepSimulator::AnsweredParameters StepSimulator::CostLayersOnHost(const Plan& plan,
+                                                                  const StepProgram& program,
+                                                                  const RankCosts& costs,
+                                                                  RankCost& result) const {
   const ModelConfig local =
       LocalModel(problem_.shape.model, medley::ShareOf(plan, program.rank, problem_.shape.model));
-  const double of_layer = static_cast<double>(SegmentElements(local, SegmentOfBlock(BlockOfLayer(0))));
-  // What the rank's norms and updates of layers have of them, on average.
-  double counted = 0, updated = 0;
-  int norms = 0, updates = 0;
+  const int64_t of_layer = SegmentElements(local, SegmentOfBlock(BlockOfLayer(0)));
+  int layers = 0, norms = 0;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.blocks.size() == 0) continue;
-    const bool counts = instruction.kind == InstructionKind::kNormGradients;
-    if (!counts && instruction.kind != InstructionKind::kUpdateParameters) continue;
-    double share = 1;
-    for (const GradientSlice& slice : program.slices) {
-      const SegmentId segment = SegmentOfBlock(instruction.blocks.first);
-      if (segment < slice.first_segment || segment >= slice.end_segment) continue;
-      if (!slice.shares.empty())
-        share =
-            static_cast<double>(OwnedRange(slice, program.rank).size()) / static_cast<double>(slice.elements);
-      else if (counts && slice.holders.front() != program.rank)
-        share = 0;
-    }
-    (counts ? counted : updated) += share * of_layer;
-    ++(counts ? norms : updates);
+    layers += instruction.kind == InstructionKind::kUpdateParameters;
+    norms += instruction.kind == InstructionKind::kNormGradients;
   }
-  const double norm = counted * costs.norm_seconds_per_parameter,
-               update = updated * costs.update_seconds_per_parameter;
-  result.norm_seconds = std::max(0.0, result.norm_seconds - norm);
-  result.update_seconds = std::max(0.0, result.update_seconds - update);
-  result.layer_norm_seconds = norms > 0 ? norm / norms : 0;
-  result.layer_update_seconds = updates > 0 ? update / updates : 0;
+  const AnsweredParameters answered = AnsweredBy(program, layers * of_layer, /*on_host_alone=*/true);
+  const auto of_each = [](int64_t elements, int instructions, double seconds_per_parameter) {
+    return instructions > 0 ? static_cast<double>(elements) * seconds_per_parameter / instructions : 0;
+  };
+  result.layer_norm_seconds = of_each(answered.counted, norms, costs.norm_seconds_per_parameter);
+  result.layer_update_seconds = of_each(answered.updated, layers, costs.update_seconds_per_parameter);
+  // It writes what a norm reads.
+  result.layer_zero_seconds = static_cast<double>(of_layer) * costs.norm_seconds_per_parameter;
+  return answered;
 }
 
 int64_t StepSimulator::ParametersHeld(const Plan& plan, const StepProgram& program) const {
@@ -373,12 +368,14 @@ int StepSimulator::SliceTask(Rank rank, const Instruction& instruction) {
   return task;
 }
 
-// Beside what the device computes, and beside copies the other way.
+// Beside what the device computes, and beside copies the other way; on the cores that compute, where these copy.
 int StepSimulator::CopyTask(int device, const Instruction& instruction) {
   const DeviceCost& cost = problem_.devices[device];
   const double bytes_per_second =
       instruction.kind == InstructionKind::kFetch ? cost.fetch_bytes_per_second : cost.store_bytes_per_second;
-  tasks_.push_back({.work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second});
+  tasks_.push_back({.resource = cost.cores > 0 ? Resource::kCopyingCore : Resource::kNone,
+                    .work_seconds = static_cast<double>(instruction.bytes.value) / bytes_per_second,
+                    .from = device});
   return static_cast<int>(tasks_.size()) - 1;
 }
 
@@ -460,6 +457,7 @@ absl::Status StepSimulator::Simulate() {
   running_.clear();
   computing_.assign(problem_.devices.size(), 0);
   computing_on_host_.assign(problem_.devices.size(), 0);
+  copying_.assign(problem_.devices.size(), 0);
   sending_.assign(problem_.devices.size(), 0);
   receiving_.assign(problem_.devices.size(), 0);
   size_t ended = 0;
@@ -520,6 +518,7 @@ void StepSimulator::Occupy(const Running& running, int change) {
     computing_[processor_[task.from]] += change;
     if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
   }
+  if (running.resource == Resource::kCopyingCore) copying_[processor_[task.from]] += change;
   if (running.resource == Resource::kLink) {
     sending_[task.from] += change;
     receiving_[task.to] += change;
@@ -532,11 +531,21 @@ double StepSimulator::ShareOf(const Running& running) const {
     case Resource::kNone:
       return 1;
     case Resource::kProcessor:
-      return computing_[processor_[task.from]] * SlowdownOf(task.from);
+      return SharingOfCores(task.from) * SlowdownOf(task.from);
+    case Resource::kCopyingCore:
+      return SharingOfCores(task.from);
     case Resource::kLink:
       return std::max(sending_[task.from], receiving_[task.to]);
   }
   return 1;
+}
+
+// A computation has a thread on each core, a copy one in all.
+double StepSimulator::SharingOfCores(int device) const {
+  const int computing = computing_[processor_[device]], copying = copying_[processor_[device]];
+  if (copying == 0) return computing;
+  return std::max(1.0,
+                  computing + static_cast<double>(copying) / std::max(1, problem_.devices[device].cores));
 }
 
 // A device computes one thing at a time, so the computations on its host are the devices that compute.

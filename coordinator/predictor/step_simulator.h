@@ -44,12 +44,12 @@ class StepSimulator {
   int64_t simulated_instructions() const { return simulated_instructions_; }
 
  private:
-  enum class Resource : uint8_t { kNone, kProcessor, kLink };
+  enum class Resource : uint8_t { kNone, kProcessor, kCopyingCore, kLink };
   struct Task {
     Resource resource = Resource::kNone;
     double latency_seconds = 0;  // before `work_seconds`, using nothing
     double work_seconds = 0;     // when the resource is not shared
-    int from = -1, to = -1;      // devices of a message; `from` is the device of a computation
+    int from = -1, to = -1;      // devices of a message; `from` is the device of a computation or a copy
     int waits_for = 0;           // tasks not done yet
     int first_edge = -1;         // into edges_: tasks that wait for this one
     double start_seconds = 0, end_seconds = -1;
@@ -94,6 +94,9 @@ class StepSimulator {
     int meetings = 0;               // with the other ranks of its unit, so far
     std::vector<int> gathers;       // of each slice's parameters, so far
   };
+  struct AnsweredParameters {
+    int64_t counted = 0, updated = 0;
+  };
 
   absl::Status CompileAndCost(const Plan& plan);
   absl::StatusOr<RankCost> CostOf(const Plan& plan, const StepProgram& program, int device) const;
@@ -109,9 +112,12 @@ class StepSimulator {
   int MessageTask(Rank sender, Rank receiver, const Instruction& instruction, int direction);
   int Computation(Rank rank, double seconds);
   int CopyTask(int device, const Instruction& instruction);
-  // Splits what a rank counts and updates between the device and its layers, which live on the host.
-  void CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
-                        RankCost& result) const;
+  // Of `held` parameters of a rank, those for whose norm it answers and those that it updates; where slices of layers on
+  // the host alone are told apart, `held` are those.
+  static AnsweredParameters AnsweredBy(const StepProgram& program, int64_t held, bool on_host_alone);
+  // Sets the cost of a layer that has windows, the mean of all; what the rank answers for of those on the host.
+  AnsweredParameters CostLayersOnHost(const Plan& plan, const StepProgram& program, const RankCosts& costs,
+                                      RankCost& result) const;
   int JointTask(int key);
   Meeting& NextMeeting(Rank rank);
   // Reductions' number of the devices of a unit.
@@ -125,6 +131,8 @@ class StepSimulator {
   void Occupy(const Running& running, int change);
   double ShareOf(const Running& running) const;
   double SlowdownOf(int device) const;
+  // How many times longer what runs on the cores of `device` takes than alone: the threads on them get equal parts.
+  double SharingOfCores(int device) const;
 
   StepSimulator(const PlanningProblem& problem, Reductions* reductions, std::unique_ptr<Reductions> own);
 
@@ -149,8 +157,9 @@ class StepSimulator {
   std::vector<Task> tasks_;
   std::vector<Edge> edges_;
   std::vector<Running> running_;
-  std::vector<int> computing_, sending_, receiving_;  // running tasks of a processor, of a device's ends
-  std::vector<int> computing_on_host_;                // likewise, of the devices with a host_
+  std::vector<int> computing_, copying_;  // running tasks of a processor
+  std::vector<int> sending_, receiving_;  // likewise, of a device's ends
+  std::vector<int> computing_on_host_;    // likewise, of the devices with a host_
   int64_t simulated_instructions_ = 0;
 };
 

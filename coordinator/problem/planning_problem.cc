@@ -342,6 +342,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     if (share != pinned.end()) AddShare(device, share->second, sizes, spec, cluster, cost);
     const ClusterNode& node = *device.node;
     const std::vector<int>& held = device.device->description.cores;
+    cost.cores = static_cast<int>(held.size());
     cores.push_back({node.host.empty() ? absl::StrCat("node ", node.name) : absl::StrCat("host ", node.host),
                      {held.begin(), held.end()}});
   }

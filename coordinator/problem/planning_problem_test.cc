@@ -67,6 +67,7 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->devices[1].times[0].head.backward_seconds == Approx(0.02));
   CHECK(problem->devices[2].room.memory == GiB(1));
   CHECK(problem->devices[2].room.workspace == Bytes{1000});
+  CHECK(problem->devices[0].cores == 1);
   CHECK(problem->devices[0].processor == 0);
   CHECK(problem->devices[1].processor == 1);
   CHECK(problem->devices[2].processor == 1);

@@ -19,7 +19,7 @@ namespace {
 using Catch::Contains;
 using Code = grpc::StatusCode;
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kPatience = absl::Minutes(1);
 
 // The context of a call that must not take longer than kPatience.
 std::unique_ptr<grpc::ClientContext> Patient() {

@@ -10,7 +10,7 @@ from cluster import ClusterTest, cpu_variants, program, run_command, wait_for, w
 
 class AlignTest(ClusterTest):
     def align(self, *arguments):
-        return run_command([program("medley"), "align", *arguments], timeout=120)
+        return run_command([program("medley"), "align", *arguments], timeout=240)
 
     def job(self, name="align", **more):
         return write_spec(os.path.join(self.directory, name + ".yaml"), self.spec(name, **more))
@@ -80,7 +80,7 @@ class AlignTest(ClusterTest):
             wait_for("something is captured", lambda: any("calls" in path and files
                                                          for path, _, files in os.walk(temporary)))
             running.send_signal(signal.SIGINT)
-            error = running.communicate(timeout=20)[1].decode()
+            error = running.communicate(timeout=60)[1].decode()
         self.assertEqual(running.returncode, 130, error)
         self.assertIn("interrupted", error)
         self.assertEqual(os.listdir(temporary), [])

@@ -1,7 +1,7 @@
 """A Medley cluster of real processes on this machine: a coordinator, agents, and the command line to drive them.
 
-Nothing here waits for a fixed time to pass: every wait is for a condition, with a deadline. Children live in process
-groups of their own and die with this process.
+Nothing here waits for a fixed time to pass: every wait is for a condition, with a deadline that only a machine misses on which
+nothing gets on. Children live in process groups of their own and die with this process.
 """
 import ctypes
 import glob
@@ -20,6 +20,7 @@ import run_cases
 
 BINARIES = os.environ["MEDLEY_BINARIES"]
 ENDED = ("done", "failed", "cancelled")
+LONG_STEP_SECONDS = 0.06
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -33,7 +34,7 @@ def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def wait_for(what, condition, seconds=30):
+def wait_for(what, condition, seconds=120):
     """The first truthy value of condition(); AssertionError naming `what` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
@@ -127,7 +128,7 @@ class Process:
         if self.child.poll() is None:
             os.kill(self.pid, number)
         if number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
-            return self.child.wait(timeout=20)
+            return self.child.wait(timeout=60)
 
     def kill_group(self):
         for number in (signal.SIGCONT, signal.SIGKILL):
@@ -135,7 +136,7 @@ class Process:
                 os.killpg(self.pid, number)
             except ProcessLookupError:
                 pass
-        self.child.wait(timeout=20)
+        self.child.wait(timeout=60)
 
 
 def tcp_connections(pid):
@@ -186,7 +187,7 @@ def fast_and_slow():
     return cpu_device(variants[0], core(0)), cpu_device(variants[-1], core(1))
 
 
-def run_command(arguments, timeout=60, environment=None):
+def run_command(arguments, timeout=180, environment=None):
     done = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout,
                           env={**os.environ, **(environment or {})}, preexec_fn=_die_with_parent)
     return CommandResult([os.path.basename(arguments[0])] + arguments[1:], done.returncode,
@@ -194,9 +195,10 @@ def run_command(arguments, timeout=60, environment=None):
 
 
 class Cluster:
-    """A coordinator and agents under one directory. Use as a context manager: everything is killed at its end."""
+    """A coordinator and agents under one directory. Use as a context manager: everything is killed at its end. The lease is
+    longer than a busy machine keeps an agent from running; shorter ones are for tests in which a node is lost."""
 
-    def __init__(self, directory, lease_seconds=3):
+    def __init__(self, directory, lease_seconds=10):
         self.directory = directory
         self.state_directory = os.path.join(directory, "state")
         self.lease_seconds = lease_seconds
@@ -286,7 +288,7 @@ class Cluster:
     def environment(self):
         return {"MEDLEY_COORDINATOR": self.address or ""}
 
-    def cli(self, *arguments, check=True, timeout=60):
+    def cli(self, *arguments, check=True, timeout=180):
         result = run_command([program("medley"), *arguments], timeout, self.environment())
         if check and result.status != 0:
             raise AssertionError(str(result))
@@ -317,10 +319,11 @@ class Cluster:
         return [(step["loss"], step["gradient_norm"]) for step in steps]
 
     def better_plans(self, job_id):
-        """How often it went on under a better plan: a job whose steps are long is given devices that are free again."""
+        """How often it went on under a better plan, each time in an attempt of its own: a job whose steps are long is given
+        devices that are free."""
         return self.cli("logs", job_id).out.count("recovering: planned anew: ")
 
-    def wait_for_job(self, job_id, what, condition, seconds=60):
+    def wait_for_job(self, job_id, what, condition, seconds=240):
         """The job as it is once condition(job) holds."""
         seen = {}
 
@@ -335,7 +338,7 @@ class Cluster:
 
         return wait_for(failure, look, seconds)
 
-    def wait_for_state(self, job_id, state, seconds=60):
+    def wait_for_state(self, job_id, state, seconds=240):
         """AssertionError as soon as the job ended in another state."""
         def reached(job):
             if job["state"] in ENDED and job["state"] != state:
@@ -345,7 +348,7 @@ class Cluster:
 
         return self.wait_for_job(job_id, state, reached, seconds)
 
-    def wait_for_step(self, job_id, step, seconds=60):
+    def wait_for_step(self, job_id, step, seconds=240):
         def reached(job):
             if job["state"] in ENDED:
                 raise AssertionError("%s ended before step %d: %s, %s" % (job_id, step, job["state"], job["state_reason"]))
@@ -395,6 +398,19 @@ class ClusterTest(unittest.TestCase):
             "optimizer": {"learning_rate": 1e-3, "warmup_steps": 5},
             **more,
         }
+
+    @staticmethod
+    def sequences_of_long_steps(running, calibration):
+        """A global batch whose steps take as long as some commands do, however fast this machine is, so that there is time to do
+        harm between two of them; by a job that ends soon, in proportion to its batch."""
+        sequences = calibration["batch"]["sequences"]
+        job = running.submit(calibration)
+        running.wait_for_state(job, "done")
+        seconds = min(step["step_seconds"] for step in running.steps(job))  # of when nothing else kept the machine busy
+        while seconds < LONG_STEP_SECONDS and sequences < 8192:
+            sequences, seconds = 2 * sequences, 2 * seconds
+        print("steps of %d sequences take %.0f ms or more" % (sequences, 1e3 * seconds), flush=True)
+        return sequences
 
     def assert_same_curves(self, expected, actual, loss_tolerance=1e-5, norm_tolerance=1e-4, what=""):
         self.assertEqual(len(expected), len(actual), what)

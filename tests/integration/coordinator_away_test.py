@@ -1,6 +1,7 @@
 """The coordinator goes and comes back, and training does not notice: no attempt, no restart and no step is lost.
 
-MEDLEY_LEASES_AWAY, of a second each: how long it stays away; ten in the suite.
+Jobs that it must not notice have far more steps than there is time for, so that none ends meanwhile on a machine of whatever
+speed; they are cancelled at the end. MEDLEY_LEASES_AWAY: how many leases the coordinator stays away; four in the suite.
 """
 import glob
 import os
@@ -10,10 +11,11 @@ import time
 import cluster
 from cluster import ClusterTest, fast_and_slow, route, unit, wait_for
 
-LEASE_SECONDS = 1
+LEASE_SECONDS = 5  # more than a busy machine keeps an agent from running
 RESTARTS = 10
-LEASES_AWAY = int(os.environ.get("MEDLEY_LEASES_AWAY", "10"))
+LEASES_AWAY = int(os.environ.get("MEDLEY_LEASES_AWAY", "4"))
 MORE_STEPS = 3  # that the job makes before the coordinator goes once more
+STEPS = 1_000_000
 
 
 class CoordinatorAwayTest(ClusterTest):
@@ -24,9 +26,6 @@ class CoordinatorAwayTest(ClusterTest):
         cls.running = cls.new_cluster(lease_seconds=LEASE_SECONDS).start({"a": [fast], "b": [slow]})
         # The prefix of every curve: the learning rate stays the same, however many steps there are.
         cls.prefix = cls.run_to_the_end("undisturbed", 40)
-        first = cls.running.steps(cls.last)
-        cls.step_seconds = sum(step["step_seconds"] for step in first[10:]) / len(first[10:])
-        print("%.1f ms a step" % (1e3 * cls.step_seconds), flush=True)
 
     @classmethod
     def long_spec(cls, name, steps):
@@ -39,18 +38,20 @@ class CoordinatorAwayTest(ClusterTest):
 
     @classmethod
     def run_to_the_end(cls, name, steps):
-        cls.last = cls.running.submit(cls.long_spec(name, steps))
-        cls.running.wait_for_job(cls.last, "its end", lambda job: job["state"] == "done", 300)
-        return cls.running.curve(cls.last)
+        job_id = cls.running.submit(cls.long_spec(name, steps))
+        cls.running.wait_for_state(job_id, "done")
+        return cls.running.curve(job_id)
 
-    def steps_of(self, seconds):
-        """How many take at least so long on this machine, whatever it can do."""
-        return int(seconds / self.step_seconds) + 100
+    def cancel(self, job_id):
+        """Ends a job that would train for ever behind its next checkpoint; how many steps it has done."""
+        self.running.wait_for_step(job_id, len(self.prefix))
+        self.running.cli("cancel", job_id, "--checkpoint")
+        job = self.running.wait_for_state(job_id, "cancelled")
+        self.assertEqual(int(job["checkpoint_step"]), int(job["last_step"]["step"]))
+        return int(job["last_step"]["step"])
 
-    def assert_unharmed(self, job_id, steps):
-        job = self.running.wait_for_job(job_id, "its end", lambda j: j["state"] in ("done", "failed", "cancelled"),
-                                        120 + 20 * steps * self.step_seconds)
-        self.assertEqual(job["state"], "done", job["state_reason"])
+    def assert_unharmed(self, job_id, state, steps):
+        job = self.running.wait_for_state(job_id, state)
         self.assertEqual((job["attempt"], job["restarts"]), (1, 0), self.running.cli("logs", job_id).out)
         curve = self.running.curve(job_id)
         self.assertEqual(len(curve), steps)
@@ -58,8 +59,7 @@ class CoordinatorAwayTest(ClusterTest):
 
     def test_ten_restarts_in_a_row(self):
         # Half of them kill the coordinator, the others ask it to end.
-        steps = self.steps_of(2.0 * RESTARTS)
-        job_id = self.running.submit(self.long_spec("restarts", steps))
+        job_id = self.running.submit(self.long_spec("restarts", STEPS))
         before = self.running.wait_for_step(job_id, MORE_STEPS)["last_step"]["step"]
         for number in range(RESTARTS):
             self.running.coordinator.kill([signal.SIGTERM, signal.SIGKILL][number % 2])
@@ -67,11 +67,10 @@ class CoordinatorAwayTest(ClusterTest):
             job = self.running.wait_for_step(job_id, before + MORE_STEPS)
             before = job["last_step"]["step"]
             self.assertEqual((job["state"], job["attempt"], job["restarts"]), ("running", 1, 0))
-        self.assert_unharmed(job_id, steps)
+        self.assert_unharmed(job_id, "cancelled", self.cancel(job_id))
 
     def test_away_for_many_leases(self):
-        steps = self.steps_of(1.5 * LEASES_AWAY * LEASE_SECONDS)
-        job_id = self.running.submit(self.long_spec("away", steps))
+        job_id = self.running.submit(self.long_spec("away", STEPS))
         self.running.wait_for_step(job_id, MORE_STEPS)
         workers = {name: self.running.workers(name) for name in ("a", "b")}
         self.running.coordinator.kill()
@@ -80,20 +79,21 @@ class CoordinatorAwayTest(ClusterTest):
         before = self.newest_checkpoint(folder)
         wait_for("the coordinator is away for long enough",
                  lambda: time.monotonic() - gone > LEASES_AWAY * LEASE_SECONDS, 2 * LEASES_AWAY * LEASE_SECONDS)
-        self.assertGreater(self.newest_checkpoint(folder), before)  # training went on
+        wait_for("training goes on", lambda: self.newest_checkpoint(folder) > before)
         self.assertEqual({name: self.running.workers(name) for name in workers}, workers)
         self.running.start_coordinator()
         self.running.wait_for_nodes("a", "b")
-        self.assert_unharmed(job_id, steps)
+        self.running.wait_for_step(job_id, before + MORE_STEPS)
+        self.assert_unharmed(job_id, "cancelled", self.cancel(job_id))
 
     def test_a_job_that_ends_while_the_coordinator_is_away_is_done_when_it_is_back(self):
         job_id = self.running.submit(self.long_spec("ends", 60))
         self.running.wait_for_step(job_id, MORE_STEPS)
         self.running.coordinator.kill()
         folder = os.path.join(self.running.path("checkpoints"), job_id)
-        wait_for("the last checkpoint", lambda: self.newest_checkpoint(folder) == 60, 300)
+        wait_for("the last checkpoint", lambda: self.newest_checkpoint(folder) == 60)
         self.running.start_coordinator()
-        self.assert_unharmed(job_id, 60)
+        self.assert_unharmed(job_id, "done", 60)
 
     @staticmethod
     def newest_checkpoint(folder):

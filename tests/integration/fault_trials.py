@@ -209,7 +209,7 @@ class Trials:
 
     def check_no_workers(self):
         wait_for(lambda: "workers end after their job: %s" % programs_running("medley-worker", self.mark),
-                 lambda: not programs_running("medley-worker", self.mark), 3 * LEASE_SECONDS)
+                 lambda: not programs_running("medley-worker", self.mark))
 
     def evidence(self, job_id):
         text = ["logs of the job:\n" + self.running.cli("logs", job_id, check=False).out[-6000:]]

@@ -38,7 +38,7 @@ class Peer:
             found = ((at, re.search(pattern, line)) for at, line in self.lines)
             return next(((at, match) for at, match in found if match), None)
 
-    def wait_for(self, pattern, seconds=60):
+    def wait_for(self, pattern, seconds=120):
         """The first match. AssertionError if the process ends without one, or does not say it in time."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or any(re.search(pattern, line) for _, line in self.lines), seconds)
@@ -47,7 +47,7 @@ class Peer:
             raise AssertionError("no \"%s\" within %g s of %s" % (pattern, seconds, self.output()))
         return found[1]
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=120):
         """The exit status."""
         status = self.process.wait(seconds)
         self._reader.join(seconds)

@@ -9,7 +9,6 @@ import network_hosts
 from cluster import ClusterTest, Process, core, cpu_device, program, route, run_command, unit, wait_for, write_spec
 
 LEASE_SECONDS = 3
-RECOVERY_SECONDS = 60  # to see a host gone, to give its work to others and to train again, on a machine that is busy with more
 STEPS = 60
 
 
@@ -40,7 +39,7 @@ class NetworkCluster(cluster.Cluster):
         self.agents[name] = Process(name, host.command([program("medley-agent"), "--config", config]),
                                     self.path(name + ".log"))
 
-    def cli(self, *arguments, check=True, timeout=60):
+    def cli(self, *arguments, check=True, timeout=180):
         result = run_command(self.first.command([program("medley"), *arguments]), timeout, self.environment())
         if check and result.status != 0:
             raise AssertionError(str(result))
@@ -73,7 +72,7 @@ class NetworkTest(ClusterTest):
 
     def run_to_the_end(self, spec):
         job = self.running.submit(spec)
-        self.running.wait_for_state(job, "done", 90)
+        self.running.wait_for_state(job, "done")
         return self.running.curve(job)
 
     def test_any_plan_over_four_hosts_trains_as_one_host_does(self):
@@ -101,22 +100,12 @@ class NetworkTest(ClusterTest):
             "constraints": {"micro_batch_sizes": [8], "devices": ["a1/cpu0", "b0/cpu0", "b1/cpu0"]},
             **more})
 
-    def sequences_of_long_steps(self):
-        """So many that steps take long enough to pull a cable between two, however fast this machine is."""
-        sequences = 128
-        job = self.running.submit(self.long_spec("calibration", sequences, steps=12))
-        self.running.wait_for_state(job, "done", 90)
-        seconds = sorted(step["step_seconds"] for step in self.running.steps(job))[6]
-        while seconds < 0.06 and sequences < 8192:
-            sequences, seconds = 2 * sequences, 2 * seconds
-        return sequences
-
     def used_hosts(self, job):
         units = (job.get("plan") or {}).get("plan", {}).get("units", [])
         return sorted({device.split("/")[0] for u in units for device in u["devices"]})
 
     def test_a_host_that_vanishes_is_planned_around_and_comes_back_without_harm(self):
-        sequences = self.sequences_of_long_steps()
+        sequences = self.sequences_of_long_steps(self.running, self.long_spec("calibration", 128, steps=12))
         expected = self.run_to_the_end(self.long_spec("undisturbed", sequences))
         job = self.running.submit(self.long_spec("vanishes", sequences))
         self.running.wait_for_step(job, self.random.randint(12, STEPS // 2))
@@ -125,23 +114,24 @@ class NetworkTest(ClusterTest):
         vanished = time.monotonic()
 
         def goes_on(j):
-            return j["attempt"] == 2 and j["state"] in ("running", "done") and \
+            return j["attempt"] >= 2 and j["state"] in ("running", "done") and \
                 victim not in self.used_hosts(j) and self.used_hosts(j)
 
-        again = self.running.wait_for_job(job, "a plan without " + victim, goes_on, RECOVERY_SECONDS)
+        again = self.running.wait_for_job(job, "a plan without " + victim, goes_on)
         print("runs on %s %.1f s after %s vanished from %s" % (self.used_hosts(again), time.monotonic() - vanished, victim,
                                                               "training"), flush=True)
         # Back with what it had of the old attempt, while the new one runs.
         self.hosts.join(victim)
-        done = self.running.wait_for_state(job, "done", 90)
+        done = self.running.wait_for_state(job, "done")
         log = self.running.cli("logs", job).out
         better = self.running.better_plans(job)
         self.assertEqual((done["restarts"], done["attempt"]), (1, 2 + better), log)
         self.assert_same_curves(expected, self.running.curve(job), norm_tolerance=1e-2)
         recovering = [line for line in log.splitlines() if "recovering: " in line]
         self.assertEqual(len(recovering), 1 + better, log)
-        self.assertIn(victim, recovering[0])
-        print(recovering[0], flush=True)
+        lost = [line for line in recovering if "recovering: planned anew: " not in line]
+        self.assertIn(victim, lost[0])
+        print(lost[0], flush=True)
         wait_for("%s has left its old attempt" % victim, lambda: self.running.workers(victim) == [])
         wait_for("%s is back" % victim,
                  lambda: any(node["name"] == victim and node["alive"] for node in self.running.nodes()))

@@ -35,7 +35,7 @@ class OpenClTest(ClusterTest):
             if model:
                 spec["model"] = model
             job = self.running.submit(spec)
-            self.running.wait_for_state(job, "done", 120)  # the first compiles the kernels
+            self.running.wait_for_state(job, "done", 300)  # the first compiles the kernels
             curves[name] = self.running.curve(job)
             self.assertEqual(len(curves[name]), STEPS)
             self.assert_same_curves(curves["single"], curves[name], what="%s, %s" % (family, name))
@@ -51,7 +51,7 @@ class OpenClTest(ClusterTest):
         spec = self.spec("planned", steps=STEPS, constraints={"devices": ["fast/cpu0", "any/opencl0"],
                                                               "micro_batch_sizes": [2]})
         job = self.running.submit(spec)
-        self.running.wait_for_state(job, "done", 120)
+        self.running.wait_for_state(job, "done", 300)
 
     def test_its_kernels_are_listed_with_what_declined(self):
         listed = self.running.cli("nodes", "--kernels", "any").out

@@ -8,21 +8,22 @@ from cluster import ClusterTest, fast_and_slow, route, unit
 
 STEPS = 90  # more than workers do before one of a few kills is known to be due, however late that is noticed
 EVERY = 4   # steps between two checkpoints
-SEQUENCES = 128
+LEASE_SECONDS = 5  # so long a job waits for nodes that will not come back
 
 
-def plans(fast, slow):
-    """No two of them hold, cut, order or keep anything alike."""
+def plans(fast, slow, sequences):
+    """No two of them hold, cut, order or keep anything alike. `sequences` of a step: a multiple of 128."""
+    parts = sequences // 128
     shares = [{"key_value_heads": heads, "feed_forward": 32 * heads, "vocabulary": 64 * heads} for heads in (3, 1)]
     return {
-        "pipeline": {"units": [unit(fast, 0, 3), unit(slow, 3, 5)], "routes": [route([0, 1], 16, 8)]},
-        "shared unevenly": {"schedule": "gpipe", "routes": [route([0], 32, 4)],
+        "pipeline": {"units": [unit(fast, 0, 3), unit(slow, 3, 5)], "routes": [route([0, 1], 16 * parts, 8)]},
+        "shared unevenly": {"schedule": "gpipe", "routes": [route([0], 32 * parts, 4)],
                             "units": [{"devices": [slow, fast], "blocks": [{"first": 0, "end": 5}], "shares": shares}]},
         "replicas that shard the optimizer": {
-            "shards_optimizer": True, "routes": [route([0], 12, 8), route([1], 8, 4)],
+            "shards_optimizer": True, "routes": [route([0], 12 * parts, 8), route([1], 8 * parts, 4)],
             "units": [{**unit(fast, 0, 5), "optimizer_weight": 3}, unit(slow, 0, 5)]},
         "two ranges, recomputed": {
-            "schedule": "interleaved-1f1b", "routes": [route([0, 1, 0], 32, 4)],
+            "schedule": "interleaved-1f1b", "routes": [route([0, 1, 0], 32 * parts, 4)],
             "units": [{"devices": [slow], "blocks": [{"first": 0, "end": 1}, {"first": 3, "end": 5}]},
                       {**unit(fast, 1, 3), "recompute": "layers"}]},
     }
@@ -35,15 +36,21 @@ class ResumeTest(ClusterTest):
         cls.random = cluster.random_seed()
         cls.fast, cls.slow = fast_and_slow()
         alone = cls.new_cluster().start({"alone": [cls.fast]})
-        alone_plan = {"units": [unit("alone/cpu0", 0, 5)], "routes": [route([0], 16, 8)]}
-        job = alone.submit(cls.spec("undisturbed", steps=STEPS, batch=cls.batch(), plan=alone_plan))
-        alone.wait_for_state(job, "done", 180)
+
+        def of_one_device(name, steps):
+            plan = {"units": [unit("alone/cpu0", 0, 5)], "routes": [route([0], cls.sequences // 8, 8)]}
+            return cls.spec(name, steps=steps, batch=cls.batch(), plan=plan)
+
+        cls.sequences = 128
+        cls.sequences = cls.sequences_of_long_steps(alone, of_one_device("calibration", 12))
+        job = alone.submit(of_one_device("undisturbed", STEPS))
+        alone.wait_for_state(job, "done")
         cls.expected = alone.curve(job)
         alone.kill_all()
 
-    @staticmethod
-    def batch():
-        return {"sequences": SEQUENCES, "sequence_length": 32}
+    @classmethod
+    def batch(cls):
+        return {"sequences": cls.sequences, "sequence_length": 32}
 
     def start_agents(self, prefix):
         """Another two nodes, of one device each, as far as the coordinator can tell."""
@@ -80,14 +87,14 @@ class ResumeTest(ClusterTest):
         return len(steps)
 
     def test_everything_is_killed_and_the_job_goes_on_with_devices_that_were_not_there(self):
-        self.running = self.new_cluster()
+        self.running = self.new_cluster(lease_seconds=LEASE_SECONDS)
         self.running.start_coordinator()
         self.start_agents("old-")
         job = self.submit("moved", constraints={"micro_batch_sizes": [8]})
         self.kill_everything(job, EVERY)
         self.running.start_coordinator()
         devices = self.start_agents("new-")
-        done = self.running.wait_for_state(job, "done", 180)
+        done = self.running.wait_for_state(job, "done")
         self.assertEqual(done["restarts"], 1)
         used = {device for of_unit in done["plan"]["plan"]["units"] for device in of_unit["devices"]}
         self.assertLessEqual(used, set(devices))
@@ -95,8 +102,8 @@ class ResumeTest(ClusterTest):
         self.assertIn("going on from ", self.running.cli("logs", job).out)
 
     def test_everything_is_killed_and_the_next_job_goes_on_under_another_pinned_plan(self):
-        self.running = self.new_cluster()
-        order = sorted(plans("fast", "slow"))
+        self.running = self.new_cluster(lease_seconds=LEASE_SECONDS)
+        order = sorted(plans("fast", "slow", self.sequences))
         self.random.shuffle(order)
         job, first, checkpoint = None, 1, {}
         for number, name in enumerate(order):
@@ -108,7 +115,7 @@ class ResumeTest(ClusterTest):
                 self.running.wait_for_state(job, "cancelled")
                 self.check_curve(job, first, order[number - 1])
                 first = saved + 1
-            job = self.submit("plan-%d" % number, plan=plans(*devices)[name], checkpoint=checkpoint)
+            job = self.submit("plan-%d" % number, plan=plans(*devices, self.sequences)[name], checkpoint=checkpoint)
             if number + 1 < len(order):
                 saved, newest = self.kill_everything(job, first - 1)
                 # Before its first checkpoint the job has nothing of its own: the next one begins where it did.
@@ -116,7 +123,7 @@ class ResumeTest(ClusterTest):
                     saved = first - 1
                 else:
                     checkpoint = {"resume_from": newest}
-        self.running.wait_for_state(job, "done", 180)
+        self.running.wait_for_state(job, "done")
         self.assertEqual(self.check_curve(job, first, order[-1]), STEPS - first + 1)
 
 

@@ -12,7 +12,7 @@ from cluster import ClusterTest, fast_and_slow, route, unit, wait_for
 RATE = "MEDLEY_CHECKPOINT_BYTES_PER_SECOND"
 LONG = int(os.environ.get("MEDLEY_LONG_CHECKPOINT", "0"))
 # Layers, hidden, bytes a second. Parameters, gradients' moments: 12 bytes a parameter.
-LAYERS, HIDDEN, BYTES_PER_SECOND = (5, 512, LONG) if LONG else (3, 64, 400_000)
+LAYERS, HIDDEN, BYTES_PER_SECOND = (5, 512, LONG) if LONG else (3, 64, 200_000)
 STATE_BYTES = 12 * (12 * LAYERS * HIDDEN * HIDDEN + 256 * HIDDEN)
 STEPS = 6
 SECONDS = STATE_BYTES / BYTES_PER_SECOND  # of one writer

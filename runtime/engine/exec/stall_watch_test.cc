@@ -65,7 +65,7 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
     const auto sent = there->Send(0, tag, bytes);
     const auto received = here->Receive(1, tag, absl::MakeSpan(bytes));
     REQUIRE((sent.ok() && received.ok()));
-    REQUIRE((*received)->Wait(Now() + absl::Seconds(5)).ok());
+    REQUIRE((*received)->Wait(Now() + absl::Seconds(20)).ok());
   }
   ActivityBoard board, other;
   board.Enter("step 12");

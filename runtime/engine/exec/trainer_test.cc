@@ -392,8 +392,8 @@ TEST_CASE("a writer that takes longer than a wait for a peer may does not fail t
   spec.validate_every_steps = 0;
   const Plan plan = GENERATE(TwoStages(), TwoReplicas());
   // About 25 KiB a rank, which take five times as long as a wait in a step may.
-  const ScopedEnvironment pace("MEDLEY_CHECKPOINT_BYTES_PER_SECOND", "5000");
-  const Run run = TrainFrom(spec, plan, 0, {.stall_timeout = absl::Seconds(1)});
+  const ScopedEnvironment pace("MEDLEY_CHECKPOINT_BYTES_PER_SECOND", "2500");
+  const Run run = TrainFrom(spec, plan, 0, {.stall_timeout = absl::Seconds(2)});
   CHECK(run.checkpoints == std::vector<int64_t>{2});
 }
 

@@ -68,7 +68,7 @@ struct DeviceProfile {
   double norm_seconds_per_parameter = 0;
   Bytes workspace;                      // that the ops hold beside what the memory model counts
   double copy_bytes_per_parameter = 0;  // copies that the ops keep, of each that products multiply by
-  // Of copies from host memory to the device beside its computing, and back; 0: not measured.
+  // Of copies from host memory to the device while it does nothing else, and back; 0: not measured.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
   double measured_at_seconds = 0;           // unix
   std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
