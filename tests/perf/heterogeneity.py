@@ -230,11 +230,11 @@ def rank_correlation(a, b):
 
 
 def cpu_bench(flags):
-    """25.4 million parameters."""
+    """28 million parameters, in so many layers, heads and sequences that they can be cut as the devices' speeds ask."""
     variants = best_variants()
     nodes = {variant: [cpu_device(variant, core)] for variant, core in zip(variants, cores())}
-    model = {"layers": 8, "hidden": 512, "heads": 8, "vocabulary": 256}
-    return Bench(flags, "cpu", nodes, model, 16, 256, [1, 2, 4], precision="bf16" if "amx" in variants else "f32")
+    model = {"layers": 16, "hidden": 384, "heads": 12, "vocabulary": 384}
+    return Bench(flags, "cpu", nodes, model, 64, 64, [1, 2, 4], precision="bf16" if "amx" in variants else "f32")
 
 
 def run_cpu(flags, report):
@@ -253,13 +253,14 @@ def compare_with_other_plans(bench, a, b, alone):
     batch, blocks = bench.batch, bench.model["layers"] + 2
     half = blocks // 2
     chosen = bench.run("chosen", **bench.choose())[1]
+    most = round(0.7 * blocks)
     plans = {
         "equal_pipeline": (1, [(batch, [(a, half), (b, blocks - half)])]),
         "equal_data_parallel": (2, [(batch // 4, [(a, blocks)]), (batch // 4, [(b, blocks)])]),
-        "pipeline_7_3": (2, [(batch // 2, [(a, 7), (b, 3)])]),
-        "pipeline_gpipe": (4, [(batch // 4, [(a, 6), (b, 4)])], "gpipe"),
-        "pipeline_reversed": (2, [(batch // 2, [(b, 7), (a, 3)])]),
-        "data_parallel_uneven": (1, [(13, [(a, blocks)]), (3, [(b, blocks)])]),
+        "pipeline_7_to_3": (2, [(batch // 2, [(a, most), (b, blocks - most)])]),
+        "pipeline_gpipe": (4, [(batch // 4, [(a, most - 1), (b, blocks - most + 1)])], "gpipe"),
+        "pipeline_reversed": (2, [(batch // 2, [(b, most), (a, blocks - most)])]),
+        "data_parallel_uneven": (1, [(batch - batch // 5, [(a, blocks)]), (batch // 5, [(b, blocks)])]),
     }
     measured = {}
     for name, (size, routes, *schedule) in plans.items():
@@ -321,7 +322,7 @@ def run_opencl(flags, report):
     first, second = cores()
     variant = cpu_variants()[-1]
     nodes = {variant: [cpu_device(variant, first)], "opencl": [opencl_device(second)]}
-    bench = Bench(flags, "opencl", nodes, {"layers": 6, "hidden": 128, "heads": 4, "vocabulary": 256}, 32, 64, [1, 2, 4])
+    bench = Bench(flags, "opencl", nodes, {"layers": 16, "hidden": 128, "heads": 4, "vocabulary": 256}, 64, 64, [1, 2, 4])
     try:
         run_group(bench, report, [[device] for device in bench.cluster.devices], ["data_parallel", "pipeline"])
     finally:
@@ -332,7 +333,7 @@ def run_opencl(flags, report):
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "examples")
 STRETCH = 5  # so that messages and waking up take as little of a step here as they would there
-NARROW = {"layers": 10, "hidden": 32, "heads": 4, "vocabulary": 256}
+NARROW = {"layers": 20, "hidden": 32, "heads": 4, "vocabulary": 256}
 
 PROFILE = """kind: %(kind)s
 memory_bytes: 16GiB
@@ -383,7 +384,7 @@ def run_emulated_shared(flags, report):
     """Two fast ones and one that takes 1.6 times as long, on one node. Their parts of a layer take what their products take."""
     fast, slow = write_profile(flags, "products-1", 0.4e9, {}), write_profile(flags, "products-1.6", 0.25e9, {})
     bench = Bench(flags, "emulated_shared", {"node": [fast, fast, slow]},
-                  {"layers": 6, "hidden": 64, "heads": 8, "vocabulary": 256}, 16, 64, [2, 4], allow_emulated=True)
+                  {"layers": 4, "hidden": 104, "heads": 13, "vocabulary": 260}, 16, 64, [2, 4], allow_emulated=True)
     try:
         run_group(bench, report, [bench.cluster.devices[:2], bench.cluster.devices[2:]], [], shared=True, repeat=False)
     finally:
