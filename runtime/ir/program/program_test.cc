@@ -301,6 +301,34 @@ TEST_CASE("under GPipe a layer on the host is fetched once for all micro-batches
   CHECK(bytes == (6 * 40 - 2 * 4 - 2 * (4 + 8)) * layer);
 }
 
+TEST_CASE(
+    "with windows for two ranges of a unit, interleaved GPipe fetches a layer once for all micro-batches, "
+    "each way") {
+  const TrainingShape shape = {
+      .model = {.layers = 14, .hidden = 8, .heads = 2, .feed_forward = 32, .vocabulary = 20, .context = 8},
+      .sequence = 8,
+      .global_batch_sequences = 6};
+  Plan plan = {.schedule = Schedule::kInterleavedGPipe,
+               .units = {{.devices = {"a/0"}, .chunks = {{0, 3}, {6, 8}, {10, 12}}, .window_layers = 4},
+                         {.devices = {"b/0"}, .chunks = {{3, 6}, {8, 10}, {12, 16}}, .window_layers = 6}},
+               .routes = {{{0, 1, 0, 1, 0, 1}, 6, 1}}};
+  REQUIRE(CheckPlanForm(plan, shape).empty());
+  const auto most_fetched = [&](Rank rank) {
+    std::map<BlockId, int> times;
+    for (const Instruction& i : CompileStep(plan, rank, shape, Purpose::kTrain).instructions) {
+      const bool parameters = i.operands.front().buffer.kind == BufferKind::kParameterWindow;
+      if (i.kind == Kind::kFetch && parameters) ++times[i.blocks.first];
+    }
+    int most = 0;
+    for (const auto& [layer, count] : times) most = std::max(most, count);
+    return most;
+  };
+  // For the forwards, for the backwards and for the update.
+  for (const Rank rank : {0, 1}) CHECK(most_fetched(rank) <= 3);
+  for (Unit& unit : plan.units) unit.window_layers = 1;
+  for (const Rank rank : {0, 1}) CHECK(most_fetched(rank) > 6);
+}
+
 TEST_CASE("every micro-batch of a route passes each of its units once", "[property]") {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
