@@ -189,7 +189,8 @@ std::string Describe(const Plan& plan) {
           unit.activations == Dtype::kF32 ? "" : absl::StrCat(" in ", std::string(NameOf(unit.activations))),
           unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
           unit.window_layers == 0 ? ""
-                                  : absl::StrCat(" layers on the host, ", unit.window_layers, " at a time"));
+                                  : absl::StrCat(" layers on the host, ", unit.window_layers, " at a time"),
+          unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");
       separator = " -> ";
       first_block = blocks.end;
     }

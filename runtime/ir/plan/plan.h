@@ -35,6 +35,12 @@ constexpr int kSchedules = 7;
 constexpr Schedule kPlannedSchedules[] = {Schedule::kOneForwardOneBackward, Schedule::kGPipe};
 bool IsPlanned(Schedule schedule);
 
+// Where what a forward keeps for its backward lives between the two.
+enum class ActivationsHome : uint8_t {
+  kDevice,
+  kHost,  // but what is needed again too soon to save device memory
+};
+
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
   absl::InlinedVector<std::string, 1> devices;  // its ranks, each "node/device" as the cluster names it
@@ -60,6 +66,9 @@ struct Unit {
   // fetched before they are used. Backward is one pass then, whatever the schedule; under GPipe all
   // micro-batches of a step pass a layer before the next one.
   int window_layers = 0;
+  // In host memory, activations are stored behind a micro-batch's forward and fetched ahead of its backward, and
+  // micro-batches pass layers one after another, under GPipe too.
+  ActivationsHome activations_home = ActivationsHome::kDevice;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 

@@ -40,9 +40,10 @@ enum class InstructionKind : uint8_t {
   // or of a layer that lives on the host.
   kUpdateParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
-  // Of a unit whose layers live in host memory: what the operand says of one layer.
-  kFetch,          // into its window on the device
-  kStore,          // back to its home
+  // Of a unit whose layers live in host memory: what the operand says of one layer. Of one whose activations do: what
+  // a micro-batch keeps of a chunk.
+  kFetch,          // to the device
+  kStore,          // to its home
   kZeroGradients,  // in the layer's window, before the first micro-batch adds to them
 };
 
@@ -64,6 +65,7 @@ constexpr int kStreams = 8;
 enum class BufferKind : uint8_t {
   kStash,       // activations kept from forward to backward; each chunk has its own
   kDeferred,    // what the weights' gradient needs of the input's, where it comes later; likewise
+  kStashHome,   // in host memory: what a stash had, until another one gets it; likewise
   kRecomputed,  // what is not kept of a layer, while its passes need it
   // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
   kStreamGradient,
@@ -76,9 +78,9 @@ enum class BufferKind : uint8_t {
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 11;
+constexpr int kBufferKinds = 12;
 // Whether every chunk has buffers of its own of this kind: they stay on the rank.
-inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
+inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kStashHome; }
 // Whether its content crosses to another unit, or comes from there.
 inline bool Travels(BufferKind kind) { return kind >= BufferKind::kInput; }
 // Whether it is a layer's window rather than a micro-batch's.
@@ -108,7 +110,7 @@ struct Instruction {
   int visit = 0;  // index into StepProgram::visits, of passes and of what they exchange
   int chunk = 0;  // of the unit: the visit's
   // Of passes, and of kJoinGradients; of a fetch, a store or a zeroing, and of a norm or an update of a layer that lives on the host,
-  // that layer.
+  // that layer; of a fetch or a store of activations, the chunk's.
   BlockRange blocks;
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
@@ -137,6 +139,7 @@ struct Instruction {
 struct BufferCounts {
   absl::InlinedVector<int, 1> stash = {0};     // of each chunk
   absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
+  absl::InlinedVector<int, 1> stash_home = {0};  // of each chunk; 0 if activations stay on the device
   int recomputed = 0;                          // 0 if it keeps everything
   int stream_gradient = 0;                     // 0 if backwards of micro-batches do not alternate
   int input = 0;                               // 0 if it has first stages only
@@ -184,6 +187,6 @@ bool IsPass(InstructionKind kind);      // a forward, a part of one again, or a 
 // What the ranks of a unit do together, and may wait for each other in.
 bool IsOfUnit(InstructionKind kind);
 std::string NameOf(InstructionKind kind);            // "forward", "send activation", ...
-std::string NameOf(const Instruction& instruction);  // the same, or "fetch parameters of layer 3"
+std::string NameOf(const Instruction& instruction);  // the same, or "fetch parameters of layer 3", "fetch activations"
 
 }  // namespace medley
