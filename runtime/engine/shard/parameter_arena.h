@@ -61,6 +61,8 @@ class ParameterArena {
   std::vector<OwnedRun> OwnedOnDevice() const;
   std::vector<OwnedRun> OwnedOfLayer(BlockId layer) const;
   bool LivesOnHost(SegmentId segment) const;
+  // Of host memory, for the layers that live there.
+  Bytes host_allocated() const { return home_ == nullptr ? Bytes{} : home_->size(); }
 
   // Copies what a layer's home has of the parts of `kind` (one of the windows') into its window, or what the window
   // has to its home; blocks until it is there. Of one thread at a time each, which need not be the queue's.

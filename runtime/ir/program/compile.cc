@@ -8,13 +8,10 @@
 #include "runtime/ir/program/layer_windows.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/ir/program/schedule.h"
+#include "runtime/ir/program/stash_trips.h"
 
 namespace medley {
 namespace {
-
-// Of the same chunk, between a forward and the fetch of what it kept: with fewer, the copies would take as many stashes
-// as staying does.
-constexpr int kFewestPassesAway = 3;
 
 class Compiler {
  public:
@@ -315,28 +312,14 @@ class Compiler {
     }
   }
 
-  // What goes home of what forwards keep, and when it comes back: one gradient of the unit ahead of its own, so that the
-  // copy has that one's time. What would hardly have been away stays.
   void FindHomed() {
     homed_.assign(contents_, false);
     fetched_before_.assign(order_.size(), -1);
     if (unit_.activations_home == ActivationsHome::kDevice || purpose_ == Purpose::kEvaluate) return;
-    std::vector<int> forward(contents_, -1);
-    int gradient_before = -1;
-    for (int pass = 0; pass < static_cast<int>(order_.size()); ++pass) {
-      const UnitOp& op = order_[pass];
-      const int content = first_content_[op.visit] + op.micro_batch;
-      if (op.kind == OpKind::kForward) forward[content] = pass;
-      if (op.kind != OpKind::kBackward && op.kind != OpKind::kInputGradient) continue;
-      const int chunk = program_.visits[op.visit].chunk;
-      int away = 0;
-      for (int between = forward[content] + 1; between < gradient_before; ++between)
-        away += IsPass(order_[between].kind) && program_.visits[order_[between].visit].chunk == chunk;
-      if (away >= kFewestPassesAway) {
-        homed_[content] = true;
-        fetched_before_[gradient_before] = pass;
-      }
-      gradient_before = pass;
+    for (const StashTrip& trip :
+         StashTripsOf(order_, program_.visits, static_cast<int>(unit_.chunks.size()))) {
+      homed_[first_content_[order_[trip.forward].visit] + order_[trip.forward].micro_batch] = true;
+      fetched_before_[trip.fetched_before] = trip.gradient;
     }
   }
 

@@ -137,13 +137,13 @@ struct Instruction {
 
 // How many buffers of each kind a rank has, and of which type.
 struct BufferCounts {
-  absl::InlinedVector<int, 1> stash = {0};     // of each chunk
-  absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
+  absl::InlinedVector<int, 1> stash = {0};       // of each chunk
+  absl::InlinedVector<int, 1> deferred = {0};    // of each chunk; 0 if no gradient is put off
   absl::InlinedVector<int, 1> stash_home = {0};  // of each chunk; 0 if activations stay on the device
-  int recomputed = 0;                          // 0 if it keeps everything
-  int stream_gradient = 0;                     // 0 if backwards of micro-batches do not alternate
-  int input = 0;                               // 0 if it has first stages only
-  int output = 0;                              // 0 if it has last stages only
+  int recomputed = 0;                            // 0 if it keeps everything
+  int stream_gradient = 0;                       // 0 if backwards of micro-batches do not alternate
+  int input = 0;                                 // 0 if it has first stages only
+  int output = 0;                                // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
   int windows = 0;  // of each kind, where the layers live in host memory
@@ -186,7 +186,8 @@ bool IsGradient(InstructionKind kind);  // a pass that makes gradients, of eithe
 bool IsPass(InstructionKind kind);      // a forward, a part of one again, or a gradient
 // What the ranks of a unit do together, and may wait for each other in.
 bool IsOfUnit(InstructionKind kind);
-std::string NameOf(InstructionKind kind);            // "forward", "send activation", ...
-std::string NameOf(const Instruction& instruction);  // the same, or "fetch parameters of layer 3", "fetch activations"
+std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
+std::string NameOf(
+    const Instruction& instruction);  // the same, or "fetch parameters of layer 3", "fetch activations"
 
 }  // namespace medley

@@ -165,6 +165,13 @@ void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed) {
   }
 }
 
+void MoveActivationsToHost(Plan& plan, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (Unit& unit : plan.units) {
+    if (random() % 4 != 0) unit.activations_home = ActivationsHome::kHost;
+  }
+}
+
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed) {
   std::mt19937_64 random(seed);
   plan.shards_optimizer = true;

@@ -34,6 +34,9 @@ void AddRandomUnits(Plan& plan, const std::vector<IndexRange>& ranges, int units
 // Has the layers of some of the units live in host memory, with a number of windows that they may have.
 void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 
+// Has the activations of some of the units live in host memory.
+void MoveActivationsToHost(Plan& plan, uint64_t seed);
+
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 }  // namespace medley
