@@ -48,6 +48,9 @@ def plans(prefix):
                                            shared([slow], [(3, 5)], window_layers=1, recompute="layers")], [route([0, 1], 4)]),
         "shared-layers-on-the-host": plan(one_f_one_b, [shared([fast, slow], [(0, 5)], heads=[3, 1], window_layers=2),
                                                         unit(reference, 0, 5)], [route([0], 3), route([1], 1)]),
+        "activations-on-the-host": plan(gpipe, [shared([fast], [(0, 3)], activations_home="host"),
+                                                shared([slow], [(3, 5)], activations_home="host", window_layers=1)],
+                                        [route([0, 1], 8)], micro_batch=1),
         "recomputed": plan(one_f_one_b, [shared([fast], [(0, 3)], recompute="layers"),
                                          shared([slow], [(3, 5)], recompute="all_but_attention")], [route([0, 1], 4)]),
     }

@@ -12,6 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/engine/shard/branch.h"
 #include "runtime/engine/shard/chunk_passes.h"
+#include "runtime/engine/shard/layer_home.h"
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/program/memory.h"
