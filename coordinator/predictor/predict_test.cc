@@ -188,6 +188,44 @@ TEST_CASE("copies that a device's own cores make take from what computes") {
   CHECK(many == Approx(engines).epsilon(0.05));
 }
 
+TEST_CASE(
+    "activations that live on the host are copied beside what computes, and waited for where that is "
+    "slower") {
+  PlanningProblem problem = Uniform(1, 6, 8);
+  Plan plan = Replicas(8, {8});
+  plan.schedule = Schedule::kGPipe;
+  plan.units[0].activations_home = ActivationsHome::kHost;
+  CHECK_THAT(
+      std::string(PredictStepSeconds(problem, plan).status().message()),
+      Catch::Contains("units[0].activations_home: host, but how fast d0 copies from and to host memory has "
+                      "not been measured"));
+  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
+  double bytes = 0;
+  int copies = 0;
+  for (const Instruction& i : program.instructions) {
+    if (i.kind != InstructionKind::kFetch) continue;
+    bytes = static_cast<double>(i.bytes.value);
+    ++copies;
+  }
+  REQUIRE(copies == 7);
+  // If a copy takes so long, each way.
+  const auto predict = [&](double copy_seconds) {
+    problem.devices[0].fetch_bytes_per_second = problem.devices[0].store_bytes_per_second =
+        bytes / copy_seconds;
+    const auto seconds = PredictStepSeconds(problem, plan);
+    REQUIRE(seconds.ok());
+    return *seconds;
+  };
+  // Forwards take 6 s each, backwards 12.
+  const double computing = 8 * 6 * 3;
+  CHECK(predict(1e-6) == Approx(computing).epsilon(1e-6));
+  CHECK(predict(5.9) == Approx(computing).epsilon(1e-6));
+  CHECK(predict(12) > computing);
+  // What goes one way follows each other.
+  CHECK(predict(600) > 7 * 600);
+  CHECK(predict(600) < 2 * 7 * 600 + computing);
+}
+
 TEST_CASE("weights' gradients that are put off fill two thirds of the bubble") {
   const int stages = GENERATE(2, 4), micro_batches = 8;
   std::vector<int> ends;

@@ -110,10 +110,13 @@ absl::StatusOr<StepSimulator::RankCost> StepSimulator::CostOf(const Plan& plan, 
                                              : " has not been measured with whole blocks"));
   }
   const DeviceCost& copies = problem_.devices[device];
-  if (unit.lives_on_host() && (copies.fetch_bytes_per_second <= 0 || copies.store_bytes_per_second <= 0)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "units[", program.unit.value(), "].window_layers: ", unit.window_layers, ", but how fast ",
-        copies.name, " copies from and to host memory has not been measured; measure it again"));
+  const bool copied = copies.fetch_bytes_per_second > 0 && copies.store_bytes_per_second > 0;
+  if (!copied && (unit.lives_on_host() || unit.activations_home == ActivationsHome::kHost)) {
+    const std::string field =
+        unit.lives_on_host() ? absl::StrCat("window_layers: ", unit.window_layers) : "activations_home: host";
+    return absl::InvalidArgumentError(
+        absl::StrCat("units[", program.unit.value(), "].", field, ", but how fast ", copies.name,
+                     " copies from and to host memory has not been measured; measure it again"));
   }
   RankCost result{.device = device, .gathers = std::vector<int>(program.slices.size())};
   for (const Visit& visit : program.visits) {

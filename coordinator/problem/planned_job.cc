@@ -74,6 +74,7 @@ void FillActivations(const std::vector<int>& open, const PlanningProblem& proble
 bool PassesAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   return std::all_of(plan.units.begin(), plan.units.end(), [&](const Unit& unit) {
     return unit.devices.size() == 1 && unit.window_layers == 0 &&
+           unit.activations_home == ActivationsHome::kDevice &&
            FindDevice(problem, unit.devices.front())->activations == unit.activations;
   });
 }

@@ -92,6 +92,24 @@ v1::LayersHome EncodeHome(LayersHome home) {
   return v1::LAYERS_HOME_UNSPECIFIED;
 }
 
+absl::StatusOr<ActivationsHome> DecodeHome(v1::ActivationsHome home, const std::string& path) {
+  switch (home) {
+    case v1::ACTIVATIONS_HOME_UNSPECIFIED:
+    case v1::ACTIVATIONS_HOME_DEVICE:
+      return ActivationsHome::kDevice;
+    case v1::ACTIVATIONS_HOME_HOST:
+      return ActivationsHome::kHost;
+    default:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ".activations_home: ", static_cast<int>(home), " is none of its values"));
+}
+
+v1::ActivationsHome EncodeHome(ActivationsHome home) {
+  return home == ActivationsHome::kHost ? v1::ACTIVATIONS_HOME_HOST : v1::ACTIVATIONS_HOME_DEVICE;
+}
+
 absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   Unit result;
   result.devices.assign(unit.devices().begin(), unit.devices().end());
@@ -118,6 +136,7 @@ absl::StatusOr<Unit> DecodeUnit(const v1::Unit& unit, const std::string& path) {
   if (unit.has_optimizer_weight()) result.optimizer_weight = static_cast<int>(unit.optimizer_weight());
   result.window_layers = static_cast<int>(unit.window_layers());
   ASSIGN_OR_RETURN(result.layers_home, DecodeHome(unit.layers_home(), path));
+  ASSIGN_OR_RETURN(result.activations_home, DecodeHome(unit.activations_home(), path));
   absl::StatusOr<UnitOrder> order = ParseOrder(unit.order());
   if (!order.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ".order: ", order.status().message()));
@@ -227,6 +246,7 @@ v1::Plan EncodePlan(const Plan& plan) {
     if (unit.optimizer_weight != 1) encoded.set_optimizer_weight(unit.optimizer_weight);
     encoded.set_window_layers(static_cast<uint32_t>(unit.window_layers));
     encoded.set_layers_home(EncodeHome(unit.layers_home));
+    encoded.set_activations_home(EncodeHome(unit.activations_home));
   }
   for (const Route& route : plan.routes) {
     v1::Route& encoded = *result.add_routes();

@@ -38,6 +38,7 @@ Plan RandomPlan(uint64_t seed) {
     plan.units.back().optimizer_weight = static_cast<int>(random() % 4);
     plan.units.back().window_layers = static_cast<int>(random() % 3);
     plan.units.back().layers_home = static_cast<LayersHome>(random() % kLayersHomes);
+    if (random() % 2 == 0) plan.units.back().activations_home = ActivationsHome::kHost;
     if (plan.schedule == Schedule::kListed) plan.units.back().order = RandomOrder(random);
     if (random() % 3 > 0) continue;
     Unit& unit = plan.units.back();  // of two devices that share unevenly, and of two ranges
@@ -80,6 +81,9 @@ TEST_CASE("a plan that makes no sense is refused by field") {
   CHECK(error([](v1::Plan& p) {
           p.mutable_routes(0)->set_units(0, p.units_size());
         }).find("routes[0].units[0]: ") == 0);
+  CHECK(error([](v1::Plan& p) {
+          p.mutable_units(0)->set_activations_home(static_cast<v1::ActivationsHome>(7));
+        }) == "units[0].activations_home: 7 is none of its values");
   CHECK(error([](v1::Plan& p) {
           p.mutable_units(0)->set_order("F0 G1");
         }).find("units[0].order: \"G1\" is no pass; one is a letter (F, B, I or W)") == 0);

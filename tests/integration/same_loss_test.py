@@ -55,6 +55,9 @@ def plans(prefix):
                                                shared([slow], [(3, 5)], window_layers=2, layers_home="gradients_on_peers"),
                                                shared([reference], [(0, 5)], window_layers=1, layers_home="gradients_on_peers")],
                                        [route([0, 1], 3), route([2], 1)], shards_optimizer=True),
+        "activations-on-the-host": plan(gpipe, [shared([fast], [(0, 3)], activations_home="host"),
+                                                shared([slow], [(3, 5)], activations_home="host", window_layers=1)],
+                                        [route([0, 1], 8)], micro_batch=1),
         "recomputed": plan(one_f_one_b, [shared([fast], [(0, 3)], recompute="layers"),
                                          shared([slow], [(3, 5)], recompute="all_but_attention")], [route([0, 1], 4)]),
     }

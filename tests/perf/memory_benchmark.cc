@@ -171,9 +171,10 @@ absl::Status RunCase(const MemoryCase& of, Rooms& rooms, int number, std::FILE* 
     const RankPredicted& said = predicted[rank];
     const RankTaken& took = (*taken)[rank];
     std::fprintf(out, "rank %ld %ld %ld %ld %ld %ld %ld %ld %s, rank %zu\n", long{said.total().value},
-                 long{took.peak.value}, long{said.model.total().value}, long{took.set_up.value},
-                 long{said.workspace.value}, long{took.ops.scratch.value}, long{said.copies.value},
-                 long{took.ops.copies.value}, of.name.c_str(), rank);
+                 long{took.peak.value}, long{(said.model.total() + said.model.host).value},
+                 long{(took.set_up + took.host).value}, long{said.workspace.value},
+                 long{took.ops.scratch.value}, long{said.copies.value}, long{took.ops.copies.value},
+                 of.name.c_str(), rank);
   }
   std::fprintf(out, "plan %d\n", right);
   std::fflush(out);

@@ -160,6 +160,16 @@ std::vector<NamedPlan> PlansOfEveryKind(const TrainingShape& shape, Dtype activa
   plan = pipeline(Schedule::kOneForwardOneBackward);
   for (Unit& unit : plan.units) unit.window_layers = 1;
   add("three stages, layers on the host, one at a time", plan);
+  plan = alone(1);
+  plan.schedule = Schedule::kGPipe;
+  plan.units[0].activations_home = ActivationsHome::kHost;
+  add("alone, gpipe, activations on the host", plan);
+  plan = pipeline(Schedule::kGPipe);
+  for (Unit& unit : plan.units) unit.activations_home = ActivationsHome::kHost;
+  plan.units[0].window_layers = 1;
+  plan.units[1].recompute = Recompute::kLayers;
+  plan.units[2].activations = other;
+  add("three stages, gpipe, activations on the host, layers of the first, too, the second recomputed", plan);
   plan = replicas(true);
   plan.units[0].optimizer_weight = 3;
   plan.units[1].window_layers = 2;

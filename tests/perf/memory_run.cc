@@ -20,7 +20,7 @@ absl::StatusOr<RankTaken> RunRank(const MemoryCase& of, Rank rank, Bytes limit, 
   const StepProgram program = CompileStep(of.plan, rank, spec.shape, Purpose::kTrain);
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelShard> shard,
                    ModelShard::Create(device, ShardOptionsOf(of.plan, program, spec.shape, spec.precision)));
-  RankTaken taken{.set_up = device.queue->allocated()};
+  RankTaken taken{.set_up = device.queue->allocated(), .host = shard->host_allocated()};
   if (!device.emulated) RETURN_IF_ERROR(shard->arena().Initialise(spec.seed));
   MadeUpWindows windows(spec.seed, spec.shape.model.vocabulary);
   StepExecutor executor({.spec = spec, .plan = of.plan, .rank = rank, .stall_timeout = absl::Seconds(60)},

@@ -25,6 +25,7 @@ struct MemoryCase {
 
 struct RankTaken {
   Bytes set_up;    // allocated once the shard is there, before its first pass: all of the model's parts
+  Bytes host;      // of host memory, for what lives there
   Bytes peak;      // by the device's allocator, with what the ops hold beside it
   OpHoldings ops;  // at the end
 };

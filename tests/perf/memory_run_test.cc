@@ -51,6 +51,26 @@ TEST_CASE("a plan takes what was predicted: it runs with that much memory, and w
   CHECK_THAT(std::string(out.message()), Catch::StartsWith("rank " + std::to_string(short_of_memory) + ": "));
 }
 
+TEST_CASE("activations that live on the host take of both what was predicted, to the byte") {
+  MemoryCase of = Pipeline();
+  of.plan.schedule = Schedule::kGPipe;
+  of.plan.routes[0] = {.units = {0, 1}, .micro_batches = 4, .micro_batch_sequences = 1};
+  const RankMemory on_device = PredictForMemory(of, std::vector<DeviceRoom>(2))[0].model;
+  of.plan.units[0].activations_home = ActivationsHome::kHost;
+  of.plan.units[1].window_layers = 1;
+  const std::vector<RankPredicted> predicted = PredictForMemory(of, std::vector<DeviceRoom>(2));
+  CHECK(predicted[0].total() < on_device.total());
+  const absl::StatusOr<std::vector<RankTaken>> taken =
+      RunForMemory(of, {predicted[0].total(), predicted[1].total()});
+  REQUIRE(taken.status().ToString() == "OK");
+  for (int rank = 0; rank < 2; ++rank) {
+    CAPTURE(rank);
+    CHECK((*taken)[rank].peak == predicted[rank].total());
+    CHECK((*taken)[rank].host == predicted[rank].model.host);
+    CHECK((*taken)[rank].host > Bytes{0});
+  }
+}
+
 TEST_CASE("what the ops take beside the model is as the device's room says") {
   MemoryCase of = Pipeline();
   of.plan.units[1].activations = Dtype::kBf16;

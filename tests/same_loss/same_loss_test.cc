@@ -432,6 +432,80 @@ TEST_CASE("layers that live on the host train with the bits of layers that live 
   }
 }
 
+// The stashes that go home in a step of all ranks.
+int StoredStashes(const Plan& plan, const TrainingShape& shape) {
+  int stored = 0;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    for (const Instruction& i : CompileStep(plan, rank, shape, Purpose::kTrain).instructions)
+      stored += i.kind == InstructionKind::kStore && i.micro_batch >= 0;
+  }
+  return stored;
+}
+
+// Plans with four micro-batches and more on their way in some unit, by number.
+Plan WithManyOnTheirWay(int number, const TrainingShape& shape) {
+  const int end = shape.model.blocks();
+  Plan plan = SingleDevicePlan(shape, 1);
+  plan.schedule = Schedule::kGPipe;
+  switch (number) {
+    case 0:
+      return plan;
+    case 1:  // micro-batches of two sizes
+      plan.routes = {{.units = {0}, .micro_batches = 4, .micro_batch_sequences = 1},
+                     {.units = {0}, .micro_batches = 2, .micro_batch_sequences = 2}};
+      return plan;
+    case 2:  // two ranges a unit
+      plan.schedule = Schedule::kInterleavedGPipe;
+      plan.units = {{.devices = {"test/a"}, .chunks = {{0, 1}, {2, 3}}},
+                    {.devices = {"test/b"}, .chunks = {{1, 2}, {3, end}}, .recompute = Recompute::kLayers}};
+      plan.routes[0].units = {0, 1, 0, 1};
+      return plan;
+    case 3:  // rows cut unevenly, one unit of another type
+      plan.units = {{.devices = {"test/a0", "test/a1"}, .chunks = {{0, 2}}, .sequence_parallel = true},
+                    {.devices = {"test/b"},
+                     .chunks = {{2, end}},
+                     .activations = Dtype::kBf16,
+                     .recompute = Recompute::kAllButAttention}};
+      plan.routes[0].units = {0, 1};
+      return plan;
+    default:  // four stages, gradients apart or not
+      plan.schedule = number == 4 ? Schedule::kZeroBubbleH1 : Schedule::kOneForwardOneBackward;
+      plan.units.clear();
+      for (int s = 0; s < 4; ++s) {
+        plan.units.push_back(
+            {.devices = {"test/" + std::to_string(s)}, .chunks = {{s, s == 3 ? end : s + 1}}});
+      }
+      plan.routes[0].units = {0, 1, 2, 3};
+      return plan;
+  }
+}
+
+TEST_CASE("activations that live on the host train with the bits of activations that stay on the device") {
+  TrainingSpec spec = TinyJob(kModels[GENERATE(0, 1)]);
+  spec.shape.sequence = 11;
+  spec.steps = 6;
+  spec.optimizer.clip_norm = 0;  // of which layers on the host have norms of their own
+  Plan plan = WithManyOnTheirWay(GENERATE(range(0, 6)), spec.shape);
+  const absl::StatusOr<TrainingRun> on_device = TrainUnderPlan(spec, plan, Windows(spec));
+  INFO(on_device.status().ToString());
+  REQUIRE(on_device.ok());
+  CHECK(StoredStashes(plan, spec.shape) == 0);
+  for (Unit& unit : plan.units) unit.activations_home = ActivationsHome::kHost;
+  for (const bool layers_too : {false, true}) {
+    for (Unit& unit : plan.units)
+      unit.window_layers = layers_too && LayersOf(unit, spec.shape.model) > 0 ? 1 : 0;
+    CAPTURE(Describe(plan));
+    CHECK(CheckPlanForm(plan, spec.shape).empty());
+    CHECK(StoredStashes(plan, spec.shape) > 0);
+    const absl::StatusOr<TrainingRun> on_host = TrainUnderPlan(spec, plan, Windows(spec), nullptr, OpenMixed);
+    INFO(on_host.status().ToString());
+    REQUIRE(on_host.ok());
+    CHECK(on_host->losses == on_device->losses);
+    CHECK(on_host->validation_loss == on_device->validation_loss);
+    CHECK(on_host->parameters == on_device->parameters);
+  }
+}
+
 TEST_CASE("a bf16 job follows the f32 one within bf16's rounding, under any plan") {
   TrainingSpec spec = TinyJob();
   spec.precision = Precision::kBf16;

@@ -115,6 +115,30 @@ TEST_CASE("GPUs whose layers live on the host train with those whose layers do n
   }
 }
 
+TEST_CASE("GPUs whose activations live on the host train as the reference does, layers on the host or not",
+          "[property]") {
+  const TrainingSpec spec = TinyJob();
+  const absl::StatusOr<TrainingRun> single =
+      TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
+  REQUIRE(single.ok());
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    Plan plan = SingleDevicePlan(spec.shape, 1);
+    plan.schedule = Schedule::kGPipe;
+    if (seed % 2 == 0) {
+      plan.units[0].chunks = {{0, 3}};
+      plan.units.push_back({.devices = {"test/1"}, .chunks = {{3, spec.shape.model.blocks()}}});
+      plan.routes[0].units = {0, 1};
+    }
+    for (Unit& unit : plan.units) unit.activations_home = ActivationsHome::kHost;
+    plan.units[0].window_layers = static_cast<int>(seed % 3);
+    CAPTURE(seed, Describe(plan));
+    const absl::StatusOr<TrainingRun> run = TrainOnGpus(spec, plan, seed, false);
+    INFO(run.status().ToString());
+    REQUIRE(run.ok());
+    CheckSame(*single, *run);
+  }
+}
+
 TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as those that have no library") {
   const TrainingSpec spec = TinyJob();
   const Plan plan = Replicas(spec.shape);

@@ -40,6 +40,8 @@ absl::Status TrainRank(const TrainingSpec& spec, const Plan& plan, int rank, Tra
   const RankMemory memory = MemoryOfProgram(plan, program, spec.shape);
   if (device.queue->allocated() != memory.total())
     return absl::InternalError("a shard allocates something else than the memory model says");
+  if (shard->host_allocated() != memory.host)
+    return absl::InternalError("a shard allocates something else of host memory than the memory model says");
   RETURN_IF_ERROR(start ? start(shard->arena()) : shard->arena().Initialise(spec.seed));
   StepExecutor executor({.spec = spec, .plan = plan, .rank = rank, .stall_timeout = absl::Seconds(60)},
                         *shard, transport, windows);
@@ -154,6 +156,7 @@ Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices) {
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
+  if (seed % 4 < 2) MoveActivationsToHost(plan, seed);
   return plan;
 }
 
@@ -191,6 +194,7 @@ Plan RandomWidePlan(uint64_t seed, const TrainingShape& shape, int max_degree) {
   if (seed % 3 == 0) ShardOptimizer(plan, shape.model, seed);
   if (seed % 4 == 0) MoveLayersToHost(plan, shape.model, seed);
   if (seed % 4 == 1) MoveLayersToPeers(plan, shape.model, seed);
+  if (seed % 4 < 2) MoveActivationsToHost(plan, seed);
   return plan;
 }
 

@@ -39,7 +39,7 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
 
 // Any valid plan over 1 to `max_devices` devices: routes, orders, splits, micro-batches and schedule at
 // random; a third of the seeds shard the optimizer by weights at random, a quarter have layers of some units live in host
-// memory, and of a quarter layers live with their holders where they can.
+// memory, and of a quarter layers live with their holders where they can; of half some units' activations live on the host.
 Plan RandomPlan(uint64_t seed, const TrainingShape& shape, int max_devices);
 
 // Any valid plan of units with up to `max_degree` devices that share tensors evenly or not, half of them in

@@ -284,6 +284,12 @@ absl::Status StepExecutor::Copy(const Pass& pass, int index, const std::function
   if (const std::optional<Fence> after = DoneBefore(pass, instruction); after.has_value())
     RETURN_IF_ERROR(shard_.queue().Wait(*after));
   when_ready();
+  if (const int home = instruction.OperandOf(BufferKind::kStashHome).buffer.index; home >= 0) {
+    const int stash = instruction.OperandOf(BufferKind::kStash).buffer.index;
+    return instruction.kind == InstructionKind::kFetch
+               ? shard_.FetchStash(instruction.chunk, home, stash, instruction.bytes)
+               : shard_.StoreStash(instruction.chunk, stash, home, instruction.bytes);
+  }
   return instruction.kind == InstructionKind::kFetch ? shard_.arena().Fetch(kind, instruction.blocks.first)
                                                      : shard_.arena().Store(kind, instruction.blocks.first);
 }

@@ -136,7 +136,7 @@ class StepExecutor {
   // InvalidArgument: see TrainStep.
   absl::StatusOr<std::optional<ModelShard::Update>> DecideUpdate();
   absl::Status Update(const Instruction& instruction);
-  // Copies of a layer between its home and its window.
+  // Copies of a layer between its home and its window, or of what a micro-batch keeps.
   absl::Status Copy(const Pass& pass, int index, const std::function<void()>& when_ready);
   // Whether the unit's layers live in host memory.
   bool windows_of_layers() const { return train_program_.buffers.windows > 0; }

@@ -11,14 +11,14 @@
 namespace medley {
 
 absl::StatusOr<std::unique_ptr<LayerHome>> LayerHome::Create(
-    DeviceQueue& queue, const std::vector<std::vector<int64_t>>& elements) {
+    DeviceQueue& queue, const std::vector<std::vector<int64_t>>& elements, const char* what) {
   Bytes need;
   for (const std::vector<int64_t>& layers : elements) {
     for (const int64_t count : layers) need += Bytes{4 * count};
   }
   const Bytes available = AvailableHostMemory();
   if (available > Bytes{0} && need > available) {
-    return absl::ResourceExhaustedError(absl::StrCat("layers that live in host memory need ",
+    return absl::ResourceExhaustedError(absl::StrCat(what, " that live in host memory need ",
                                                      FormatBytes(need), " of it; the host has ",
                                                      FormatBytes(available), " available"));
   }
@@ -48,6 +48,13 @@ LayerHome::~LayerHome() {
 }
 
 absl::Span<float> LayerHome::Values(int part, int layer) { return values_[part][layer]; }
+
+Bytes LayerHome::size() const {
+  Bytes all;
+  for (const std::unique_ptr<PinnedMemory>& memory : memory_)
+    all += Bytes{static_cast<int64_t>(memory->bytes().size())};
+  return all;
+}
 
 absl::Status LayerHome::Fetch(absl::Span<const float> values, Buffer& to, Bytes offset) {
   RETURN_IF_ERROR(fetch_lane_->Upload(

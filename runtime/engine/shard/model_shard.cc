@@ -70,11 +70,10 @@ absl::StatusOr<std::unique_ptr<ModelShard>> ModelShard::Create(Device& device, c
             FormatBytes(need.total()), FormatBytes(need.parameters + need.gradients + need.optimizer),
             FormatBytes(need.activations), FormatBytes(need.boundaries),
             FormatBytes(need.workspace + need.conversions), FormatBytes(need.logits), device.queue->name(),
-            need.host > Bytes{0}
-                ? absl::StrCat(", and ", FormatBytes(need.host), " of host memory for layers")
-                : ""));
+            need.host > Bytes{0} ? absl::StrCat(", and ", FormatBytes(need.host), " of host memory") : ""));
   }
   shard->CarveBoundaries();
+  RETURN_IF_ERROR(shard->OpenStashHome());
   RETURN_IF_ERROR(shard->WriteRotaryAngles());
   return shard;
 }
@@ -137,9 +136,8 @@ void ModelShard::CarveBoundaries() {
     return memory;
   };
   for (size_t c = 0; c < options_.chunks.size(); ++c) {
-    Bytes stash;
-    for (BlockId block = options_.chunks[c].first; block < options_.chunks[c].end; ++block)
-      stash += StashBytes(pass_.config, block, pass_.row_counts(), pass_.activations, pass_.recompute);
+    const Bytes stash =
+        StashBytes(pass_.config, options_.chunks[c], pass_.row_counts(), pass_.activations, pass_.recompute);
     stashes_.push_back(slots(counts.stash[c], stash));
     deferred_.push_back(slots(counts.deferred[c], DeferredBytes(pass_.config, options_.chunks[c],
                                                                 pass_.row_counts(), pass_.activations)));
@@ -156,6 +154,37 @@ void ModelShard::CarveBoundaries() {
     for (int i = 0; i < counts.of(of); ++i)
       boundaries_.Add(of, boundary.Take(pass_.own().size() * pass_.config.hidden, pass_.activations));
   }
+}
+
+absl::Status ModelShard::OpenStashHome() {
+  std::vector<std::vector<int64_t>> elements;  // of each chunk, of each of what its micro-batches keep
+  bool any = false;
+  for (size_t c = 0; c < options_.chunks.size(); ++c) {
+    const int count = options_.buffers.stash_home[c];
+    elements.emplace_back(count, stashes_[c].size.value / SizeOf(Dtype::kF32).value);
+    any = any || count > 0;
+  }
+  if (!any) return absl::OkStatus();
+  ASSIGN_OR_RETURN(stash_home_, LayerHome::Create(*device_.queue, elements, "activations"));
+  return absl::OkStatus();
+}
+
+Bytes ModelShard::host_allocated() const {
+  return arena_->host_allocated() + (stash_home_ == nullptr ? Bytes{} : stash_home_->size());
+}
+
+absl::Status ModelShard::StoreStash(int chunk, int stash, int home, Bytes size) {
+  const SlotMemory& stashes = stashes_[chunk];
+  return stash_home_->Store(
+      *stashes.buffer, stashes.offset + int64_t{stash} * stashes.size,
+      stash_home_->Values(chunk, home).subspan(0, size.value / SizeOf(Dtype::kF32).value));
+}
+
+absl::Status ModelShard::FetchStash(int chunk, int home, int stash, Bytes size) {
+  const SlotMemory& stashes = stashes_[chunk];
+  return stash_home_->Fetch(
+      stash_home_->Values(chunk, home).subspan(0, size.value / SizeOf(Dtype::kF32).value), *stashes.buffer,
+      stashes.offset + int64_t{stash} * stashes.size);
 }
 
 Workspace ModelShard::WorkspaceOf(const PassShape& shape) const {

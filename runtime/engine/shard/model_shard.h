@@ -12,6 +12,7 @@
 #include "runtime/device/device.h"
 #include "runtime/engine/shard/branch.h"
 #include "runtime/engine/shard/chunk_passes.h"
+#include "runtime/engine/shard/layer_home.h"
 #include "runtime/engine/shard/parameter_arena.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/program/memory.h"
@@ -82,6 +83,13 @@ class ModelShard {
   absl::Status WeightGradient(const PassBuffers& buffers, BlockRange blocks);
   absl::Status JoinGradients(int chunk, BlockRange blocks);
 
+  // Copy the first `size` bytes of one of a chunk's stashes to one of its homes on the host, and of a home to a
+  // stash; block until they are there. Of a thread each, which need not be the queue's.
+  absl::Status StoreStash(int chunk, int stash, int home, Bytes size);
+  absl::Status FetchStash(int chunk, int home, int stash, Bytes size);
+  // Of host memory, for what lives there.
+  Bytes host_allocated() const;
+
   // The ranks that share the blocks, before the first pass; outlives the shard's passes. Null, as at first: it
   // has all of them.
   void SetGroup(RankGroup* group) { group_ = group; }
@@ -125,6 +133,7 @@ class ModelShard {
   // The device's ops, of which other shards may have made use since the last pass, with this one's scratch.
   Ops& PassOps();
   void CarveBoundaries();
+  absl::Status OpenStashHome();
   absl::Status WriteRotaryAngles();
   PassShape ShapeOf(int micro_batch_sequences) const;
   Workspace WorkspaceOf(const PassShape& shape) const;
@@ -148,6 +157,8 @@ class ModelShard {
   OpScratch scratch_;
   std::vector<SlotMemory> stashes_, deferred_;  // by chunk
   SlotMemory recomputed_, stream_gradients_;
+  std::unique_ptr<LayerHome>
+      stash_home_;  // null: activations stay on the device; ends its copies before the stashes go
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;

@@ -67,6 +67,8 @@ class ParameterArena {
   std::vector<OwnedRun> OwnedOnDevice() const;
   std::vector<OwnedRun> OwnedOfLayer(BlockId layer) const;
   bool LivesOnHost(SegmentId segment) const;
+  // Of host memory, for the layers that live there.
+  Bytes host_allocated() const { return home_ == nullptr ? Bytes{} : home_->size(); }
 
   // What this holder keeps of a layer whose part lives with its holders.
   struct Kept {

@@ -88,6 +88,14 @@ Bytes StashBytes(const ModelConfig& c, BlockId block, const RowCounts& rows, Dty
   return bytes;
 }
 
+Bytes StashBytes(const ModelConfig& c, BlockRange blocks, const RowCounts& rows, Dtype activations,
+                 Recompute recompute) {
+  Bytes bytes;
+  for (BlockId block = blocks.first; block < blocks.end; ++block)
+    bytes += StashBytes(c, block, rows, activations, recompute);
+  return bytes;
+}
+
 Bytes RecomputedBytes(const ModelConfig& c, const RowCounts& rows, Dtype activations, Recompute recompute) {
   const BlockId layer = BlockOfLayer(0);  // all are alike
   return StashBytes(c, layer, rows, activations) - StashBytes(c, layer, rows, activations, recompute);

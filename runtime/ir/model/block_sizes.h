@@ -18,6 +18,9 @@ namespace medley {
 // output included. Of norms and the residual stream it is the rank's own rows.
 Bytes StashBytes(const ModelConfig& config, BlockId block, const RowCounts& rows, Dtype activations,
                  Recompute recompute = Recompute::kNone);
+// By all of `blocks`.
+Bytes StashBytes(const ModelConfig& config, BlockRange blocks, const RowCounts& rows, Dtype activations,
+                 Recompute recompute = Recompute::kNone);
 
 // Where what is not kept of a layer is made, in forward and again before its backward: one layer of one
 // micro-batch at a time.

@@ -249,13 +249,20 @@ class Checker {
     const auto named = [&](UnitId unit) { return absl::StrCat("units[", unit.value(), "].layers_home: "); };
     for (UnitId u = 0; u < static_cast<int>(plan_.units.size()); ++u) {
       if (!plan_.units[u].lives_on_peers()) continue;
-      const std::string objection =
-          !plan_.shards_optimizer ? "the plan's shards_optimizer must be true"
-          : plan_.schedule != Schedule::kGPipe
-              ? absl::StrCat("the schedule must be gpipe, not ", NameOf(plan_.schedule))
-          : !PassesEachUnitOnce(plan_) ? "routes must pass each unit once"
-          : plan_.routes.size() < 2    ? "there must be at least 2 routes to share them"
-                                       : "";
+      const bool activations_on_host = plan_.units[u].activations_home == ActivationsHome::kHost;
+      std::string objection;
+      if (!plan_.shards_optimizer) {
+        objection = "the plan's shards_optimizer must be true";
+      } else if (plan_.schedule != Schedule::kGPipe) {
+        objection = absl::StrCat("the schedule must be gpipe, not ", NameOf(plan_.schedule));
+      } else if (!PassesEachUnitOnce(plan_)) {
+        objection = "routes must pass each unit once";
+      } else if (plan_.routes.size() < 2) {
+        objection = "there must be at least 2 routes to share them";
+      } else if (activations_on_host && !HasWindowsForAllLayers(plan_, shape_.model)) {
+        objection =
+            "activations may live on the host only where each unit's window_layers are all of its layers";
+      }
       if (!objection.empty())
         return Convict(Kind::kHome, absl::StrCat(named(u), "layers live on the peers; then ", objection));
     }

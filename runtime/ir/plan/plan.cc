@@ -49,6 +49,11 @@ std::string Describe(LayersHome home) {
 
 }  // namespace
 
+bool HasWindowsForAllLayers(const Plan& plan, const ModelConfig& config) {
+  return std::all_of(plan.units.begin(), plan.units.end(),
+                     [&](const Unit& unit) { return unit.window_layers >= LayersOf(unit, config); });
+}
+
 bool PassesEachUnitOnce(const Plan& plan) {
   size_t passed = 0;
   for (const Route& route : plan.routes) passed += route.units.size();
@@ -208,7 +213,8 @@ std::string Describe(const Plan& plan) {
           unit.recompute == Recompute::kNone ? "" : absl::StrCat(" recomputing ", NameOf(unit.recompute)),
           unit.has_windows()
               ? absl::StrCat(Describe(unit.layers_home), ", ", unit.window_layers, " at a time")
-              : "");
+              : "",
+          unit.activations_home == ActivationsHome::kHost ? " activations on the host" : "");
       separator = " -> ";
       first_block = blocks.end;
     }

@@ -45,6 +45,11 @@ enum class LayersHome : uint8_t {
   kPeers,
 };
 constexpr int kLayersHomes = 3;
+// Where what a forward keeps for its backward lives between the two.
+enum class ActivationsHome : uint8_t {
+  kDevice,
+  kHost,  // but what is needed again too soon to save device memory
+};
 
 // Devices that together hold one or more contiguous ranges of the model's blocks.
 struct Unit {
@@ -79,6 +84,9 @@ struct Unit {
   bool parameters_have_windows() const {
     return has_windows() && layers_home != LayersHome::kGradientsOnPeers;
   }
+  // In host memory, activations are stored behind a micro-batch's forward and fetched ahead of its backward, and
+  // micro-batches pass layers one after another, under GPipe too.
+  ActivationsHome activations_home = ActivationsHome::kDevice;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -123,6 +131,9 @@ struct Visit {
   bool last() const { return stage == stages - 1; }
 };
 using Visits = absl::InlinedVector<Visit, 1>;
+
+// Whether each unit has windows for all of its layers.
+bool HasWindowsForAllLayers(const Plan& plan, const ModelConfig& config);
 
 // Whether no unit of a valid plan is on two routes, or twice on one.
 bool PassesEachUnitOnce(const Plan& plan);

@@ -117,9 +117,10 @@ TEST_CASE("a plan is described in one line") {
   rows.units[1].devices.push_back("b/1");
   rows.units[1].sequence_parallel = true;
   rows.units[1].recompute = Recompute::kLayers;
+  rows.units[1].activations_home = ActivationsHome::kHost;
   CHECK(Describe(rows) ==
         "2 routes, micro-batch 4, 1f1b: [a/0 blocks 0-1 -> c/0 blocks 2-5] x 6 | [b/0+b/1 sequence parallel "
-        "blocks 0-5 recomputing layers] x 2");
+        "blocks 0-5 recomputing layers activations on the host] x 2");
   CHECK(Describe(Wide()) ==
         "2 routes, micro-batches 1, 2, 1f1b: [a/0+a/1 blocks 0-1 -> b/0+b/1 blocks 2-3 -> a/0+a/1 blocks "
         "4-5] x 3 of 1 | "

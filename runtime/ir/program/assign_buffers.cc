@@ -43,6 +43,7 @@ class Assignment {
     BufferCounts counts;
     counts.stash.resize(pools_.size());
     counts.deferred.resize(pools_.size());
+    counts.stash_home.resize(pools_.size());
     for (size_t chunk = 0; chunk < pools_.size(); ++chunk) {
       for (int kind = 0; kind < kBufferKinds; ++kind) {
         if (chunk > 0 && !IsOfChunk(static_cast<BufferKind>(kind))) continue;
@@ -83,7 +84,7 @@ class Assignment {
     operand.buffer.index = content.buffer;
     if (!operand.releases) return;
     pool.released_by[content.buffer] = i;
-    if (Travels(operand.buffer.kind)) {
+    if (Travels(operand.buffer.kind) || instructions_[i].stream == Stream::kStore) {
       Return(pool);
       pool.returning = content.buffer;
     } else {

@@ -81,6 +81,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what a store has released is not filled next, but then, behind the store") {
+  std::vector<Instruction> instructions;
+  for (int content = 0; content < 3; ++content) {
+    instructions.push_back({.kind = InstructionKind::kForward, .stream = Stream::kCompute});
+    instructions.back().operands[0] = {.buffer = {BufferKind::kStash, content}, .fills = true};
+    instructions.push_back({.kind = InstructionKind::kStore, .stream = Stream::kStore});
+    instructions.back().operands[0] = {.buffer = {BufferKind::kStash, content}, .releases = true};
+  }
+  CHECK(AssignBuffers(instructions).stash[0] == 2);
+  CHECK(instructions[2].operands[0].buffer.index != instructions[0].operands[0].buffer.index);
+  CHECK(instructions[2].waits_for[0] == -1);
+  CHECK(instructions[4].operands[0].buffer.index == instructions[0].operands[0].buffer.index);
+  CHECK(instructions[4].waits_for[0] == 1);
+}
+
 TEST_CASE("what an instruction waits for already through its own stream is not said again") {
   std::vector<Instruction> instructions(3);
   instructions[0] = {.kind = InstructionKind::kReceiveActivation, .stream = Stream::kReceiveActivation};

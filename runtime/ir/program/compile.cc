@@ -8,6 +8,7 @@
 #include "runtime/ir/program/layer_windows.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/ir/program/schedule.h"
+#include "runtime/ir/program/stash_trips.h"
 
 namespace medley {
 namespace {
@@ -48,11 +49,13 @@ class Compiler {
       contents_ += visit.micro_batches;
     }
     FindLastGradients();
+    FindHomed();
     OpenWindows();
     EmitPasses();
     program_.buffers = AssignBuffers(program_.instructions);
     program_.buffers.stash.resize(unit_.chunks.size());
     program_.buffers.deferred.resize(unit_.chunks.size());
+    program_.buffers.stash_home.resize(unit_.chunks.size());
     DescribeUnit();
     program_.buffers.recompute = unit_.recompute;
     program_.buffers.activations = program_.buffers.narrowest = unit_.activations;
@@ -97,6 +100,7 @@ class Compiler {
       }
       if (passes_.empty()) continue;
       if (kind != OpKind::kForward) EndForwards();
+      if (const int next = fetched_before_[passes_.front()]; next >= 0) EmitFetchOfStash(next);
       if (kind == OpKind::kForward) EmitForwards();
       if (kind == OpKind::kBackward) EmitBackwards(InstructionKind::kBackward);
       if (kind == OpKind::kInputGradient) EmitBackwards(InstructionKind::kInputGradient);
@@ -144,15 +148,16 @@ class Compiler {
   // live with their holders one that has fewer windows would have to give back a window for a gather that a
   // micro-batch waits for, which others wait for in turn.
   bool EachLayerStaysInItsWindow() const {
-    const auto stays = [&](const Unit& unit) { return unit.window_layers >= LayersOf(unit, shape_.model); };
-    return unit_.lives_on_peers() ? std::all_of(plan_.units.begin(), plan_.units.end(), stays) : stays(unit_);
+    return unit_.lives_on_peers() ? HasWindowsForAllLayers(plan_, shape_.model)
+                                  : unit_.window_layers >= LayersOf(unit_, shape_.model);
   }
 
   void OpenWindows() {
     if (!windows_here()) return;
     // A unit that is passed again may have to send before it gets all that it waits for.
-    goes_together_ =
-        plan_.schedule == Schedule::kGPipe && PassesEachUnitOnce(plan_) && !EachLayerStaysInItsWindow();
+    // All micro-batches of a layer at a time keep what they keep until the last layer.
+    goes_together_ = plan_.schedule == Schedule::kGPipe && PassesEachUnitOnce(plan_) &&
+                     unit_.activations_home == ActivationsHome::kDevice && !EachLayerStaysInItsWindow();
     std::optional<OptimizerShard> optimizer;
     if (plan_.shards_optimizer) optimizer = OptimizerShardOf(plan_, program_.rank, shape_.model);
     layer_elements_ = LayerElementsOf(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)),
@@ -214,6 +219,17 @@ class Compiler {
     operand.releases = releases;
     return operand;
   }
+  // What the forward kept: where it left it, or where it has been fetched to, which is a content of its own.
+  Operand UseKept(int i) const {
+    Operand kept = Use(BufferKind::kStash, i);
+    if (homed_[kept.buffer.index]) kept.buffer.index += contents_;
+    return kept;
+  }
+  Operand ReadKept(int i, bool releases) const {
+    Operand kept = UseKept(i);
+    kept.releases = releases;
+    return kept;
+  }
 
   // A piece of each pass, then the next piece of each; with layers on the device a pass is one piece.
   void EmitForwards() {
@@ -237,6 +253,7 @@ class Compiler {
         if (!at().last() && ends) forward.operands[2] = Fill(BufferKind::kOutput, i);
         if (recomputes() && HaveLayer(shape_.model, {piece})) forward.operands[3] = MakeLayer(true);
         last_forward_ = AddPiece(forward);
+        if (ends && homed_[forward.operands[0].buffer.index]) EmitStoreOfStash(i);
         if (!at().last() && ends) EmitMessages(InstructionKind::kSendActivation, Stream::kSendActivation, i);
       }
     }
@@ -259,7 +276,7 @@ class Compiler {
         piece.operands[4] = made_layer_;
         piece.operands[4].releases = true;
       }
-      piece.operands[0] = Read(BufferKind::kStash, i, both && ends);
+      piece.operands[0] = ReadKept(i, both && ends);
       if (!at().first()) {
         piece.operands[1] = Read(BufferKind::kInput, i, both && ends);
         piece.operands[2] = Write(BufferKind::kInputGradient, i, begins);
@@ -287,7 +304,7 @@ class Compiler {
     Instruction recompute = Make(InstructionKind::kRecompute, Stream::kCompute, i);
     recompute.blocks = blocks;
     recompute.operands[0] = MakeLayer(false);
-    recompute.operands[1] = Read(BufferKind::kStash, i, false);
+    recompute.operands[1] = ReadKept(i, false);
     if (!at().first()) recompute.operands[2] = Read(BufferKind::kInput, i, false);
     made_layer_ = recompute.operands[0];
     made_layer_.fills = false;
@@ -299,7 +316,7 @@ class Compiler {
       const int i = Enter(pass);
       Instruction piece = Make(InstructionKind::kWeightGradient, Stream::kCompute, i);
       piece.blocks = blocks;
-      piece.operands[0] = Read(BufferKind::kStash, i, ends);
+      piece.operands[0] = ReadKept(i, ends);
       if (!at().first()) piece.operands[1] = Read(BufferKind::kInput, i, ends);
       if (!at().last() && begins) piece.operands[2] = Read(BufferKind::kOutputGradient, i, true);
       piece.operands[3] = Read(BufferKind::kDeferred, i, ends);
@@ -314,6 +331,38 @@ class Compiler {
       if (order_[i].kind == OpKind::kBackward || order_[i].kind == OpKind::kWeightGradient)
         last_gradient_[program_.visits[order_[i].visit].chunk] = static_cast<int>(i);
     }
+  }
+
+  void FindHomed() {
+    homed_.assign(contents_, false);
+    fetched_before_.assign(order_.size(), -1);
+    if (unit_.activations_home == ActivationsHome::kDevice || purpose_ == Purpose::kEvaluate) return;
+    for (const StashTrip& trip :
+         StashTripsOf(order_, program_.visits, static_cast<int>(unit_.chunks.size()))) {
+      homed_[first_content_[order_[trip.forward].visit] + order_[trip.forward].micro_batch] = true;
+      fetched_before_[trip.fetched_before] = trip.gradient;
+    }
+  }
+
+  void EmitStoreOfStash(int i) {
+    Instruction store = Make(InstructionKind::kStore, Stream::kStore, i);
+    store.operands[0] = Read(BufferKind::kStash, i, true);
+    store.operands[1] = Fill(BufferKind::kStashHome, i);
+    AddCopyOfStash(store);
+  }
+  void EmitFetchOfStash(int pass) {
+    const int i = Enter(pass);
+    Instruction fetch = Make(InstructionKind::kFetch, Stream::kFetch, i);
+    fetch.operands[0] = UseKept(i);
+    fetch.operands[0].fills = fetch.operands[0].writes = true;
+    fetch.operands[1] = Read(BufferKind::kStashHome, i, true);
+    AddCopyOfStash(fetch);
+  }
+  void AddCopyOfStash(Instruction copy) {
+    copy.blocks = chunk();
+    copy.bytes = StashBytes(LocalModel(shape_.model, ShareOf(plan_, program_.rank, shape_.model)), chunk(),
+                            RowCountsOf(program_.buffers, Rows()), unit_.activations, unit_.recompute);
+    Add(copy);
   }
 
   // Calls emit(pass, blocks, whether they are the chunk's last ones, whether its first), which returns the
@@ -596,6 +645,8 @@ class Compiler {
   absl::InlinedVector<int, 1> first_content_;  // of each visit
   int contents_ = 0, made_layers_ = 0;
   absl::InlinedVector<int, 1> last_gradient_;  // of each chunk, index into order_
+  std::vector<bool> homed_;                    // by content: whether the stash goes to host memory meanwhile
+  std::vector<int> fetched_before_;            // by pass, the one whose stash is fetched before it; -1: none
   std::vector<BlockId> first_blocks_;          // of the pieces of the backward at hand
   // A piece of a chunk's last backward.
   struct Piece {

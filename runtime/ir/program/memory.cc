@@ -44,10 +44,11 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
       moments += buffers.windows * layers.most_moments() - their_moments;
     }
   }
-  Bytes activations;
+  Bytes activations, stashes_at_home;
   for (size_t c = 0; c < chunks.size(); ++c) {
-    for (BlockId block = chunks[c].first; block < chunks[c].end; ++block)
-      activations += int64_t{buffers.stash[c]} * StashBytes(local, block, rows, type, buffers.recompute);
+    const Bytes stash = StashBytes(local, chunks[c], rows, type, buffers.recompute);
+    activations += int64_t{buffers.stash[c]} * stash;
+    stashes_at_home += int64_t{buffers.stash_home[c]} * stash;
     activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
   }
   activations += int64_t{buffers.stream_gradient} * TensorBytes(rows.own * local.hidden, type);
@@ -65,7 +66,7 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
                                    optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
           .logits = LogitsBytes(local, chunks, rows.all),
           .conversions = ConversionBytes(local, chunks, sequence, rows.all, type, buffers.narrowest),
-          .host = {element * in_host_memory},
+          .host = Bytes{element * in_host_memory} + stashes_at_home,
           .multiplied = multiplied + RoundedElements(local, chunks, rows.all, type)};
 }
 

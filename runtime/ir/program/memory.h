@@ -20,7 +20,8 @@ struct RankMemory {
   Bytes logits;       // scratch of the head's ops: those of some rows at a time
   Bytes conversions;  // scratch in which ops widen narrow tensors, piece by piece
 
-  Bytes host;  // of the layers that live there; not the device's, and not in the total
+  // Of the layers and the activations that live there; not the device's, and not in the total.
+  Bytes host;
   // Not memory of the model: how many elements of f32 products multiply by, of which a device that multiplies a
   // narrower type has copies (DeviceRoom). Parameters, and of activations those of one product at a time.
   int64_t multiplied = 0;

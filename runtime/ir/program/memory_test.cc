@@ -49,6 +49,17 @@ TEST_CASE("of layers that live on the host the device has windows, and the host 
   CHECK(device.host == Bytes{0});
 }
 
+TEST_CASE("activations that live on the host take as much of it as they would of the device") {
+  const RankMemory device = MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
+                                     {.stash = {5, 4}, .deferred = {0, 0}, .stash_home = {0, 0}}),
+                   host = MemoryOf(kShape.model, kShape.sequence, {{0, 2}, {3, 5}}, 2,
+                                   {.stash = {3, 2}, .deferred = {0, 0}, .stash_home = {2, 2}});
+  CHECK(device.host == Bytes{0});
+  CHECK(host.host > Bytes{0});
+  CHECK(host.host == device.activations - host.activations);
+  CHECK(host.total() + host.host == device.total());
+}
+
 // All layers of a GPT-2 with wide rows, on a unit of `degree` devices.
 PlannedShape Layers(int degree, Recompute recompute) {
   PlannedShape planned{

@@ -72,6 +72,8 @@ int& BufferCounts::of(BufferKind kind, int chunk) {
       return stash[chunk];
     case BufferKind::kDeferred:
       return deferred[chunk];
+    case BufferKind::kStashHome:
+      return stash_home[chunk];
     case BufferKind::kRecomputed:
       return recomputed;
     case BufferKind::kStreamGradient:
@@ -142,6 +144,7 @@ std::string NameOf(InstructionKind kind) {
 
 std::string NameOf(const Instruction& instruction) {
   const std::string name = NameOf(instruction.kind);
+  if (instruction.OperandOf(BufferKind::kStashHome).buffer.index >= 0) return name + " activations";
   if (instruction.micro_batch >= 0 || instruction.blocks.size() == 0) return name;
   const char* what = "";
   if (instruction.stream != Stream::kCompute && instruction.slice < 0) {

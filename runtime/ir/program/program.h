@@ -40,10 +40,11 @@ enum class InstructionKind : uint8_t {
   // or of a layer that lives on the host.
   kUpdateParameters,
   kGatherParameters,  // the owners of a slice give it to all of its holders (all-gather)
-  // Of a unit whose layers live in host memory: what the operand says of one layer. (Of one whose layers live with
+  // Of a unit whose layers live in host memory: what the operand says of one layer. Of one whose activations do: what
+  // a micro-batch keeps of a chunk. (Of one whose layers live with
   // their holders parameters come by kGatherParameters, and gradients go by kScatterGradients, with such an operand.)
-  kFetch,          // into its window on the device
-  kStore,          // back to its home
+  kFetch,          // to the device
+  kStore,          // to its home
   kZeroGradients,  // in the layer's window, before the first micro-batch adds to them
 };
 
@@ -65,6 +66,7 @@ constexpr int kStreams = 8;
 enum class BufferKind : uint8_t {
   kStash,       // activations kept from forward to backward; each chunk has its own
   kDeferred,    // what the weights' gradient needs of the input's, where it comes later; likewise
+  kStashHome,   // in host memory: what a stash had, until another one gets it; likewise
   kRecomputed,  // what is not kept of a layer, while its passes need it
   // The gradient of the residual stream between pieces of a backward, where other micro-batches' come between.
   kStreamGradient,
@@ -77,9 +79,9 @@ enum class BufferKind : uint8_t {
   kInputGradient,   // for the stage before
   kOutputGradient,  // from the next stage
 };
-constexpr int kBufferKinds = 11;
+constexpr int kBufferKinds = 12;
 // Whether every chunk has buffers of its own of this kind: they stay on the rank.
-inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kDeferred; }
+inline bool IsOfChunk(BufferKind kind) { return kind <= BufferKind::kStashHome; }
 // Whether its content crosses to another unit, or comes from there.
 inline bool Travels(BufferKind kind) { return kind >= BufferKind::kInput; }
 // Whether it is a layer's window rather than a micro-batch's.
@@ -109,7 +111,7 @@ struct Instruction {
   int visit = 0;  // index into StepProgram::visits, of passes and of what they exchange
   int chunk = 0;  // of the unit: the visit's
   // Of passes, and of kJoinGradients; of what fetches, stores or zeroes a layer's window, and of a norm or an update of
-  // a layer that lives on the host, that layer.
+  // a layer that lives on the host, that layer; of a fetch or a store of activations, the chunk's.
   BlockRange blocks;
   MicroBatchId micro_batch;
   // The boundary of a send or receive, named by the stage of the route whose output crosses it; the same at
@@ -136,12 +138,13 @@ struct Instruction {
 
 // How many buffers of each kind a rank has, and of which type.
 struct BufferCounts {
-  absl::InlinedVector<int, 1> stash = {0};     // of each chunk
-  absl::InlinedVector<int, 1> deferred = {0};  // of each chunk; 0 if no gradient is put off
-  int recomputed = 0;                          // 0 if it keeps everything
-  int stream_gradient = 0;                     // 0 if backwards of micro-batches do not alternate
-  int input = 0;                               // 0 if it has first stages only
-  int output = 0;                              // 0 if it has last stages only
+  absl::InlinedVector<int, 1> stash = {0};       // of each chunk
+  absl::InlinedVector<int, 1> deferred = {0};    // of each chunk; 0 if no gradient is put off
+  absl::InlinedVector<int, 1> stash_home = {0};  // of each chunk; 0 if activations stay on the device
+  int recomputed = 0;                            // 0 if it keeps everything
+  int stream_gradient = 0;                       // 0 if backwards of micro-batches do not alternate
+  int input = 0;                                 // 0 if it has first stages only
+  int output = 0;                                // 0 if it has last stages only
   int input_gradient = 0;
   int output_gradient = 0;
   // Of layers: of each kind that `home` asks for. 0: all live on the device.
@@ -186,7 +189,8 @@ bool IsGradient(InstructionKind kind);  // a pass that makes gradients, of eithe
 bool IsPass(InstructionKind kind);      // a forward, a part of one again, or a gradient
 // What the ranks of a unit do together, and may wait for each other in.
 bool IsOfUnit(InstructionKind kind);
-std::string NameOf(InstructionKind kind);            // "forward", "send activation", ...
-std::string NameOf(const Instruction& instruction);  // the same, or "fetch parameters of layer 3"
+std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
+std::string NameOf(
+    const Instruction& instruction);  // the same, or "fetch parameters of layer 3", "fetch activations"
 
 }  // namespace medley

@@ -133,6 +133,8 @@ class ProgramMachine {
         if (!add(r, HeadLike(r, [](const Instruction& i) { return i.kind == Kind::kReduceScalars; })))
           return {};
       }
+    } else if (one.kind == Kind::kFetch || one.kind == Kind::kStore) {
+      add(rank, index);
     } else {
       // The ranks of a unit exchange within a pass.
       const UnitId unit = programs_[rank].unit;
@@ -163,6 +165,10 @@ class ProgramMachine {
         return {BufferKind::kOutputGradient};
       case Kind::kSendGradient:
         return {BufferKind::kInputGradient};
+      case Kind::kFetch:
+      case Kind::kStore:
+        if (i.micro_batch >= 0) return {BufferKind::kStash, BufferKind::kStashHome};
+        return {};
       default:
         if (!IsPass(i.kind)) return {};
     }
@@ -423,7 +429,9 @@ class ProgramMachine {
   bool Fills(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
-        return i.kind == Kind::kForward && Ends(rank, i);
+        return i.kind == Kind::kFetch || (i.kind == Kind::kForward && Ends(rank, i));
+      case BufferKind::kStashHome:
+        return i.kind == Kind::kStore;
       case BufferKind::kOutput:
         return i.kind == Kind::kForward && Begins(rank, i);
       case BufferKind::kStreamGradient:
@@ -448,8 +456,15 @@ class ProgramMachine {
   bool Releases(int rank, const Instruction& i, BufferKind kind) const {
     switch (kind) {
       case BufferKind::kStash:
+        if (i.kind == Kind::kStore) {
+          // Nothing is added to what has gone home.
+          const auto reached = reached_.find({rank, Kind::kForward, i.visit, i.micro_batch.value()});
+          return reached != reached_.end() && reached->second == ChunkOf(rank, i).end;
+        }
         return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i)
                                            : i.kind == Kind::kForward && Begins(rank, i);
+      case BufferKind::kStashHome:
+        return i.kind == Kind::kFetch;
       case BufferKind::kInput:
         return purpose_ == Purpose::kTrain ? OfWeights(i) && Ends(rank, i)
                                            : i.kind == Kind::kForward && Ends(rank, i);

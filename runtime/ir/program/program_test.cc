@@ -282,6 +282,59 @@ TEST_CASE(
   CHECK(gathered > 1000);
 }
 
+TEST_CASE(
+    "activations that live on the host go home whole and are back when they are needed, and leave fewer "
+    "stashes on the "
+    "device",
+    "[property]") {
+  int travelled = 0, beside_layers = 0;
+  for (uint64_t seed = 0; seed < 240; ++seed) {
+    PlannedShape planned = seed % 2 == 0 ? RandomPlan(seed) : RandomWidePlan(seed);
+    if (seed % 3 == 0) ShardOptimizer(planned.plan, planned.shape.model, seed);
+    if (seed % 4 == 0) MoveLayersToHost(planned.plan, planned.shape.model, seed);
+    if (seed % 5 == 0) planned.plan.schedule = Schedule::kGPipe;
+    if (seed % 5 == 0) {
+      for (Unit& unit : planned.plan.units) unit.order.clear();
+    }
+    const Plan on_device = planned.plan;
+    MoveActivationsToHost(planned.plan, seed);
+    CAPTURE(seed, Describe(planned.plan));
+    for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
+      ProgramMachine machine(planned, purpose, seed);
+      REQUIRE(machine.Run());
+      for (const StepProgram& program : machine.programs()) {
+        const Unit& unit = planned.plan.units[program.unit];
+        std::vector<int> stores(unit.chunks.size(), 0), fetches(unit.chunks.size(), 0);
+        std::map<std::pair<int, int>, Bytes> stored;  // by visit and micro-batch
+        for (const Instruction& i : program.instructions) {
+          if (i.micro_batch < 0 || (i.kind != Kind::kStore && i.kind != Kind::kFetch)) continue;
+          const std::pair<int, int> of(i.visit, i.micro_batch.value());
+          ++(i.kind == Kind::kStore ? stores : fetches)[i.chunk];
+          if (i.kind == Kind::kStore) CHECK(stored.emplace(of, i.bytes).second);
+          if (i.kind == Kind::kFetch) CHECK(stored.at(of) == i.bytes);
+          CHECK(i.bytes > Bytes{0});
+          beside_layers += unit.window_layers > 0;
+        }
+        CHECK(stores == fetches);
+        const BufferCounts before =
+            CompileStep(on_device, program.rank, planned.shape, Purpose::kTrain).buffers;
+        for (size_t chunk = 0; chunk < unit.chunks.size(); ++chunk) {
+          const int stash = program.buffers.stash[chunk], home = program.buffers.stash_home[chunk];
+          const bool may = purpose == Purpose::kTrain && unit.activations_home == ActivationsHome::kHost;
+          if (!may) CHECK(stores[chunk] == 0);
+          CHECK((home > 0) == (stores[chunk] > 0));
+          CHECK(home <= stores[chunk]);
+          if (purpose == Purpose::kTrain)
+            CHECK((stores[chunk] > 0 ? stash < before.stash[chunk] : stash == before.stash[chunk]));
+          travelled += stores[chunk];
+        }
+      }
+    }
+  }
+  CHECK(travelled > 1000);
+  CHECK(beside_layers > 100);
+}
+
 TEST_CASE("under GPipe a layer on the host is fetched once for all micro-batches, each way") {
   PlannedShape planned;
   planned.shape = {

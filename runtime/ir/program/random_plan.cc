@@ -175,11 +175,20 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
   for (Unit& unit : plan.units) {
     unit.order.clear();
     unit.layers_home = home;
+    if (stay && random() % 2 == 0) unit.activations_home = ActivationsHome::kHost;
     const int layers = LayersOf(unit, model);
     unit.window_layers =
         layers == 0 ? 0 : std::uniform_int_distribution<int>(stay ? layers : 1, layers)(random);
   }
   return true;
+}
+
+void MoveActivationsToHost(Plan& plan, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (Unit& unit : plan.units) {
+    const bool may = !unit.lives_on_peers();  // where windows take all layers: MoveLayersToPeers
+    if (random() % 4 != 0 && may) unit.activations_home = ActivationsHome::kHost;
+  }
 }
 
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed) {

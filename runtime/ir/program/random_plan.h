@@ -38,6 +38,9 @@ void MoveLayersToHost(Plan& plan, const ModelConfig& model, uint64_t seed);
 bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 // Shards the optimizer's state of `plan` by weights at random, some of them 0; the plan stays valid.
+// Has the activations of some of the units live in host memory.
+void MoveActivationsToHost(Plan& plan, uint64_t seed);
+
 void ShardOptimizer(Plan& plan, const ModelConfig& model, uint64_t seed);
 
 }  // namespace medley
