@@ -75,7 +75,7 @@ TEST_CASE(
       REQUIRE(run.ok());
       CheckSame(*single, *run);
     }
-    sums += simulated::SubmittedSums();
+    sums += simulated::Submitted().all_reduces;
     CHECK(simulated::LiveCommunicators() == 0);
   }
   CHECK(sums > 100);
@@ -124,7 +124,7 @@ TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as t
   simulated::FailJoining(1);
   const absl::StatusOr<TrainingRun> with = TrainOnGpus(spec, plan, 1, false, &nccl);
   REQUIRE(with.ok());
-  CHECK(simulated::SubmittedSums() == 0);
+  CHECK(simulated::Submitted().all_reduces == 0);
   CHECK(with->losses == without->losses);
   CHECK(with->parameters == without->parameters);
 }
@@ -134,9 +134,10 @@ TEST_CASE("a GPU whose sum fails ends the training of all, by its library's word
   const NcclLibrary& nccl = simulated::StartNccl();
   simulated::FailSums(0);
   const absl::Status status = TrainOnGpus(spec, Replicas(spec.shape), 1, false, &nccl).status();
-  CHECK_THAT(std::string(status.message()),
-             Catch::Contains("sum of ranks 0, 1 in their devices' memory: summing in a group of GPUs: remote "
-                             "process exited: it was asked to fail"));
+  CHECK_THAT(
+      std::string(status.message()),
+      Catch::Contains("sum of ranks 0, 1 in their devices' memory: exchanging in a group of GPUs: remote "
+                      "process exited: it was asked to fail"));
   CHECK(simulated::LiveCommunicators() == 0);
 }
 
