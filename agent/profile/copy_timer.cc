@@ -42,7 +42,7 @@ absl::StatusOr<CopySpeeds> TimeCopies(Device& device, Bytes size) {
   const absl::Span<std::byte> bytes = memory->bytes();
   std::fill(bytes.begin(), bytes.end(), std::byte{});
   RETURN_IF_ERROR(device.queue->Wait(device.queue->Record()));
-  CopySpeeds speeds;
+  CopySpeeds speeds{.host_reaches = (*buffer)->host_address() != nullptr};
   ASSIGN_OR_RETURN(speeds.fetch_bytes_per_second,
                    BytesPerSecond(*lane, size, [&] { return lane->Upload(bytes, **buffer, {0}); }));
   ASSIGN_OR_RETURN(speeds.store_bytes_per_second,

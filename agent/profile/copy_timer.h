@@ -9,6 +9,7 @@ namespace medley {
 struct CopySpeeds {
   double fetch_bytes_per_second = 0;  // to the device
   double store_bytes_per_second = 0;  // to the host
+  bool host_reaches = true;           // the device's memory: nothing needs such a copy
 };
 
 // Times copies of `size`, at most 64 MiB, or of what the device has left for them; the least of a few counts. What it
