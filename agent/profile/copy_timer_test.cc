@@ -4,6 +4,7 @@
 
 #include "kernels/emulated/emulated_ops.h"
 #include "kernels/emulated/emulated_queue.h"
+#include "kernels/reference/reference_backend.h"
 
 namespace medley {
 namespace {
@@ -23,6 +24,15 @@ TEST_CASE("copies are found to be no faster than the device's link, and give bac
     CHECK(speed <= 1.001e9);
   }
   CHECK(device.queue->allocated() == Bytes{0});
+}
+
+TEST_CASE("what the host reaches is told from memory of the device's own") {
+  Device own = Emulated(GiB(1));
+  CHECK_FALSE(TimeCopies(own, MiB(1))->host_reaches);
+  auto of_host =
+      ReferenceBackend().open({.name = "test", .backend = "reference", .cores = {0}, .memory_limit = GiB(1)});
+  REQUIRE(of_host.ok());
+  CHECK(TimeCopies(*of_host, MiB(1))->host_reaches);
 }
 
 TEST_CASE("copies fit what the device has left") {
