@@ -214,6 +214,18 @@ TEST_CASE("a member of a unit that is gone does not keep the devices of the othe
   CHECK(simulated::LiveCommunicators() == 0);
 }
 
+TEST_CASE("a rank that fails elsewhere leaves its unit's exchange") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    if (rank.transport.rank() == 1) rank.transport.Abort("a send failed");
+    return ErrorOf(rank, *Unit(rank, std::move(joined), absl::Seconds(60)), *buffer);
+  });
+  CHECK(absl::IsCancelled(statuses[1]));
+  for (const absl::Status& status : statuses) CHECK_FALSE(status.ok());
+}
+
 TEST_CASE("an exchange of a unit that hangs ends at its deadline") {
   const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
     ASSIGN_OR_RETURN(auto joined, Join(rank));

@@ -8,8 +8,8 @@
 #include "runtime/ir/collective/wire_type.h"
 #include "runtime/ir/link/device_memory_strategy.h"
 
-// Which way sums of gradients go among some ranks, or what the ranks of a unit exchange within passes. Pure; all ranks come
-// to the same.
+// Which way sums of gradients go among some ranks, or what the ranks of a unit exchange within passes. Pure; all
+// ranks come to the same.
 namespace medley {
 
 enum class GroupUse {

@@ -25,10 +25,10 @@ namespace medley {
 // vector alone, not on how a plan numbers them, and is remembered; devices that could change places without
 // changing any link count as one.
 //
-// The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay), each
-// device being taken for another one than the others. Of a library nothing is measured: it is taken to be as fast as the
-// measured links. Through the host what is exchanged is copied from and to memory that is a device's own, at the rates
-// of the device's copies; a rate that is not measured is taken to be no hindrance.
+// The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
+// each device being taken for another one than the others. Of a library nothing is measured: it is taken to be as
+// fast as the measured links. Through the host what is exchanged is copied from and to memory that is a device's own,
+// at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
 // A host counts where the links show it: where its devices reach each other otherwise than they reach any
 // other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
@@ -44,7 +44,8 @@ class Reductions {
   int GroupOf(const std::vector<int>& devices);
   // To sum a vector of gradients of `elements` over a group, all being ready. 0 for a single device.
   double Seconds(int group, int64_t elements);
-  // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on them.
+  // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
+  // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
   // Until each of a group has all of a buffer of `bytes`, of which each has as large a part before.
   double GatherSeconds(int group, Bytes bytes);

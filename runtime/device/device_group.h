@@ -22,10 +22,10 @@ class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
 
-  // Each submits one exchange of `values`, of an activation type, in a buffer of the queue that lives until this is done
-  // or aborted. It begins when the queue has reached `after`. All members call the same in the same order, with as many
-  // elements, of one type. FailedPrecondition: the library has not taken what was submitted before, as Done() or
-  // HoldQueue() would have said. Others: as of Done().
+  // Each submits one exchange of `values`, of an activation type, in a buffer of the queue that lives until this is
+  // done or aborted. It begins when the queue has reached `after`. All members call the same in the same order, with
+  // as many elements, of one type. FailedPrecondition: the library has not taken what was submitted before, as Done()
+  // or HoldQueue() would have said. Others: as of Done().
   //
   // `values` become their sums over the members, the same bits at all of them; in a narrow type each addition may be
   // rounded.

@@ -34,16 +34,16 @@ namespace medley {
 class StepExchange {
  public:
   // `reductions` have been checked against the plan; slices without one: an even ring. `units`: the ranks of each unit
-  // of several devices, ascending, in the plan's order. All outlive the exchange.
+  // of several devices, ascending, in the plan's order. What is referred to outlives the exchange.
   StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
                std::vector<std::vector<int>> units, const CommunicationSettings& settings, ModelShard& shard,
                Transport& transport);
 
-  // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices
-  // together that can sum among themselves. All ranks call it before anything else; only the first call does
-  // something. `tell` (may be null) is told which way goes what this rank's unit exchanges within passes, and the
-  // gradients that it sums with others, and why. Errors: of the transport; InvalidArgument: the job asks for a way that this rank's memory does not
-  // have.
+  // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices together
+  // that can sum among themselves. All ranks call it before anything else; only the first call does something. `tell`
+  // (may be null) is told which way goes what this rank's unit exchanges within passes, and the gradients that it
+  // sums with others, and why. Errors: of the transport; InvalidArgument: the job asks for a way that this rank's
+  // memory does not have.
   absl::Status Open(const std::function<void(const std::string&)>& tell, absl::Time deadline);
 
   // Of the ranks of this one's unit, once: by which they exchange within passes. Null: through the host.
@@ -58,9 +58,10 @@ class StepExchange {
   absl::StatusOr<MessageArrival> Transfer(const Instruction& instruction, std::optional<Fence> after,
                                           const std::function<void()>& when_ready, absl::Time deadline);
 
-  // The gradients that the device has when it reaches `after`, or the host has, of the training program's slice, become their
-  // sums over its holders, where the slice has shares those that this rank owns, and the others are of no use;
-  // they, and those of slices before, are on the device when the arrival says so. `when_ready`: the device has them ready.
+  // The gradients that the device has when it reaches `after`, or the host has, of the training program's slice,
+  // become their sums over its holders, where the slice has shares those that this rank owns, and the others are of
+  // no use; they, and those of slices before, are on the device when the arrival says so. `when_ready`: the device
+  // has them ready.
   absl::StatusOr<MessageArrival> Reduce(int slice, std::optional<Fence> after,
                                         const std::function<void()>& when_ready, absl::Time deadline);
 

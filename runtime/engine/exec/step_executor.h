@@ -61,14 +61,15 @@ class StepExecutor {
     AskRank ask;  // what another rank is at; null: nobody is asked
     // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
-    // It is told once which way gradients are summed, and what the ranks of the unit exchange within passes goes, and why;
-    // null: nobody is told.
+    // It is told once which way gradients are summed, and what the ranks of the unit exchange within passes goes, and
+    // why; null: nobody is told.
     std::function<void(const std::string&)> tell;
     // Asked once a step, so that all ranks learn it; null: never.
     std::function<bool()> wishes_to_finish;
   };
-  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor,
-  // which brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the plan's.
+  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor, which
+  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the
+  // plan's.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
