@@ -13,6 +13,7 @@
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
+#include "runtime/device/device_group.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -71,11 +72,15 @@ class ProfileWorkerTask final : public WorkerTask {
     CurrentPhase::OfProcess().Enter("measuring copies to and from the device");
     const ModelConfig& model = spec_.shape.model;
     const Bytes layer{4 * SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)))};
-    // Only plans with layers in host memory need them: without them it is a profile all the same.
+    // Only plans with layers in host memory, or units of devices with memory of their own, need them: without them
+    // it is a profile all the same.
     const absl::StatusOr<LayerCopySpeeds> copies = MeasureLayerCopies(*device_.queue, layer);
     if (!copies.ok()) return absl::OkStatus();
     profile.set_fetch_bytes_per_second(copies->fetch_bytes_per_second);
     profile.set_store_bytes_per_second(copies->store_bytes_per_second);
+    profile.set_has_own_memory(!copies->host_reaches);
+    const absl::StatusOr<GroupLibrary*> library = device_.queue->groups();
+    if (library.ok()) profile.set_group_library((*library)->name());
     return absl::OkStatus();
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/group/join_group.h"
+#include "comm/group/library_rank_group.h"
 #include "comm/group/sum_in_group.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/cuda/cuda_queue.h"
@@ -149,6 +150,118 @@ TEST_CASE("a sum that hangs ends at its deadline") {
     CHECK(status.message() ==
           "sum of ranks 0, 1, 2 in their devices' memory: the devices have not finished it in time");
   }
+}
+
+std::unique_ptr<LibraryRankGroup> Unit(Rank& rank, std::unique_ptr<DeviceGroup> group,
+                                       absl::Duration patience) {
+  return std::make_unique<LibraryRankGroup>(std::move(group), rank.queue, rank.transport, rank.members, 0,
+                                            [patience] { return Now() + patience; });
+}
+
+TEST_CASE("ranks of a unit exchange behind one another, and wait for all at the end") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    const auto unit = Unit(rank, std::move(joined), absl::Seconds(60));
+    if (unit->members() != kRanks || unit->member() != rank.transport.rank())
+      return absl::InternalError("another place");
+    std::vector<float> values(kElements, static_cast<float>(rank.transport.rank() + 1));
+    const absl::Span<std::byte> bytes(reinterpret_cast<std::byte*>(values.data()), kElements * 4);
+    RETURN_IF_ERROR(rank.queue.Upload(bytes, *buffer, {0}));
+    const Slice x{buffer.get(), 0, kElements};
+    const std::vector<int64_t> ends = {2, 4, 5};
+    for (int i = 0; i < 3; ++i) {
+      RETURN_IF_ERROR(unit->Scatter(x, ends));
+      RETURN_IF_ERROR(unit->Gather(x, ends));
+      RETURN_IF_ERROR(unit->Sum(x));
+    }
+    RETURN_IF_ERROR(rank.queue.Download(*buffer, {0}, bytes));
+    RETURN_IF_ERROR(rank.queue.Wait(rank.queue.Record()));
+    RETURN_IF_ERROR(unit->Error());
+    // All have 6 after the first scatter, and whatever follows triples it.
+    if (values != std::vector<float>(kElements, 6 * 3 * 9 * 9)) return absl::InternalError("another sum");
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) CHECK(status == absl::OkStatus());
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+// Submits an exchange and waits for the device, which the exchange keeps: what it says then, and says again.
+absl::Status ErrorOf(Rank& rank, RankGroup& unit, Buffer& buffer) {
+  RETURN_IF_ERROR(unit.Sum({&buffer, 0, kElements}));
+  RETURN_IF_ERROR(rank.queue.Wait(rank.queue.Record()));
+  const absl::Status error = unit.Error();
+  if (unit.Sum({&buffer, 0, kElements}) != error || unit.Error() != error)
+    return absl::InternalError("its error does not stay");
+  return error;
+}
+
+TEST_CASE("a member of a unit that is gone does not keep the devices of the others") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    if (rank.transport.rank() == 2) return absl::InternalError("it crashes");
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    return ErrorOf(rank, *Unit(rank, std::move(joined), absl::Seconds(60)), *buffer);
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const absl::Status& status = statuses[static_cast<size_t>(rank)];
+    CAPTURE(status);
+    CHECK(absl::IsUnavailable(status));
+    CHECK_THAT(
+        std::string(status.message()),
+        Catch::StartsWith("exchange of ranks 0, 1, 2 in their devices' memory: collective with rank "));
+  }
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+TEST_CASE("a rank that fails elsewhere leaves its unit's exchange") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    if (rank.transport.rank() == 1) rank.transport.Abort("a send failed");
+    return ErrorOf(rank, *Unit(rank, std::move(joined), absl::Seconds(60)), *buffer);
+  });
+  CHECK(absl::IsCancelled(statuses[1]));
+  for (const absl::Status& status : statuses) CHECK_FALSE(status.ok());
+}
+
+TEST_CASE("an exchange of a unit that hangs ends at its deadline") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    return ErrorOf(rank, *Unit(rank, std::move(joined), absl::Milliseconds(30)), *buffer);
+  });
+  for (const absl::Status& status : statuses) {
+    CHECK(status.message() ==
+          "exchange of ranks 0, 1, 2 in their devices' memory: the devices have not finished it in time");
+  }
+}
+
+TEST_CASE("an exchange of a unit that fails has the library's words") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::FailSums(1);
+    return ErrorOf(rank, *Unit(rank, std::move(joined), absl::Seconds(60)), *buffer);
+  });
+  CHECK(statuses[1].message() ==
+        "exchange of ranks 0, 1, 2 in their devices' memory: exchanging in a group of GPUs: remote process "
+        "exited: it "
+        "was asked to fail");
+  for (const absl::Status& status : statuses) CHECK_FALSE(status.ok());
+}
+
+TEST_CASE("a unit that goes while it exchanges waits for nobody") {
+  const auto statuses = OnEveryRank([](Rank& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(auto joined, Join(rank));
+    ASSIGN_OR_RETURN(const auto buffer, rank.queue.Allocate({kElements * 4}));
+    simulated::HangSums(0);
+    return Unit(rank, std::move(joined), absl::InfiniteDuration())->Sum({buffer.get(), 0, kElements});
+  });
+  for (const absl::Status& status : statuses) CHECK(status == absl::OkStatus());
+  CHECK(simulated::LiveCommunicators() == 0);
 }
 
 }  // namespace

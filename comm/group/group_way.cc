@@ -39,6 +39,13 @@ std::string LibraryOf(const GroupWayQuestion& question) {
 
 std::string ObjectionToLibrary(const GroupWayQuestion& question) {
   if (std::string asked = AskedOfTheHost(question); !asked.empty()) return asked;
+  const std::vector<int>& busy = question.exchanging_in_passes;
+  for (const int rank : question.members) {
+    if (std::find(busy.begin(), busy.end(), rank) != busy.end()) {
+      return absl::StrCat("rank ", rank,
+                          " exchanges by it within passes, and a device has one group at work at a time");
+    }
+  }
   const std::vector<GroupFacts>& facts = question.facts;
   for (const int rank : question.members) {
     if (!facts[rank].library.empty()) continue;
@@ -104,8 +111,11 @@ std::string Explain(const GroupWayQuestion& question, const GroupWayChoice& choi
   std::string text, others;
   for (const GroupWayCandidate& candidate : choice.candidates) {
     if (candidate.way == choice.way) {
-      text = absl::StrCat("gradients of ranks ", absl::StrJoin(question.members, ", "),
-                          " are summed by way of ", candidate.name, ": ", choice.reason);
+      const std::string ranks = absl::StrJoin(question.members, ", ");
+      text = question.use == GroupUse::kPasses
+                 ? absl::StrCat("what ranks ", ranks, " exchange within passes goes by way of ")
+                 : absl::StrCat("gradients of ranks ", ranks, " are summed by way of ");
+      absl::StrAppend(&text, candidate.name, ": ", choice.reason);
     } else {
       absl::StrAppend(&others, "\n  ", candidate.name, ": ",
                       candidate.objection.empty() ? "could be" : candidate.objection);

@@ -8,24 +8,34 @@
 #include "runtime/ir/collective/wire_type.h"
 #include "runtime/ir/link/device_memory_strategy.h"
 
-// Which way sums of gradients go among some ranks. Pure; all ranks come to the same.
+// Which way sums of gradients go among some ranks, or what the ranks of a unit exchange within passes. Pure; all
+// ranks come to the same.
 namespace medley {
 
+enum class GroupUse {
+  kGradients,
+  kPasses,  // what the ranks of a unit sum, gather and scatter within its passes
+};
+
 enum class GroupWay {
-  kLibrary,  // a library of the devices sums in their memory
+  kLibrary,  // a library of the devices exchanges in their memory
   kDirect,   // the network reads and writes the devices' memory, and the devices add
   kHost,     // the hosts sum: in the memory itself where it is theirs, otherwise in pinned copies
 };
 
 struct GroupWayQuestion {
+  GroupUse use = GroupUse::kGradients;
   std::vector<int> members;       // ranks, ascending, at least two
   std::vector<GroupFacts> facts;  // of all ranks
-  // What the job forces.
+  // What the job forces; the last two of gradients alone.
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   WireType wire = WireType::kF32;
   std::optional<CollectiveAlgorithm> algorithm;
-  // Whether each member gets the sums of a part alone (reduce-scatter).
+  // Of gradients: whether each member gets the sums of a part alone (reduce-scatter).
   bool scatters = false;
+  // Of gradients: the ranks whose units are to exchange by a library within passes. A device has one group at work at a
+  // time: libraries promise nothing where two of them are taken in different orders.
+  std::vector<int> exchanging_in_passes;
   // Why the library could not bring the members together, which was tried; empty: not tried, or it could.
   std::string failure;
 };

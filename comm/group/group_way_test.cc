@@ -48,6 +48,21 @@ TEST_CASE("devices of one library sum among themselves") {
         "  staged through the host: could be");
 }
 
+TEST_CASE("what a unit exchanges within passes goes by the library, whatever the job asks of gradients") {
+  GroupWayQuestion question = Question({Gpu("a"), Gpu("b")});
+  question.use = GroupUse::kPasses;
+  const GroupWayChoice choice = ChooseGroupWay(question);
+  CHECK(choice.way == GroupWay::kLibrary);
+  CHECK(Explain(question, choice) ==
+        "what ranks 0, 1 exchange within passes goes by way of NCCL 2.28.3: all are devices of its, and "
+        "nothing passes "
+        "through the host's memory\n"
+        "  direct: the network does not reach the memory of rank 0 (cuda: NVIDIA H100 (sm_90))\n"
+        "  staged through the host: could be");
+  question.device_memory = DeviceMemoryStrategy::kStaged;
+  CHECK(ObjectionTo(GroupWay::kLibrary, question) == "the job asks for communication.device_memory staged");
+}
+
 TEST_CASE("memory of hosts needs no choice") {
   const GroupWayQuestion question = Question({Cpu(), Cpu()});
   const GroupWayChoice choice = ChooseGroupWay(question);
@@ -74,6 +89,10 @@ TEST_CASE("what stands against the library sends sums through the host, and is s
   SECTION("a device twice") {
     question.facts[2].identity = "b";
     objection = "ranks 1 and 2 share one device";
+  }
+  SECTION("a group that a device has at work already") {
+    question.exchanging_in_passes = {2, 3};
+    objection = "rank 2 exchanges by it within passes, and a device has one group at work at a time";
   }
   SECTION("members that could not come together") {
     question.failure = "rank 1 cannot join: unhandled system error";

@@ -195,6 +195,7 @@ TEST_CASE(
       CHECK(speed > 0);
       CHECK(speed <= 1.001e9);
     }
+    CHECK_FALSE(speeds->host_reaches);
     CHECK(queue.allocated() == Bytes{0});
     CHECK(queue.peak_allocated() == (limit == GiB(1) ? MiB(8) : KiB(256)));
   }
@@ -210,6 +211,7 @@ TEST_CASE("copies of layers are measured where the host reaches the device's mem
     CHECK(speed > 0);
     CHECK(speed < 1e12);
   }
+  CHECK(speeds->host_reaches);
   CHECK(queue.allocated() == Bytes{0});
 }
 

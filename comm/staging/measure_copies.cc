@@ -117,7 +117,7 @@ absl::StatusOr<LayerCopySpeeds> MeasureLayerCopies(DeviceQueue& queue, Bytes siz
                      LeastSeconds(*lane, memory->bytes(), HostSide::kInMemoryAlone, copy));
     return static_cast<double>(window->size().value) / seconds;
   };
-  LayerCopySpeeds speeds;
+  LayerCopySpeeds speeds{.host_reaches = window->host_address() != nullptr};
   ASSIGN_OR_RETURN(speeds.fetch_bytes_per_second,
                    speed([&](absl::Span<std::byte> bytes) { return lane->Upload(bytes, *window, {0}); }));
   ASSIGN_OR_RETURN(speeds.store_bytes_per_second,

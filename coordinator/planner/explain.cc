@@ -209,11 +209,28 @@ absl::StatusOr<std::string> DescribeReductions(const PlanningProblem& problem, c
   return text;
 }
 
+std::vector<int> DevicesOfUnit(const PlanningProblem& problem, const Unit& unit) {
+  std::vector<int> devices;
+  for (const std::string& name : unit.devices)
+    devices.push_back(static_cast<int>(FindDevice(problem, name) - problem.devices.data()));
+  return devices;
+}
+
+// Which way a unit of devices with memory of their own exchanges; empty: the hosts reach all memory.
+std::string DescribeExchangeWay(const PlanningProblem& problem, const Unit& unit) {
+  const std::vector<int> devices = DevicesOfUnit(problem, unit);
+  if (Reductions(problem).ExchangeWay(devices) == GroupWay::kLibrary) {
+    return absl::StrCat(", by ", problem.devices[devices.front()].group_library,
+                        ", which is taken to be as fast as the measured links");
+  }
+  const bool copies = std::any_of(devices.begin(), devices.end(),
+                                  [&](int device) { return problem.devices[device].has_own_memory; });
+  return copies ? ", through the memory of hosts" : "";
+}
+
 // What a unit in sequence parallelism does with the rows of its largest micro-batch.
 std::string DescribeRows(const PlanningProblem& problem, const Plan& plan, UnitId unit) {
-  std::vector<int> devices;
-  for (const std::string& name : plan.units[unit].devices)
-    devices.push_back(static_cast<int>(FindDevice(problem, name) - problem.devices.data()));
+  const std::vector<int> devices = DevicesOfUnit(problem, plan.units[unit]);
   Reductions choosing(problem);
   const int group = choosing.GroupOf(devices);
   const int64_t rows = int64_t{LargestMicroBatch(VisitsOf(plan, unit))} * problem.shape.sequence;
@@ -232,7 +249,8 @@ absl::StatusOr<std::string> DescribeExchanges(const PlanningProblem& problem, co
   const Unit& unit = plan.units[portrait.exchanging];
   std::string text = absl::StrCat(
       portrait.exchanging_devices, " sum and give each other activations and their gradients for ",
-      Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds));
+      Seconds(portrait.exchange_seconds), " of the step's ", Seconds(portrait.prediction.step_seconds),
+      DescribeExchangeWay(problem, unit));
   if (unit.sequence_parallel) return absl::StrCat(text, DescribeRows(problem, plan, portrait.exchanging));
   const ReductionChoice* largest = nullptr;
   for (const ReductionChoice& exchange : exchanges) {

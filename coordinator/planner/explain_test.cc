@@ -217,6 +217,13 @@ TEST_CASE("an explanation says of a unit that shares blocks what its devices exc
   const auto summed = ExplainPlan(problem, plan);
   REQUIRE(summed.status().ToString() == "OK");
   CHECK_THAT(summed->exchanges, Catch::Contains("; the largest, ") && Catch::Contains("goes by"));
+  for (int d = 0; d < 2; ++d) problem.devices[d].has_own_memory = true;
+  CHECK_THAT(ExplainPlan(problem, plan)->exchanges,
+             Catch::Contains(", through the memory of hosts; the largest, "));
+  for (int d = 0; d < 2; ++d) problem.devices[d].group_library = "NCCL 2.28.3";
+  CHECK_THAT(
+      ExplainPlan(problem, plan)->exchanges,
+      Catch::Contains(", by NCCL 2.28.3, which is taken to be as fast as the measured links; the largest, "));
   plan.units[0].sequence_parallel = true;
   const auto by_rows = ExplainPlan(problem, plan);
   REQUIRE(by_rows.status().ToString() == "OK");

@@ -8,6 +8,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/ir/cluster/device_profile.h"
 #include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/link/device_memory_strategy.h"
 #include "runtime/ir/link/link_model.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/model_share.h"
@@ -49,6 +50,10 @@ struct DeviceCost {
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
   // On which it computes, and which make its copies: these take from each other. 0: it copies without them.
   int cores = 0;
+  // Whether its memory is its own, out of the host's reach, and the library by which devices of its kind exchange such
+  // memory, with its version; empty: none.
+  bool has_own_memory = false;
+  std::string group_library;
 };
 
 struct PlanConstraints {
@@ -74,6 +79,8 @@ struct PlanningProblem {
   // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;
   double wire_bytes_per_element = 4;  // 2: bf16
+  // How the job has memory of devices sent.
+  DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
 };
 
 // What a rank costs on a device. Refers to the device's DeviceCost, which must outlive it.

@@ -654,6 +654,60 @@ TEST_CASE(
   CHECK((*exchanges)[1].elements == 2 * 4);
 }
 
+TEST_CASE("what a unit of devices with memory of their own exchanges goes by their library, or is copied") {
+  PlanningProblem problem = WithHeads(Uniform(2, 3, 5), 2);
+  const std::vector<ModelShare> shares = EvenShares(problem.shape.model, 2);
+  problem = Shared(std::move(problem), {{shares[0], 0.5}, {shares[1], 0.5}});
+  Plan plan = Replicas(5, {5});
+  plan.units[0].devices.push_back("d1");
+  plan.units[0].sequence_parallel = GENERATE(false, true);
+  ConnectBy(problem, 0.1 / kMessageBytes);
+  const auto exchange_seconds = [&] {
+    const auto prediction = PredictStep(problem, plan);
+    REQUIRE(prediction.status().ToString() == "OK");
+    return prediction->ranks[0].exchange_seconds;
+  };
+  const auto way = [&] { return Reductions(problem).ExchangeWay({0, 1}); };
+  // In memory that the hosts reach, however fast they copy.
+  for (DeviceCost& device : problem.devices) {
+    device.store_bytes_per_second = kMessageBytes / 0.01;
+    device.fetch_bytes_per_second = kMessageBytes / 0.03;
+  }
+  const double in_place_seconds = exchange_seconds();
+  CHECK(way() == GroupWay::kHost);
+
+  // Bytes of an exchange of the rows, in units of kMessageBytes, times how often they are stored and fetched in a
+  // micro-batch; of the head's statistics; and of seven norms in a step.
+  const bool by_rows = plan.units[0].sequence_parallel;
+  const double sums = 14, gathers = 13 + 7, statistics = 0.75, norms = 7 * 8 * 4 / kMessageBytes;
+  const auto copies = [&](double store_seconds, double fetch_seconds) {
+    const double of_statistics = statistics * (store_seconds + fetch_seconds);
+    if (!by_rows) return 5 * (sums * (store_seconds + fetch_seconds) + of_statistics);
+    return 5 * (sums * (store_seconds + fetch_seconds / 2) + gathers * (store_seconds + fetch_seconds) +
+                of_statistics) +
+           norms * (store_seconds + fetch_seconds);
+  };
+  problem.devices[0].has_own_memory = true;
+  CHECK(exchange_seconds() == Approx(in_place_seconds + copies(0.01, 0.03)).epsilon(1e-12));
+  // The slower of two.
+  problem.devices[1].has_own_memory = true;
+  problem.devices[1].fetch_bytes_per_second = kMessageBytes / 0.05;
+  CHECK(exchange_seconds() == Approx(in_place_seconds + copies(0.01, 0.05)).epsilon(1e-12));
+  CHECK(way() == GroupWay::kHost);
+  // A rate that is not known hinders nothing.
+  problem.devices[1].fetch_bytes_per_second = 0;
+  CHECK(exchange_seconds() == Approx(in_place_seconds + copies(0.01, 0.03)).epsilon(1e-12));
+
+  problem.devices[0].group_library = "NCCL 2.28.3";
+  CHECK(way() == GroupWay::kHost);
+  problem.devices[1].group_library = "NCCL 2.28.3";
+  CHECK(way() == GroupWay::kLibrary);
+  CHECK(exchange_seconds() == Approx(in_place_seconds).epsilon(1e-12));
+  problem.device_memory = DeviceMemoryStrategy::kStaged;
+  CHECK(way() == GroupWay::kHost);
+  CHECK(exchange_seconds() == Approx(in_place_seconds + copies(0.01, 0.03)).epsilon(1e-12));
+}
+
 TEST_CASE("the choices that the prediction of a unit's sums supposes are told, each size once") {
   PlanningProblem problem = WithHeads(Uniform(3, 3, 6), 2);
   problem.micro_batch_sizes = {1, 2};

@@ -55,6 +55,11 @@ bool Reductions::Interchangeable(int a, int b) const {
   const std::vector<std::vector<LinkCost>>& links = problem_.links;
   if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
   if (!(links[a][b] == links[b][a])) return false;
+  const DeviceCost &one = problem_.devices[a], &other = problem_.devices[b];
+  if (one.has_own_memory != other.has_own_memory || one.group_library != other.group_library) return false;
+  if (one.has_own_memory && (one.fetch_bytes_per_second != other.fetch_bytes_per_second ||
+                             one.store_bytes_per_second != other.store_bytes_per_second))
+    return false;
   for (int d = 0; d < static_cast<int>(links.size()); ++d) {
     if (d == a || d == b) continue;
     if (!(links[a][d] == links[b][d]) || !(links[d][a] == links[d][b])) return false;
@@ -91,6 +96,42 @@ CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
   return problem;
 }
 
+GroupWay Reductions::ExchangeWay(const std::vector<int>& devices) const {
+  GroupWayQuestion question{.use = GroupUse::kPasses, .device_memory = problem_.device_memory};
+  for (const int d : devices) {
+    const DeviceCost& device = problem_.devices[d];
+    question.members.push_back(static_cast<int>(question.facts.size()));
+    question.facts.push_back({.device = device.name,
+                              .library = device.group_library,
+                              .identity = device.name,
+                              .host_reaches = !device.has_own_memory});
+  }
+  return ChooseGroupWay(question).way;
+}
+
+std::vector<Reductions::Copies> Reductions::CopiesOf(const std::vector<int>& devices) const {
+  std::vector<Copies> copies;
+  if (ExchangeWay(devices) != GroupWay::kHost) return copies;
+  const auto per_byte = [](double bytes_per_second) {
+    return bytes_per_second > 0 ? 1 / bytes_per_second : 0;
+  };
+  for (const int d : devices) {
+    const DeviceCost& device = problem_.devices[d];
+    if (!device.has_own_memory) continue;
+    copies.push_back({per_byte(device.store_bytes_per_second), per_byte(device.fetch_bytes_per_second)});
+  }
+  return copies;
+}
+
+double Reductions::CopySeconds(int group, double stored_bytes, double fetched_bytes) const {
+  double slowest_seconds = 0;
+  for (const Copies& copies : groups_[group].copies) {
+    slowest_seconds = std::max(slowest_seconds, stored_bytes * copies.store_seconds_per_byte +
+                                                    fetched_bytes * copies.fetch_seconds_per_byte);
+  }
+  return slowest_seconds;
+}
+
 int Reductions::GroupOf(const std::vector<int>& devices) {
   std::vector<int> key;
   key.reserve(devices.size());
@@ -101,6 +142,7 @@ int Reductions::GroupOf(const std::vector<int>& devices) {
   if (inserted) {
     Group& group = groups_.emplace_back();
     group.problem = ProblemOf(Canonical(devices));
+    group.copies = CopiesOf(devices);
     group.ways_in = group.problem.members;
     for (const Boundary& boundary : BoundariesOf(group.problem)) {
       group.ways_in += 1 + *std::max_element(boundary.begin(), boundary.end());
@@ -127,7 +169,8 @@ double Reductions::ExchangeSeconds(int group, int64_t elements, Dtype dtype) {
     problem.elements = elements;
     problem.wire_bytes_per_element = static_cast<double>(SizeOf(dtype).value);
     chosen_members_ += problem.members;
-    entry->second = ChooseAllReduce(problem).predicted_seconds;
+    const double bytes = static_cast<double>(elements * SizeOf(dtype).value);
+    entry->second = ChooseAllReduce(problem).predicted_seconds + CopySeconds(group, bytes, bytes);
   }
   return entry->second;
 }
@@ -138,7 +181,9 @@ double Reductions::GatherSeconds(int group, Bytes bytes) {
     CollectiveProblem problem = groups_[group].problem;
     problem.elements = bytes.value;
     problem.wire_bytes_per_element = 1;
-    entry->second = CollectiveSeconds(problem, RingAllGather(problem.members, problem.elements, {}));
+    const double all = static_cast<double>(bytes.value);
+    entry->second = CollectiveSeconds(problem, RingAllGather(problem.members, problem.elements, {})) +
+                    CopySeconds(group, all, all);
   }
   return entry->second;
 }
@@ -149,7 +194,9 @@ double Reductions::ScatterSeconds(int group, Bytes bytes) {
     CollectiveProblem problem = groups_[group].problem;
     problem.elements = bytes.value;
     problem.wire_bytes_per_element = 1;
-    entry->second = CollectiveSeconds(problem, RingReduceScatter(problem.members, problem.elements, {}));
+    const double all = static_cast<double>(bytes.value);
+    entry->second = CollectiveSeconds(problem, RingReduceScatter(problem.members, problem.elements, {})) +
+                    CopySeconds(group, all, all / problem.members);
   }
   return entry->second;
 }

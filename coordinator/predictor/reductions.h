@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "comm/group/group_way.h"
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
@@ -24,6 +25,11 @@ namespace medley {
 // vector alone, not on how a plan numbers them, and is remembered; devices that could change places without
 // changing any link count as one.
 //
+// The ranks of a unit exchange by a library of their devices where they would choose it themselves (ChooseGroupWay),
+// each device being taken for another one than the others. Of a library nothing is measured: it is taken to be as
+// fast as the measured links. Through the host what is exchanged is copied from and to memory that is a device's own,
+// at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
+//
 // A host counts where the links show it: where its devices reach each other otherwise than they reach any
 // other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
 //
@@ -38,7 +44,8 @@ class Reductions {
   int GroupOf(const std::vector<int>& devices);
   // To sum a vector of gradients of `elements` over a group, all being ready. 0 for a single device.
   double Seconds(int group, int64_t elements);
-  // Likewise, of activations of `dtype` between the ranks of a unit: no algorithm is forced on them.
+  // Likewise, of activations of `dtype` between the ranks of a unit, with what is copied: no algorithm is forced on
+  // them.
   double ExchangeSeconds(int group, int64_t elements, Dtype dtype);
   // Until each of a group has all of a buffer of `bytes`, of which each has as large a part before.
   double GatherSeconds(int group, Bytes bytes);
@@ -46,6 +53,8 @@ class Reductions {
   double ScatterSeconds(int group, Bytes bytes);
   // One of what `exchange` counts.
   double ExchangeSeconds(int group, const GroupExchange& exchange);
+  // Which way the ranks of a unit on `devices` exchange.
+  GroupWay ExchangeWay(const std::vector<int>& devices) const;
 
   // How many ways in there are in a group that messages take in turns, as CollectiveSeconds has it: of its
   // members, and of the parts that its boundaries cut it into.
@@ -65,9 +74,14 @@ class Reductions {
   int64_t chosen_members() const { return chosen_members_; }
 
  private:
+  // Through the host, of each device that has memory of its own.
+  struct Copies {
+    double store_seconds_per_byte = 0, fetch_seconds_per_byte = 0;
+  };
   struct Group {
     CollectiveProblem problem;  // elements are set for each choice
     int ways_in = 0;
+    std::vector<Copies> copies;  // of what the ranks of a unit exchange; empty: nothing is copied
     std::unordered_map<int64_t, double> seconds_by_elements;
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
     std::map<int64_t, double> gather_seconds, scatter_seconds;  // by bytes
@@ -78,6 +92,9 @@ class Reductions {
   bool Interchangeable(int a, int b) const;
   std::vector<int> Canonical(const std::vector<int>& devices) const;
   CollectiveProblem ProblemOf(const std::vector<int>& devices) const;
+  std::vector<Copies> CopiesOf(const std::vector<int>& devices) const;
+  // Of the slowest device, to the host and from it.
+  double CopySeconds(int group, double stored_bytes, double fetched_bytes) const;
   CollectiveChoice ChooseFor(const std::vector<int>& devices, int64_t elements, double wire_bytes_per_element,
                              std::optional<CollectiveAlgorithm> algorithm) const;
 

@@ -133,6 +133,20 @@ TEST_CASE("a host counts where the links show it, or a hierarchy is forced") {
   CHECK(forced.Choose({0, 2, 1, 3}, 1000).shape.levels == std::vector<std::vector<int>>{{2, 2}});
 }
 
+TEST_CASE("devices that exchange otherwise within passes do not change places") {
+  PlanningProblem problem = Problem(4, [](int, int) { return Link(1e-5, 1e9); });
+  CHECK(Reductions(problem).ClassOf(3) == Reductions(problem).ClassOf(0));
+  problem.devices[1].fetch_bytes_per_second =
+      1e9;  // of which nothing depends while the host reaches its memory
+  CHECK(Reductions(problem).ClassOf(1) == Reductions(problem).ClassOf(0));
+  for (int d = 1; d < 4; ++d) problem.devices[d].has_own_memory = true;
+  problem.devices[3].group_library = "NCCL 2.28.3";
+  const Reductions reductions(problem);
+  for (int a = 0; a < 4; ++a) {
+    for (int b = 0; b < a; ++b) CHECK(reductions.ClassOf(a) != reductions.ClassOf(b));
+  }
+}
+
 TEST_CASE("gradients in bf16 take half the time where bytes count") {
   PlanningProblem problem = Problem(3, [](int, int) { return Link(0, 1e9); });
   Reductions f32(problem);

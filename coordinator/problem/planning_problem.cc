@@ -204,8 +204,8 @@ void AddShare(const AllowedDevice& device, const ModelShare& share, const std::v
   cost.shares.push_back(*std::move(measured));
 }
 
-// As measured last, with whatever model: copies know nothing of it.
-void SetCopySpeeds(const std::string& kind, const Cluster& cluster, DeviceCost& cost) {
+// As measured last, with whatever model: copies know nothing of it, nor does what exchanges the memory.
+void SetMemory(const std::string& kind, const Cluster& cluster, DeviceCost& cost) {
   double newest_seconds = -1;
   for (const DeviceProfile& profile : cluster.profiles) {
     if (profile.device_kind != kind || profile.fetch_bytes_per_second == 0) continue;
@@ -213,6 +213,8 @@ void SetCopySpeeds(const std::string& kind, const Cluster& cluster, DeviceCost& 
     newest_seconds = profile.measured_at_seconds;
     cost.fetch_bytes_per_second = profile.fetch_bytes_per_second;
     cost.store_bytes_per_second = profile.store_bytes_per_second;
+    cost.has_own_memory = profile.has_own_memory;
+    cost.group_library = profile.group_library;
   }
 }
 
@@ -230,7 +232,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
     cost.update_seconds_per_parameter = whole->update_seconds_per_parameter;
     cost.norm_seconds_per_parameter = whole->norm_seconds_per_parameter;
   }
-  SetCopySpeeds(device.device->kind, cluster, cost);
+  SetMemory(device.device->kind, cluster, cost);
   return cost;
 }
 
@@ -331,6 +333,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.constraints.max_stages = constraints.max_stages;
   problem.forced_all_reduce = spec.communication.all_reduce;
   problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
+  problem.device_memory = spec.communication.device_memory;
 
   const std::map<std::string, ModelShare> pinned = PinnedShares(constraints, spec.shape.model);
   const std::vector<int>& sizes = problem.micro_batch_sizes;

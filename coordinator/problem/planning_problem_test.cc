@@ -56,6 +56,25 @@ Cluster ThreeNodes() {
   return cluster;
 }
 
+TEST_CASE("a device's memory, and what exchanges it, is as it was found with its copies") {
+  Cluster cluster = ThreeNodes();
+  DeviceProfile& fast = cluster.profiles[0];
+  fast.fetch_bytes_per_second = 2e10;
+  fast.store_bytes_per_second = 1e10;
+  fast.has_own_memory = true;
+  fast.group_library = "NCCL 2.28.3";
+  TrainingSpec spec = Spec();
+  spec.communication.device_memory = DeviceMemoryStrategy::kStaged;
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(spec, {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices[0].has_own_memory);
+  CHECK(problem->devices[0].group_library == "NCCL 2.28.3");
+  CHECK(problem->devices[0].store_bytes_per_second == 1e10);
+  CHECK_FALSE(problem->devices[1].has_own_memory);
+  CHECK(problem->devices[1].group_library.empty());
+  CHECK(problem->device_memory == DeviceMemoryStrategy::kStaged);
+}
+
 TEST_CASE("a problem has each device's own times, memory, processor and links") {
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, ThreeNodes());
   REQUIRE(problem.status().ToString() == "OK");

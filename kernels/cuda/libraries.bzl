@@ -57,7 +57,7 @@ def cuda_libraries():
     )
     medley_library(name = "simulated_driver", testonly = True, visibility = ["//:comm", "//:tests"], deps = [":cuda_driver"])
     medley_library(name = "simulated_nccl", testonly = True, visibility = ["//:comm", "//:tests"], deps = [
-        ":nccl_library", ":simulated_driver", "//third_party:threads",
+        ":nccl_library", ":simulated_driver", "//runtime/base:narrow", "//third_party:threads",
     ])
     medley_library(name = "simulated_device", testonly = True, visibility = ["//:tests"], deps = _BASE + [
         ":cuda_queue", ":nccl_groups", ":nccl_library", ":simulated_driver", "//kernels/arguments:op_arguments",
@@ -66,7 +66,7 @@ def cuda_libraries():
     ])
     medley_test(name = "cuda_queue_test", deps = [":cuda_queue", ":simulated_driver"])
     medley_test(name = "nccl_groups_test", deps = _BASE + [
-        ":cuda_queue", ":nccl_groups", ":nccl_library", ":simulated_driver", ":simulated_nccl",
+        ":cuda_queue", ":nccl_groups", ":nccl_library", ":simulated_driver", ":simulated_nccl", "//runtime/base:narrow",
     ])
     medley_test(name = "cuda_copy_lane_test", deps = _BASE + [
         ":cuda_queue", ":simulated_driver", "//runtime/device:copy_lane_program",

@@ -1,10 +1,14 @@
 #include "kernels/cuda/nccl_groups.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <set>
 #include <vector>
 
 #include "kernels/cuda/simulated_driver.h"
 #include "kernels/cuda/simulated_nccl.h"
+#include "runtime/base/narrow.h"
 
 namespace medley {
 namespace {
@@ -78,7 +82,103 @@ TEST_CASE("members sum what each had when its queue reached the fence, and its q
   }
 }
 
-TEST_CASE("a group has one sum at a time, and needs no memory for an empty one") {
+// Submits to every member in turn, as far as the library takes it.
+void ExchangeAll(
+    std::vector<Member>& members,
+    const std::function<absl::Status(DeviceGroup& group, const Slice& values, Fence after)>& exchange,
+    Dtype dtype) {
+  for (Member& member : members) {
+    Slice values = member.values();
+    values.dtype = dtype;
+    values.elements = values.elements * 4 / SizeOf(dtype).value;
+    REQUIRE(exchange(*member.group, values, member.queue->Record()).ok());
+    absl::StatusOr<bool> holds = false;
+    while (holds.ok() && !*holds) holds = member.group->HoldQueue();
+    REQUIRE(holds.ok());
+  }
+}
+
+TEST_CASE("what the queue is given next finds what was exchanged, though nobody waits, in parts of any sizes",
+          "[property]") {
+  const std::vector<int64_t> ends = GENERATE(values<std::vector<int64_t>>({{2, 4, 6}, {3, 5, 6}, {1, 1, 6}}));
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed, ends[0], ends[1]);
+    std::vector<Member> members = OpenMembers(seed, 3, 6);
+    JoinAll(members);
+    for (size_t m = 0; m < members.size(); ++m) {
+      std::vector<float> own(6);
+      for (size_t i = 0; i < own.size(); ++i) own[i] = static_cast<float>((m + 1) * 10 + i);
+      members[m].Fill(own);
+    }
+    // Each element becomes the sum of the members', at the one whose part it is, and then at all; and those of all sums
+    // are three times as much.
+    ExchangeAll(
+        members,
+        [&](DeviceGroup& group, const Slice& x, Fence after) { return group.Scatter(x, ends, after); },
+        Dtype::kF32);
+    ExchangeAll(
+        members,
+        [&](DeviceGroup& group, const Slice& x, Fence after) { return group.Gather(x, ends, after); },
+        Dtype::kF32);
+    ExchangeAll(
+        members, [](DeviceGroup& group, const Slice& x, Fence after) { return group.Sum(x, after); },
+        Dtype::kF32);
+    for (Member& member : members) CHECK(member.Read() == std::vector<float>{180, 189, 198, 207, 216, 225});
+    for (Member& member : members) CHECK(*member.group->Done());
+    CHECK(simulated::AbortedCommunicators() == 0);
+  }
+  const simulated::SubmittedCalls calls = simulated::Submitted();
+  CHECK(calls.all_reduces == 3);
+  const bool is_even = ends[0] == 2;
+  const int nonempty = static_cast<int>(std::set<int64_t>(ends.begin(), ends.end()).size());
+  CHECK(calls.all_gathers == (is_even ? 3 : 0));
+  CHECK(calls.reduce_scatters == (is_even ? 3 : 0));
+  CHECK(calls.broadcasts == (is_even ? 0 : 3 * nonempty));
+  CHECK(calls.reduces == (is_even ? 0 : 3 * nonempty));
+}
+
+TEST_CASE("narrow types are exchanged as they are stored") {
+  const Dtype dtype = GENERATE(Dtype::kBf16, Dtype::kF16);
+  std::vector<Member> members = OpenMembers(1, 2, 3);
+  JoinAll(members);
+  const auto narrow = [&](float x) { return ToNarrow(x, dtype); };
+  // Six numbers each, two of which share the bits of a float.
+  const auto packed = [](const std::vector<uint16_t>& bits) {
+    std::vector<float> floats(bits.size() / 2);
+    std::memcpy(floats.data(), bits.data(), bits.size() * 2);
+    return floats;
+  };
+  const auto read = [](Member& member) {
+    const std::vector<float> floats = member.Read();
+    std::vector<uint16_t> bits(floats.size() * 2);
+    std::memcpy(bits.data(), floats.data(), bits.size() * 2);
+    return bits;
+  };
+  std::vector<uint16_t> first, second, sums;
+  for (int i = 0; i < 6; ++i) {
+    first.push_back(narrow(0.5f + static_cast<float>(i)));
+    second.push_back(narrow(1.0f / static_cast<float>(3 + i)));
+    sums.push_back(narrow(FromNarrow(first.back(), dtype) + FromNarrow(second.back(), dtype)));
+  }
+  members[0].Fill(packed(first));
+  members[1].Fill(packed(second));
+  ExchangeAll(
+      members, [](DeviceGroup& group, const Slice& x, Fence after) { return group.Sum(x, after); }, dtype);
+  for (Member& member : members) CHECK(read(member) == sums);
+}
+
+TEST_CASE("types that are none of activations are refused") {
+  std::vector<Member> members = OpenMembers(1, 2, 4);
+  JoinAll(members);
+  Slice values = members[0].values();
+  values.dtype = Dtype::kI32;
+  CHECK(absl::IsInvalidArgument(members[0].group->Sum(values, members[0].queue->Record())));
+  CHECK(*members[0].group->Done());
+}
+
+TEST_CASE(
+    "a group is given nothing before the library has taken what it was given, and needs no memory for an "
+    "empty one") {
   std::vector<Member> members = OpenMembers(1, 2, 4);
   JoinAll(members);
   const Fence fence = members[0].queue->Record();
@@ -121,7 +221,7 @@ TEST_CASE("errors of the library have its words") {
     REQUIRE(members[1].group->Sum(members[1].values(), members[1].queue->Record()).ok());
     for (int i = 0; i < 2; ++i) {
       CHECK(members[1].group->Done().status().message() ==
-            "summing in a group of GPUs: remote process exited: it was asked to fail");
+            "exchanging in a group of GPUs: remote process exited: it was asked to fail");
     }
     CHECK(simulated::AbortedCommunicators() == 1);
   }

@@ -28,7 +28,7 @@ enum ncclResult_t : int {
   ncclInProgress = 7,  // of a communicator that does not block: neither done nor failed yet
 };
 
-enum ncclDataType_t : int { ncclFloat32 = 7 };
+enum ncclDataType_t : int { ncclFloat16 = 6, ncclFloat32 = 7, ncclBfloat16 = 9 };
 enum ncclRedOp_t : int { ncclSum = 0 };
 
 // As release 2.14 has it. Later ones have more fields and read as many bytes as `size` says.
@@ -50,5 +50,18 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, CUstream stream);
+// `count` is of each member's part, which lies at its place in `to` already where that is in place.
+ncclResult_t ncclAllGather(const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                           CUstream stream);
+ncclResult_t ncclReduceScatter(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, CUstream stream);
+ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, CUstream stream);
+// `to` is the root's alone.
+ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
+                        int root, ncclComm_t comm, CUstream stream);
+// Of this thread: what is called in between is submitted at the end, as one.
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
 
 }  // extern "C"

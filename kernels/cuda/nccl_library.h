@@ -14,7 +14,13 @@
   X(ncclCommInitRankConfig)          \
   X(ncclCommGetAsyncError)           \
   X(ncclCommAbort)                   \
-  X(ncclAllReduce)
+  X(ncclAllReduce)                   \
+  X(ncclAllGather)                   \
+  X(ncclReduceScatter)               \
+  X(ncclBroadcast)                   \
+  X(ncclReduce)                      \
+  X(ncclGroupStart)                  \
+  X(ncclGroupEnd)
 
 namespace medley {
 

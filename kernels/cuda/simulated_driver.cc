@@ -1,5 +1,6 @@
 #include "kernels/cuda/simulated_driver.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <thread>
 #include <vector>
 
 namespace medley::simulated {
@@ -80,13 +82,24 @@ bool Step() {
   return true;
 }
 
+// Whether a stream waits for what only another thread can bring.
+bool AwaitsOthers() {
+  return std::any_of(gpu.streams.begin(), gpu.streams.end(), [](const Stream& stream) {
+    return !stream.tasks.empty() && stream.tasks.front().can != nullptr;
+  });
+}
+
 template <typename Condition>
 CUresult RunUntil(Condition condition) {
-  const Lock lock(mutex);
+  std::unique_lock<std::recursive_mutex> lock(mutex);
   if (gpu.failure != CUDA_SUCCESS) return gpu.failure;
   ++gpu.host_waits;
   while (!condition()) {
-    if (!Step()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
+    if (Step()) continue;
+    if (!AwaitsOthers()) return CUDA_ERROR_LAUNCH_TIMEOUT;  // a deadlock of streams
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
   }
   return CUDA_SUCCESS;
 }

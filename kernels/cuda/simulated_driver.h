@@ -18,7 +18,8 @@ const CudaDriver& Start(uint64_t seed);
 // Does `work` on `stream` in its turn, as a kernel would.
 void Launch(CUstream stream, std::function<void()> work);
 
-// The same, but its turn comes only once it `can`, which is asked by whoever runs streams.
+// The same, but its turn comes only once it `can`, which is asked by whoever runs streams: until then those who wait
+// for it wait for what other threads submit.
 void LaunchWhen(CUstream stream, std::function<bool()> can, std::function<void()> work);
 
 // Every later call that submits, allocates or waits fails with `result`; CUDA_SUCCESS ends that.

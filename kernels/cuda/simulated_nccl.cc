@@ -5,22 +5,42 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/simulated_driver.h"
+#include "runtime/base/narrow.h"
 
 // What a communicator of NCCL's own is, here.
 struct ncclComm {
-  // What the members gave to each sum that some of them have not taken yet.
+  enum class Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce };
+  // What all members have to ask for alike.
+  struct Call {
+    Kind kind = Kind::kAllReduce;
+    size_t count = 0;
+    ncclDataType_t type = ncclFloat32;
+    int root = 0;
+    friend bool operator==(const Call&, const Call&) = default;
+  };
+  // What the members gave to a call that some of them have not taken yet.
+  struct Given {
+    Call call;
+    std::vector<std::byte> bytes;
+  };
+  struct Exchange {
+    std::vector<std::optional<Given>> given;  // by member
+    int taken = 0;
+  };
   struct Clique {
     int members = 0, joined = 0;
-    std::map<int, std::vector<std::vector<float>>> sums;
-    std::map<int, int> taken;
+    std::map<int, Exchange> exchanges;  // by their number
   };
   std::shared_ptr<Clique> clique;
-  int member = 0, sums = 0;
+  int member = 0, calls = 0;
   bool fails = false, aborted = false;
+  bool is_taking = false;  // says so once after each call
 };
 
 namespace medley::simulated {
@@ -36,26 +56,84 @@ struct Nccl {
   // They stay to the end: streams may have work of those that are destroyed.
   std::vector<std::unique_ptr<ncclComm>> communicators;
   char ids = 0;
-  int live = 0, aborted = 0, sums = 0;
+  int live = 0, aborted = 0;
+  SubmittedCalls submitted;
   int failing_joins = -1, failing_sums = -1, hanging_sums = -1;  // members; -1: none
 };
 Nccl nccl;
 
-bool AllGave(const ncclComm& communicator, int sum) {
-  const auto at = communicator.clique->sums.find(sum);
-  return at != communicator.clique->sums.end() &&
-         std::none_of(at->second.begin(), at->second.end(), [](const auto& given) { return given.empty(); });
+using Kind = ncclComm::Kind;
+
+// Of this thread: the communicators that were called since its ncclGroupStart().
+struct Group {
+  bool is_open = false;
+  std::vector<ncclComm_t> called;
+};
+thread_local Group group;
+
+size_t SizeOfType(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 2; }
+
+float Load(const std::byte* values, size_t i, ncclDataType_t type) {
+  if (type == ncclFloat32) return reinterpret_cast<const float*>(values)[i];
+  return FromNarrow(reinterpret_cast<const uint16_t*>(values)[i],
+                    type == ncclFloat16 ? Dtype::kF16 : Dtype::kBf16);
 }
 
-// In the order of the members, so that all get the same bits.
-void Take(ncclComm& communicator, int sum, float* to, size_t count) {
-  ncclComm::Clique& clique = *communicator.clique;
-  const std::vector<std::vector<float>>& given = clique.sums.at(sum);
-  for (size_t i = 0; i < count; ++i) {
-    to[i] = given[0][i];
-    for (size_t member = 1; member < given.size(); ++member) to[i] += given[member][i];
+void Store(float value, std::byte* values, size_t i, ncclDataType_t type) {
+  if (type == ncclFloat32) {
+    reinterpret_cast<float*>(values)[i] = value;
+  } else {
+    reinterpret_cast<uint16_t*>(values)[i] =
+        ToNarrow(value, type == ncclFloat16 ? Dtype::kF16 : Dtype::kBf16);
   }
-  if (++clique.taken[sum] == clique.members) clique.sums.erase(sum);
+}
+
+bool AllGave(const ncclComm& communicator, int number) {
+  const auto at = communicator.clique->exchanges.find(number);
+  return at != communicator.clique->exchanges.end() &&
+         std::all_of(at->second.given.begin(), at->second.given.end(),
+                     [](const auto& given) { return given.has_value(); });
+}
+
+// `count` elements from the `first` of what the members gave, in their order, so that all get the same bits; rounded
+// after each addition.
+void Add(const ncclComm::Exchange& exchange, size_t first, size_t count, ncclDataType_t type, std::byte* to) {
+  for (size_t i = 0; i < count; ++i) {
+    Store(Load(exchange.given[0]->bytes.data(), first + i, type), to, i, type);
+    for (size_t member = 1; member < exchange.given.size(); ++member)
+      Store(Load(to, i, type) + Load(exchange.given[member]->bytes.data(), first + i, type), to, i, type);
+  }
+}
+
+void Take(ncclComm& communicator, int number, std::byte* to) {
+  ncclComm::Clique& clique = *communicator.clique;
+  ncclComm::Exchange& exchange = clique.exchanges.at(number);
+  const auto own = static_cast<size_t>(communicator.member);
+  const ncclComm::Call& call = exchange.given[own]->call;
+  // Members that ask for unlike things would wait for ever, or worse.
+  for (const auto& given : exchange.given) communicator.fails |= given->call != call;
+  if (!communicator.fails) {
+    switch (call.kind) {
+      case Kind::kAllReduce:
+        Add(exchange, 0, call.count, call.type, to);
+        break;
+      case Kind::kReduceScatter:
+        Add(exchange, own * call.count, call.count, call.type, to);
+        break;
+      case Kind::kReduce:
+        if (communicator.member == call.root) Add(exchange, 0, call.count, call.type, to);
+        break;
+      case Kind::kAllGather:
+        for (const auto& given : exchange.given) to = std::copy(given->bytes.begin(), given->bytes.end(), to);
+        break;
+      case Kind::kBroadcast: {
+        const std::vector<std::byte>& sent = exchange.given[static_cast<size_t>(call.root)]->bytes;
+        std::copy(sent.begin(), sent.end(), to);
+        break;
+      }
+    }
+  }
+  if (++exchange.taken == clique.members) clique.exchanges.erase(number);
 }
 
 ncclResult_t Join(ncclComm_t* communicator, int members, ncclUniqueId id, int member, ncclConfig_t* config) {
@@ -73,37 +151,93 @@ ncclResult_t Join(ncclComm_t* communicator, int members, ncclUniqueId id, int me
   return clique->joined == members ? ncclSuccess : ncclInProgress;
 }
 
-ncclResult_t Sum(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                 ncclComm_t communicator, CUstream stream) {
-  if (type != ncclFloat32 || op != ncclSum) return ncclInvalidArgument;
-  int sum = 0;
+// `given_count`: elements that each member gives.
+ncclResult_t Submit(const ncclComm::Call& call, size_t given_count, const void* from, void* to,
+                    ncclComm_t communicator, CUstream stream) {
+  if (call.type != ncclFloat32 && call.type != ncclFloat16 && call.type != ncclBfloat16)
+    return ncclInvalidArgument;
+  int number = 0;
   bool hangs = false;
   {
     const Lock lock(mutex);
-    sum = communicator->sums++;
-    ++nccl.sums;
-    communicator->fails = communicator->member == nccl.failing_sums;
+    if (communicator->is_taking) return ncclInvalidUsage;
+    if (group.is_open) {
+      group.called.push_back(communicator);
+    } else {
+      communicator->is_taking = true;
+    }
+    number = communicator->calls++;
+    communicator->fails |= communicator->member == nccl.failing_sums;
     hangs = communicator->fails || communicator->member == nccl.hanging_sums;
   }
   const auto give = [=] {
     const Lock lock(mutex);
-    if (communicator->aborted || hangs || count == 0) return;
-    auto& given = communicator->clique->sums[sum];
+    if (communicator->aborted || hangs || call.count == 0) return;
+    auto& given = communicator->clique->exchanges[number].given;
     given.resize(static_cast<size_t>(communicator->clique->members));
-    const auto* values = static_cast<const float*>(from);
-    given[static_cast<size_t>(communicator->member)].assign(values, values + count);
+    const auto* const bytes = static_cast<const std::byte*>(from);
+    given[static_cast<size_t>(communicator->member)] = {
+        call, std::vector<std::byte>(bytes, bytes + given_count * SizeOfType(call.type))};
   };
   const auto can = [=] {
     const Lock lock(mutex);
-    return communicator->aborted || count == 0 || (!hangs && AllGave(*communicator, sum));
+    return communicator->aborted || call.count == 0 || (!hangs && AllGave(*communicator, number));
   };
   const auto take = [=] {
     const Lock lock(mutex);
-    if (!communicator->aborted && count > 0) Take(*communicator, sum, static_cast<float*>(to), count);
+    if (!communicator->aborted && call.count > 0) Take(*communicator, number, static_cast<std::byte*>(to));
   };
   Launch(stream, give);
   LaunchWhen(stream, can, take);
   return ncclInProgress;
+}
+
+// Counts a call of one kind.
+void Count(int SubmittedCalls::*kind) {
+  const Lock lock(mutex);
+  ++(nccl.submitted.*kind);
+}
+
+void FillExchanges(NcclLibrary& library) {
+  library.ncclAllReduce = [](const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                             ncclComm_t comm, CUstream stream) -> ncclResult_t {
+    Count(&SubmittedCalls::all_reduces);
+    return Submit({Kind::kAllReduce, count, type}, count, from, to, comm, stream);
+  };
+  library.ncclAllGather = [](const void* from, void* to, size_t count, ncclDataType_t type, ncclComm_t comm,
+                             CUstream stream) -> ncclResult_t {
+    Count(&SubmittedCalls::all_gathers);
+    return Submit({Kind::kAllGather, count, type}, count, from, to, comm, stream);
+  };
+  library.ncclReduceScatter = [](const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                                 ncclComm_t comm, CUstream stream) -> ncclResult_t {
+    Count(&SubmittedCalls::reduce_scatters);
+    const auto members = static_cast<size_t>(comm->clique->members);
+    return Submit({Kind::kReduceScatter, count, type}, members * count, from, to, comm, stream);
+  };
+  library.ncclBroadcast = [](const void* from, void* to, size_t count, ncclDataType_t type, int root,
+                             ncclComm_t comm, CUstream stream) -> ncclResult_t {
+    Count(&SubmittedCalls::broadcasts);
+    const size_t given = root == comm->member ? count : 0;
+    return Submit({Kind::kBroadcast, count, type, root}, given, from, to, comm, stream);
+  };
+  library.ncclReduce = [](const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                          int root, ncclComm_t comm, CUstream stream) -> ncclResult_t {
+    Count(&SubmittedCalls::reduces);
+    return Submit({Kind::kReduce, count, type, root}, count, from, to, comm, stream);
+  };
+  library.ncclGroupStart = []() -> ncclResult_t {
+    if (group.is_open) return ncclInvalidUsage;
+    group.is_open = true;
+    return ncclSuccess;
+  };
+  library.ncclGroupEnd = []() -> ncclResult_t {
+    if (!group.is_open) return ncclInvalidUsage;
+    const Lock lock(mutex);
+    for (const ncclComm_t communicator : group.called) communicator->is_taking = true;
+    group = {};
+    return ncclInProgress;
+  };
 }
 
 ncclResult_t Abort(ncclComm_t communicator) {
@@ -136,11 +270,12 @@ const NcclLibrary& StartNccl() {
   library.ncclCommGetAsyncError = [](ncclComm_t communicator, ncclResult_t* result) -> ncclResult_t {
     const Lock lock(mutex);
     const bool is_joining = communicator->clique->joined < communicator->clique->members;
-    *result = communicator->fails ? ncclRemoteError : is_joining ? ncclInProgress : ncclSuccess;
+    const bool is_taking = std::exchange(communicator->is_taking, false);
+    *result = communicator->fails ? ncclRemoteError : is_joining || is_taking ? ncclInProgress : ncclSuccess;
     return ncclSuccess;
   };
   library.ncclCommAbort = Abort;
-  library.ncclAllReduce = Sum;
+  FillExchanges(library);
   const Lock lock(mutex);
   nccl = Nccl{};
   return library;
@@ -171,9 +306,9 @@ int AbortedCommunicators() {
   return nccl.aborted;
 }
 
-int SubmittedSums() {
+SubmittedCalls Submitted() {
   const Lock lock(mutex);
-  return nccl.sums;
+  return nccl.submitted;
 }
 
 }  // namespace medley::simulated

@@ -9,7 +9,7 @@ namespace medley {
 
 // What the ranks of a unit exchange within its passes and before them, beside the device's ops and like them
 // submitted to its queue, in order. All ranks of the unit call the same methods in the same order with slices
-// of the same sizes and types. May block. One thread at a time.
+// of the same sizes and types. May block. One thread at a time, but for Error().
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
@@ -29,6 +29,10 @@ class RankGroup {
   // Of `x`, of any activation type, member m has the sum over the ranks of its elements from ends[m - 1], or
   // 0, to ends[m] afterwards; its others are undefined. Errors: as for Sum.
   virtual absl::Status Scatter(const Slice& x, absl::Span<const int64_t> ends) = 0;
+
+  // Asked after a wait for the queue, before anybody is given what it has computed: why an exchange that the device had
+  // under way by itself came to nothing, and all that followed it. Stays. Any thread.
+  virtual absl::Status Error() { return absl::OkStatus(); }
 };
 
 }  // namespace medley

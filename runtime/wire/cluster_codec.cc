@@ -121,6 +121,8 @@ DeviceProfile DecodeProfile(const v1::DeviceProfile& profile) {
   decoded.copy_bytes_per_parameter = profile.copy_bytes_per_parameter();
   decoded.fetch_bytes_per_second = profile.fetch_bytes_per_second();
   decoded.store_bytes_per_second = profile.store_bytes_per_second();
+  decoded.has_own_memory = profile.has_own_memory();
+  decoded.group_library = profile.group_library();
   decoded.measured_at_seconds = profile.measured_at_seconds();
   decoded.provenance = profile.provenance();
   if (profile.has_measured_with()) decoded.measured_with = DecodeProvenance(profile.measured_with());
@@ -139,6 +141,8 @@ v1::DeviceProfile EncodeProfile(const DeviceProfile& profile) {
   encoded.set_copy_bytes_per_parameter(profile.copy_bytes_per_parameter);
   encoded.set_fetch_bytes_per_second(profile.fetch_bytes_per_second);
   encoded.set_store_bytes_per_second(profile.store_bytes_per_second);
+  encoded.set_has_own_memory(profile.has_own_memory);
+  encoded.set_group_library(profile.group_library);
   encoded.set_measured_at_seconds(profile.measured_at_seconds);
   encoded.set_provenance(profile.provenance);
   if (profile.measured_with) *encoded.mutable_measured_with() = EncodeProvenance(*profile.measured_with);

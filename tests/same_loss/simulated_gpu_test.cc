@@ -75,10 +75,117 @@ TEST_CASE(
       REQUIRE(run.ok());
       CheckSame(*single, *run);
     }
-    sums += simulated::SubmittedSums();
+    sums += simulated::Submitted().all_reduces;
     CHECK(simulated::LiveCommunicators() == 0);
   }
   CHECK(sums > 100);
+}
+
+// With four heads, which up to four ranks can share, and a number of rows that no three of them cut evenly.
+TrainingSpec WideJob() {
+  TrainingSpec spec = TinyJob();
+  spec.shape.model.hidden = 16;
+  spec.shape.model.heads = 4;
+  spec.shape.sequence = 5;
+  return spec;
+}
+
+TEST_CASE(
+    "GPUs that share layers train as the reference does, exchanging through the host or among themselves",
+    "[property]") {
+  const TrainingSpec spec = WideJob();
+  const absl::StatusOr<TrainingRun> single =
+      TrainUnderPlan(spec, SingleDevicePlan(spec.shape, 2), Windows(spec));
+  REQUIRE(single.ok());
+  simulated::SubmittedCalls calls;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    const Plan plan = RandomWidePlan(700 + seed, spec.shape, 3);
+    if (RankCount(plan) > simulated::kGpus) continue;
+    CAPTURE(seed, Describe(plan));
+    for (const bool by_nccl : {false, true}) {
+      CAPTURE(by_nccl);
+      const absl::StatusOr<TrainingRun> run =
+          TrainOnGpus(spec, plan, seed, seed % 4 == 3, by_nccl ? &simulated::StartNccl() : nullptr);
+      INFO(run.status().ToString());
+      REQUIRE(run.ok());
+      CheckSame(*single, *run);
+    }
+    const simulated::SubmittedCalls of_run = simulated::Submitted();
+    calls.all_reduces += of_run.all_reduces;
+    calls.all_gathers += of_run.all_gathers;
+    calls.reduce_scatters += of_run.reduce_scatters;
+    calls.broadcasts += of_run.broadcasts;
+    calls.reduces += of_run.reduces;
+    CHECK(simulated::LiveCommunicators() == 0);
+  }
+  CHECK(calls.all_reduces > 100);
+  CHECK(calls.all_gathers > 100);
+  CHECK(calls.reduce_scatters > 100);
+  CHECK(calls.broadcasts > 100);
+  CHECK(calls.reduces > 100);
+}
+
+// One unit of the whole model, with micro-batches of two sequences.
+Plan SharedUnit(const TrainingShape& shape, int degree, bool sequence_parallel) {
+  Plan plan = SingleDevicePlan(shape, 2);
+  plan.units[0].sequence_parallel = sequence_parallel;
+  for (int d = 1; d < degree; ++d) plan.units[0].devices.push_back("test/" + std::to_string(d));
+  return plan;
+}
+
+TEST_CASE("GPUs that share layers and store them narrow train as one that does, either way") {
+  TrainingSpec spec = WideJob();
+  const auto [precision, tolerance] =
+      GENERATE(table<Precision, double>({{Precision::kBf16, 2e-3}, {Precision::kF16, 5e-4}}));
+  spec.precision = precision;
+  const auto stored = [&](Plan plan) {
+    plan.units[0].activations = TypeOf(precision);
+    return plan;
+  };
+  const absl::StatusOr<TrainingRun> single =
+      TrainOnGpus(spec, stored(SingleDevicePlan(spec.shape, 2)), 1, false);
+  REQUIRE(single.ok());
+  for (const int degree : {2, 3}) {
+    for (const bool sequence_parallel : {false, true}) {
+      const Plan plan = stored(SharedUnit(spec.shape, degree, sequence_parallel));
+      for (const bool by_nccl : {false, true}) {
+        CAPTURE(degree, sequence_parallel, by_nccl);
+        const absl::StatusOr<TrainingRun> run =
+            TrainOnGpus(spec, plan, 1, false, by_nccl ? &simulated::StartNccl() : nullptr);
+        INFO(run.status().ToString());
+        REQUIRE(run.ok());
+        for (size_t i = 0; i < single->losses.size(); ++i)
+          CHECK(run->losses[i] == Approx(single->losses[i]).epsilon(tolerance));
+        CHECK(run->validation_loss == Approx(single->validation_loss).epsilon(tolerance));
+      }
+    }
+  }
+}
+
+TEST_CASE("a unit of GPUs whose exchange fails ends the training of all, by its library's words") {
+  const TrainingSpec spec = WideJob();
+  const NcclLibrary& nccl = simulated::StartNccl();
+  simulated::FailSums(0);
+  const absl::Status status = TrainOnGpus(spec, SharedUnit(spec.shape, 2, false), 1, false, &nccl).status();
+  CHECK_THAT(
+      std::string(status.message()),
+      Catch::Contains("exchange of ranks 0, 1 in their devices' memory: exchanging in a group of GPUs: "
+                      "remote process exited: it was asked to fail"));
+  CHECK(simulated::LiveCommunicators() == 0);
+}
+
+TEST_CASE("units of GPUs that cannot come together exchange through the host, to the same bits") {
+  const TrainingSpec spec = WideJob();
+  const Plan plan = SharedUnit(spec.shape, 3, true);
+  const absl::StatusOr<TrainingRun> without = TrainOnGpus(spec, plan, 1, false);
+  REQUIRE(without.ok());
+  const NcclLibrary& nccl = simulated::StartNccl();
+  simulated::FailJoining(1);
+  const absl::StatusOr<TrainingRun> with = TrainOnGpus(spec, plan, 1, false, &nccl);
+  REQUIRE(with.ok());
+  CHECK(simulated::Submitted().broadcasts == 0);
+  CHECK(with->losses == without->losses);
+  CHECK(with->parameters == without->parameters);
 }
 
 // Two replicas of the whole model.
@@ -148,7 +255,7 @@ TEST_CASE("GPUs that cannot come together sum on the host, to the same bits as t
   simulated::FailJoining(1);
   const absl::StatusOr<TrainingRun> with = TrainOnGpus(spec, plan, 1, false, &nccl);
   REQUIRE(with.ok());
-  CHECK(simulated::SubmittedSums() == 0);
+  CHECK(simulated::Submitted().all_reduces == 0);
   CHECK(with->losses == without->losses);
   CHECK(with->parameters == without->parameters);
 }
@@ -158,20 +265,23 @@ TEST_CASE("a GPU whose sum fails ends the training of all, by its library's word
   const NcclLibrary& nccl = simulated::StartNccl();
   simulated::FailSums(0);
   const absl::Status status = TrainOnGpus(spec, Replicas(spec.shape), 1, false, &nccl).status();
-  CHECK_THAT(std::string(status.message()),
-             Catch::Contains("sum of ranks 0, 1 in their devices' memory: summing in a group of GPUs: remote "
-                             "process exited: it was asked to fail"));
+  CHECK_THAT(
+      std::string(status.message()),
+      Catch::Contains("sum of ranks 0, 1 in their devices' memory: exchanging in a group of GPUs: remote "
+                      "process exited: it was asked to fail"));
   CHECK(simulated::LiveCommunicators() == 0);
 }
 
 // The host's waits on all ranks in the steps after the first, which opens what later ones use.
-int HostWaitsOfSteps(const TrainingSpec& spec, const Plan& plan) {
+int HostWaitsOfSteps(const TrainingSpec& spec, const Plan& plan, bool by_nccl = false) {
+  const auto waits = [&](const TrainingSpec& of) {
+    REQUIRE(TrainOnGpus(of, plan, 1, false, by_nccl ? &simulated::StartNccl() : nullptr).ok());
+    return simulated::HostWaits();
+  };
   TrainingSpec one = spec;
   one.steps = 1;
-  REQUIRE(TrainOnGpus(one, plan, 1, false).ok());
-  const int before = simulated::HostWaits();
-  REQUIRE(TrainOnGpus(spec, plan, 1, false).ok());
-  return simulated::HostWaits() - before;
+  const int before = waits(one);
+  return waits(spec) - before;
 }
 
 TEST_CASE(
@@ -180,6 +290,16 @@ TEST_CASE(
   const int waits = HostWaitsOfSteps(spec, SingleDevicePlan(spec.shape, 8));
   CHECK(waits == 3 * (spec.steps - 1));  // for the norms, for their download, and for the update
   CHECK(HostWaitsOfSteps(spec, SingleDevicePlan(spec.shape, 1)) == waits);
+}
+
+TEST_CASE(
+    "the hosts of GPUs that share layers wait for them at the end of a step alone if a library is there") {
+  const TrainingSpec spec = WideJob();
+  const bool sequence_parallel = GENERATE(false, true);
+  const Plan plan = SharedUnit(spec.shape, 2, sequence_parallel);
+  CHECK(HostWaitsOfSteps(spec, plan, true) == 2 * 3 * (spec.steps - 1));
+  // Otherwise for each exchange of each of the four micro-batches.
+  CHECK(HostWaitsOfSteps(spec, plan, false) > 2 * 4 * 4 * spec.shape.model.layers * (spec.steps - 1));
 }
 
 TEST_CASE(

@@ -5,7 +5,6 @@
 
 #include "comm/collective/run_collective.h"
 #include "comm/group/exchange_facts.h"
-#include "comm/group/group_way.h"
 #include "comm/group/join_group.h"
 #include "comm/group/sum_in_group.h"
 #include "comm/staging/exchange_terms.h"
@@ -37,8 +36,9 @@ GroupFacts FactsOf(DeviceQueue& queue, const EndMemory& memory) {
 }  // namespace
 
 StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
-                           const CommunicationSettings& settings, ModelShard& shard, Transport& transport)
-    : program_(program), settings_(settings), shard_(shard), transport_(transport) {
+                           std::vector<std::vector<int>> units, const CommunicationSettings& settings,
+                           ModelShard& shard, Transport& transport)
+    : program_(program), units_(std::move(units)), settings_(settings), shard_(shard), transport_(transport) {
   sums_.wire = WireOf(settings);
   for (const GradientSlice& slice : program.slices) {
     members_.emplace_back(slice.holders.begin(), slice.holders.end());
@@ -77,27 +77,32 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
 absl::Status StepExchange::OpenGroups(const EndMemory& memory,
                                       const std::function<void(const std::string&)>& tell,
                                       absl::Time deadline) {
-  const absl::StatusOr<GroupLibrary*> library = shard_.queue().groups();
-  GroupWayQuestion question{.device_memory = settings_.device_memory,
-                            .wire = WireOf(settings_),
-                            .algorithm = settings_.all_reduce,
-                            .scatters = !gathers_.schedules.empty()};
-  ASSIGN_OR_RETURN(question.facts, ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
+  GroupWayQuestion of_gradients{.device_memory = settings_.device_memory,
+                                .wire = WireOf(settings_),
+                                .algorithm = settings_.all_reduce,
+                                .scatters = !gathers_.schedules.empty()};
+  ASSIGN_OR_RETURN(of_gradients.facts,
+                   ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
+  // All ranks know of all units which of them are to exchange by a library, whether or not these then come together.
+  for (const std::vector<int>& unit : units_) {
+    const GroupWayQuestion of_passes{.use = GroupUse::kPasses,
+                                     .members = unit,
+                                     .facts = of_gradients.facts,
+                                     .device_memory = settings_.device_memory};
+    if (ChooseGroupWay(of_passes).way == GroupWay::kLibrary) {
+      std::vector<int>& busy = of_gradients.exchanging_in_passes;
+      busy.insert(busy.end(), unit.begin(), unit.end());
+    }
+    if (std::find(unit.begin(), unit.end(), transport_.rank()) == unit.end()) continue;
+    ASSIGN_OR_RETURN(unit_group_, OpenGroup(of_passes, tell, deadline));
+  }
   for (int i = 0; i < static_cast<int>(members_.size()); ++i) {
     if (!SumsOnHosts(i)) groups_.try_emplace(members_[i]);
   }
   // In the order of the holders, which is one for all ranks.
   for (auto& [members, group] : groups_) {
-    question.members = members;
-    question.failure.clear();
-    GroupWayChoice choice = ChooseGroupWay(question);
-    if (choice.way == GroupWay::kLibrary) {
-      ASSIGN_OR_RETURN(JoinedGroup joined, JoinGroup(transport_, **library, members, deadline));
-      group = std::move(joined.group);
-      question.failure = joined.failure;
-      if (group == nullptr) choice = ChooseGroupWay(question);
-    }
-    if (tell) tell(Explain(question, choice));
+    of_gradients.members = members;
+    ASSIGN_OR_RETURN(group, OpenGroup(of_gradients, tell, deadline));
   }
   const auto on_hosts =
       std::find_if(program_.slices.begin(), program_.slices.end(),
@@ -115,6 +120,20 @@ Stream StepExchange::StreamOf(Part part, int slice) const {
                           (part == Part::kGradient || program_.buffers.home == LayersHome::kPeers);
   if (!has_window) return Stream::kCollective;
   return part == Part::kGradient ? Stream::kStore : Stream::kFetch;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceGroup>> StepExchange::OpenGroup(
+    GroupWayQuestion question, const std::function<void(const std::string&)>& tell, absl::Time deadline) {
+  GroupWayChoice choice = ChooseGroupWay(question);
+  JoinedGroup joined;
+  if (choice.way == GroupWay::kLibrary) {
+    ASSIGN_OR_RETURN(GroupLibrary* const library, shard_.queue().groups());
+    ASSIGN_OR_RETURN(joined, JoinGroup(transport_, *library, question.members, deadline));
+    question.failure = joined.failure;
+    if (joined.group == nullptr) choice = ChooseGroupWay(question);
+  }
+  if (tell) tell(Explain(question, choice));
+  return std::move(joined.group);
 }
 
 absl::Status StepExchange::OpenMirrors(Part part, bool host_reaches) {

@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "comm/group/group_way.h"
 #include "comm/staging/device_stream.h"
 #include "comm/staging/pinned_mirror.h"
 #include "comm/staging/staging_terms.h"
@@ -31,17 +33,21 @@ namespace medley {
 // called from as many threads as the program has streams, one for each.
 class StepExchange {
  public:
-  // `reductions` have been checked against the plan; slices without one: an even ring. All outlive the
-  // exchange.
+  // `reductions` have been checked against the plan; slices without one: an even ring. `units`: the ranks of each unit
+  // of several devices, ascending, in the plan's order. What is referred to outlives the exchange.
   StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
-               const CommunicationSettings& settings, ModelShard& shard, Transport& transport);
+               std::vector<std::vector<int>> units, const CommunicationSettings& settings, ModelShard& shard,
+               Transport& transport);
 
-  // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices
-  // together that can sum among themselves. All ranks call it before anything else; only the first call does
-  // something. `tell` (may be null) is told which way the gradients go that this rank sums with others, and
-  // why. Errors: of the transport; InvalidArgument: the job asks for a way that this rank's memory does not
-  // have.
+  // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices together
+  // that can sum among themselves. All ranks call it before anything else; only the first call does something. `tell`
+  // (may be null) is told which way goes what this rank's unit exchanges within passes, and the gradients that it
+  // sums with others, and why. Errors: of the transport; InvalidArgument: the job asks for a way that this rank's
+  // memory does not have.
   absl::Status Open(const std::function<void(const std::string&)>& tell, absl::Time deadline);
+
+  // Of the ranks of this one's unit, once: by which they exchange within passes. Null: through the host.
+  std::unique_ptr<DeviceGroup> TakeUnitGroup() { return std::move(unit_group_); }
 
   // Waits for copies under way: the lane goes before the memory that it copies.
   ~StepExchange() { lanes_ = {}; }
@@ -101,6 +107,10 @@ class StepExchange {
   // Gives the holders of each slice that are to have one their group.
   absl::Status OpenGroups(const EndMemory& memory, const std::function<void(const std::string&)>& tell,
                           absl::Time deadline);
+  // This rank's way with `question`, and its group if that is a library's.
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> OpenGroup(GroupWayQuestion question,
+                                                         const std::function<void(const std::string&)>& tell,
+                                                         absl::Time deadline);
   // The others' memory of `part` has its pinned copies, and lanes.
   absl::Status OpenMirrors(Part part, bool host_reaches);
   Slice MemoryOf(Part part, int slice) const;
@@ -108,6 +118,7 @@ class StepExchange {
   DeviceGroup* GroupOf(int slice) const;
 
   const StepProgram& program_;
+  const std::vector<std::vector<int>> units_;
   const CommunicationSettings settings_;
   ModelShard& shard_;
   Transport& transport_;
@@ -116,6 +127,7 @@ class StepExchange {
   // the last sum, which may not be copied, follows all.
   MessageArrival sums_there_;
   std::array<std::unique_ptr<DeviceStream>, kStreams> streams_;  // of those with messages
+  std::unique_ptr<DeviceGroup> unit_group_;                      // until it is taken
   // By holders; null: they sum on the hosts.
   std::map<std::vector<int>, std::unique_ptr<DeviceGroup>> groups_;
   // Of each stream with collectives; null where the host reaches the device's memory, or does nothing with it.

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "comm/collective/all_reduce_scalars.h"
+#include "comm/group/library_rank_group.h"
+#include "comm/group/staged_rank_group.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
@@ -35,6 +37,15 @@ std::vector<int> UnitRanks(const Plan& plan, UnitId unit) {
   return ranks;
 }
 
+// The ranks of each unit of several devices.
+std::vector<std::vector<int>> SharedUnits(const Plan& plan) {
+  std::vector<std::vector<int>> units;
+  for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
+    if (plan.units[u].devices.size() > 1) units.push_back(UnitRanks(plan, u));
+  }
+  return units;
+}
+
 // Of the messages within units; no slice of gradients has it, and no checkpoint (gather_segments.cc).
 constexpr uint16_t kUnitChannel = kMaximumChannels - 2;
 
@@ -49,18 +60,12 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
       all_ranks_(AllRanks(options_.plan)),
       unit_ranks_(UnitRanks(options_.plan, train_program_.unit)),
-      exchange_(train_program_, options_.reductions, options_.spec.communication, shard, transport),
-      group_(shard.queue(), transport, unit_ranks_, kUnitChannel,
-             [this](int64_t elements) {
-               return ChoiceFor(options_.reductions, {unit_ranks_.begin(), unit_ranks_.end()}, elements);
-             },
-             {.deadline = [this] { return Deadline(); },
-              .waits_for_peers = [this](bool waits) { SetWaitsForUnit(waits); }}),
+      exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), options_.spec.communication,
+                shard, transport),
       submitted_(train_program_.instructions.size()),
       arrivals_(train_program_.instructions.size()),
       scalars_(ScalarCount(options_.spec.shape.model)),
       loss_scale_(options_.loss_scale.value_or(LossScale::For(options_.spec.precision))) {
-  if (group_.members() > 1) shard_.SetGroup(&group_);
   for (const SegmentId segment : shard.arena().layout().segments) {
     if (!shard.arena().LivesOnHost(segment)) segments_on_device_.push_back(segment);
   }
@@ -121,9 +126,28 @@ absl::Status StepExecutor::Open() {
   if (timer_ != nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(Annotate(exchange_.Open(options_.tell, Deadline()),
                            "agreeing with the other ranks on how memory is sent"));
+  if (unit_ranks_.size() > 1) {
+    group_ = MakeUnitGroup();
+    shard_.SetGroup(group_.get());
+  }
   RETURN_IF_ERROR(Finish());  // what loading the model has submitted
   ASSIGN_OR_RETURN(timer_, shard_.queue().OpenTimer(BeginMark() + 1));
   return absl::OkStatus();
+}
+
+std::unique_ptr<RankGroup> StepExecutor::MakeUnitGroup() {
+  const auto deadline = [this] { return Deadline(); };
+  if (std::unique_ptr<DeviceGroup> group = exchange_.TakeUnitGroup(); group != nullptr) {
+    return std::make_unique<LibraryRankGroup>(std::move(group), shard_.queue(), transport_, unit_ranks_,
+                                              kUnitChannel, deadline);
+  }
+  const auto choice = [this](int64_t elements) {
+    return ChoiceFor(options_.reductions, {unit_ranks_.begin(), unit_ranks_.end()}, elements);
+  };
+  return std::make_unique<StagedRankGroup>(
+      shard_.queue(), transport_, unit_ranks_, kUnitChannel, choice,
+      StagedRankGroup::Watch{.deadline = deadline,
+                             .waits_for_peers = [this](bool waits) { SetWaitsForUnit(waits); }});
 }
 
 absl::Status StepExecutor::ReadTimes(const Pass& pass, std::vector<MeasuredTime>& times) {
@@ -378,9 +402,9 @@ absl::Status StepExecutor::Gather(const Instruction& instruction) {
   Slice x = shard_.BoundaryOf(operand.buffer, operand.dtype);
   x.elements = instruction.bytes.value / SizeOf(x.dtype).value;
   const int64_t hidden = options_.spec.shape.model.hidden;
-  std::vector<int64_t> ends = RowEnds(x.elements / hidden, group_.members());
+  std::vector<int64_t> ends = RowEnds(x.elements / hidden, group_->members());
   for (int64_t& end : ends) end *= hidden;
-  return group_.Gather(x, ends);
+  return group_->Gather(x, ends);
 }
 
 void StepExecutor::SetWaitsForUnit(bool waits) {
@@ -418,6 +442,8 @@ absl::Status StepExecutor::ReduceScalars(const Pass& pass, const Instruction& in
   } else {
     RETURN_IF_ERROR(shard_.TakeLossSum().status());
   }
+  // All that the step's passes have computed stands on what the unit's ranks exchanged: before any rank is told of it.
+  if (group_ != nullptr) RETURN_IF_ERROR(group_->Error());
   if (Holds(options_.plan.units[train_program_.unit], options_.spec.shape.model.head_block()))
     scalars_.loss() = shard_.fetched_loss_sum();
   scalars_.wishes() = wishes_to_finish() ? 1 : 0;

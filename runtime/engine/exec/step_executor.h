@@ -6,9 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "comm/group/staged_rank_group.h"
 #include "comm/transport/transport.h"
 #include "runtime/device/queue_timer.h"
+#include "runtime/device/rank_group.h"
 #include "runtime/engine/exec/activity_board.h"
 #include "runtime/engine/exec/stall_watch.h"
 #include "runtime/engine/exec/step_exchange.h"
@@ -61,13 +61,15 @@ class StepExecutor {
     AskRank ask;  // what another rank is at; null: nobody is asked
     // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
-    // It is told once which way gradients are summed, and why; null: nobody is told.
+    // It is told once which way gradients are summed, and what the ranks of the unit exchange within passes goes, and
+    // why; null: nobody is told.
     std::function<void(const std::string&)> tell;
     // Asked once a step, so that all ranks learn it; null: never.
     std::function<bool()> wishes_to_finish;
   };
-  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor,
-  // which brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the plan's.
+  // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor, which
+  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the
+  // plan's.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
@@ -142,6 +144,7 @@ class StepExecutor {
   bool windows_of_layers() const { return train_program_.buffers.windows > 0; }
   // Before the first program.
   absl::Status Open();
+  std::unique_ptr<RankGroup> MakeUnitGroup();
   int BeginMark() const { return 2 * static_cast<int>(train_program_.instructions.size()); }
   StepRun RunProgram(const StepProgram& program, Purpose purpose, int64_t data_step);
   absl::Time Deadline() const;
@@ -155,7 +158,7 @@ class StepExecutor {
   const std::vector<int> all_ranks_, unit_ranks_;
   std::vector<SegmentId> segments_on_device_;
   StepExchange exchange_;
-  StagedRankGroup group_;
+  std::unique_ptr<RankGroup> group_;  // the unit's ranks; null: it has one, or nothing has run yet
   const Instruction* computing_ = nullptr;
   std::unique_ptr<QueueTimer> timer_;     // of two marks an instruction, and one for the beginning
   std::vector<Fence> submitted_;          // by instruction, of those for the device: after its work

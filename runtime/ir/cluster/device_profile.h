@@ -70,6 +70,10 @@ struct DeviceProfile {
   double copy_bytes_per_parameter = 0;  // copies that the ops keep, of each that products multiply by
   // Of copies from host memory to the device while it does nothing else, and back; 0: not measured.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
+  // Whether its memory is its own, out of the host's reach, and the library by which devices of its kind exchange such
+  // memory, with its version; empty: none. Found with the rates of copies.
+  bool has_own_memory = false;
+  std::string group_library;
   double measured_at_seconds = 0;           // unix
   std::string provenance;                   // for people; of a measured profile, `measured_with` in a line
   std::optional<Provenance> measured_with;  // none: a profile from elsewhere
