@@ -47,6 +47,9 @@ struct DeviceCost {
   std::vector<ShareCost> shares;  // that were measured beside
   // Of copies from host memory to the device beside its computing, and back; 0: not measured.
   double fetch_bytes_per_second = 0, store_bytes_per_second = 0;
+  // Of its host, for layers that live there (Unit::window_layers); all devices of the host have it together. 0:
+  // not known, and refuses nothing.
+  Bytes host_memory;
 };
 
 struct PlanConstraints {
