@@ -19,6 +19,7 @@
 #include "agent/supervisor/supervisor.h"
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
+#include "runtime/base/available_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/yaml_message.h"
@@ -110,6 +111,9 @@ absl::Status Serve(v1::AgentConfig config) {
   v1::Node node;
   node.set_name(config.name());
   node.set_host(MachineIdentity());
+  node.set_host_memory_bytes(config.has_host_memory_bytes()
+                                 ? config.host_memory_bytes()
+                                 : static_cast<uint64_t>(AvailableHostMemory().value));
   node.set_agent_address(AdvertisedAddress(config, port));
   node.mutable_devices()->Add(devices.begin(), devices.end());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());

@@ -99,7 +99,7 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
             absl::StrCat("device ", device, ": node ", name, " is not alive"));
       }
       return ClusterDeviceLocation{name, description.agent_address, description.host, description.incarnation,
-                                   candidate};
+                                   candidate, description.host_memory};
     }
   }
   return absl::NotFoundError(

@@ -21,6 +21,7 @@ struct NodeDescription {
   std::string host;           // nodes with equal host share cores
   uint64_t incarnation = 0;
   std::vector<ClusterDevice> devices;  // names unique
+  Bytes host_memory;                   // ClusterNode::host_memory
 };
 
 // A life of a node that is over, with the jobs that had devices on it.
@@ -44,6 +45,7 @@ struct ClusterDeviceLocation {
   std::string host;
   uint64_t incarnation = 0;
   ClusterDevice device;
+  Bytes host_memory;  // ClusterNode::host_memory
 };
 
 struct ClusterOptions {

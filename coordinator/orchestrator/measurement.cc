@@ -28,6 +28,7 @@ Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
     ClusterNode& node = nodes[location.node];
     node.name = location.node;
     node.host = location.host;
+    node.host_memory = location.host_memory;
     node.devices.push_back(location.device);
   }
   Cluster cluster;

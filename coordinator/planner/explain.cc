@@ -154,6 +154,7 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     device.name = cost.name;
     device.kind = cost.kind;
     device.memory_limit = cost.room.memory;
+    device.host_memory = cost.host_memory;
     for (Rank rank = 0; rank < RankCount(plan); ++rank) {
       if (DeviceOf(plan, rank) != cost.name) continue;
       device.used = true;

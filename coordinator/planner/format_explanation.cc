@@ -65,6 +65,19 @@ void AppendMemory(const std::vector<Explanation::Device>& devices, std::string& 
       absl::StrAppendFormat(&out, " %9.2f", static_cast<double>(bytes.value) / bytes_per_unit);
     out += "\n";
   }
+  const auto keeps_layers = [](const Explanation::Device& device) { return device.memory.host > Bytes{0}; };
+  if (std::none_of(devices.begin(), devices.end(), keeps_layers)) return;
+  // Devices of one host have its memory together.
+  absl::StrAppendFormat(&out, "\n%-20s %9s %9s\n", absl::StrCat("on hosts in ", kUnits[unit]), "layers",
+                        "of host");
+  for (const Explanation::Device& device : devices) {
+    if (!keeps_layers(device)) continue;
+    absl::StrAppendFormat(&out, "%-20s %9.2f", Shortened(device.name, 20),
+                          static_cast<double>(device.memory.host.value) / bytes_per_unit);
+    if (device.host_memory > Bytes{0})
+      absl::StrAppendFormat(&out, " %9.2f", static_cast<double>(device.host_memory.value) / bytes_per_unit);
+    out += device.host_memory > Bytes{0} ? "\n" : " not known\n";
+  }
 }
 
 }  // namespace

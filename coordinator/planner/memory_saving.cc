@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/gradient_slices.h"
 #include "runtime/ir/program/memory.h"
 
@@ -43,7 +44,9 @@ std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
     for (size_t m = 0; m < plan.units[u].devices.size(); ++m) {
       const Rank rank = first + static_cast<int>(m);
       const RankMemory& memory = prediction.ranks[rank].memory;
-      const Bytes saved = 2 * memory.parameters - memory.optimizer;
+      Plan whole = plan;
+      whole.shards_optimizer = false;
+      const Bytes saved = MemoryOfRank(whole, rank, problem.shape).total() - memory.total();
       if (!where.empty() && saved <= most_saved) continue;
       most_saved = saved;
       where = DeviceOf(plan, rank);
@@ -55,7 +58,57 @@ std::string DescribeSharding(const PlanningProblem& problem, const Plan& plan,
                       FormatBytes(most_saved), " on ", where, ")");
 }
 
+// Where the layers of most bytes live, and how long their copies take.
+std::string DescribeHomes(const PlanningProblem& problem, const Plan& plan,
+                          const StepPrediction& prediction) {
+  std::vector<std::string> devices;
+  std::string where;
+  Bytes most, saved;
+  double most_seconds = 0;
+  Plan at_home = plan;
+  for (Unit& unit : at_home.units) unit.window_layers = 0;
+  for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+    const UnitId unit = PlaceOf(plan, rank).unit;
+    const int windows = plan.units[unit].window_layers;
+    if (windows == 0) continue;
+    const RankPrediction& predicted = prediction.ranks[rank];
+    devices.push_back(absl::StrCat(predicted.device, " (", windows, " of ",
+                                   LayersOf(plan.units[unit], problem.shape.model), " layers at a time)"));
+    const StepProgram program = CompileStep(plan, rank, problem.shape, Purpose::kTrain);
+    for (const InstructionKind kind : {InstructionKind::kFetch, InstructionKind::kStore}) {
+      double seconds = 0;
+      for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const InstructionTime& time = predicted.timeline[i];
+        if (program.instructions[i].kind == kind) seconds += time.end_seconds - time.start_seconds;
+      }
+      most_seconds = std::max(most_seconds, seconds);
+    }
+    if (predicted.memory.host <= most) continue;
+    most = predicted.memory.host;
+    saved = MemoryOfRank(at_home, rank, problem.shape).total() - predicted.memory.total();
+    const Bytes host_memory = FindDevice(problem, predicted.device)->host_memory;
+    where = absl::StrCat(predicted.device, ": ", FormatBytes(most),
+                         host_memory > Bytes{0} ? absl::StrCat(" of ", FormatBytes(host_memory)) : "");
+  }
+  if (devices.empty()) return "";
+  return absl::StrFormat(
+      "layers live in host memory on %s (on %s; saves %s there; copies one way take %.1f %% "
+      "of the step at most, beside what computes)",
+      Names(devices), where, FormatBytes(saved),
+      prediction.step_seconds > 0 ? 100 * most_seconds / prediction.step_seconds : 0);
+}
+
 }  // namespace
+
+MemorySaving SavingOf(const PlanningProblem& problem) {
+  const bool allowed = problem.constraints.saves_memory;
+  return {.recomputes = allowed, .shards_optimizer = allowed, .homes_layers = allowed};
+}
+
+Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers) {
+  const int64_t elements = SegmentElements(LocalModel(model, share), SegmentOfBlock(BlockOfLayer(0)));
+  return {layers * elements * (2 * SizeOf(Dtype::kF32).value + kOptimizerBytes)};
+}
 
 double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
                         Recompute recompute) {
@@ -169,19 +222,23 @@ std::optional<std::vector<int>> OptimizerSharding::Weights(int start,
   return std::nullopt;
 }
 
-std::optional<Plan> OptimizerSharding::Fit(const std::vector<Recompute>& recomputes) {
+std::optional<Plan> OptimizerSharding::Fit(const std::vector<UnitSaving>& savings) {
   std::vector<int64_t> rooms;
   double room = 0;  // of all together
   for (Rank rank = 0; rank < static_cast<int>(unit_of_.size()); ++rank) {
-    rooms.push_back(Room(rank, recomputes[unit_of_[rank]]));
-    if (rooms.back() < 0) return std::nullopt;
+    const UnitSaving& saving = savings[unit_of_[rank]];
     int64_t held = 0;
     for (const SharedSlice& slice : slices_[rank]) held += slice.elements;
+    rooms.push_back(saving.window_layers > 0 ? held : Room(rank, saving.recompute));
+    if (rooms.back() < 0) return std::nullopt;
     room += static_cast<double>(std::min(rooms.back(), held));
   }
   if (room < shared_elements_ * (1 - kRounding)) return std::nullopt;
   Plan fitting = plan_;
-  for (size_t u = 0; u < fitting.units.size(); ++u) fitting.units[u].recompute = recomputes[u];
+  for (size_t u = 0; u < fitting.units.size(); ++u) {
+    fitting.units[u].recompute = savings[u].recompute;
+    fitting.units[u].window_layers = savings[u].window_layers;
+  }
   for (const int start : kStartWeights) {
     const std::optional<std::vector<int>> weights = Weights(start, rooms);
     if (!weights) continue;
@@ -204,6 +261,8 @@ std::vector<std::string> DescribeSaving(const PlanningProblem& problem, const Pl
   std::vector<std::string> sentences;
   Plan keeping = plan;
   for (Unit& unit : keeping.units) unit.recompute = Recompute::kNone;
+  std::string homes = DescribeHomes(problem, plan, prediction);
+  if (!homes.empty()) sentences.push_back(std::move(homes));
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute == Recompute::kNone) continue;
     std::vector<std::string> devices;

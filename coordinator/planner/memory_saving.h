@@ -10,16 +10,31 @@
 #include "runtime/ir/plan/plan.h"
 
 // What makes a plan need less memory without another cut of the model: units make activations again instead
-// of keeping them, and holders of the same parameters share the optimizer's state of them. Both compute the
-// same, and cost time.
+// of keeping them, their layers live in host memory, and holders of the same parameters share the optimizer's
+// state of them. All compute the same, and cost time.
 namespace medley {
 
 // Which of them a search may take.
 struct MemorySaving {
   bool recomputes = false;        // Unit::recompute
   bool shards_optimizer = false;  // Plan::shards_optimizer, by Unit::optimizer_weight
-  bool any() const { return recomputes || shards_optimizer; }
+  bool homes_layers = false;      // Unit::window_layers
+  bool any() const { return recomputes || shards_optimizer || homes_layers; }
 };
+
+// All of them, if the problem's constraints allow it; else none.
+MemorySaving SavingOf(const PlanningProblem& problem);
+
+// What a unit does to need less memory by itself.
+struct UnitSaving {
+  Recompute recompute = Recompute::kNone;
+  int window_layers = 0;
+  friend bool operator==(const UnitSaving&, const UnitSaving&) = default;
+};
+
+// Units whose layers live in host memory have at least so many windows, or there is no overlap; and fewer than
+// layers, or nothing is saved.
+constexpr int kFewestWindows = 2;
 
 // What a unit may recompute, from what takes the least time to what takes the most. Each but the first needs
 // less memory than the one before it where several micro-batches or layers are kept, and else may need a
@@ -30,6 +45,15 @@ constexpr Recompute kRecomputesByTime[kRecomputes] = {Recompute::kNone, Recomput
 // Seconds that recomputing adds to the backward of one layer of one micro-batch, on a device with such times.
 double RecomputeSeconds(const TrainingShape& shape, int micro_batch_sequences, const BlockTimes& times,
                         Recompute recompute);
+
+// Bytes of host memory of `layers` layers that live there, of a device that has `share` of their width, if it has
+// all of their optimizer's state.
+Bytes HomeBytes(const ModelConfig& model, const ModelShare& share, int layers);
+
+// Whether copies between host memory and the device have been measured.
+inline bool CopiesAreMeasured(const DeviceCost& device) {
+  return device.fetch_bytes_per_second > 0 && device.store_bytes_per_second > 0;
+}
 
 // Shares the optimizer's state of a plan, whichever of its units recompute what: evenly among the units that
 // hold the same parameters, but that each has no more than its devices have room for, and the others what
@@ -46,11 +70,11 @@ class OptimizerSharding {
   // it holds with others, where its unit recomputes so. Negative: it does not fit without any of that.
   void KnowRoom(Rank rank, Recompute recompute, int64_t bytes);
 
-  // The plan with its units recomputing so (parallel to them) and weights with which all ranks fit their
+  // The plan with its units saving so (parallel to them) and weights with which all ranks fit their
   // devices, by the same memory model as every plan; none: there are no such weights. The weights are the
   // greatest that fit of those that are nowhere greater than even ones; that of a unit with nothing to share
-  // is 1.
-  std::optional<Plan> Fit(const std::vector<Recompute>& recomputes);
+  // is 1. Units whose layers live in host memory are taken to fit with all of their state.
+  std::optional<Plan> Fit(const std::vector<UnitSaving>& savings);
 
  private:
   struct SharedSlice {

@@ -28,30 +28,29 @@ int64_t EvenPartBytes(const SearchTables& tables, const Attempt& attempt, size_t
   return is_end ? kOptimizerBytes * tables.TiedParameters() / 2 : 0;
 }
 
-const std::vector<int64_t>& NeededBytes(SearchTables& tables, const Attempt& attempt, size_t stage) {
+const SearchTables::StageNeeds& NeedsOf(SearchTables& tables, const Attempt& attempt, size_t stage) {
   using Own = SearchTables::OwnOptimizer;
   const std::vector<int>& classes = attempt.classes;
   const size_t stages = classes.size();
   const Dtype own = tables.Cost(classes[stage]).activations;
-  Dtype narrowest = own;
-  if (stage > 0) narrowest = NarrowerOf(narrowest, tables.Cost(classes[stage - 1]).activations);
+  const Dtype before = stage > 0 ? NarrowerOf(own, tables.Cost(classes[stage - 1]).activations) : own;
+  Dtype narrowest = before;
   if (stage + 1 < stages) narrowest = NarrowerOf(narrowest, tables.Cost(classes[stage + 1]).activations);
   Own optimizer = Own::kAll;
   if (tables.saving().shards_optimizer) {
     const bool is_end = (stage == 0) != (stage + 1 == stages);
     optimizer = attempt.routes > 1 ? Own::kNone : is_end ? Own::kAllButTied : Own::kAll;
   }
-  return tables
-      .NeedsOf({.device_class = classes[stage],
-                .size = 0,
-                .schedule = attempt.schedule,
-                .first = stage == 0,
-                .from_end = static_cast<int>(stages - stage),
-                .micro_batches = std::max(1, tables.MicroBatches(0) / attempt.routes),
-                .activations = own,
-                .narrowest = narrowest,
-                .optimizer = optimizer})
-      .bytes;
+  return tables.NeedsOf({.device_class = classes[stage],
+                         .size = 0,
+                         .schedule = attempt.schedule,
+                         .first = stage == 0,
+                         .from_end = static_cast<int>(stages - stage),
+                         .micro_batches = std::max(1, tables.MicroBatches(0) / attempt.routes),
+                         .activations = own,
+                         .narrowest = narrowest,
+                         .before = before,
+                         .optimizer = optimizer});
 }
 
 // Dynamic programming from the last stage.
@@ -60,14 +59,16 @@ MemoryShortage ShortageOf(SearchTables& tables, const Attempt& attempt) {
   std::vector<MemoryShortage> after(blocks + 1, {.bytes = kNever});
   after[blocks].bytes = std::numeric_limits<int64_t>::min();
   for (int s = stages - 1; s >= 0; --s) {
-    const std::vector<int64_t>& needed = NeededBytes(tables, attempt, s);
+    const SearchTables::StageNeeds& needs = NeedsOf(tables, attempt, s);
     const std::vector<int64_t>& available = tables.AvailableBytes(attempt.classes[s]);
     std::vector<MemoryShortage> here(blocks + 1, {.bytes = kNever});
     for (BlockId first = 0; first < blocks; ++first) {
       for (BlockId end = first + 1; end <= blocks; ++end) {
         if (after[end].bytes == kNever) continue;
         const int at = tables.At({first, end});
-        const int64_t own = needed[at] - available[at] + EvenPartBytes(tables, attempt, s, {first, end});
+        int64_t needed = needs.bytes[at] + EvenPartBytes(tables, attempt, s, {first, end});
+        if (tables.saving().homes_layers) needed = std::min(needed, needs.window_bytes[at]);
+        const int64_t own = needed - available[at];
         const MemoryShortage with =
             own > after[end].bytes
                 ? MemoryShortage{own, attempt.classes[s], {first, end}, stages, attempt.routes}

@@ -1,7 +1,11 @@
 #include "coordinator/planner/planner.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/chosen_order.h"
+#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
 #include "coordinator/planner/sharing.h"
@@ -11,6 +15,9 @@
 namespace medley {
 namespace {
 
+// Of the limits, what searching plans that save memory may use at least.
+constexpr int64_t kLeastPartForSaving = 4;
+
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
   if (whole.devices.empty()) {
@@ -18,12 +25,23 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
   }
   Search search(whole, SearchSpace{}, limits);
   ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
+  std::vector<PredictedPlan> pipelines = search.best_pipelines();
+  // What saves memory takes longer than the same plan would without, so nothing is gained where all would fit.
+  if (problem.constraints.saves_memory && search.memory_binds()) {
+    SearchLimits left = limits;
+    left.max_simulated_instructions =
+        std::max(limits.max_simulated_instructions / kLeastPartForSaving,
+                 limits.max_simulated_instructions - search.SpentInstructions());
+    left.max_simulations = std::max(limits.max_simulations / kLeastPartForSaving,
+                                    limits.max_simulations - chosen.simulated_plans);
+    ASSIGN_OR_RETURN(chosen, ChooseSaving(whole, chosen, pipelines, left));
+  }
   if (whole.devices.size() < problem.devices.size()) {
     // What the others would do is not known.
     chosen.proven_optimal = false;
     chosen.lower_bound_seconds = 0;
   }
-  ChooseOrder(whole, search.best_pipelines(), chosen);
+  ChooseOrder(whole, pipelines, chosen);
   return chosen;
 }
 
@@ -53,12 +71,12 @@ bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& u
 }
 
 std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem) {
-  const bool saves = problem.constraints.saves_memory;
+  const MemorySaving saving = SavingOf(problem);
   for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
     bool fits = false;
     for (const std::vector<SharedUnit>& units : WaysToShare(problem, degree)) {
       const bool fits_as_it_is = FitInUnits(problem, units, {});
-      if (!fits_as_it_is && !(saves && FitInUnits(problem, units, {saves, saves}))) continue;
+      if (!fits_as_it_is && !(saving.any() && FitInUnits(problem, units, saving))) continue;
       fits = fits || fits_as_it_is;
       std::vector<WantedShare> wanted;
       for (const SharedUnit& unit : units) {

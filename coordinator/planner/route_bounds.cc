@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/program/schedule.h"
 
 namespace medley {
@@ -48,7 +49,66 @@ const SearchTables::StageNeeds& RouteBounds::Needs(const Work& work, int list, s
                           .micro_batches = work.micro_batches,
                           .activations = own,
                           .narrowest = narrowest,
+                          .before = NarrowerOf(own, before.value_or(own)),
                           .optimizer = OwnOptimizerOf(work, list, !before.has_value())});
+}
+
+std::optional<Recompute> RouteBounds::LeastRecompute(const Work& work, const SearchTables::StageNeeds& needs,
+                                                     int list, int at) {
+  const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
+  std::optional<Recompute> least;
+  if (needs.bytes[at] <= available) {
+    least = needs.recompute[at];
+  } else {
+    memory_binds_ = true;
+  }
+  if (!work.homes_layers || needs.with_windows[at].empty()) return least;
+  return std::min(least.value_or(kRecomputesByTime[kRecomputes - 1]),
+                  needs.with_windows[at].front().recompute);
+}
+
+template <typename Visit>
+void RouteBounds::ForEachStage(const Work& work, const std::vector<BlockId>& ends, const Visit& visit) {
+  BlockId first_block = 0;
+  int list = work.list;
+  std::optional<Dtype> before;
+  for (size_t s = 0; s < ends.size(); ++s) {
+    visit(s, list, Needs(work, list, before), tables_.At({first_block, ends[s]}));
+    before = StoredBy(list);
+    first_block = ends[s];
+    list = lists_[list].rest;
+  }
+}
+
+std::vector<std::vector<UnitSaving>> RouteBounds::SavingsOf(const Work& work,
+                                                            const std::vector<BlockId>& ends) {
+  std::vector<std::vector<UnitSaving>> of_stages;
+  ForEachStage(work, ends, [&](size_t s, int list, const SearchTables::StageNeeds& needs, int at) {
+    std::vector<UnitSaving>& savings = of_stages.emplace_back();
+    const BlockRange blocks = {s == 0 ? BlockId(0) : ends[s - 1], ends[s]};
+    if (needs.bytes[at] <= tables_.AvailableBytes(lists_[list].classes.front())[at]) {
+      savings.push_back({.recompute = needs.recompute[at]});
+      const bool may_recompute = work.shards_optimizer && tables_.saving().recomputes &&
+                                 HaveLayer(tables_.problem().shape.model, {blocks});
+      for (const Recompute more : kRecomputesByTime) {
+        if (may_recompute && more > needs.recompute[at]) savings.push_back({.recompute = more});
+      }
+    }
+    if (!work.homes_layers) return;
+    savings.insert(savings.end(), needs.with_windows[at].begin(), needs.with_windows[at].end());
+  });
+  return of_stages;
+}
+
+bool RouteBounds::FitsAsItIs(const Work& work, const std::vector<BlockId>& ends) {
+  Work whole = work;
+  whole.shards_optimizer = whole.homes_layers = false;
+  bool fits = true;
+  ForEachStage(whole, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, int at) {
+    const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
+    fits = fits && needs.recompute[at] == Recompute::kNone && needs.bytes[at] <= available;
+  });
+  return fits;
 }
 
 RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRange blocks,
@@ -77,9 +137,13 @@ RouteBounds::StageSeconds RouteBounds::Stage(const Work& work, int list, BlockRa
                             own * cost.update_seconds_per_parameter;
   stage.after_passes = 0;
   if (first && work.replicated) {
+    // With layers in host memory all micro-batches may pass one before the next: no more than the first block's
+    // sum is then known to follow all backwards.
+    const bool one_pass = work.homes_layers && work.schedule == Schedule::kGPipe;
+    const BlockRange summed_last = one_pass ? BlockRange{blocks.first, blocks.first + 1} : blocks;
     stage.after_passes = work.shards_optimizer
-                             ? tables_.ScatteredAndGatheredSeconds(device_class, work.size, blocks)
-                             : tables_.ReducedAfterSeconds(device_class, work.size, blocks);
+                             ? tables_.ScatteredAndGatheredSeconds(device_class, work.size, summed_last)
+                             : tables_.ReducedAfterSeconds(device_class, work.size, summed_last);
   } else if (first) {
     stage.after_passes = own * cost.norm_seconds_per_parameter;
   }
@@ -94,6 +158,7 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
   key = key * kDtypes + static_cast<int64_t>(before);
   // Whether other routes share what its units carry matters where they do.
   key = key * 3 + (!work.shards_optimizer ? 0 : work.replicated ? 2 : 1);
+  key = key * 2 + (work.homes_layers ? 1 : 0);
   const auto known = rests_.find(key);
   if (known != rests_.end()) return known->second;
 
@@ -104,13 +169,13 @@ const std::vector<RouteBounds::Rest>& RouteBounds::RestOf(const Work& work, int 
   } else {
     const std::vector<Rest>& after = RestOf(work, lists_[list].rest, StoredBy(list));
     const SearchTables::StageNeeds& needs = Needs(work, list, before);
-    const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
     for (BlockId first = 0; first < blocks; ++first) {
       for (BlockId end = first + 1; end <= blocks; ++end) {
         const int at = tables_.At({first, end});
-        if (after[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
-        const StageSeconds stage =
-            Stage(work, list, {first, end}, needs.recompute[at], after[end].round_trip, false);
+        if (after[end].round_trip == kInfinity) continue;
+        const std::optional<Recompute> recompute = LeastRecompute(work, needs, list, at);
+        if (!recompute) continue;
+        const StageSeconds stage = Stage(work, list, {first, end}, *recompute, after[end].round_trip, false);
         rests[first].passes_and_update =
             std::min(rests[first].passes_and_update,
                      std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update));
@@ -125,7 +190,7 @@ double RouteBounds::Bound(const Work& work) {
   int64_t key = work.list;
   key = key * static_cast<int64_t>(tables_.problem().micro_batch_sizes.size()) + work.size;
   key = (key * kSchedules + static_cast<int64_t>(work.schedule)) * 2 + (work.replicated ? 1 : 0);
-  key = key * 2 + (work.shards_optimizer ? 1 : 0);
+  key = (key * 2 + (work.shards_optimizer ? 1 : 0)) * 2 + (work.homes_layers ? 1 : 0);
   std::vector<double>& bounds = bounds_[key];
   if (bounds.empty()) bounds.assign(tables_.MicroBatches(work.size) + 1, -1);
   double& bound = bounds[work.micro_batches];
@@ -133,12 +198,12 @@ double RouteBounds::Bound(const Work& work) {
   bound = kInfinity;
   const std::vector<Rest>& after = RestOf(work, lists_[work.list].rest, StoredBy(work.list));
   const SearchTables::StageNeeds& needs = Needs(work, work.list, std::nullopt);
-  const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[work.list].classes.front());
   for (BlockId end = 1; end <= tables_.blocks(); ++end) {
     const int at = tables_.At({0, end});
-    if (after[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
-    const StageSeconds stage =
-        Stage(work, work.list, {0, end}, needs.recompute[at], after[end].round_trip, true);
+    if (after[end].round_trip == kInfinity) continue;
+    const std::optional<Recompute> recompute = LeastRecompute(work, needs, work.list, at);
+    if (!recompute) continue;
+    const StageSeconds stage = Stage(work, work.list, {0, end}, *recompute, after[end].round_trip, true);
     const double passes = std::max(stage.passes_and_update, stage.passage + after[end].passes_and_update);
     bound = std::min(bound, passes + stage.after_passes);
   }
@@ -161,19 +226,19 @@ void RouteBounds::ExtendSplit(const Work& work, int list, std::optional<Dtype> b
                               double passage, double bound, double after, double below, size_t limit,
                               std::vector<BlockId>& ends, std::vector<Split>& splits) {
   if (list == 0) {
-    const double own = BoundOfSplit(work, ends, RecomputesOf(work, ends));
+    const double own = BoundOfSplit(work, ends, LeastSavingsOf(work, ends));
     if (own < below) splits.push_back({ends, own});
     return;
   }
   const bool first = first_block == 0;
   const std::vector<Rest>& rest = RestOf(work, lists_[list].rest, StoredBy(list));
   const SearchTables::StageNeeds& needs = Needs(work, list, before);
-  const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
   for (BlockId end = first_block + 1; end <= tables_.blocks() && splits.size() < limit; ++end) {
     const int at = tables_.At({first_block, end});
-    if (rest[end].round_trip == kInfinity || needs.bytes[at] > available[at]) continue;
-    const StageSeconds stage =
-        Stage(work, list, {first_block, end}, needs.recompute[at], rest[end].round_trip, first);
+    if (rest[end].round_trip == kInfinity) continue;
+    const std::optional<Recompute> recompute = LeastRecompute(work, needs, list, at);
+    if (!recompute) continue;
+    const StageSeconds stage = Stage(work, list, {first_block, end}, *recompute, rest[end].round_trip, first);
     const double own = std::max(bound, passage + stage.passes_and_update);
     const double follows = first ? stage.after_passes : after;
     if (std::max(own, passage + stage.passage + rest[end].passes_and_update) + follows >= below) continue;
@@ -191,57 +256,48 @@ double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& e
   for (const BlockId end : ends) {
     if (end <= first_block) return kInfinity;
     const int at = tables_.At({first_block, end});
-    const std::vector<int64_t>& available = tables_.AvailableBytes(lists_[list].classes.front());
-    if (Needs(work, list, before).bytes[at] > available[at]) return kInfinity;
+    if (!LeastRecompute(work, Needs(work, list, before), list, at)) return kInfinity;
     before = StoredBy(list);
     first_block = end;
     list = lists_[list].rest;
   }
-  return BoundOfSplit(work, ends, RecomputesOf(work, ends));
+  return BoundOfSplit(work, ends, LeastSavingsOf(work, ends));
 }
 
 std::vector<std::array<int64_t, kRecomputes>> RouteBounds::RoomsOf(const Work& work,
                                                                    const std::vector<BlockId>& ends) {
   std::vector<std::array<int64_t, kRecomputes>> rooms;
-  BlockId first_block = 0;
-  int list = work.list;
-  std::optional<Dtype> before;
-  for (const BlockId end : ends) {
-    const int at = tables_.At({first_block, end});
-    const SearchTables::StageNeeds& needs = Needs(work, list, before);
+  ForEachStage(work, ends, [&](size_t, int list, const SearchTables::StageNeeds& needs, int at) {
     const int64_t available = tables_.AvailableBytes(lists_[list].classes.front())[at];
     rooms.emplace_back();
     for (int r = 0; r < kRecomputes; ++r) rooms.back()[r] = available - needs.bytes_by_recompute[r][at];
-    before = StoredBy(list);
-    first_block = end;
-    list = lists_[list].rest;
-  }
+  });
   return rooms;
 }
 
 std::vector<Recompute> RouteBounds::RecomputesOf(const Work& work, const std::vector<BlockId>& ends) {
-  if (!tables_.saving().recomputes) return std::vector<Recompute>(ends.size(), Recompute::kNone);
-  std::vector<Recompute> recomputes;
-  BlockId first_block = 0;
-  int list = work.list;
-  std::optional<Dtype> before;
-  for (const BlockId end : ends) {
-    recomputes.push_back(Needs(work, list, before).recompute[tables_.At({first_block, end})]);
-    before = StoredBy(list);
-    first_block = end;
-    list = lists_[list].rest;
-  }
+  std::vector<Recompute> recomputes(ends.size(), Recompute::kNone);
+  if (!tables_.saving().recomputes) return recomputes;
+  ForEachStage(work, ends, [&](size_t s, int list, const SearchTables::StageNeeds& needs, int at) {
+    recomputes[s] = LeastRecompute(work, needs, list, at).value_or(needs.recompute[at]);
+  });
   return recomputes;
 }
 
+std::vector<UnitSaving> RouteBounds::LeastSavingsOf(const Work& work, const std::vector<BlockId>& ends) {
+  std::vector<UnitSaving> savings;
+  for (const Recompute recompute : RecomputesOf(work, ends)) savings.push_back({.recompute = recompute});
+  return savings;
+}
+
 double RouteBounds::BoundOfSplit(const Work& work, const std::vector<BlockId>& ends,
-                                 const std::vector<Recompute>& recomputes) const {
+                                 const std::vector<UnitSaving>& savings) const {
   std::vector<int> lists;
   for (int list = work.list; list != 0; list = lists_[list].rest) lists.push_back(list);
   double passes = 0, round_trip = 0, after = 0;
   for (int s = static_cast<int>(ends.size()) - 1; s >= 0; --s) {
     const StageSeconds stage = Stage(work, lists[s], {s == 0 ? BlockId(0) : ends[s - 1], ends[s]},
-                                     recomputes[s], round_trip, s == 0);
+                                     savings[s].recompute, round_trip, s == 0);
     passes = std::max(stage.passes_and_update, stage.passage + passes);
     round_trip = stage.round_trip;
     after = stage.after_passes;

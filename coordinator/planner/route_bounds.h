@@ -30,6 +30,9 @@ class RouteBounds {
     // Units that hold the same parameters share the optimizer's state of them. Bounds are then of the least
     // that each could have, which fits together or not.
     bool shards_optimizer = false;
+    // Layers of units that do not fit as they are may live in host memory. Bounds are then of the least that each
+    // recomputes, with them there or not, and count no copies that overlap.
+    bool homes_layers = false;
   };
   // Seconds of a step, without the reduction of the tied embedding and of the scalars, over all splits into
   // at least one block a stage that fit the memory. Infinite if none does. Does not fall as micro_batches
@@ -45,11 +48,18 @@ class RouteBounds {
   // Bytes that the stages' devices have left where they recompute so; nothing is counted of the optimizer's
   // state of what other units hold, too. Only of tables that may recompute.
   std::vector<std::array<int64_t, kRecomputes>> RoomsOf(const Work& work, const std::vector<BlockId>& ends);
+  // What each of its stages may do by itself, first with its layers on the device: where the optimizer's state is
+  // shared, whatever it may recompute with which it may fit. Only of tables that may save something.
+  std::vector<std::vector<UnitSaving>> SavingsOf(const Work& work, const std::vector<BlockId>& ends);
+  // Whether each of its stages fits with nothing saved.
+  bool FitsAsItIs(const Work& work, const std::vector<BlockId>& ends);
+  // Whether memory kept any range of blocks from any stage so far.
+  bool memory_binds() const { return memory_binds_; }
   // What its stages recompute: what takes the least time of what fits each.
   std::vector<Recompute> RecomputesOf(const Work& work, const std::vector<BlockId>& ends);
-  // The bound of one split whose stages recompute so, whether that fits or not.
+  // The bound of one split whose stages save memory so, whether that fits or not.
   double BoundOfSplit(const Work& work, const std::vector<BlockId>& ends,
-                      const std::vector<Recompute>& recomputes) const;
+                      const std::vector<UnitSaving>& savings) const;
   // The splits that fit and whose own bound is below `below`, best first; at most `limit`, and then not all.
   std::vector<Split> Splits(const Work& work, double below, size_t limit);
 
@@ -78,6 +88,13 @@ class RouteBounds {
   const std::vector<Rest>& RestOf(const Work& work, int list, Dtype before);
   StageSeconds Stage(const Work& work, int list, BlockRange blocks, Recompute recompute,
                      double rest_round_trip, bool first) const;
+  // What the first stage of `list` recomputes that takes the least time of what fits; none: it does not fit.
+  std::optional<Recompute> LeastRecompute(const Work& work, const SearchTables::StageNeeds& needs, int list,
+                                          int at);
+  std::vector<UnitSaving> LeastSavingsOf(const Work& work, const std::vector<BlockId>& ends);
+  // Calls visit(stage of the route, list whose first one it is, needs, place of its blocks in them) for each stage.
+  template <typename Visit>
+  void ForEachStage(const Work& work, const std::vector<BlockId>& ends, const Visit& visit);
   // Of the first stage of `list`; nothing is before the first one of a route.
   const SearchTables::StageNeeds& Needs(const Work& work, int list, std::optional<Dtype> before);
   SearchTables::OwnOptimizer OwnOptimizerOf(const Work& work, int list, bool first) const;
@@ -88,6 +105,7 @@ class RouteBounds {
 
   SearchTables& tables_;
   mutable int64_t looked_at_ = 0;
+  bool memory_binds_ = false;
   std::vector<List> lists_ = {{}};  // 0: the empty list
   std::unordered_map<int64_t, std::vector<Rest>> rests_;
   std::unordered_map<int64_t, std::vector<double>> bounds_;

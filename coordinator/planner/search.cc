@@ -75,6 +75,15 @@ Search::Search(const PlanningProblem& problem, const PlanningProblem& simulated,
   space_.max_stages = std::min(space_.max_stages, tables_.blocks());
 }
 
+absl::StatusOr<ChosenPlan> Search::RunFrom(const ChosenPlan& kept,
+                                           const std::vector<PredictedPlan>& pipelines) {
+  is_kept_best_ = true;
+  best_ = kept;
+  best_.simulated_plans = 0;
+  best_pipelines_ = pipelines;
+  return Run();
+}
+
 absl::StatusOr<ChosenPlan> Search::Run() {
   arrangement_limit_ = limits_.max_simulations;
   TryObviousLists();
@@ -147,7 +156,8 @@ RouteBounds::Work Search::WorkOf(const Arrangement& arrangement, size_t route, i
           .schedule = arrangement.schedule,
           .micro_batches = micro_batches,
           .replicated = arrangement.lists.size() > 1,
-          .shards_optimizer = arrangement.shards_optimizer};
+          .shards_optimizer = arrangement.shards_optimizer,
+          .homes_layers = arrangement.homes_layers};
 }
 
 double Search::Bound(const Arrangement& arrangement, size_t route, int micro_batches) {
@@ -290,7 +300,9 @@ const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement,
 
 double Search::Simulate(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
                         const std::vector<int>& order) {
-  if (arrangement.shards_optimizer) return SimulateSharded(arrangement, choice, order);
+  if (is_kept_best_ && FitsAsItIs(arrangement, choice)) return kInfinity;
+  if (arrangement.shards_optimizer || arrangement.homes_layers)
+    return SimulateSaving(arrangement, choice, order);
   return Simulate(PlanOf(arrangement, choice, order), arrangement.units);
 }
 
@@ -298,7 +310,11 @@ double Search::Simulate(Plan plan, int units) {
   ++best_.simulated_plans;
   const absl::StatusOr<double> seconds = simulator_.Run(plan);
   if (!seconds.ok()) return kInfinity;
-  if (problem_.constraints.synthesised_orders && HasPipeline(plan)) KeepPipeline(plan, *seconds);
+  // Orders are not made for copies.
+  const bool has_homes = std::any_of(plan.units.begin(), plan.units.end(),
+                                     [](const Unit& unit) { return unit.window_layers > 0; });
+  if (problem_.constraints.synthesised_orders && HasPipeline(plan) && !has_homes)
+    KeepPipeline(plan, *seconds);
   if (*seconds < Below(units)) {
     best_.plan = std::move(plan);
     best_.step_seconds = *seconds;

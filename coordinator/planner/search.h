@@ -22,8 +22,9 @@ struct SearchSpace {
   int min_routes = 1, max_routes = 1 << 20;
   int min_stages = 1, max_stages = 1 << 20;  // of every route
   // Of plans that recompute: those of which each unit recomputes what takes the least time of what fits;
-  // where the optimizer's state is shared, whatever fits together. Of plans that share it: those with the
-  // weights of OptimizerSharding.
+  // where the optimizer's state is shared or layers live in host memory, whatever fits together. Of plans that
+  // share it: those with the weights of OptimizerSharding. Of those with layers in host memory: those of units
+  // that do not fit as they are, with the fewest windows or as many as fit beside all of the optimizer's state.
   MemorySaving saving;
 };
 
@@ -40,6 +41,15 @@ class Search {
 
   // ResourceExhausted: no plan of the space fits.
   absl::StatusOr<ChosenPlan> Run();
+
+  // The same for `kept`, the best plan of those that save nothing: of those that save, only such are searched
+  // that do not fit otherwise, and `kept` is returned if none is faster.
+  absl::StatusOr<ChosenPlan> RunFrom(const ChosenPlan& kept, const std::vector<PredictedPlan>& pipelines);
+
+  // Whether memory kept Run from any plan that would else have been worth looking at.
+  bool memory_binds() const { return bounds_.memory_binds(); }
+  // What Run has spent, in simulated instructions.
+  int64_t SpentInstructions() const;
 
   // The best plans with pipelines that Run simulated, fastest first: of each choice of devices and of a
   // micro-batch size one, and at most kBestPipelines.
@@ -59,13 +69,15 @@ class Search {
     int size = 0;
     Schedule schedule = Schedule::kOneForwardOneBackward;
     bool shards_optimizer = false;
+    bool homes_layers = false;              // those of some unit live in host memory
     std::vector<int> lists;                 // one a route
     std::vector<std::vector<int>> devices;  // of each list
     int units = 0;
     bool shares_processor = false;  // two of its units do
     // What a route takes alone bounds from below when its last backwards end: no unit shares a processor, and
     // where units slow each other down no two messages do, for a message that comes late may let another one
-    // pass; nor is the optimizer's state shared, for how units recompute is then no matter of a route alone.
+    // pass; nor is the optimizer's state shared or do layers live in host memory, for how units save memory is then
+    // no matter of a route alone.
     bool bounded_alone = true;
     double tied_seconds = 0;     // of reducing the tied embedding, at least
     double scalars_seconds = 0;  // of reducing the scalars
@@ -93,6 +105,7 @@ class Search {
   static void SortByBound(std::vector<Arrangement>& arrangements);
   void AddArrangements(const Lists& lists, std::vector<Arrangement>& found);
   void AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found);
+  void AddWithHomes(Arrangement arrangement, std::vector<Arrangement>& found);
   bool CanShardOptimizer(const Lists& lists) const;
 
   // A first plan, and better ones near it.
@@ -112,11 +125,18 @@ class Search {
   void TryNumbering(Choosing& choosing, const std::vector<int>& order);
   double BoundOfChoice(const Arrangement& arrangement, const std::vector<RouteChoice>& choice);
 
-  // Plans that share the optimizer's state: search_sharded.cc.
-  double SimulateSharded(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
-                         const std::vector<int>& order);
-  double BoundOfRecomputes(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
-                           const std::vector<int>& order, const std::vector<Recompute>& recomputes) const;
+  // Plans that share the optimizer's state, or have layers in host memory: search_saving.cc.
+  double SimulateSaving(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                        const std::vector<int>& order);
+  double BoundOfSavings(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                        const std::vector<int>& order, const std::vector<UnitSaving>& savings) const;
+  // Whether the hosts have memory for all layers that live there.
+  bool FitHosts(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                const std::vector<int>& order, const std::vector<UnitSaving>& savings) const;
+  // What OptimizerSharding asks about each rank's room.
+  void TellRooms(const Arrangement& arrangement, const std::vector<RouteChoice>& choice,
+                 const std::vector<int>& order, OptimizerSharding& sharding);
+  bool FitsAsItIs(const Arrangement& arrangement, const std::vector<RouteChoice>& choice);
   bool KnowsRooms(const Arrangement& arrangement) const;
   double SharedElements(const Arrangement& arrangement) const;
   double RoomForShared(const Arrangement& arrangement, size_t route, const RouteChoice& choice);
@@ -139,7 +159,6 @@ class Search {
   double Below(int units) const;
   bool OutOfBudget() const;
   bool EnoughLists() const;
-  int64_t SpentInstructions() const;
   double LayersSharedPerfectlySeconds() const;
 
   Search(const PlanningProblem& problem, const PlanningProblem& simulated,
@@ -164,9 +183,10 @@ class Search {
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
   // Likewise of SpentInstructions; 0: none.
   int64_t arrangement_instructions_ = 0;
-  int64_t device_lists_ = 0;  // looked at
-  int64_t evaluated_ = 0;     // cheap evaluations, in simulated instructions' worth
-  bool passed_over_ = false;  // ways to recompute where the optimizer's state is shared
+  int64_t device_lists_ = 0;   // looked at
+  int64_t evaluated_ = 0;      // cheap evaluations, in simulated instructions' worth
+  bool passed_over_ = false;   // ways to save memory where that is no matter of each unit alone
+  bool is_kept_best_ = false;  // RunFrom: plans that fit with nothing saved have been searched
 };
 
 // Whether a plan of such units, all shared alike, fits the memory of their devices (Search::Fits).

@@ -162,6 +162,7 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
       arrangement.size = size;
       arrangement.schedule = schedule;
       AddArrangement(arrangement, found);
+      if (space_.saving.homes_layers) AddWithHomes(arrangement, found);
       if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
       Arrangement sharded = arrangement;
       sharded.shards_optimizer = true;
@@ -169,8 +170,22 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
       // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
       if (lists.size() == 1) sharded.tied_seconds /= 2;
       AddArrangement(sharded, found);
+      if (space_.saving.homes_layers) AddWithHomes(sharded, found);
     }
   }
+}
+
+// Only where a device's copies are known.
+void Search::AddWithHomes(Arrangement arrangement, std::vector<Arrangement>& found) {
+  const bool can = std::any_of(
+      arrangement.devices.begin(), arrangement.devices.end(), [&](const std::vector<int>& devices) {
+        return std::any_of(devices.begin(), devices.end(),
+                           [&](int d) { return CopiesAreMeasured(problem_.devices[d]); });
+      });
+  if (!can) return;
+  arrangement.homes_layers = true;
+  arrangement.bounded_alone = false;
+  AddArrangement(std::move(arrangement), found);
 }
 
 void Search::AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found) {

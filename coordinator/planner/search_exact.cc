@@ -35,7 +35,7 @@ bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulatio
   // Where the optimizer's state is shared most of what is looked at may not fit together, and is never
   // simulated.
   const bool is_first_visit = simulations < limits_.max_simulations;
-  arrangement_instructions_ = arrangement.shards_optimizer && is_first_visit
+  arrangement_instructions_ = (arrangement.shards_optimizer || arrangement.homes_layers) && is_first_visit
                                   ? SpentInstructions() + limits_.max_simulated_instructions / kVisits
                                   : 0;
   if (OutOfBudget()) return false;

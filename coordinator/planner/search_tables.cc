@@ -27,24 +27,31 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
          a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
          a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
+         a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
+         a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-// The buffers that the compiler gives such a stage that has a layer. Their numbers depend on nothing else, so
-// a small plan tells.
-BufferCounts BuffersOf(const SearchTables::Stage& stage, Recompute recompute) {
+// The buffers that the compiler gives such a stage that has a layer, or where its layers live in host memory
+// several. Their numbers depend on nothing else, so a small plan tells.
+BufferCounts BuffersOf(const SearchTables::Stage& stage, Recompute recompute, int windows) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
-  TrainingShape shape{.model = {.layers = stages, .heads = 1}, .sequence = 1};
+  const int layers = 1 + windows;  // of each stage
+  TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
   Plan plan{.schedule = stage.schedule};
   plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
-  for (int s = 0; s < stages; ++s) {  // a layer each
-    const BlockId first = s == 0 ? 0 : s + 1;
+  for (int s = 0; s < stages; ++s) {
+    const BlockId first = s == 0 ? 0 : s * layers + 1;
     plan.units.push_back({.devices = {""},
-                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : s + 2}},
+                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : (s + 1) * layers + 1}},
+                          .activations = stage.activations,
                           .recompute = recompute});
     plan.routes[0].units.push_back(s);
   }
-  BufferCounts buffers = CompileStep(plan, stages - stage.from_end, shape, Purpose::kTrain).buffers;
+  const int own = stages - stage.from_end;
+  plan.units[own].window_layers = windows;
+  if (!stage.first) plan.units[own - 1].activations = stage.before;
+  BufferCounts buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
   buffers.activations = stage.activations;
   buffers.narrowest = stage.narrowest;
   return buffers;
@@ -129,8 +136,30 @@ std::vector<double> SearchTables::ReducedAfter(int device_class, int size, Reduc
   return seconds;
 }
 
+// Whether layers that live in the memory of the device's host may leave too little for others'.
+bool SearchTables::HostMayBind(int device) const {
+  const DeviceCost& cost = problem_.devices[device];
+  if (!saving_.homes_layers || cost.host_memory == Bytes{0} || cost.host < 0) return false;
+  const auto on_host = std::count_if(problem_.devices.begin(), problem_.devices.end(),
+                                     [&](const DeviceCost& other) { return other.host == cost.host; });
+  const int layers = problem_.shape.model.layers;
+  return on_host > 1 && on_host * HomeBytes(problem_.shape.model, WholeModel(problem_.shape.model), layers) >
+                            cost.host_memory;
+}
+
+Bytes SearchTables::HomeBytesOf(int device_class, BlockRange blocks) const {
+  const ModelConfig& config = problem_.shape.model;
+  const int layers = LayersOf(Unit{.chunks = {blocks}}, config);
+  if (ranks_.empty()) return HomeBytes(config, WholeModel(config), layers);
+  Bytes bytes;
+  for (const UnitRank& rank : ranks_[classes_[device_class].front()])
+    bytes += HomeBytes(config, rank.share, layers);
+  return bytes;
+}
+
 bool SearchTables::Interchangeable(int a, int b) const {
   const std::vector<DeviceCost>& devices = problem_.devices;
+  if (devices[a].host != devices[b].host && (HostMayBind(a) || HostMayBind(b))) return false;
   if (!SameCost(devices[a], devices[b])) return false;
   if (!ranks_.empty() && ranks_[a] != ranks_[b]) return false;
   // They slow down, and are slowed down by, the devices of their own host.
@@ -226,39 +255,54 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   key = key * (int64_t{problem_.shape.global_batch_sequences} + 1) + stage.micro_batches;
   key = (key * kDtypes + static_cast<int64_t>(stage.activations)) * kDtypes +
         static_cast<int64_t>(stage.narrowest);
-  key = key * 3 + static_cast<int64_t>(stage.optimizer);
+  key = (key * 3 + static_cast<int64_t>(stage.optimizer)) * kDtypes + static_cast<int64_t>(stage.before);
   // Whose they are, from 1; 0: any device's. What is recomputed depends on the room there is.
   const bool rounds =
       stage.activations == Dtype::kF32 && Cost(stage.device_class).room.copy_bytes_per_parameter > 0;
-  const int needs = ranks_.empty() && !saving_.recomputes && !rounds ? 0 : stage.device_class + 1;
+  const int needs =
+      ranks_.empty() && !saving_.recomputes && !saving_.homes_layers && !rounds ? 0 : stage.device_class + 1;
   key = key * (static_cast<int64_t>(classes_.size()) + 1) + needs;
   const StageNeeds*& known = needs_by_stage_[key];
   if (known != nullptr) return *known;
-  std::vector<BufferCounts> buffers = {BuffersOf(stage, Recompute::kNone)};
+  std::vector<BufferCounts> buffers, of_windows;
   for (const Recompute recompute : kRecomputesByTime) {
-    if (saving_.recomputes && recompute != Recompute::kNone) buffers.push_back(BuffersOf(stage, recompute));
+    if (recompute != Recompute::kNone && !saving_.recomputes) continue;
+    buffers.push_back(BuffersOf(stage, recompute, 0));
+    if (saving_.homes_layers) of_windows.push_back(BuffersOf(stage, recompute, kFewestWindows));
   }
   // Numbers of buffers that differ where something is recomputed follow from those where nothing is.
-  const std::array<int, 11> buffers_key = {needs,
-                                           stage.size,
-                                           buffers[0].stash[0],
-                                           buffers[0].deferred[0],
-                                           buffers[0].input,
-                                           buffers[0].output,
-                                           buffers[0].input_gradient,
-                                           buffers[0].output_gradient,
-                                           static_cast<int>(stage.activations),
-                                           static_cast<int>(stage.narrowest),
-                                           static_cast<int>(stage.optimizer)};
+  std::array<int, 17> buffers_key = {needs,
+                                     stage.size,
+                                     buffers[0].stash[0],
+                                     buffers[0].deferred[0],
+                                     buffers[0].input,
+                                     buffers[0].output,
+                                     buffers[0].input_gradient,
+                                     buffers[0].output_gradient,
+                                     static_cast<int>(stage.activations),
+                                     static_cast<int>(stage.narrowest),
+                                     static_cast<int>(stage.optimizer)};
+  if (saving_.homes_layers) {
+    const BufferCounts& counts = of_windows[0];
+    const int numbers[] = {counts.stash[0],       counts.input,           counts.output,
+                           counts.input_gradient, counts.output_gradient, counts.stream_gradient};
+    std::copy(std::begin(numbers), std::end(numbers), buffers_key.end() - std::size(numbers));
+  }
   const auto [entry, inserted] = needs_by_buffers_.try_emplace(buffers_key);
   if (inserted) {
     entry->second.bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
     entry->second.recompute.assign((blocks_ + 1) * (blocks_ + 1), Recompute::kNone);
     for (std::vector<int64_t>& bytes : entry->second.bytes_by_recompute)
       if (saving_.recomputes) bytes.assign((blocks_ + 1) * (blocks_ + 1), 0);
+    if (saving_.homes_layers) {
+      entry->second.with_windows.resize((blocks_ + 1) * (blocks_ + 1));
+      entry->second.window_bytes.assign((blocks_ + 1) * (blocks_ + 1), kNever);
+    }
     for (BlockId first = 0; first < blocks_; ++first) {
-      for (BlockId end = first + 1; end <= blocks_; ++end)
+      for (BlockId end = first + 1; end <= blocks_; ++end) {
         AddNeeds(stage, {first, end}, buffers, entry->second);
+        if (saving_.homes_layers) AddWindows(stage, {first, end}, of_windows, buffers[0], entry->second);
+      }
     }
   }
   known = &entry->second;
@@ -279,6 +323,37 @@ void SearchTables::AddNeeds(const Stage& stage, BlockRange blocks, const std::ve
     needs.bytes[at] = bytes;
     needs.recompute[at] = counts.recompute;
     fits = bytes <= available;
+  }
+}
+
+void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector<BufferCounts> buffers,
+                              const BufferCounts& as_it_is, StageNeeds& needs) const {
+  const DeviceCost& cost = Cost(stage.device_class);
+  const int at = At(blocks), layers = LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model);
+  if (!CopiesAreMeasured(cost) || layers <= kFewestWindows) return;
+  if (cost.host_memory > Bytes{0} && HomeBytesOf(stage.device_class, blocks) > cost.host_memory) return;
+  Stage whole = stage;
+  whole.optimizer = OwnOptimizer::kAll;
+  const int64_t available = available_[stage.device_class][at];
+  const bool fits_as_it_is = NeededBytes(whole, blocks, as_it_is) <= available;
+  int most = 0;  // windows that fit with less recomputed
+  for (BufferCounts& counts : buffers) {
+    const auto needed = [&](int windows) {
+      counts.windows = windows;
+      return NeededBytes(whole, blocks, counts);
+    };
+    const int64_t least = needed(kFewestWindows);
+    needs.window_bytes[at] = std::min(needs.window_bytes[at], least);
+    if (fits_as_it_is || least > available) continue;
+    int fits = kFewestWindows, exceeds = layers;
+    while (exceeds - fits > 1) {
+      const int windows = (fits + exceeds) / 2;
+      (needed(windows) <= available ? fits : exceeds) = windows;
+    }
+    if (fits <= most) continue;
+    if (most == 0) needs.with_windows[at].push_back({counts.recompute, kFewestWindows});
+    if (fits > kFewestWindows) needs.with_windows[at].push_back({counts.recompute, fits});
+    most = fits;
   }
 }
 

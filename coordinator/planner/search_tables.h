@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -107,6 +108,7 @@ class SearchTables {
     int micro_batches = 1;
     Dtype activations = Dtype::kF32;
     Dtype narrowest = Dtype::kF32;  // of them and its neighbours'
+    Dtype before = Dtype::kF32;     // of them and those of the stage before
     OwnOptimizer optimizer = OwnOptimizer::kAll;
   };
   // Of each range of blocks, at [first * (blocks() + 1) + end].
@@ -117,10 +119,19 @@ class SearchTables {
     std::vector<Recompute> recompute;  // with which that is; if none fits, with which it is least
     // With each; empty unless some may be recomputed. Of ranges without a layer only that with nothing.
     std::array<std::vector<int64_t>, kRecomputes> bytes_by_recompute;
+    // With layers in host memory, with all of the optimizer's state whatever the stage says: what fits, from what
+    // takes the least time to compute; the fewest windows, and as many as fit. Of what recomputes more, that for which
+    // more windows fit. None where all fits as it is. Empty unless layers may live there.
+    std::vector<std::vector<UnitSaving>> with_windows;
+    // With the fewest windows and what is recomputed with which that is least; kNever: its layers cannot live there.
+    std::vector<int64_t> window_bytes;
   };
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
   const StageNeeds& NeedsOf(const Stage& stage);
   // Bytes that a device leaves to the memory model, at the same places. Of a unit of several devices: nothing.
   const std::vector<int64_t>& AvailableBytes(int device_class) const { return available_[device_class]; }
+  // Of host memory, of a unit whose layers live there with all of their optimizer's state.
+  Bytes HomeBytesOf(int device_class, BlockRange blocks) const;
   int At(BlockRange blocks) const { return blocks.first * (blocks_ + 1) + blocks.end; }
 
  private:
@@ -132,7 +143,11 @@ class SearchTables {
   bool Interchangeable(int a, int b) const;
   void AddNeeds(const Stage& stage, BlockRange blocks, const std::vector<BufferCounts>& buffers,
                 StageNeeds& needs) const;
+  // `buffers`: with windows, by what is recomputed; `as_it_is`: without, and with nothing recomputed.
+  void AddWindows(const Stage& stage, BlockRange blocks, std::vector<BufferCounts> buffers,
+                  const BufferCounts& as_it_is, StageNeeds& needs) const;
   int64_t NeededBytes(const Stage& stage, BlockRange blocks, const BufferCounts& buffers) const;
+  bool HostMayBind(int device) const;
 
   const PlanningProblem& problem_;
   Reductions& reductions_;
@@ -153,7 +168,7 @@ class SearchTables {
   std::vector<std::vector<std::array<double, kRecomputes>>>
       recompute_seconds_;  // [device class][size], a layer
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 11>, StageNeeds> needs_by_buffers_;
+  std::map<std::array<int, 17>, StageNeeds> needs_by_buffers_;
   std::unordered_map<int64_t, const StageNeeds*> needs_by_stage_;
 };
 

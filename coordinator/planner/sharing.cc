@@ -106,6 +106,9 @@ class UnitCosts {
     const ModelConfig& model = problem_.shape.model;
     const DeviceCost& first = problem_.devices[unit.devices.front()];
     DeviceCost cost{.processor = first.processor, .host = first.host, .activations = first.activations};
+    cost.host_memory = first.host_memory;
+    cost.fetch_bytes_per_second = first.fetch_bytes_per_second;
+    cost.store_bytes_per_second = first.store_bytes_per_second;
     cost.times.resize(problem_.micro_batch_sizes.size());
     const int layer = SegmentOfBlock(BlockOfLayer(0)).value();
     for (size_t m = 0; m < unit.devices.size(); ++m) {
@@ -113,6 +116,8 @@ class UnitCosts {
       absl::StrAppend(&cost.name, m > 0 ? "+" : "", device.name);
       absl::StrAppend(&cost.kind, m > 0 ? "+" : "", device.kind);
       cost.room.memory += device.room.memory;
+      cost.fetch_bytes_per_second = std::min(cost.fetch_bytes_per_second, device.fetch_bytes_per_second);
+      cost.store_bytes_per_second = std::min(cost.store_bytes_per_second, device.store_bytes_per_second);
       const std::optional<RankCosts> rank = CostsOf(device, model, unit.shares[m]);
       if (!rank) continue;
       const double slowdown = SlowdownWithin(problem_, unit, unit.devices[m]);

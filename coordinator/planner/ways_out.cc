@@ -22,11 +22,6 @@ struct Way {
   std::vector<SharedUnit> units;  // none: each device is one
 };
 
-MemorySaving SavingOf(const PlanningProblem& problem) {
-  const bool allowed = problem.constraints.saves_memory;
-  return {.recomputes = allowed, .shards_optimizer = allowed};
-}
-
 bool IsMeasured(const PlanningProblem& problem, const SharedUnit& unit) {
   for (size_t m = 0; m < unit.devices.size(); ++m) {
     if (!CostsOf(problem.devices[unit.devices[m]], problem.shape.model, unit.shares[m])) return false;
@@ -105,8 +100,8 @@ std::string DescribeExtent(const PlanningProblem& problem, int degree, bool exha
   if (degree == 1) {
     text =
         exhausted
-            ? "; no plan of one device a unit is predicted to be faster that recomputes by units or shares "
-              "the state as evenly as there is room"
+            ? "; no plan of one device a unit is predicted to be faster that recomputes by units, shares the "
+              "state as evenly as there is room or has layers in host memory with the fewest or most windows"
             : "; the search of such plans ended at its limit, so faster ones may have been missed";
   }
   if (MostDevicesOfHost(problem) < 2) return text;
@@ -148,15 +143,35 @@ std::string DescribeUnitsNeed(const PlanningProblem& problem) {
                       " lacks ", FormatBytes({least.bytes}));
 }
 
+// What layers in host memory would need, where a host has too little for those of all blocks but one layer on every
+// device: it may be what keeps them from living there.
+std::string DescribeHostNeed(const PlanningProblem& whole) {
+  const ModelConfig& model = whole.shape.model;
+  const Bytes needed = HomeBytes(model, WholeModel(model), model.layers);
+  const DeviceCost* most = nullptr;
+  for (const DeviceCost& device : whole.devices) {
+    if (!CopiesAreMeasured(device)) continue;
+    if (device.host_memory == Bytes{0} || device.host_memory >= needed) return "";
+    if (most == nullptr || device.host_memory > most->host_memory) most = &device;
+  }
+  if (most == nullptr) return "";
+  return absl::StrCat("; all layers would need ", FormatBytes(needed), " of the ",
+                      FormatBytes(most->host_memory), " of host memory of ", most->name);
+}
+
 std::string DescribeNeeds(const PlanningProblem& problem) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
   if (whole.devices.empty()) return DescribeUnitsNeed(problem);
+  const bool allowed = problem.constraints.saves_memory;
+  const bool copies = std::any_of(whole.devices.begin(), whole.devices.end(), CopiesAreMeasured);
   return absl::StrCat(DescribeNeed(whole, "with recomputed layers", {.recomputes = true}),
                       DescribeNeed(whole, "with shared optimizer state", {.shards_optimizer = true}),
-                      DescribeNeed(whole, problem.constraints.saves_memory ? "even with both" : "with both",
-                                   {.recomputes = true, .shards_optimizer = true}),
-                      problem.constraints.saves_memory ? "" : ", but neither is allowed",
-                      DescribeUnitsNeed(problem));
+                      copies ? DescribeNeed(whole, "with layers in host memory", {.homes_layers = true})
+                             : "; copies to and from host memory have not been measured",
+                      DescribeHostNeed(whole),
+                      DescribeNeed(whole, allowed ? "even with all of these" : "with all of these",
+                                   {.recomputes = true, .shards_optimizer = true, .homes_layers = true}),
+                      allowed ? "" : ", but none is allowed", DescribeUnitsNeed(problem));
 }
 
 }  // namespace
@@ -205,6 +220,27 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
   best->proven_optimal = false;
   best->lower_bound_seconds = 0;
   return *std::move(best);
+}
+
+absl::StatusOr<ChosenPlan> ChooseSaving(const PlanningProblem& problem, const ChosenPlan& kept,
+                                        std::vector<PredictedPlan>& pipelines, const SearchLimits& limits) {
+  Search search(problem, {.saving = SavingOf(problem)}, limits);
+  ASSIGN_OR_RETURN(ChosenPlan found, search.RunFrom(kept, pipelines));
+  pipelines = search.best_pipelines();
+  found.simulated_plans += kept.simulated_plans;
+  if (found.plan == kept.plan) {
+    found.proven_optimal = found.proven_optimal && kept.proven_optimal;
+    found.lower_bound_seconds = std::min(found.lower_bound_seconds, kept.lower_bound_seconds);
+    return found;
+  }
+  ASSIGN_OR_RETURN(const StepPrediction prediction, PredictStep(problem, found.plan));
+  found.fitting =
+      absl::StrCat("the best plan found that saves no memory takes ", Seconds(kept.step_seconds),
+                   " a step, so ", absl::StrJoin(DescribeSaving(problem, found.plan, prediction), ", and "),
+                   DescribeExtent(problem, 1, found.proven_optimal && kept.proven_optimal));
+  found.proven_optimal = false;
+  found.lower_bound_seconds = 0;
+  return found;
 }
 
 }  // namespace medley

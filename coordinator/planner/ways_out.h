@@ -1,7 +1,9 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/orders.h"
 #include "coordinator/planner/planner.h"
 
 // What is done where no plan fits the devices' memory with one device a unit that keeps all that backward
@@ -22,5 +24,12 @@ namespace medley {
 // need.
 absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
                                         const SearchLimits& limits);
+
+// The fastest of the plans that save memory and do not fit otherwise, of units of one device, where it is faster than
+// `kept`, the best that was found of those that save nothing; else `kept`, with what is proven of both. `fitting` of
+// a plan that saves says what it does and what `kept` would take; nothing is called proven of it. `pipelines`:
+// the best of `kept`'s search, and then of both. All devices have whole blocks. Deterministic. Pure.
+absl::StatusOr<ChosenPlan> ChooseSaving(const PlanningProblem& problem, const ChosenPlan& kept,
+                                        std::vector<PredictedPlan>& pipelines, const SearchLimits& limits);
 
 }  // namespace medley

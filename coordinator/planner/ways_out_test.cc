@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -44,14 +45,43 @@ PlanningProblem TightProblem(uint64_t seed, const RandomProblemOptions& options)
 
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
   PlanSite site;
-  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
+  for (const DeviceCost& device : problem.devices) {
+    site.room_by_device[device.name] = device.room;
+    const std::string host = device.host < 0 ? device.name : absl::StrCat(device.host);
+    site.host_by_device[device.name] = {host, device.host_memory};
+  }
   for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) FAIL_CHECK(violation.detail);
 }
 
-// What all combinations of what units recompute, and of whether and by which weights they share the
-// optimizer's state, make of every plan of a small problem.
+// Copies between the devices and hosts, of a layer about as long as its passes; on some hosts too little memory for
+// all layers.
+void AddCopies(uint64_t seed, PlanningProblem& problem) {
+  std::mt19937_64 random(seed);
+  const auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const ModelConfig& model = problem.shape.model;
+  const auto whole = static_cast<double>(HomeBytes(model, WholeModel(model), model.layers).value);
+  for (DeviceCost& device : problem.devices) {
+    const double layer_seconds = device.times[0].layer.forward_seconds;
+    const double layer_bytes = whole / 4 / model.layers;
+    device.fetch_bytes_per_second = layer_bytes / (layer_seconds * real(0.05, 2));
+    device.store_bytes_per_second = layer_bytes / (layer_seconds * real(0.05, 2));
+  }
+  const bool together = random() % 2 == 0;  // on one host
+  if (random() % 2 == 0) return;
+  const Bytes memory = {static_cast<int64_t>(whole * real(0.4, 1.6))};
+  for (size_t d = 0; d < problem.devices.size(); ++d) {
+    problem.devices[d].host = together ? 0 : static_cast<int>(d);
+    problem.devices[d].host_memory = memory;
+  }
+}
+
+// What all combinations of what units recompute, of where their layers live, and of whether and by which weights they
+// share the optimizer's state, make of every plan of a small problem that does not fit as it is.
 struct EveryWay {
   std::optional<double> least_seconds;  // of those that fit, with weights as OptimizerSharding finds them
+  std::optional<double> least_plain_seconds;  // of those that save nothing
   Plan best;
   bool any_fits = false;  // with whatever weights of 0 to 2
   bool complete = true;
@@ -69,33 +99,79 @@ class EveryWayOf {
         result_.complete = false;
         return false;
       }
+      Consider(plan);
+      if (FitsMemory(problem_, plan)) return true;
       Plan changed = plan;
       OptimizerSharding sharding(problem_, plan);
-      VisitRecomputes(changed, sharding, 0);
+      VisitSavings(changed, sharding, 0);
       return true;
     });
     return result_;
   }
 
  private:
-  void VisitRecomputes(Plan& plan, OptimizerSharding& sharding, size_t unit) {
+  void VisitSavings(Plan& plan, OptimizerSharding& sharding, size_t unit) {
     if (unit < plan.units.size()) {
+      const Unit as_it_is = plan.units[unit];
       for (int recompute = 0; recompute < kRecomputes; ++recompute) {
+        plan.units[unit] = as_it_is;
         plan.units[unit].recompute = static_cast<Recompute>(recompute);
-        VisitRecomputes(plan, sharding, unit + 1);
+        for (const int windows : WindowsOf(plan, static_cast<int>(unit))) {
+          plan.units[unit].window_layers = windows;
+          VisitSavings(plan, sharding, unit + 1);
+        }
       }
+      plan.units[unit] = as_it_is;
       return;
     }
     ++result_.combinations;
+    if (!HostsFit(plan)) return;
     Consider(plan);
     if (!sharding.CanShard()) return;
-    std::vector<Recompute> recomputes;
-    for (const Unit& each : plan.units) recomputes.push_back(each.recompute);
-    if (const std::optional<Plan> fitting = sharding.Fit(recomputes)) Consider(*fitting);
+    std::vector<UnitSaving> savings;
+    for (const Unit& each : plan.units) savings.push_back({each.recompute, each.window_layers});
+    if (const std::optional<Plan> fitting = sharding.Fit(savings)) Consider(*fitting);
     if (result_.any_fits) return;
     Plan weighted = plan;
     weighted.shards_optimizer = true;
     VisitWeights(weighted, 0);
+  }
+
+  bool Fits(const Plan& plan, UnitId unit) const {
+    const Rank rank = FirstRankOf(plan, unit);
+    return medley::Fits(MemoryOfRank(plan, rank, problem_.shape), RoomOf(problem_, plan, rank));
+  }
+
+  // None, two, and as many as fit beside the unit's own state; of a unit that does not fit as it is.
+  std::vector<int> WindowsOf(Plan plan, int u) const {
+    std::vector<int> windows = {0};
+    Unit& unit = plan.units[u];
+    if (FindDevice(problem_, unit.devices[0])->fetch_bytes_per_second == 0) return windows;
+    const Recompute recompute = unit.recompute;
+    unit.recompute = Recompute::kNone;
+    if (Fits(plan, u)) return windows;
+    unit.recompute = recompute;
+    int most = 0;
+    for (int w = 2; w < LayersOf(unit, problem_.shape.model); ++w) {
+      unit.window_layers = w;
+      if (Fits(plan, u)) most = w;
+    }
+    if (most >= 2) windows.push_back(2);
+    if (most > 2) windows.push_back(most);
+    return windows;
+  }
+
+  // All of the optimizer's state counted.
+  bool HostsFit(const Plan& plan) const {
+    std::map<int, Bytes> on_host;
+    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
+      const DeviceCost& device = *FindDevice(problem_, DeviceOf(plan, rank));
+      if (device.host_memory == Bytes{0}) continue;
+      Bytes& needed = on_host[device.host];
+      needed += MemoryOfRank(plan, rank, problem_.shape).host;
+      if (needed > device.host_memory) return false;
+    }
+    return true;
   }
 
   void VisitWeights(Plan& plan, size_t unit) {
@@ -114,7 +190,13 @@ class EveryWayOf {
     if (!FitsMemory(problem_, plan)) return;
     result_.any_fits = true;
     const absl::StatusOr<double> seconds = simulator_.Run(plan);
-    REQUIRE(seconds.ok());
+    REQUIRE(seconds.status().ToString() == "OK");
+    const bool saves =
+        plan.shards_optimizer || std::any_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) {
+          return unit.recompute != Recompute::kNone || unit.window_layers > 0;
+        });
+    if (!saves && *seconds < result_.least_plain_seconds.value_or(*seconds + 1))
+      result_.least_plain_seconds = *seconds;
     if (result_.least_seconds && *seconds >= *result_.least_seconds) return;
     result_.least_seconds = *seconds;
     result_.best = plan;
@@ -127,43 +209,75 @@ class EveryWayOf {
 
 struct Compared {
   int found = 0, none = 0, recomputing = 0, sharding = 0, both = 0, replicated = 0;
+  int windows = 0, several_windows = 0, windows_and_more = 0, hosts = 0;
+  int kept = 0;    // fits with nothing saved, and nothing that saves is faster
+  int faster = 0;  // fits with nothing saved, and what saves is faster
 };
 
 enum class Expected : uint8_t { kFastest, kNoFasterThanAll };
+enum class Copies : uint8_t { kNotMeasured, kMeasured };
+
+void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_plans, Compared& compared) {
+  const EveryWay every = EveryWayOf(problem).Run(most_plans);
+  if (!every.complete) return;
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  if (every.any_fits) REQUIRE(chosen.status().ToString() == "OK");
+  if (!chosen.ok()) {
+    CHECK(absl::IsResourceExhausted(chosen.status()));
+    CHECK_THAT(std::string(chosen.status().message()), Catch::Contains("even with all of these it needs "));
+    ++compared.none;
+    return;
+  }
+  CAPTURE(Describe(chosen->plan), Describe(every.best), chosen->fitting, every.combinations);
+  CheckValid(problem, chosen->plan);
+  CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
+  REQUIRE(every.least_seconds.has_value());
+  CHECK(chosen->step_seconds >= *every.least_seconds * (1 - 1e-9));
+  if (expected == Expected::kFastest) CHECK(chosen->step_seconds <= *every.least_seconds * (1 + 1e-9));
+  const std::vector<Unit>& units = chosen->plan.units;
+  const bool recomputes = std::any_of(units.begin(), units.end(),
+                                      [](const Unit& unit) { return unit.recompute != Recompute::kNone; });
+  const auto windows = std::max_element(units.begin(), units.end(), [](const Unit& a, const Unit& b) {
+                         return a.window_layers < b.window_layers;
+                       })->window_layers;
+  const bool saves = recomputes || chosen->plan.shards_optimizer || windows > 0;
+  if (every.least_plain_seconds) {
+    CHECK(saves == (chosen->step_seconds < *every.least_plain_seconds * (1 - 1e-9)));
+    if (expected == Expected::kFastest && !saves) CHECK(chosen->proven_optimal);
+    ++(saves ? compared.faster : compared.kept);
+  } else {
+    CHECK(saves);
+    ++compared.found;
+  }
+  CHECK(saves == !chosen->fitting.empty());
+  if (!saves) return;
+  CHECK_FALSE(chosen->proven_optimal);
+  CHECK(chosen->lower_bound_seconds == 0);
+  compared.recomputing += recomputes;
+  compared.sharding += chosen->plan.shards_optimizer;
+  compared.replicated += chosen->plan.routes.size() > 1;
+  compared.both += recomputes && chosen->plan.shards_optimizer;
+  compared.windows += windows > 0;
+  compared.several_windows += windows > 2;
+  compared.windows_and_more += windows > 0 && (recomputes || chosen->plan.shards_optimizer);
+  compared.hosts += windows > 0 && problem.devices[0].host_memory > Bytes{0};
+  CHECK_THAT(chosen->fitting,
+             Catch::StartsWith(every.least_plain_seconds ? "the best plan found that saves no memory takes "
+                                                         : "nothing fits with one device a unit") &&
+                 Catch::Contains("saves ") && Catch::Contains("predicted to be faster"));
+  if (windows > 0) CHECK_THAT(chosen->fitting, Catch::Contains("layers live in host memory on n/"));
+}
+
+enum class Plain : uint8_t { kFitsNowhere, kMayFit };
+
 void Compare(uint64_t first_seed, uint64_t end_seed, const RandomProblemOptions& options, Expected expected,
-             Compared& compared) {
+             Compared& compared, Copies copies = Copies::kNotMeasured, Plain plain = Plain::kFitsNowhere) {
   for (uint64_t seed = first_seed; seed < end_seed; ++seed) {
     CAPTURE(seed);
-    const PlanningProblem problem = TightProblem(seed, options);
-    if (FitsWithoutSharing(problem)) continue;
-    const EveryWay every = EveryWayOf(problem).Run(1200);
-    if (!every.complete) continue;
-    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
-    if (every.any_fits) REQUIRE(chosen.status().ToString() == "OK");
-    if (!chosen.ok()) {
-      CHECK(absl::IsResourceExhausted(chosen.status()));
-      CHECK_THAT(std::string(chosen.status().message()), Catch::Contains("even with both it "));
-      ++compared.none;
-      continue;
-    }
-    ++compared.found;
-    CAPTURE(Describe(chosen->plan), Describe(every.best), chosen->fitting, every.combinations);
-    CheckValid(problem, chosen->plan);
-    CHECK(chosen->step_seconds == *PredictStepSeconds(problem, chosen->plan));
-    CHECK_FALSE(chosen->proven_optimal);
-    CHECK(chosen->lower_bound_seconds == 0);
-    REQUIRE(every.least_seconds.has_value());
-    CHECK(chosen->step_seconds >= *every.least_seconds * (1 - 1e-9));
-    if (expected == Expected::kFastest) CHECK(chosen->step_seconds <= *every.least_seconds * (1 + 1e-9));
-    const bool recomputes = std::any_of(chosen->plan.units.begin(), chosen->plan.units.end(),
-                                        [](const Unit& unit) { return unit.recompute != Recompute::kNone; });
-    compared.recomputing += recomputes;
-    compared.sharding += chosen->plan.shards_optimizer;
-    compared.replicated += chosen->plan.routes.size() > 1;
-    compared.both += recomputes && chosen->plan.shards_optimizer;
-    CHECK((recomputes || chosen->plan.shards_optimizer));
-    CHECK_THAT(chosen->fitting, Catch::StartsWith("nothing fits with one device a unit") &&
-                                    Catch::Contains("saves ") && Catch::Contains("predicted to be faster"));
+    PlanningProblem problem = TightProblem(seed, options);
+    if (copies == Copies::kMeasured) AddCopies(seed, problem);
+    if (plain == Plain::kFitsNowhere && FitsWithoutSharing(problem)) continue;
+    CompareOne(problem, expected, 1200, compared);
   }
 }
 
@@ -176,6 +290,27 @@ TEST_CASE("if any combination fits one is found, and it is the fastest of all", 
   CHECK(compared.sharding > 30);
   CHECK(compared.both > 10);
   CHECK(compared.replicated > 5);
+}
+
+TEST_CASE("so it is where layers may live in host memory", "[property]") {
+  RandomProblemOptions options = kAlone;
+  options.max_layers = 6;
+  options.max_devices = 2;
+  options.max_micro_batches = 3;
+  Compared compared;
+  Compare(2000, 2400, options, Expected::kFastest, compared, Copies::kMeasured);
+  CAPTURE(compared.found, compared.none, compared.windows, compared.several_windows,
+          compared.windows_and_more, compared.hosts);
+  CHECK(compared.found > 1000);
+}
+
+TEST_CASE("where plans fit that save nothing, one that saves is chosen if it is faster", "[property]") {
+  RandomProblemOptions options = kAlone;
+  options.max_layers = 5;
+  Compared compared;
+  Compare(3000, 3400, options, Expected::kFastest, compared, Copies::kMeasured, Plain::kMayFit);
+  CAPTURE(compared.kept, compared.faster, compared.recomputing, compared.sharding, compared.windows);
+  CHECK(compared.kept > 1000);
 }
 
 TEST_CASE("where devices slow each other down a way out is found, too, if there is any", "[property]") {
@@ -225,8 +360,8 @@ TEST_CASE("what is not allowed is not done, and the refusal says with figures wh
                  Catch::Contains(absl::StrCat("; with recomputed layers it would fit, and need ")) &&
                  Catch::Contains(absl::StrCat(" of ", limit, " on n/0 for blocks ")) &&
                  Catch::Contains("; with shared optimizer state it ") &&
-                 Catch::Contains("; with both it would fit, and need ") &&
-                 Catch::Contains(", but neither is allowed"));
+                 Catch::Contains("; with all of these it would fit, and need ") &&
+                 Catch::Contains(", but none is allowed"));
   problem.constraints.saves_memory = true;
   const auto chosen = ChoosePlan(problem);
   REQUIRE(chosen.status().ToString() == "OK");
@@ -240,16 +375,19 @@ TEST_CASE("where nothing helps the refusal says what would still be needed") {
   const auto refused = ChoosePlan(problem);
   REQUIRE(absl::IsResourceExhausted(refused.status()));
   CHECK_THAT(std::string(refused.status().message()),
-             Catch::Contains("; even with both it needs ") && Catch::Contains(" KiB of 39.1 KiB on n/0") &&
+             Catch::Contains("; even with all of these it needs ") &&
+                 Catch::Contains(" KiB of 39.1 KiB on n/0") &&
                  Catch::Contains("; with 2 devices a unit, the best of those, a device of n/0+n/1 lacks "));
 }
 
-TEST_CASE("a job that fits is planned as if nothing could be saved") {
+TEST_CASE("where memory keeps nothing from fitting, planning is as if nothing could be saved") {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    PlanningProblem problem = RandomProblem(seed);
+    RandomProblemOptions plenty;
+    plenty.memory = RandomMemory::kPlenty;
+    PlanningProblem problem = RandomProblem(seed, plenty);
     const auto before = ChoosePlan(problem);
-    if (!before.ok()) continue;
+    REQUIRE(before.status().ToString() == "OK");
     problem.constraints.saves_memory = true;
     const auto after = ChoosePlan(problem);
     REQUIRE(after.ok());

@@ -54,6 +54,9 @@ struct DeviceCost {
   // memory, with its version; empty: none.
   bool has_own_memory = false;
   std::string group_library;
+  // Of its host, for layers that live there (Unit::window_layers); all devices of the host have it together. 0:
+  // not known, and refuses nothing.
+  Bytes host_memory;
 };
 
 struct PlanConstraints {

@@ -1,5 +1,7 @@
 #include "coordinator/predictor/predict.h"
 
+#include <map>
+
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/parameters.h"
@@ -46,8 +48,17 @@ DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank) {
 }
 
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan) {
+  std::map<int, Bytes> on_host;
   for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-    if (!Fits(MemoryOfRank(plan, rank, problem.shape), RoomOf(problem, plan, rank))) return false;
+    const RankMemory memory = MemoryOfRank(plan, rank, problem.shape);
+    if (!Fits(memory, RoomOf(problem, plan, rank))) return false;
+    if (memory.host == Bytes{0}) continue;
+    const DeviceCost& device = *FindDevice(problem, DeviceOf(plan, rank));
+    // One that is alone on its host has all of its memory.
+    Bytes alone;
+    Bytes& needed = device.host < 0 ? alone : on_host[device.host];
+    needed += memory.host;
+    if (device.host_memory > Bytes{0} && needed > device.host_memory) return false;
   }
   return true;
 }

@@ -54,7 +54,7 @@ DeviceRoom RoomOf(const PlanningProblem& problem, const Plan& plan, Rank rank);
 // What a rank needs in such room: the memory model's total, and the ops' own workspace and copies.
 Bytes PeakMemory(const DeviceRoom& room, const RankMemory& memory);
 
-// Whether every rank fits the memory of its device. `plan` must be valid for `problem` but for that.
+// Whether every rank fits the memory of its device, and what lives on hosts theirs where it is known. `plan` must be valid for `problem` but for that.
 bool FitsMemory(const PlanningProblem& problem, const Plan& plan);
 
 // The step's seconds alone, without timelines: what the planner calls many times.

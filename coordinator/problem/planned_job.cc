@@ -21,7 +21,12 @@ namespace {
 // Nothing runs that the independent checker does not accept, whoever made it.
 absl::Status Check(const Plan& plan, const PlanningProblem& problem) {
   PlanSite site;
-  for (const DeviceCost& device : problem.devices) site.room_by_device[device.name] = device.room;
+  std::map<int, std::string> hosts;  // by the first of their nodes
+  for (const DeviceCost& device : problem.devices) {
+    site.room_by_device[device.name] = device.room;
+    const std::string node = device.name.substr(0, device.name.find('/'));
+    site.host_by_device[device.name] = {hosts.emplace(device.host, node).first->second, device.host_memory};
+  }
   std::vector<PlanViolation> violations = CheckPlanForm(plan, problem.shape);
   if (violations.empty()) {
     // A rank's room depends on its share of the width, for so does what its ops hold.

@@ -236,6 +236,21 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   return cost;
 }
 
+// Nodes of one machine each say what it had available when they started: the least of that is there for all.
+void SetHostMemory(const std::vector<AllowedDevice>& devices, std::vector<DeviceCost>& costs) {
+  std::map<int, Bytes> least;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const Bytes said = devices[d].node->host_memory;
+    if (said == Bytes{0}) continue;
+    Bytes& known = least.emplace(costs[d].host, said).first->second;
+    known = std::min(known, said);
+  }
+  for (DeviceCost& cost : costs) {
+    const auto known = least.find(cost.host);
+    if (known != least.end()) cost.host_memory = known->second;
+  }
+}
+
 // Devices of a kind get the mean of their kind, rounded: what differs by noise alone is alike to the planner.
 void AddSlowdowns(const std::vector<AllowedDevice>& devices, const Cluster& cluster, const std::string& shape,
                   std::vector<DeviceCost>& costs) {
@@ -356,6 +371,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     problem.devices[d].processor = processors[d];
     problem.devices[d].host = hosts.emplace(cores[d].host, static_cast<int>(hosts.size())).first->second;
   }
+  SetHostMemory(devices, problem.devices);
   if (!constraints.plan) AddSharesToChooseFrom(devices, spec, cluster, problem);
   if (missing == Missing::kRefused) {
     std::vector<MissingProfile> profiles = MissingOf(devices, sizes, spec, pinned, cluster);

@@ -187,7 +187,8 @@ absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link) {
 absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
   Cluster decoded;
   for (const v1::Node& node : cluster.nodes()) {
-    ClusterNode& named = decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}});
+    ClusterNode& named = decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}});
+    named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
     for (const v1::Device& device : node.devices()) named.devices.push_back(DecodeClusterDevice(device));
   }
   for (const v1::DeviceProfile& profile : cluster.profiles())
@@ -213,6 +214,7 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
     v1::Node& named = *encoded.add_nodes();
     named.set_name(node.name);
     named.set_host(node.host);
+    named.set_host_memory_bytes(node.host_memory.value);
     for (const ClusterDevice& device : node.devices) *named.add_devices() = EncodeClusterDevice(device);
   }
   for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/device/device_description.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -24,6 +25,8 @@ struct ClusterNode {
   std::string name;
   std::string host;  // the machine: nodes with equal host share cores; empty: alone on its own
   std::vector<ClusterDevice> devices;
+  // Of its machine, for layers that live there; all nodes of a machine have it together. 0: not known.
+  Bytes host_memory;
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
 

@@ -285,14 +285,38 @@ class Checker {
   }
 
   void CheckMemory() {
+    struct HostNeed {
+      Bytes allowed, needed;
+      std::vector<std::string> parts;  // of units
+    };
+    std::map<std::string, HostNeed> hosts;
     for (Rank rank = 0; rank < RankCount(plan_); ++rank) {
       const std::string& device = DeviceOf(plan_, rank);
       const RankMemory memory = MemoryOfRank(plan_, rank, shape_);
       const DeviceRoom& room = site_->room_by_device.at(device);
+      const auto host = site_->host_by_device.find(device);
+      if (memory.host > Bytes{0} && host != site_->host_by_device.end()) {
+        HostNeed& need = hosts[host->second.host];
+        need.allowed = host->second.memory;
+        need.needed += memory.host;
+        const UnitId unit = PlaceOf(plan_, rank).unit;
+        const std::string field = plan_.units[unit].lives_on_host()
+                                      ? absl::StrCat("window_layers: ", plan_.units[unit].window_layers)
+                                      : "activations_home: host";
+        need.parts.push_back(absl::StrCat("units[", unit.value(), "].", field, " keeps ",
+                                          FormatBytes(memory.host), " for ", device));
+      }
       if (Fits(memory, room)) continue;
       Convict(Kind::kMemory, absl::StrCat("units[", PlaceOf(plan_, rank).unit.value(), "]: needs ",
                                           FormatBytes(memory.total()), " on ", device, ", which allows ",
                                           FormatBytes(room.LeftFor(memory.multiplied))));
+    }
+    for (const auto& [host, need] : hosts) {
+      if (need.allowed == Bytes{0} || need.needed <= need.allowed) continue;
+      Convict(Kind::kHostMemory,
+              absl::StrCat(absl::StrJoin(need.parts, ", "), "; the host of ", host, " needs ",
+                           FormatBytes(need.needed), " of its memory for layers and activations, and has ",
+                           FormatBytes(need.allowed)));
     }
   }
 

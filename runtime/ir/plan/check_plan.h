@@ -24,7 +24,8 @@ struct PlanViolation {
     kOptimizerWeight,
     kWindow,
     kHome,
-    kMemory
+    kMemory,
+    kHostMemory
   };
   Kind kind;
   std::string detail;  // names the unit or route, the value and what is allowed
@@ -33,13 +34,14 @@ struct PlanViolation {
 // What a plan is held against, beside the job's shape.
 struct PlanSite {
   std::map<std::string, DeviceRoom> room_by_device;  // of each that plans may name
+  std::map<std::string, HostRoom> host_by_device;    // those that are missing have a host of unknown memory
 };
 
 // Every way in which `plan` breaks a rule; empty means valid. Shares no code with the planner but for the
 // memory model.
 std::vector<PlanViolation> CheckPlan(const Plan& plan, const TrainingShape& shape, const PlanSite& site);
 
-// The same of what can be said without knowing the cluster: neither kUnknownDevice nor kMemory. Compiles
+// The same of what can be said without knowing the cluster: none of kUnknownDevice, kMemory and kHostMemory. Compiles
 // nothing.
 std::vector<PlanViolation> CheckPlanForm(const Plan& plan, const TrainingShape& shape);
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "runtime/base/bytes.h"
 
@@ -19,6 +20,12 @@ struct DeviceRoom {
     return memory - workspace - Bytes{static_cast<int64_t>(copies)};
   }
   friend bool operator==(const DeviceRoom&, const DeviceRoom&) = default;
+};
+
+// Where layers live that are not on a device (Unit::window_layers).
+struct HostRoom {
+  std::string host;  // devices with the same one have its memory together
+  Bytes memory;      // of the host; 0: not known, and refuses nothing
 };
 
 }  // namespace medley
