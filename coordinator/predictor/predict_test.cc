@@ -840,7 +840,8 @@ TEST_CASE(
 TEST_CASE("plans of every form are predicted: streams in order, the ranks of a unit together") {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
-    const PlannedShape planned = RandomWidePlan(seed);
+    PlannedShape planned = RandomWidePlan(seed);
+    if (seed % 3 == 0) MoveActivationsToHost(planned.plan, seed);
     const Plan& plan = planned.plan;
     std::mt19937_64 random(seed);
     const auto real = [&] { return std::uniform_real_distribution<double>(0.5, 2)(random); };
@@ -851,6 +852,7 @@ TEST_CASE("plans of every form are predicted: streams in order, the ranks of a u
       DeviceCost& device = problem.devices.emplace_back();
       device.name = DeviceOf(plan, rank);
       device.processor = rank;
+      device.fetch_bytes_per_second = device.store_bytes_per_second = 1e4;
       ShareCost cost{.share = AtOrigin(ShareOf(plan, rank, planned.shape.model))};
       for (int size = 1; size <= 3; ++size) {
         const double layer = size * real();
