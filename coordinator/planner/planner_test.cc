@@ -118,13 +118,7 @@ TEST_CASE("a device that would only slow the others down is left out") {
 }
 
 TEST_CASE("a device is left out that slows the others down by more than it does") {
-  PlanningProblem problem = RandomProblem(5, {.min_devices = 3,
-                                              .max_devices = 3,
-                                              .kinds = 1,
-                                              .processors = RandomProcessors::kOwn,
-                                              .hosts = RandomHosts::kOwn,
-                                              .slowdowns = RandomSlowdowns::kNone,
-                                              .memory = RandomMemory::kPlenty});
+  PlanningProblem problem = RandomProblem(5, AlikeDevices(3));
   for (std::vector<LinkCost>& row : problem.links) row.assign(3, {});
   problem.shape.global_batch_sequences = 6;
   problem.micro_batch_sizes = {1};

@@ -23,6 +23,17 @@ struct RandomProblemOptions {
   RandomMemory memory = RandomMemory::kSometimesTight;
 };
 
+// Devices that are alike, each on a processor and a host of its own, with memory for anything.
+inline RandomProblemOptions AlikeDevices(int devices) {
+  return {.min_devices = devices,
+          .max_devices = devices,
+          .kinds = 1,
+          .processors = RandomProcessors::kOwn,
+          .hosts = RandomHosts::kOwn,
+          .slowdowns = RandomSlowdowns::kNone,
+          .memory = RandomMemory::kPlenty};
+}
+
 // Times, messages and reductions are of comparable length, so that each decides some problems.
 PlanningProblem RandomProblem(uint64_t seed, const RandomProblemOptions& options = {});
 

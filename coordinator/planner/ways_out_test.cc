@@ -325,13 +325,7 @@ TEST_CASE("where devices slow each other down a way out is found, too, if there 
 
 // Devices of one host on which recomputing and sharing the optimizer's state each save something.
 PlanningProblem TwoDevices(Bytes memory) {
-  PlanningProblem problem = RandomProblem(1, {.min_devices = 2,
-                                              .max_devices = 2,
-                                              .kinds = 1,
-                                              .processors = RandomProcessors::kOwn,
-                                              .hosts = RandomHosts::kOwn,
-                                              .slowdowns = RandomSlowdowns::kNone,
-                                              .memory = RandomMemory::kPlenty});
+  PlanningProblem problem = RandomProblem(1, AlikeDevices(2));
   problem.shape.model = {
       .layers = 4, .hidden = 16, .heads = 2, .feed_forward = 64, .vocabulary = 50, .context = 64};
   problem.shape.sequence = 64;

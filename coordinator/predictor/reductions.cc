@@ -176,41 +176,31 @@ double Reductions::ExchangeSeconds(int group, int64_t elements, Dtype dtype) {
 }
 
 double Reductions::GatherSeconds(int group, Bytes bytes) {
-  const auto [entry, inserted] = groups_[group].gather_seconds.try_emplace(bytes.value, 0);
-  if (inserted) {
-    CollectiveProblem problem = groups_[group].problem;
-    problem.elements = bytes.value;
-    problem.wire_bytes_per_element = 1;
-    const double all = static_cast<double>(bytes.value);
-    entry->second = CollectiveSeconds(problem, RingAllGather(problem.members, problem.elements, {})) +
-                    CopySeconds(group, all, all);
-  }
-  return entry->second;
+  return HalfRingSeconds(group, ExchangeKind::kGather, bytes);
 }
 
 double Reductions::ScatterSeconds(int group, Bytes bytes) {
-  const auto [entry, inserted] = groups_[group].scatter_seconds.try_emplace(bytes.value, 0);
+  return HalfRingSeconds(group, ExchangeKind::kScatter, bytes);
+}
+
+double Reductions::HalfRingSeconds(int group, ExchangeKind half, Bytes bytes) {
+  const auto [entry, inserted] = groups_[group].half_ring_seconds.try_emplace({half, bytes.value}, 0);
   if (inserted) {
     CollectiveProblem problem = groups_[group].problem;
     problem.elements = bytes.value;
     problem.wire_bytes_per_element = 1;
-    const double all = static_cast<double>(bytes.value);
-    entry->second = CollectiveSeconds(problem, RingReduceScatter(problem.members, problem.elements, {})) +
-                    CopySeconds(group, all, all / problem.members);
+    const auto ring = half == ExchangeKind::kGather ? RingAllGather : RingReduceScatter;
+    const double all = static_cast<double>(bytes.value),
+                 back = half == ExchangeKind::kGather ? all : all / problem.members;
+    entry->second = CollectiveSeconds(problem, ring(problem.members, problem.elements, {})) +
+                    CopySeconds(group, all, back);
   }
   return entry->second;
 }
 
 double Reductions::ExchangeSeconds(int group, const GroupExchange& exchange) {
-  switch (exchange.kind) {
-    case ExchangeKind::kSum:
-      break;
-    case ExchangeKind::kScatter:
-      return ScatterSeconds(group, exchange.bytes());
-    case ExchangeKind::kGather:
-      return GatherSeconds(group, exchange.bytes());
-  }
-  return ExchangeSeconds(group, exchange.elements, exchange.dtype);
+  if (exchange.kind == ExchangeKind::kSum) return ExchangeSeconds(group, exchange.elements, exchange.dtype);
+  return HalfRingSeconds(group, exchange.kind, exchange.bytes());
 }
 
 CollectiveChoice Reductions::Choose(const std::vector<int>& devices, int64_t elements,

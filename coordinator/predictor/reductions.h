@@ -84,8 +84,10 @@ class Reductions {
     std::vector<Copies> copies;  // of what the ranks of a unit exchange; empty: nothing is copied
     std::unordered_map<int64_t, double> seconds_by_elements;
     std::map<std::pair<int64_t, Dtype>, double> exchange_seconds;
-    std::map<int64_t, double> gather_seconds, scatter_seconds;  // by bytes
+    std::map<std::pair<ExchangeKind, int64_t>, double> half_ring_seconds;  // by bytes
   };
+  // Of a ring's first half, which scatters, or its second one, which gathers.
+  double HalfRingSeconds(int group, ExchangeKind half, Bytes bytes);
   void FindHosts();
   void FindClasses();
   bool Shows(const std::vector<int>& host) const;

@@ -2,14 +2,14 @@
 
 #include <cstring>
 
-#include "kernels/host/ordinary_memory.h"
+#include "kernels/emulated/repeated_memory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/device/copy_range.h"
 
 namespace medley {
 
 absl::StatusOr<std::unique_ptr<PinnedMemory>> EmulatedCopyLane::AllocatePinned(Bytes size) {
-  return AllocateOrdinaryMemory(size);
+  return AllocateRepeatedMemory(size);
 }
 
 absl::Status EmulatedCopyLane::Upload(absl::Span<const std::byte> from, Buffer& to, Bytes offset) {

@@ -33,6 +33,9 @@ class CopyLane {
   // negative.
   virtual absl::StatusOr<std::unique_ptr<PinnedMemory>> AllocatePinned(Bytes size) = 0;
 
+  // Whether that takes as much of the host's memory as its size.
+  virtual bool PinnedTakesMemory() const { return true; }
+
   // Copies `from` into `to` at byte `offset`. Memory of AllocatePinned is not copied on the way; any other
   // works. Unlike DeviceQueue::Upload, `from` must stay as it is until a fence recorded later is reached.
   // OutOfRange: it would pass the end of `to`; nothing is copied.

@@ -16,14 +16,14 @@ absl::StatusOr<std::unique_ptr<LayerHome>> LayerHome::Create(
   for (const std::vector<int64_t>& layers : elements) {
     for (const int64_t count : layers) need += Bytes{4 * count};
   }
-  const Bytes available = AvailableHostMemory();
+  std::unique_ptr<LayerHome> home(new LayerHome());
+  ASSIGN_OR_RETURN(home->fetch_lane_, queue.OpenCopyLane());
+  const Bytes available = home->fetch_lane_->PinnedTakesMemory() ? AvailableHostMemory() : Bytes{0};
   if (available > Bytes{0} && need > available) {
     return absl::ResourceExhaustedError(absl::StrCat(what, " that live in host memory need ",
                                                      FormatBytes(need), " of it; the host has ",
                                                      FormatBytes(available), " available"));
   }
-  std::unique_ptr<LayerHome> home(new LayerHome());
-  ASSIGN_OR_RETURN(home->fetch_lane_, queue.OpenCopyLane());
   ASSIGN_OR_RETURN(home->store_lane_, queue.OpenCopyLane());
   for (const std::vector<int64_t>& layers : elements) {
     const int64_t all = std::accumulate(layers.begin(), layers.end(), int64_t{0});

@@ -1,0 +1,131 @@
+// How the tasks of a step share what they use while virtual time goes by.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/predictor/step_simulator.h"
+
+namespace medley {
+
+absl::Status StepSimulator::Simulate() {
+  running_.clear();
+  computing_.assign(problem_.devices.size(), 0);
+  computing_on_host_.assign(problem_.devices.size(), 0);
+  copying_.assign(problem_.devices.size(), 0);
+  sending_.assign(problem_.devices.size(), 0);
+  receiving_.assign(problem_.devices.size(), 0);
+  size_t ended = 0;
+  double now = 0;
+  for (int task = 0; task < static_cast<int>(tasks_.size()); ++task) {
+    if (tasks_[task].waits_for == 0) Start(task, now);
+  }
+  while (!running_.empty()) {
+    const int next = NextToEnd(now);
+    const Running done = running_[next];
+    running_[next] = running_.back();
+    running_.pop_back();
+    now = done.end_seconds;
+    Task& task = tasks_[done.task];
+    if (done.resource == Resource::kNone && task.resource == Resource::kLink) {
+      StartWork(done.task, now);
+      continue;
+    }
+    Occupy(done, -1);
+    task.end_seconds = now;
+    ++ended;
+    for (int e = task.first_edge; e >= 0; e = edges_[e].next) {
+      if (--tasks_[edges_[e].task].waits_for == 0) Start(edges_[e].task, now);
+    }
+  }
+  if (ended == tasks_.size()) return absl::OkStatus();
+  for (int rank = 0; rank < static_cast<int>(programs_.size()); ++rank) {
+    for (int i = 0; i < static_cast<int>(programs_[rank].instructions.size()); ++i) {
+      if (TimeOf(rank, i).end_seconds >= 0) continue;
+      return absl::InternalError(
+          absl::StrCat("step programs wait for each other: rank ", rank, ", instruction ", i, " (",
+                       NameOf(programs_[rank].instructions[i].kind), ") never starts"));
+    }
+  }
+  return absl::InternalError("step programs wait for each other");
+}
+
+void StepSimulator::Start(int task, double now) {
+  tasks_[task].start_seconds = now;
+  const double latency_seconds = tasks_[task].latency_seconds;
+  if (latency_seconds > 0) {
+    running_.push_back({task, Resource::kNone, 1, now, latency_seconds, now + latency_seconds});
+  } else {
+    StartWork(task, now);
+  }
+}
+
+void StepSimulator::StartWork(int task, double now) {
+  const double work_seconds = tasks_[task].work_seconds;
+  // NextToEnd sets the true share before anything ends.
+  running_.push_back({task, tasks_[task].resource, 1, now, work_seconds, now + work_seconds});
+  Occupy(running_.back(), 1);
+}
+
+void StepSimulator::Occupy(const Running& running, int change) {
+  const Task& task = tasks_[running.task];
+  if (running.resource == Resource::kProcessor) {
+    computing_[processor_[task.from]] += change;
+    if (host_[task.from] >= 0) computing_on_host_[host_[task.from]] += change;
+  }
+  if (running.resource == Resource::kCopyingCore) copying_[processor_[task.from]] += change;
+  if (running.resource == Resource::kLink) {
+    sending_[task.from] += change;
+    receiving_[task.to] += change;
+  }
+}
+
+double StepSimulator::ShareOf(const Running& running) const {
+  const Task& task = tasks_[running.task];
+  switch (running.resource) {
+    case Resource::kNone:
+      return 1;
+    case Resource::kProcessor:
+      return SharingOfCores(task.from) * SlowdownOf(task.from);
+    case Resource::kCopyingCore:
+      return SharingOfCores(task.from);
+    case Resource::kLink:
+      return std::max(sending_[task.from], receiving_[task.to]);
+  }
+  return 1;
+}
+
+// A computation has a thread on each core, a copy one in all.
+double StepSimulator::SharingOfCores(int device) const {
+  const int computing = computing_[processor_[device]], copying = copying_[processor_[device]];
+  if (copying == 0) return computing;
+  return std::max(1.0,
+                  computing + static_cast<double>(copying) / std::max(1, problem_.devices[device].cores));
+}
+
+// A device computes one thing at a time, so the computations on its host are the devices that compute.
+double StepSimulator::SlowdownOf(int device) const {
+  if (host_[device] < 0) return 1;
+  const DeviceCost& cost = problem_.devices[device];
+  const double others = std::min(computing_on_host_[host_[device]] - 1, cost.shared_with);
+  return 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
+}
+
+// Brings what runs up to date with its shares; the index of what ends first. Ends that no change of shares
+// touches stay as they are, to the bit.
+int StepSimulator::NextToEnd(double now) {
+  int next = 0;
+  for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
+    Running& running = running_[i];
+    const double share = ShareOf(running);
+    if (share != running.share) {
+      running.remaining_seconds -= (now - running.updated_seconds) / running.share;
+      running.remaining_seconds = std::max(running.remaining_seconds, 0.0);
+      running.updated_seconds = now;
+      running.share = share;
+      running.end_seconds = now + running.remaining_seconds * share;
+    }
+    if (running.end_seconds < running_[next].end_seconds) next = i;
+  }
+  return next;
+}
+
+}  // namespace medley
