@@ -6,7 +6,7 @@
 
 #include "comm/group/join_group.h"
 #include "comm/group/library_rank_group.h"
-#include "comm/group/sum_in_group.h"
+#include "comm/group/run_in_group.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/cuda/cuda_queue.h"
 #include "kernels/cuda/nccl_groups.h"
@@ -66,7 +66,7 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> Join(Rank& rank) {
 }
 
 absl::Status Sum(Rank& rank, DeviceGroup& group, Buffer& buffer, absl::Time deadline) {
-  return SumInGroup(group, rank.queue, rank.transport, rank.members, 0, {&buffer, 0, kElements},
+  return RunInGroup(group, rank.queue, rank.transport, rank.members, 0, {.values = {&buffer, 0, kElements}},
                     rank.queue.Record(), nullptr, deadline);
 }
 

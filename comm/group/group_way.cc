@@ -24,8 +24,6 @@ std::string AskedOfTheHost(const GroupWayQuestion& question) {
     return "the job asks for communication.gradient_wire bf16, and devices sum what they have, f32";
   if (question.algorithm.has_value())
     return absl::StrCat("the job asks for communication.all_reduce ", NameOf(*question.algorithm));
-  if (question.scatters)
-    return "the plan shards the optimizer, and devices that sum among themselves give the sums to all";
   return "";
 }
 

@@ -31,8 +31,6 @@ struct GroupWayQuestion {
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   WireType wire = WireType::kF32;
   std::optional<CollectiveAlgorithm> algorithm;
-  // Of gradients: whether each member gets the sums of a part alone (reduce-scatter).
-  bool scatters = false;
   // Of gradients: the ranks whose units are to exchange by a library within passes. A device has one group at work at a
   // time: libraries promise nothing where two of them are taken in different orders.
   std::vector<int> exchanging_in_passes;

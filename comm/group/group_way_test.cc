@@ -111,10 +111,6 @@ TEST_CASE("what stands against the library sends sums through the host, and is s
       question.wire = WireType::kBf16;
       objection = "the job asks for communication.gradient_wire bf16, and devices sum what they have, f32";
     }
-    SECTION("sums for their owners alone") {
-      question.scatters = true;
-      objection = "the plan shards the optimizer, and devices that sum among themselves give the sums to all";
-    }
     SECTION("an algorithm") {
       question.algorithm = CollectiveAlgorithm::kTree;
       objection = "the job asks for communication.all_reduce tree";

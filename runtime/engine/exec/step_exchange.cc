@@ -6,7 +6,7 @@
 #include "comm/collective/run_collective.h"
 #include "comm/group/exchange_facts.h"
 #include "comm/group/join_group.h"
-#include "comm/group/sum_in_group.h"
+#include "comm/group/run_in_group.h"
 #include "comm/staging/exchange_terms.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
@@ -77,10 +77,8 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
 absl::Status StepExchange::OpenGroups(const EndMemory& memory,
                                       const std::function<void(const std::string&)>& tell,
                                       absl::Time deadline) {
-  GroupWayQuestion of_gradients{.device_memory = settings_.device_memory,
-                                .wire = WireOf(settings_),
-                                .algorithm = settings_.all_reduce,
-                                .scatters = !gathers_.schedules.empty()};
+  GroupWayQuestion of_gradients{
+      .device_memory = settings_.device_memory, .wire = WireOf(settings_), .algorithm = settings_.all_reduce};
   ASSIGN_OR_RETURN(of_gradients.facts,
                    ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
   // All ranks know of all units which of them are to exchange by a library, whether or not these then come together.
@@ -178,6 +176,16 @@ Slice StepExchange::MemoryOf(Part part, int slice) const {
   return shard_.arena().Segments(part, of.first_segment, of.end_segment);
 }
 
+GroupExchangeOf StepExchange::ExchangeOf(Part part, int slice) const {
+  using Kind = GroupExchangeOf::Kind;
+  GroupExchangeOf exchange{.values = MemoryOf(part, slice)};
+  const GradientSlice& of = program_.slices[slice];
+  if (of.shares.empty()) return exchange;
+  exchange.kind = part == Part::kGradient ? Kind::kScatter : Kind::kGather;
+  for (const Rank holder : of.holders) exchange.ends.push_back(OwnedRange(of, holder).end);
+  return exchange;
+}
+
 uint16_t StepExchange::ChannelOf(int slice) const {
   // The ranks go through the slices that they share in one order, so that two of one channel cannot be taken
   // for each other.
@@ -215,8 +223,8 @@ absl::StatusOr<MessageArrival> StepExchange::Reduce(const Instruction& instructi
   const int slice = instruction.slice;
   if (IsOfWindow(instruction)) return RunOnHosts(instruction, Part::kGradient, after, when_ready, deadline);
   if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
-    RETURN_IF_ERROR(SumInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
-                               MemoryOf(Part::kGradient, slice), *after, when_ready, deadline));
+    RETURN_IF_ERROR(RunInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
+                               ExchangeOf(Part::kGradient, slice), *after, when_ready, deadline));
     return sums_there_;
   }
   ASSIGN_OR_RETURN(const MessageArrival arrival,
@@ -229,6 +237,12 @@ absl::StatusOr<MessageArrival> StepExchange::GatherParameters(const Instruction&
                                                               std::optional<Fence> after,
                                                               const std::function<void()>& when_ready,
                                                               absl::Time deadline) {
+  const int slice = instruction.slice;
+  if (DeviceGroup* const group = GroupOf(slice); group != nullptr) {
+    RETURN_IF_ERROR(RunInGroup(*group, shard_.queue(), transport_, members_[slice], ChannelOf(slice),
+                               ExchangeOf(Part::kParameter, slice), *after, when_ready, deadline));
+    return MessageArrival{};
+  }
   return RunOnHosts(instruction, Part::kParameter, after, when_ready, deadline);
 }
 

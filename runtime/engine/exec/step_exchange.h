@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "comm/group/group_way.h"
+#include "comm/group/run_in_group.h"
 #include "comm/staging/device_stream.h"
 #include "comm/staging/pinned_mirror.h"
 #include "comm/staging/staging_terms.h"
@@ -114,6 +115,8 @@ class StepExchange {
   // The others' memory of `part` has its pinned copies, and lanes.
   absl::Status OpenMirrors(Part part, bool host_reaches);
   Slice MemoryOf(Part part, int slice) const;
+  // What a group of the slice's holders does with it.
+  GroupExchangeOf ExchangeOf(Part part, int slice) const;
   // Null: its gradients are summed on the hosts.
   DeviceGroup* GroupOf(int slice) const;
 
