@@ -94,7 +94,6 @@ ROOMS = {
     "comm/session": (TRANSPORT + LOCKS + ["OpenSSL"], []),
     "comm/communicator": (TRANSPORT + LOCKS + ["comm/session", "comm/ucx"], []),
     "comm/collective": (TRANSPORT + ["runtime/ir/collective", "threads"], ["comm/ucx"]),
-    "comm/reshard": (TRANSPORT, ["threads"]),
     "comm/staging": (TRANSPORT + DEVICE + ["runtime/ir/link"],
                      REGISTRY + ["kernels/cuda", "kernels/emulated", "kernels/host", "kernels/opencl", "threads"]),
     "comm/group": (TRANSPORT + DEVICE + ["comm/collective", "runtime/ir/collective", "runtime/ir/link", "threads"],
