@@ -27,10 +27,9 @@ struct PlannedSlowdown {
 // A job's plan on a cluster, with all that is said of it.
 struct PlannedJob {
   Plan plan;
-  // Whether every unit is one device without copies from and to host memory beside its passes, and stores activations as its
-  // profile was measured with: then passes
-  // that take another time say something about the profile. Not looked at: what neighbours of another type
-  // convert at a boundary.
+  // Whether every unit is one device without copies from and to host memory beside its passes, and stores
+  // activations as its profile was measured with: then passes that take another time say something about the
+  // profile. Not looked at: what neighbours of another type convert at a boundary.
   bool passes_as_profiled = true;
   StepPrediction prediction;
   // Of gradients, and within passes of units of several devices: what the prediction supposes, and its workers

@@ -13,15 +13,15 @@ namespace medley {
 // The host memory where layers live whose device has windows for a few of them, and the two lines of copies between
 // them, one each way, which run beside the device's computing. Memory is page-locked where the driver has such a
 // thing. A line of its own thread waits for its copies: what they wait for on the device it has waited for, too, so that
-// their times can be told. Activations have such a home, too: what is said of parts and layers holds of chunks and of what
-// their micro-batches keep, whatever its type.
+// their times can be told. Activations have such a home, too: what is said of parts and layers holds of chunks and of
+// what their micro-batches keep, whatever its type.
 //
 // Must not outlive the queue. Fetch and Store may be called by a thread each; who else reads or writes values takes
 // care that neither copies them.
 class LayerHome {
  public:
-  // Zeros. `elements`: of each of the parts, of each layer. `what` lives there, for people. ResourceExhausted: the host has
-  // not so much memory available.
+  // Zeros. `elements`: of each of the parts, of each layer. `what` lives there, for people. ResourceExhausted: the
+  // host has not so much memory available.
   static absl::StatusOr<std::unique_ptr<LayerHome>> Create(DeviceQueue& queue,
                                                            const std::vector<std::vector<int64_t>>& elements,
                                                            const char* what = "layers");

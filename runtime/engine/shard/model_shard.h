@@ -157,8 +157,8 @@ class ModelShard {
   OpScratch scratch_;
   std::vector<SlotMemory> stashes_, deferred_;  // by chunk
   SlotMemory recomputed_, stream_gradients_;
-  std::unique_ptr<LayerHome>
-      stash_home_;  // null: activations stay on the device; ends its copies before the stashes go
+  // Null: activations stay on the device. Ends its copies before the stashes go.
+  std::unique_ptr<LayerHome> stash_home_;
   BoundaryBuffers boundaries_;
   std::vector<std::list<ChunkPasses>> passes_;  // by chunk, one of each size
   std::vector<AdamWRange> update_ranges_;

@@ -190,7 +190,7 @@ bool IsPass(InstructionKind kind);      // a forward, a part of one again, or a 
 // What the ranks of a unit do together, and may wait for each other in.
 bool IsOfUnit(InstructionKind kind);
 std::string NameOf(InstructionKind kind);  // "forward", "send activation", ...
-std::string NameOf(
-    const Instruction& instruction);  // the same, or "fetch parameters of layer 3", "fetch activations"
+// The same, or "fetch parameters of layer 3", "fetch activations".
+std::string NameOf(const Instruction& instruction);
 
 }  // namespace medley
