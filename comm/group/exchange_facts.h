@@ -3,8 +3,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "comm/group/group_facts.h"
 #include "comm/transport/transport.h"
+#include "runtime/ir/collective/group_facts.h"
 
 namespace medley {
 

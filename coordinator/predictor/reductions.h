@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "comm/group/group_way.h"
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/collective/collective_choice.h"
 #include "runtime/ir/collective/collective_problem.h"
+#include "runtime/ir/collective/group_way.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/group_exchanges.h"

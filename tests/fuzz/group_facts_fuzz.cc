@@ -1,5 +1,5 @@
 // What ranks tell of their devices at start.
-#include "comm/group/group_facts.h"
+#include "runtime/ir/collective/group_facts.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace medley {

@@ -96,7 +96,7 @@ ROOMS = {
     "comm/collective": (TRANSPORT + ["runtime/ir/collective", "threads"], ["comm/ucx"]),
     "comm/staging": (TRANSPORT + DEVICE + ["runtime/ir/link"],
                      REGISTRY + ["kernels/cuda", "kernels/emulated", "kernels/host", "kernels/opencl", "threads"]),
-    "comm/group": (TRANSPORT + DEVICE + ["comm/collective", "runtime/ir/collective", "runtime/ir/link", "threads"],
+    "comm/group": (TRANSPORT + DEVICE + LOCKS + ["comm/collective", "runtime/ir/collective"],
                    ["kernels/cuda", "kernels/host"]),
     "comm/topology": (DEVICE + ["hwloc"], []),
     "comm/probe": (TRANSPORT + ["comm/collective", "runtime/ir/link"], ["CLI11", "comm/ucx"]),

@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "comm/group/group_way.h"
 #include "comm/group/run_in_group.h"
 #include "comm/staging/device_stream.h"
 #include "comm/staging/pinned_mirror.h"
@@ -19,6 +18,7 @@
 #include "runtime/device/device_group.h"
 #include "runtime/engine/shard/model_shard.h"
 #include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/group_way.h"
 #include "runtime/ir/collective/wire_type.h"
 #include "runtime/ir/job/reduction_choice.h"
 #include "runtime/ir/job/training_spec.h"

@@ -1,4 +1,4 @@
-#include "comm/group/group_facts.h"
+#include "runtime/ir/collective/group_facts.h"
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/valid_utf8.h"

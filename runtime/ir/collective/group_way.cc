@@ -1,4 +1,4 @@
-#include "comm/group/group_way.h"
+#include "runtime/ir/collective/group_way.h"
 
 #include <algorithm>
 #include <map>

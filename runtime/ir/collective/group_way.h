@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/group/group_facts.h"
 #include "runtime/ir/collective/collective_schedule.h"
+#include "runtime/ir/collective/group_facts.h"
 #include "runtime/ir/collective/wire_type.h"
 #include "runtime/ir/link/device_memory_strategy.h"
 
