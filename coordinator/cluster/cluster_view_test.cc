@@ -14,7 +14,7 @@ using Names = std::vector<std::string>;
 absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
 NodeDescription NodeWith(const std::string& name, uint64_t incarnation, const Names& devices) {
-  NodeDescription node{name, name + ":7000", "host-" + name, incarnation, {}};
+  NodeDescription node{name, name + ":7000", "host-" + name, incarnation, {}, GiB(3)};
   for (const std::string& device : devices) {
     node.devices.push_back({{device, "cpu", "avx2", {0}, GiB(1)}, "kind of " + device});
   }
@@ -105,6 +105,7 @@ TEST_CASE("a device is found with the agent that has it") {
   REQUIRE(found.ok());
   CHECK(found->agent_address == "b:7000");
   CHECK(found->host == "host-b");
+  CHECK(found->host_memory == GiB(3));
   CHECK(found->node == "b");
   CHECK(found->device.description.name == "cpu1");
   CHECK(found->device.kind == "kind of cpu1");

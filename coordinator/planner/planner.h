@@ -32,8 +32,8 @@ struct ChosenPlan {
   // proven is proven of those with named schedules.
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
-  // Where nothing fits otherwise: what the plan does to fit the memory, why, what that saves and costs, and
-  // how far it was searched, for people; empty: it does nothing of the kind.
+  // What the plan does to fit the memory, why, what that saves and costs, and how far it was searched, for people;
+  // empty: it does nothing of the kind.
   std::string fitting;
   // What an order of the passes that was synthesised gains, or that none was chosen, for people; empty: they
   // are not allowed, or there is nothing to put in order.
@@ -47,9 +47,12 @@ struct ChosenPlan {
 //
 // Where no plan fits with one device a unit, a way out is looked for (ways_out.h): the devices of each host
 // are taken together in units that share the width of their blocks, by what has been measured of such shares;
-// and, where the constraints allow it, units make activations again instead of keeping them and share the
-// optimizer's state. The fastest plan that is found of those; nothing is called proven of it, and
-// lower_bound_seconds is 0. `fitting` says so.
+// and, where the constraints allow it, units make activations again instead of keeping them, have their layers in
+// host memory and share the optimizer's state. The fastest plan that is found of those; nothing is called proven
+// of it, and lower_bound_seconds is 0. `fitting` says so.
+//
+// Where one fits, and memory keeps others from fitting, plans of units of one device are looked for that do so, and the
+// fastest is chosen if it is faster than all that was found without. `fitting` says so.
 //
 // Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.

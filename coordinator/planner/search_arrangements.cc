@@ -157,11 +157,12 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
   for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
     if (!tables_.Divides(size) || static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
     for (const Schedule schedule : schedules) {
-      // Without a pipeline all schedules take the same time, and 1F1B the least memory.
-      if (!pipelines && has_1f1b && schedule != Schedule::kOneForwardOneBackward) continue;
       arrangement.size = size;
       arrangement.schedule = schedule;
-      AddArrangement(arrangement, found);
+      // Without a pipeline all schedules take the same time, and 1F1B the least memory, but for the number of
+      // copies where layers live in host memory.
+      const bool told_apart = pipelines || !has_1f1b || schedule == Schedule::kOneForwardOneBackward;
+      if (told_apart) AddArrangement(arrangement, found);
       if (space_.saving.homes_layers) AddWithHomes(arrangement, found);
       if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
       Arrangement sharded = arrangement;
@@ -169,7 +170,7 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
       sharded.bounded_alone = false;
       // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
       if (lists.size() == 1) sharded.tied_seconds /= 2;
-      AddArrangement(sharded, found);
+      if (told_apart) AddArrangement(sharded, found);
       if (space_.saving.homes_layers) AddWithHomes(sharded, found);
     }
   }

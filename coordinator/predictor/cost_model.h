@@ -64,8 +64,8 @@ struct PlanConstraints {
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
   // Whether the passes of the best plans found with those may be put in an order of their own (kListed).
   bool synthesised_orders = false;
-  // Whether, where nothing fits otherwise, units may recompute and units that hold the same parameters share
-  // the optimizer's state.
+  // Whether, where plans do not fit otherwise, units may recompute and have their layers in host memory, and units
+  // that hold the same parameters share the optimizer's state.
   bool saves_memory = false;
   int max_routes = 0;  // 0: any number
   int max_stages = 0;  // 0: any number

@@ -75,6 +75,20 @@ TEST_CASE("a device's memory, and what exchanges it, is as it was found with its
   CHECK(problem->device_memory == DeviceMemoryStrategy::kStaged);
 }
 
+TEST_CASE("all devices of a host have the least of what its nodes say of its memory") {
+  Cluster cluster = ThreeNodes();
+  AddNode(cluster, "d", "", "fast", {0});
+  AddNode(cluster, "e", "", "fast", {0});
+  cluster.nodes[0].host_memory = GiB(9);
+  cluster.nodes[1].host_memory = GiB(7);  // the third does not say
+  cluster.nodes[3].host_memory = GiB(2);
+  const auto problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  for (int d = 0; d < 3; ++d) CHECK(problem->devices[d].host_memory == GiB(7));
+  CHECK(problem->devices[3].host_memory == GiB(2));
+  CHECK(problem->devices[4].host_memory == Bytes{0});
+}
+
 TEST_CASE("a problem has each device's own times, memory, processor and links") {
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, ThreeNodes());
   REQUIRE(problem.status().ToString() == "OK");

@@ -22,10 +22,12 @@ TEST_CASE("a node survives the way in and out with everything that it says of it
     devices { name: "cpu1" backend: "reference" memory_bytes: 1048576 }
     devices { name: "gpu0" backend: "emulated" variant: "A100" memory_bytes: 1048576 kind: "emulated A100 1a"
               profile: "/etc/a100.yaml" emulated: true }
-    alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" })");
+    alive: true seconds_since_renewal: 2.5 jobs { key: "cpu0" value: "gpt-1" }
+    host_memory_bytes: 68719476736)");
   const absl::StatusOr<NodeDescription> description = DecodeNode(node, 42);
   REQUIRE(description.ok());
   CHECK(description->incarnation == 42);
+  CHECK(description->host_memory == GiB(64));
   CHECK(description->devices[0].description.cores == std::vector<int>{0, 1});
   const v1::Node back = EncodeNode({*description, true, "", {{"cpu0", "gpt-1"}}, absl::Seconds(2.5)});
   CAPTURE(back.DebugString());

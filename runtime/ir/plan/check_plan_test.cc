@@ -19,7 +19,7 @@ const TrainingShape kShape = {
 
 PlanSite Site() {
   const DeviceRoom room{.memory = MiB(64)};
-  return {{{"a/0", room}, {"b/0", room}, {"c/0", room}, {"d/0", room}}};
+  return {{{"a/0", room}, {"b/0", room}, {"c/0", room}, {"d/0", room}}, {}};
 }
 
 Plan Good() {
@@ -27,6 +27,30 @@ Plan Good() {
   plan.units = {{{"a/0"}, {{0, 2}}}, {{"b/0"}, {{2, 6}}}, {{"c/0"}, {{0, 6}}}};
   plan.routes = {{{0, 1}, 5, 2}, {{2}, 3, 2}};
   return plan;
+}
+
+TEST_CASE("layers in host memory are held against what their host has of it, where that is known") {
+  Plan plan = Good();
+  plan.units[1].window_layers = 2;
+  plan.units[2].window_layers = 1;
+  const Bytes of_b = MemoryOfRank(plan, 1, kShape).host, of_c = MemoryOfRank(plan, 2, kShape).host;
+  // Each holds some layers with parameters, gradients and two moments of f32.
+  CHECK(of_b.value * 4 == of_c.value * 3);
+  PlanSite site = Site();
+  CHECK(CheckPlan(plan, kShape, site).empty());
+  site.host_by_device = {{"a/0", {"x", {1}}}, {"b/0", {"y", of_b + of_c}}, {"c/0", {"y", of_b + of_c}}};
+  CHECK(CheckPlan(plan, kShape, site).empty());
+  site.host_by_device["b/0"].memory = site.host_by_device["c/0"].memory = of_b + of_c - Bytes{1};
+  const std::vector<PlanViolation> violations = CheckPlan(plan, kShape, site);
+  REQUIRE(violations.size() == 1);
+  CHECK(violations[0].kind == Kind::kHostMemory);
+  CHECK(violations[0].detail == "units[1].window_layers: 2 keeps " + FormatBytes(of_b) +
+                                    " for b/0, units[2].window_layers: 1 keeps " + FormatBytes(of_c) +
+                                    " for c/0; the host of y needs " + FormatBytes(of_b + of_c) +
+                                    " of its memory for layers, and has " +
+                                    FormatBytes(of_b + of_c - Bytes{1}));
+  site.host_by_device["c/0"].host = "z";
+  CHECK(CheckPlan(plan, kShape, site).empty());
 }
 
 TEST_CASE("a plan in order is not convicted, whatever its units' order") {
