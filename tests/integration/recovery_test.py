@@ -84,7 +84,8 @@ class RecoveryTest(ClusterTest):
         self.assertNotEqual(recovering["state"], "failed")
 
     def test_a_killed_worker_of_a_unit_of_two_devices(self):
-        plan = {"micro_batch_sequences": 8, "routes": [route([0], self.sequences // 8)],
+        # Large micro-batches: the two wait for each other in every layer of each, which on a busy machine takes long.
+        plan = {"micro_batch_sequences": 32, "routes": [route([0], self.sequences // 32)],
                 "units": [{"devices": ["a/cpu0", "b/cpu0"], "blocks": [{"first": 0, "end": 5}]}]}
         job, nodes = self.submit_and_reach_a_random_step("shared", plan=plan)
         os.kill(self.running.workers(self.random.choice(nodes))[0], signal.SIGKILL)

@@ -2,8 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/reference/reference_backend.h"
-#include "kernels/skeleton/skeleton_backend.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/ir/program/random_plan.h"
 #include "tests/same_loss/training_harness.h"
@@ -143,12 +141,6 @@ TEST_CASE("any plan of a Llama gives the loss curve and the weights of a single 
     CAPTURE(seed);
     CheckSameTraining(spec, RandomPlan(seed, spec.shape, 4), single);
   }
-}
-
-// Every second rank is a device whose memory the host does not reach and whose work is done late.
-absl::StatusOr<Device> OpenMixed(int rank) {
-  const Backend backend = rank % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
-  return backend.open({.name = "test", .backend = backend.name, .cores = {0}, .memory_limit = GiB(1)});
 }
 
 TEST_CASE("devices that the host cannot reach into train alike, among others", "[property]") {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "comm/loopback/loopback_fabric.h"
 #include "kernels/reference/reference_backend.h"
+#include "kernels/skeleton/skeleton_backend.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/step_executor.h"
 #include "runtime/ir/program/random_order.h"
@@ -76,6 +77,11 @@ absl::Status Merge(TrainingRun& run, const TrainingRun& other) {
 }
 
 }  // namespace
+
+absl::StatusOr<Device> OpenMixed(int rank) {
+  const Backend backend = rank % 2 == 0 ? ReferenceBackend() : SkeletonBackend();
+  return backend.open({.name = "test", .backend = backend.name, .cores = {0}, .memory_limit = GiB(1)});
+}
 
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
                                            const WindowFactory& windows, const StartFunction& start,

@@ -31,6 +31,8 @@ using StartFunction = std::function<absl::Status(ParameterArena&)>;
 
 // Opens the device of a rank; the default is the reference.
 using DeviceOpener = std::function<absl::StatusOr<Device>(int rank)>;
+// Every second rank is a device whose memory the host does not reach and whose work is done late.
+absl::StatusOr<Device> OpenMixed(int rank);
 
 // Internal: two holders of one parameter end with different bits.
 absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan& plan,
