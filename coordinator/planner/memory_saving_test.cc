@@ -65,8 +65,7 @@ TEST_CASE("weights are found wherever some of 0 to 3 fit, and what is found fits
     Plan sharded = plan;
     sharded.shards_optimizer = true;
     const bool any = sharding.CanShard() && AnyWeightsFit(problem, sharded);
-    const std::optional<Plan> fitting =
-        sharding.Fit(std::vector<Recompute>(plan.units.size(), Recompute::kNone));
+    const std::optional<Plan> fitting = sharding.Fit(std::vector<UnitSaving>(plan.units.size()));
     if (any) REQUIRE(fitting.has_value());
     if (!fitting) {
       ++none;
@@ -88,7 +87,7 @@ TEST_CASE("where there is room the state is shared evenly") {
   std::mt19937_64 random(1);
   const Plan plan = RandomPlanOf(problem, random, 1);
   const std::optional<Plan> fitting =
-      OptimizerSharding(problem, plan).Fit({Recompute::kLayers, Recompute::kNone});
+      OptimizerSharding(problem, plan).Fit({{.recompute = Recompute::kLayers}, {}});
   REQUIRE(fitting.has_value());
   CHECK(fitting->shards_optimizer);
   CHECK(fitting->units[0].optimizer_weight == 1);

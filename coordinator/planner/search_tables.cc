@@ -32,31 +32,6 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
-// The buffers that the compiler gives such a stage that has a layer, or where its layers live in host memory
-// several. Their numbers depend on nothing else, so a small plan tells.
-BufferCounts BuffersOf(const SearchTables::Stage& stage, Recompute recompute, int windows) {
-  const int stages = stage.first ? stage.from_end : stage.from_end + 1;
-  const int layers = 1 + windows;  // of each stage
-  TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
-  Plan plan{.schedule = stage.schedule};
-  plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
-  for (int s = 0; s < stages; ++s) {
-    const BlockId first = s == 0 ? 0 : s * layers + 1;
-    plan.units.push_back({.devices = {""},
-                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : (s + 1) * layers + 1}},
-                          .activations = stage.activations,
-                          .recompute = recompute});
-    plan.routes[0].units.push_back(s);
-  }
-  const int own = stages - stage.from_end;
-  plan.units[own].window_layers = windows;
-  if (!stage.first) plan.units[own - 1].activations = stage.before;
-  BufferCounts buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
-  buffers.activations = stage.activations;
-  buffers.narrowest = stage.narrowest;
-  return buffers;
-}
-
 }  // namespace
 
 SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks,
@@ -247,6 +222,45 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
   return UntiedParameters(blocks) + (tied ? tied_ : 0);
 }
 
+// The buffers that the compiler gives such a stage that has a layer, or where its layers live in host memory
+// several. Their numbers depend on nothing else, so a small plan tells.
+BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, int windows) {
+  const std::array<int, 8> key = {static_cast<int>(stage.schedule),
+                                  stage.first ? 1 : 0,
+                                  stage.from_end,
+                                  stage.micro_batches,
+                                  static_cast<int>(stage.activations),
+                                  static_cast<int>(stage.before),
+                                  static_cast<int>(recompute),
+                                  windows};
+  const auto [known, inserted] = buffers_.try_emplace(key);
+  BufferCounts& buffers = known->second;
+  if (!inserted) {
+    buffers.narrowest = stage.narrowest;
+    return buffers;
+  }
+  const int stages = stage.first ? stage.from_end : stage.from_end + 1;
+  const int layers = 1 + windows;  // of each stage
+  TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
+  Plan plan{.schedule = stage.schedule};
+  plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
+  for (int s = 0; s < stages; ++s) {
+    const BlockId first = s == 0 ? 0 : s * layers + 1;
+    plan.units.push_back({.devices = {""},
+                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : (s + 1) * layers + 1}},
+                          .activations = stage.activations,
+                          .recompute = recompute});
+    plan.routes[0].units.push_back(s);
+  }
+  const int own = stages - stage.from_end;
+  plan.units[own].window_layers = windows;
+  if (!stage.first) plan.units[own - 1].activations = stage.before;
+  buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
+  buffers.activations = stage.activations;
+  buffers.narrowest = stage.narrowest;
+  return buffers;
+}
+
 const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   int64_t key = stage.size;
   key = key * kSchedules + static_cast<int64_t>(stage.schedule);
@@ -264,11 +278,12 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
   key = key * (static_cast<int64_t>(classes_.size()) + 1) + needs;
   const StageNeeds*& known = needs_by_stage_[key];
   if (known != nullptr) return *known;
+  const bool may_have_windows = saving_.homes_layers && CopiesAreMeasured(Cost(stage.device_class));
   std::vector<BufferCounts> buffers, of_windows;
   for (const Recompute recompute : kRecomputesByTime) {
     if (recompute != Recompute::kNone && !saving_.recomputes) continue;
     buffers.push_back(BuffersOf(stage, recompute, 0));
-    if (saving_.homes_layers) of_windows.push_back(BuffersOf(stage, recompute, kFewestWindows));
+    if (may_have_windows) of_windows.push_back(BuffersOf(stage, recompute, kFewestWindows));
   }
   // Numbers of buffers that differ where something is recomputed follow from those where nothing is.
   std::array<int, 17> buffers_key = {needs,
@@ -282,7 +297,7 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
                                      static_cast<int>(stage.activations),
                                      static_cast<int>(stage.narrowest),
                                      static_cast<int>(stage.optimizer)};
-  if (saving_.homes_layers) {
+  if (may_have_windows) {
     const BufferCounts& counts = of_windows[0];
     const int numbers[] = {counts.stash[0],       counts.input,           counts.output,
                            counts.input_gradient, counts.output_gradient, counts.stream_gradient};
@@ -301,7 +316,7 @@ const SearchTables::StageNeeds& SearchTables::NeedsOf(const Stage& stage) {
     for (BlockId first = 0; first < blocks_; ++first) {
       for (BlockId end = first + 1; end <= blocks_; ++end) {
         AddNeeds(stage, {first, end}, buffers, entry->second);
-        if (saving_.homes_layers) AddWindows(stage, {first, end}, of_windows, buffers[0], entry->second);
+        if (may_have_windows) AddWindows(stage, {first, end}, of_windows, buffers[0], entry->second);
       }
     }
   }
@@ -330,7 +345,7 @@ void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector
                               const BufferCounts& as_it_is, StageNeeds& needs) const {
   const DeviceCost& cost = Cost(stage.device_class);
   const int at = At(blocks), layers = LayersOf(Unit{.chunks = {blocks}}, problem_.shape.model);
-  if (!CopiesAreMeasured(cost) || layers <= kFewestWindows) return;
+  if (layers <= kFewestWindows) return;
   if (cost.host_memory > Bytes{0} && HomeBytesOf(stage.device_class, blocks) > cost.host_memory) return;
   Stage whole = stage;
   whole.optimizer = OwnOptimizer::kAll;
@@ -345,10 +360,12 @@ void SearchTables::AddWindows(const Stage& stage, BlockRange blocks, std::vector
     const int64_t least = needed(kFewestWindows);
     needs.window_bytes[at] = std::min(needs.window_bytes[at], least);
     if (fits_as_it_is || least > available) continue;
-    int fits = kFewestWindows, exceeds = layers;
-    while (exceeds - fits > 1) {
-      const int windows = (fits + exceeds) / 2;
-      (needed(windows) <= available ? fits : exceeds) = windows;
+    // Each window takes as much as the one before, but for rounding.
+    int fits = layers - 1;
+    if (layers > kFewestWindows + 1) {
+      const int64_t a_window = std::max<int64_t>(1, needed(kFewestWindows + 1) - least);
+      fits = static_cast<int>(std::min<int64_t>(fits, kFewestWindows + 1 + (available - least) / a_window));
+      while (fits > kFewestWindows && needed(fits) > available) --fits;
     }
     if (fits <= most) continue;
     if (most == 0) needs.with_windows[at].push_back({counts.recompute, kFewestWindows});

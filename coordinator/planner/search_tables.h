@@ -136,6 +136,7 @@ class SearchTables {
 
  private:
   void FindClasses();
+  BufferCounts BuffersOf(const Stage& stage, Recompute recompute, int windows);
   void TabulateMessages();
   void TabulateSegments();
   enum class Reduced : uint8_t { kWhole, kScatteredAndGathered };
@@ -168,6 +169,7 @@ class SearchTables {
   std::vector<std::vector<std::array<double, kRecomputes>>>
       recompute_seconds_;  // [device class][size], a layer
   std::vector<std::vector<int64_t>> available_;
+  std::map<std::array<int, 8>, BufferCounts> buffers_;  // by what they depend on
   std::map<std::array<int, 17>, StageNeeds> needs_by_buffers_;
   std::unordered_map<int64_t, const StageNeeds*> needs_by_stage_;
 };

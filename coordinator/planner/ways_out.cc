@@ -228,7 +228,10 @@ absl::StatusOr<ChosenPlan> ChooseSaving(const PlanningProblem& problem, const Ch
   ASSIGN_OR_RETURN(ChosenPlan found, search.RunFrom(kept, pipelines));
   pipelines = search.best_pipelines();
   found.simulated_plans += kept.simulated_plans;
-  if (found.plan == kept.plan) {
+  if (found.step_seconds >= kept.step_seconds) {
+    // It may be as fast with fewer devices, which is no reason to save memory.
+    found.plan = kept.plan;
+    found.step_seconds = kept.step_seconds;
     found.proven_optimal = found.proven_optimal && kept.proven_optimal;
     found.lower_bound_seconds = std::min(found.lower_bound_seconds, kept.lower_bound_seconds);
     return found;

@@ -350,8 +350,9 @@ TEST_CASE("where plans fit that save nothing, one that saves is chosen if it is 
     CAPTURE(seed);
     CompareOne(TightProblem(seed, kAlone), Expected::kFastest, 200, compared);
   }
-  CAPTURE(compared.kept, compared.faster, compared.recomputing, compared.sharding, compared.windows);
-  CHECK(compared.kept > 1000);
+  CHECK(compared.kept > 5);
+  CHECK(compared.faster > 5);
+  CHECK(compared.windows > 5);
 }
 
 TEST_CASE("where devices slow each other down a way out is found, too, if there is any", "[property]") {
