@@ -236,7 +236,7 @@ TEST_CASE("layers in host memory are refused where the host has too little, and 
   CHECK_THAT(std::string(PlanJob(spec, pinned, cluster, Comparison::kNone).status().message()),
              Catch::StartsWith("plan: units[0].window_layers: 1 keeps ") &&
                  Catch::Contains("; the host of n needs ") &&
-                 Catch::Contains(" of its memory for layers, and has "));
+                 Catch::Contains(" of its memory for layers and activations, and has "));
 }
 
 TEST_CASE("a job that does not fit as it is gets a plan that needs less, and is told so") {

@@ -37,10 +37,11 @@ TEST_CASE("what open would refuse, objection says first, with the reason") {
   CHECK(absl::IsInvalidArgument(backend.open(Describe("sse41", {0, 0})).status()));
   CHECK(absl::IsInvalidArgument(backend.open(Describe("sse41", {100000})).status()));
   CHECK(backend.objection(Describe("sse41", {100000})).find("100000") != std::string::npos);
-  if (!CpuVariantObjection(CpuVariant::kAmx).empty()) {
+  if (const std::string why = CpuVariantObjection(CpuVariant::kAmx); !why.empty()) {
     const absl::Status status = backend.open(Describe("amx", {0})).status();
     CHECK(absl::IsUnavailable(status));
-    CHECK(status.message().find("AMX") != absl::string_view::npos);
+    CHECK(status.message().find(why) != absl::string_view::npos);
+    CHECK(backend.objection(Describe("amx", {0})).find(why) != std::string::npos);
   }
 }
 

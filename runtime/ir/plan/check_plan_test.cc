@@ -47,7 +47,7 @@ TEST_CASE("layers in host memory are held against what their host has of it, whe
   CHECK(violations[0].detail == "units[1].window_layers: 2 keeps " + FormatBytes(of_b) +
                                     " for b/0, units[2].window_layers: 1 keeps " + FormatBytes(of_c) +
                                     " for c/0; the host of y needs " + FormatBytes(of_b + of_c) +
-                                    " of its memory for layers, and has " +
+                                    " of its memory for layers and activations, and has " +
                                     FormatBytes(of_b + of_c - Bytes{1}));
   site.host_by_device["c/0"].host = "z";
   CHECK(CheckPlan(plan, kShape, site).empty());
