@@ -22,7 +22,7 @@ absl::StatusOr<EndMemory> MeasureMemory(DeviceQueue& queue, const Transport& tra
 struct LayerCopySpeeds {
   double fetch_bytes_per_second = 0;  // to the device
   double store_bytes_per_second = 0;  // to the host
-  bool host_reaches = true;           // the device's memory: nothing but layers in host memory needs such a copy
+  bool host_reaches = true;  // the device's memory: nothing but layers in host memory needs such a copy
 };
 
 // Measures copies of `size`, 64 KiB to 64 MiB, or of what the device has left for them, over memory that it gives back: into a

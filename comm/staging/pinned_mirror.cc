@@ -41,8 +41,7 @@ absl::Status PinnedMirror::FromDevice(Fence after) {
 }
 
 absl::Status PinnedMirror::AwaitDevice(Fence after) {
-  if (queue_ == nullptr) return absl::OkStatus();
-  return own_ == nullptr ? queue_->Wait(after) : lane_->AwaitQueue(after);
+  return queue_ == nullptr ? absl::OkStatus() : queue_->Wait(after);
 }
 
 absl::Status PinnedMirror::Take(const Slice& from, Bytes offset) {

@@ -32,7 +32,7 @@ class PinnedMirror {
   // Blocks until bytes() has what the slice has when the queue reaches `after`.
   absl::Status FromDevice(Fence after);
 
-  // Blocks until the queue has reached `after`, and the slice may be overwritten; copies nothing.
+  // Blocks until the queue has reached `after`, and slice and bytes() may be overwritten; copies nothing.
   absl::Status AwaitDevice(Fence after);
 
   // Copies device memory of the same queue that stays as it is into bytes(), from `offset` on; blocks until it is there.

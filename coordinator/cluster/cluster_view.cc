@@ -98,8 +98,9 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
         return absl::FailedPreconditionError(
             absl::StrCat("device ", device, ": node ", name, " is not alive"));
       }
-      return ClusterDeviceLocation{name, description.agent_address, description.host, description.incarnation,
-                                   candidate, description.host_memory};
+      return ClusterDeviceLocation{
+          name,      description.agent_address, description.host, description.incarnation,
+          candidate, description.host_memory};
     }
   }
   return absl::NotFoundError(

@@ -83,13 +83,13 @@ absl::StatusOr<LayersHome> DecodeHome(v1::LayersHome home, const std::string& pa
 v1::LayersHome EncodeHome(LayersHome home) {
   switch (home) {
     case LayersHome::kHost:
-      return v1::LAYERS_HOME_UNSPECIFIED;
+      return v1::LAYERS_HOME_HOST;
     case LayersHome::kGradientsOnPeers:
       return v1::LAYERS_HOME_GRADIENTS_ON_PEERS;
     case LayersHome::kPeers:
       return v1::LAYERS_HOME_PEERS;
   }
-  return v1::LAYERS_HOME_UNSPECIFIED;
+  return v1::LAYERS_HOME_HOST;
 }
 
 absl::StatusOr<ActivationsHome> DecodeHome(v1::ActivationsHome home, const std::string& path) {

@@ -241,26 +241,26 @@ class Cluster:
             self.address = file.read().strip()
         return self.coordinator
 
-    def start_agent(self, name, devices, links="automatic"):
+    def start_agent(self, name, devices, links="automatic", **more):
         config = write_spec(self.path(name + ".yaml"), {
             "name": name,
             "coordinator_address": self.address,
             "listen_address": "127.0.0.1:0",
             "devices": devices,
             "work_directory": self.path(name),
-            "links": links,
-        })
+            "links": links, **more})
         log_file = self.path(name + ".log")
         if os.path.exists(log_file):
             os.rename(log_file, log_file + ".before")
         self.agents[name] = Process(name, [program("medley-agent"), "--config", config], log_file)
         return self.agents[name]
 
-    def start(self, devices, links="automatic"):
-        """A coordinator and, by name, an agent with each of the device lists; waits for all to be registered."""
+    def start(self, devices, links="automatic", **more):
+        """A coordinator and, by name, an agent with each of the device lists; waits for all to be registered. `more`: of each
+        agent's configuration."""
         self.start_coordinator()
         for name, its_devices in devices.items():
-            self.start_agent(name, its_devices, links)
+            self.start_agent(name, its_devices, links, **more)
         self.wait_for_nodes(*devices)
         return self
 

@@ -195,11 +195,12 @@ class ErrorsTest(ClusterTest):
         self.assertLess(len(steps), 300)
         self.assertTrue(all(math.isfinite(step["loss"]) for step in steps))
 
-    # A layer can be measured in 1 MiB; parameters, gradients and optimizer state of all take twice as much.
+    # A layer can be measured in 1 MiB; parameters, gradients and optimizer state of all take twice as much, and the host has no room.
     large = {"gpt2": {"layers": 9, "hidden": 32, "heads": 4, "vocabulary": 256}}
+    no_room = {"host_memory_bytes": 65536}
 
     def test_a_job_that_fits_no_device_says_what_is_short(self):
-        alone = self.new_cluster().start({"tiny": [cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")]})
+        alone = self.new_cluster().start({"tiny": [cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")]}, **self.no_room)
         job = alone.submit(self.spec("large", model=self.large))
         failed = alone.wait_for_job(job, "the end", lambda j: j["state"] in cluster.ENDED)
         print(failed["state_reason"], flush=True)
@@ -210,7 +211,8 @@ class ErrorsTest(ClusterTest):
 
     def test_a_job_that_fits_no_device_it_may_use_is_tried_once_and_fails_or_waits_for_more(self):
         tiny = cpu_device(cluster.cpu_variants()[0], core(0), memory="1MiB")
-        both = self.new_cluster().start({"tiny": [tiny], "large": [cpu_device(cluster.cpu_variants()[0], core(0))]})
+        both = self.new_cluster().start({"tiny": [tiny], "large": [cpu_device(cluster.cpu_variants()[0], core(0))]},
+                                        **self.no_room)
         never = both.submit(self.spec("never", model=self.large, constraints={"devices": ["tiny/cpu0"]}))
         failed = both.wait_for_state(never, "failed")
         self.assertIn("tiny/cpu0", failed["state_reason"])

@@ -5,8 +5,8 @@ from cluster import ClusterTest, core, fast_and_slow, reference_device, route, u
 STEPS = 20
 
 
-def plan(schedule, units, routes, micro_batch=2):
-    return {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": units, "routes": routes}
+def plan(schedule, units, routes, micro_batch=2, **more):
+    return {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": units, "routes": routes, **more}
 
 
 def shared(devices, blocks, heads=None, **more):

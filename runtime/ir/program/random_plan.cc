@@ -175,7 +175,7 @@ bool MoveLayersToPeers(Plan& plan, const ModelConfig& model, uint64_t seed) {
   for (Unit& unit : plan.units) {
     unit.order.clear();
     unit.layers_home = home;
-    if (stay && random() % 2 == 0) unit.activations_home = ActivationsHome::kHost;
+    unit.activations_home = stay && random() % 2 == 0 ? ActivationsHome::kHost : ActivationsHome::kDevice;
     const int layers = LayersOf(unit, model);
     unit.window_layers =
         layers == 0 ? 0 : std::uniform_int_distribution<int>(stay ? layers : 1, layers)(random);
