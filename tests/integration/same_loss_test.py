@@ -52,7 +52,7 @@ def plans(prefix):
                                             shared([reference], [(0, 5)], window_layers=2, layers_home="peers",
                                                    optimizer_weight=3)], [route([0], 3), route([1], 1)], shards_optimizer=True),
         "gradients-on-the-peers": plan(gpipe, [shared([fast], [(0, 3)], window_layers=1, layers_home="gradients_on_peers"),
-                                               shared([slow], [(3, 5)], window_layers=2, layers_home="gradients_on_peers"),
+                                               shared([slow], [(3, 5)], window_layers=1, layers_home="gradients_on_peers"),
                                                shared([reference], [(0, 5)], window_layers=1, layers_home="gradients_on_peers")],
                                        [route([0, 1], 3), route([2], 1)], shards_optimizer=True),
         "activations-on-the-host": plan(gpipe, [shared([fast], [(0, 3)], activations_home="host"),
