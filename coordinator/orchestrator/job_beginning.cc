@@ -25,7 +25,12 @@ Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
       for (const SkippedCheckpoint& skipped : found->skipped) {
         note(absl::StrCat("checkpoint ", skipped.directory, " is passed over: ", skipped.reason.message()));
       }
-      if (found->latest) return {found->latest->directory};
+      if (found->latest) {
+        const int64_t known = job.last_step().step(), step = found->latest->step;
+        if (step > known)
+          note(absl::StrCat("the metrics of steps ", known + 1, " to ", step, " were never told"));
+        return {found->latest->directory};
+      }
     }
     // Where the coordinator does not see the directory, its word stands.
     if (!job.checkpoint_path().empty() && unreadable.count(job.checkpoint_path()) == 0)

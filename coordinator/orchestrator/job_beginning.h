@@ -17,8 +17,9 @@ struct Beginning {
 // The newest complete checkpoint of the run that is not among `unreadable`. Sizes alone are looked at:
 // workers read every byte, and say so when it is not what the manifest says. Workers may have come further
 // than the journal knows when the coordinator was killed: from a checkpoint within what it knows, the metrics
-// of those steps are made again. Where the directory is not seen from here, the journal's word stands. Says
-// in the job's log what is passed over.
+// of those steps are made again. Where there is none but further ones, the work counts more than the metrics of
+// some steps, which are then missing. Where the directory is not seen from here, the journal's word stands. Says
+// in the job's log what is passed over and what is missing.
 Beginning BeginningOf(const TrainingSpec& training, const v1::Job& job,
                       const std::set<std::string>& unreadable, JobJournal& journal);
 
