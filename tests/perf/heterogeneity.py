@@ -230,10 +230,10 @@ def rank_correlation(a, b):
 
 
 def cpu_bench(flags):
-    """28 million parameters, in so many layers, heads and sequences that they can be cut as the devices' speeds ask."""
+    """7.2 million parameters, in so many layers, heads and sequences that they can be cut as the devices' speeds ask."""
     variants = best_variants()
     nodes = {variant: [cpu_device(variant, core)] for variant, core in zip(variants, cores())}
-    model = {"layers": 16, "hidden": 384, "heads": 12, "vocabulary": 384}
+    model = {"layers": 16, "hidden": 192, "heads": 12, "vocabulary": 384}
     return Bench(flags, "cpu", nodes, model, 64, 64, [1, 2, 4], precision="bf16" if "amx" in variants else "f32")
 
 
