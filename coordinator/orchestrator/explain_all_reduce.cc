@@ -39,7 +39,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
                                           const LinkTable& links) {
   const size_t count = devices.size();
   PlanningProblem problem;
-  problem.links.assign(count, std::vector<LinkCost>(count));
+  problem.links = DeviceLinks(static_cast<int>(count));
   std::map<std::string, int> machines;
   for (size_t i = 0; i < count; ++i) {
     DeviceCost& device = problem.devices.emplace_back();
@@ -52,8 +52,7 @@ absl::StatusOr<PlanningProblem> ProblemOf(const std::vector<ClusterDeviceLocatio
             absl::StrCat("the link ", FullName(devices[j]), " - ", FullName(devices[i]),
                          " was not measured yet; `medley links --refresh` does it"));
       }
-      ASSIGN_OR_RETURN(problem.links[i][j], DecodeLink(*link));
-      problem.links[j][i] = problem.links[i][j];
+      ASSIGN_OR_RETURN(problem.links.Mutable(static_cast<int>(i), static_cast<int>(j)), DecodeLink(*link));
     }
   }
   return problem;

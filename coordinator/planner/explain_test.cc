@@ -137,9 +137,7 @@ TEST_CASE("an explanation says what takes the memory of each device in use, to t
 
 TEST_CASE("a link that is slower than all computing is the bottleneck") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link.transfer = LinkModel::Line(0, 1e-3);
-  }
+  for (LinkCost& link : problem.links.each()) link.transfer = LinkModel::Line(0, 1e-3);
   Plan plan;
   plan.units = {{{problem.devices[0].name}, {{0, 1}}},
                 {{problem.devices[1].name}, {{1, problem.shape.model.blocks()}}}};
@@ -178,9 +176,7 @@ TEST_CASE(
 
 TEST_CASE("an explanation says how gradients are summed, by choice or by force") {
   PlanningProblem problem = RandomProblem(1, kThreeDevices);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
-  }
+  for (LinkCost& link : problem.links.each()) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
   const BlockRange all = {0, problem.shape.model.blocks()};
   Plan plan;
   plan.units = {{{problem.devices[0].name}, {all}}, {{problem.devices[1].name}, {all}}};
@@ -208,9 +204,7 @@ TEST_CASE("an explanation says of a unit that shares blocks what its devices exc
     device.room.memory = GiB(1);
     device.shares = {{.share = AtOrigin(shares[d]), .room = device.room, .times = device.times}};
   }
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
-  }
+  for (LinkCost& link : problem.links.each()) link = {LinkModel::Line(1e-3, 1e6), LinkModel::Line(1e-3, 1e6)};
   Plan plan;
   plan.units = {{{problem.devices[0].name, problem.devices[1].name}, {{0, model.blocks()}}}};
   plan.routes = {{{0}, problem.shape.global_batch_sequences, 1}};

@@ -33,7 +33,7 @@ PlanningProblem UnevenPipeline() {
          .room = {.memory = GiB(1)},
          .times = {{.embedding = {0, 0}, .layer = {seconds, 2 * seconds, seconds}, .head = {0, 0}}}});
   }
-  problem.links.assign(3, std::vector<LinkCost>(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)}));
+  problem.links = DeviceLinks(3, {LinkModel::Line(0.05, 1e9), LinkModel::Line(100, 1e9)});
   problem.constraints.max_routes = 1;
   problem.constraints.synthesised_orders = true;
   return problem;

@@ -42,8 +42,7 @@ PlanningProblem Cluster(int devices, int kinds, int layers, Bytes memory) {
     cost.room.workspace = MiB(64);
     problem.devices.push_back(cost);
   }
-  problem.links.assign(
-      devices, std::vector<LinkCost>(devices, {LinkModel::Line(50e-6, 2e9), LinkModel::Line(50e-6, 1.2e9)}));
+  problem.links = DeviceLinks(devices, {LinkModel::Line(50e-6, 2e9), LinkModel::Line(50e-6, 1.2e9)});
   return problem;
 }
 

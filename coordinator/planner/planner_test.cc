@@ -119,7 +119,7 @@ TEST_CASE("a device that would only slow the others down is left out") {
 
 TEST_CASE("a device is left out that slows the others down by more than it does") {
   PlanningProblem problem = RandomProblem(5, AlikeDevices(3));
-  for (std::vector<LinkCost>& row : problem.links) row.assign(3, {});
+  problem.links = DeviceLinks(3);
   problem.shape.global_batch_sequences = 6;
   problem.micro_batch_sizes = {1};
   for (DeviceCost& device : problem.devices) {
@@ -182,15 +182,15 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
   CHECK_THAT(
       refusal([](PlanningProblem& p) { p.devices[0].shared_slowdown = 2, p.devices[0].shared_with = 0; }),
       Contains("devices[0].shared_with: 0"));
-  CHECK_THAT(refusal([](PlanningProblem& p) { p.links.pop_back(); }), Contains("links"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.links = DeviceLinks(2); }), Contains("links"));
   CHECK_THAT(refusal([](PlanningProblem& p) {
-               p.links[0][1].transfer = {{{1, 2}, {2, 1}}};
+               p.links.Mutable(0, 1).transfer = {{{1, 2}, {2, 1}}};
              }),
              Contains("links[0][1].transfer[1].seconds: 1 after 2"));
   CHECK_THAT(refusal([](PlanningProblem& p) {
-               p.links[1][0].exchange = {{{-1, 2}}};
+               p.links.Mutable(1, 2).exchange = {{{-1, 2}}};
              }),
-             Contains("links[1][0].exchange[0].bytes: -1"));
+             Contains("links[1][2].exchange[0].bytes: -1"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.wire_bytes_per_element = 3; }),
              Contains("wire_bytes_per_element: 3"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules.clear(); }), Contains("schedules"));

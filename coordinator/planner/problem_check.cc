@@ -84,24 +84,19 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
 }
 
 absl::Status CheckLinks(const PlanningProblem& problem) {
-  const size_t n = problem.devices.size();
-  if (problem.links.size() != n) {
+  const DeviceLinks& links = problem.links;
+  if (links.devices() != static_cast<int>(problem.devices.size())) {
     return Invalid(
-        absl::StrCat("links: ", problem.links.size(), " rows; must be one for each of ", n, " devices"));
+        absl::StrCat("links: of ", links.devices(), " devices; must be of all ", problem.devices.size()));
   }
-  for (size_t a = 0; a < n; ++a) {
-    if (problem.links[a].size() != n) {
-      return Invalid(absl::StrCat("links[", a, "]: ", problem.links[a].size(), " entries; must be ", n));
-    }
-    for (size_t b = 0; b < n; ++b) {
-      if (a == b) continue;
-      const LinkCost& link = problem.links[a][b];
-      const std::string field = absl::StrCat("links[", a, "][", b, "]");
-      for (const auto& [name, model] :
-           {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
-        const absl::Status status = CheckLinkModel(*model);
-        if (!status.ok()) return Invalid(absl::StrCat(field, ".", name, status.message()));
-      }
+  for (size_t i = 0; i < links.each().size(); ++i) {
+    const LinkCost& link = links.each()[i];
+    for (const auto& [name, model] :
+         {std::pair("transfer", &link.transfer), std::pair("exchange", &link.exchange)}) {
+      const absl::Status status = CheckLinkModel(*model);
+      if (status.ok()) continue;
+      const size_t a = i / links.ends() % links.ends(), b = i % links.ends();
+      return Invalid(absl::StrCat("links[", a, "][", b, "].", name, status.message()));
     }
   }
   return absl::OkStatus();
@@ -144,15 +139,13 @@ PlanningProblem OnDevicesOfWholeBlocks(const PlanningProblem& problem) {
   if (std::all_of(problem.devices.begin(), problem.devices.end(), is_whole)) return problem;
   PlanningProblem result = problem;
   result.devices.clear();
-  result.links.clear();
-  for (size_t a = 0; a < problem.devices.size(); ++a) {
-    if (!is_whole(problem.devices[a])) continue;
-    result.devices.push_back(problem.devices[a]);
-    std::vector<LinkCost>& row = result.links.emplace_back();
-    for (size_t b = 0; b < problem.devices.size(); ++b) {
-      if (is_whole(problem.devices[b])) row.push_back(problem.links[a][b]);
-    }
+  std::vector<int> whole;
+  for (size_t d = 0; d < problem.devices.size(); ++d) {
+    if (!is_whole(problem.devices[d])) continue;
+    result.devices.push_back(problem.devices[d]);
+    whole.push_back(static_cast<int>(d));
   }
+  result.links = problem.links.Among(whole);
   return result;
 }
 

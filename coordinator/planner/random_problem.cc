@@ -115,9 +115,9 @@ class Generator {
       }
     }
     const size_t devices = kind_of.size();
-    problem_.links.assign(devices, std::vector<LinkCost>(devices));
+    problem_.links = DeviceLinks(static_cast<int>(devices));
     for (size_t a = 0; a < devices; ++a) {
-      for (size_t b = 0; b < devices; ++b) problem_.links[a][b] = between[kind_of[a]][kind_of[b]];
+      for (size_t b = 0; b < a; ++b) problem_.links.Set(a, b, between[kind_of[a]][kind_of[b]]);
     }
   }
 
@@ -127,8 +127,9 @@ class Generator {
     for (size_t a = 0; a < problem_.devices.size(); ++a) {
       problem_.devices[a].host = static_cast<int>(a / 2);
       const size_t b = a ^ 1;
-      if (b >= problem_.devices.size()) continue;
-      for (LinkModel* model : {&problem_.links[a][b].transfer, &problem_.links[a][b].exchange}) {
+      if (b >= problem_.devices.size() || b < a) continue;
+      LinkCost& link = problem_.links.Mutable(a, b);
+      for (LinkModel* model : {&link.transfer, &link.exchange}) {
         for (LinkPoint& point : model->points) point.seconds *= factor;
       }
     }

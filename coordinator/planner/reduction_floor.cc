@@ -30,8 +30,9 @@ ReductionFloor::ReductionFloor(const PlanningProblem& problem) {
   for (size_t a = 0; a < n; ++a) {
     for (size_t b = 0; b < n; ++b) {
       if (a == b) continue;
-      rises_[a][b] = RiseOf(problem.links[a][b].exchange);
-      rises_[a][b].Cover(RiseOf(problem.links[a][b].transfer));
+      const LinkCost& link = problem.links.Between(static_cast<int>(a), static_cast<int>(b));
+      rises_[a][b] = RiseOf(link.exchange);
+      rises_[a][b].Cover(RiseOf(link.transfer));
       whole_.Cover(rises_[a][b]);
     }
   }

@@ -206,7 +206,7 @@ void SearchTables::TabulateMessages() {
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
       if (from == to && classes_[to].size() < 2) continue;
-      const LinkCost& link = problem_.links[classes_[from][0]][classes_[to][from == to ? 1 : 0]];
+      const LinkCost& link = problem_.links.Between(classes_[from][0], classes_[to][from == to ? 1 : 0]);
       for (const int size : problem_.micro_batch_sizes) {
         const Dtype dtype = NarrowerOf(Cost(from).activations, Cost(to).activations);
         const double bytes = static_cast<double>(SizeOf(dtype).value) * size * problem_.shape.sequence *

@@ -262,17 +262,17 @@ UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUn
   UnitCosts costs(problem);
   for (const SharedUnit& unit : result.units) of_units.devices.push_back(costs.CostOf(unit));
   const size_t count = result.units.size();
-  of_units.links.assign(count, std::vector<LinkCost>(count));
+  of_units.links = DeviceLinks(static_cast<int>(count));
   for (size_t a = 0; a < count; ++a) {
-    for (size_t b = 0; b < count; ++b) {
-      if (a == b) continue;
+    for (size_t b = 0; b < a; ++b) {
       std::vector<const LinkModel*> transfers, exchanges;
       for (size_t m = 0; m < result.units[a].devices.size(); ++m) {
-        const LinkCost& link = problem.links[result.units[a].devices[m]][result.units[b].devices[m]];
+        const LinkCost& link = problem.links.Between(result.units[a].devices[m], result.units[b].devices[m]);
         transfers.push_back(&link.transfer);
         exchanges.push_back(&link.exchange);
       }
-      of_units.links[a][b] = {Together(transfers), Together(exchanges)};
+      of_units.links.Set(static_cast<int>(a), static_cast<int>(b),
+                         {Together(transfers), Together(exchanges)});
     }
   }
   return result;

@@ -37,10 +37,8 @@ PlanningProblem LargeModel(const std::vector<std::vector<std::string>>& hosts) {
     }
   }
   const size_t count = problem.devices.size();
-  problem.links.assign(count, std::vector<LinkCost>(count));
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = {LinkModel::Line(1e-5, 1e9), LinkModel::Line(1e-5, 1e9)};
-  }
+  problem.links = DeviceLinks(static_cast<int>(count));
+  for (LinkCost& link : problem.links.each()) link = {LinkModel::Line(1e-5, 1e9), LinkModel::Line(1e-5, 1e9)};
   return problem;
 }
 

@@ -16,7 +16,7 @@ double ReduceScalarsSeconds(const PlanningProblem& problem, const std::vector<in
     double least_latency_seconds = std::numeric_limits<double>::infinity(), sending_seconds = 0;
     for (const int b : devices) {
       if (a == b) continue;
-      const LinkCost& link = problem.links[a][b];
+      const LinkCost& link = problem.links.Between(a, b);
       const double alone_seconds = TransferSeconds(link, bytes),
                    latency_seconds = link.transfer.LatencySeconds();
       seconds = std::max(seconds, alone_seconds);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/predictor/device_links.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/dtype.h"
 #include "runtime/ir/cluster/device_profile.h"
@@ -77,7 +78,7 @@ struct PlanningProblem {
   // Ascending; the planner chooses among those that divide the global batch.
   std::vector<int> micro_batch_sizes;
   std::vector<DeviceCost> devices;
-  std::vector<std::vector<LinkCost>> links;  // [device][device]; the diagonal is not used
+  DeviceLinks links;
   PlanConstraints constraints;
   // How gradients are summed, if not by what the links predict to be fastest, and as what they travel.
   std::optional<CollectiveAlgorithm> forced_all_reduce;

@@ -37,7 +37,7 @@ PlanningProblem Uniform(int devices, int layers, int micro_batches) {
                                .room = {.memory = GiB(1)},
                                .times = {{.embedding = {0, 0}, .layer = {1, 2, 1}, .head = {0, 0}}}});
   }
-  problem.links.assign(devices, std::vector<LinkCost>(devices));
+  problem.links = DeviceLinks(static_cast<int>(devices));
   return problem;
 }
 
@@ -121,9 +121,7 @@ TEST_CASE(
   PlanningProblem problem = Uniform(2, 2, 2);
   problem.forced_all_reduce = CollectiveAlgorithm::kRing;
   const double elements = static_cast<double>(ModelElements(problem.shape.model));
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = Link(0, kInstant, 4 * elements / 2);
-  }
+  for (LinkCost& link : problem.links.each()) link = Link(0, kInstant, 4 * elements / 2);
   Plan plan = Replicas(4, {1, 1});
   plan.schedule = Schedule::kGPipe;
   plan.shards_optimizer = true;
@@ -259,9 +257,7 @@ TEST_CASE("a pipeline under GPipe is as slow as its slowest forward and backward
 
 TEST_CASE("a message takes its latency and its bytes at the link's rate") {
   PlanningProblem problem = Uniform(2, 2, 1);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = Link(0.5, kMessageBytes / 0.25, kInstant);
-  }
+  for (LinkCost& link : problem.links.each()) link = Link(0.5, kMessageBytes / 0.25, kInstant);
   // The tied embedding is summed over both stages in two rounds; the scalars, seven of 8 bytes, go each way
   // at the same time.
   const auto prediction = PredictStep(problem, Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward));
@@ -274,9 +270,7 @@ TEST_CASE("messages that leave one device at once share its sending") {
   // Messages take longer than passes, so the middle stage sends an activation and a gradient at the same
   // time.
   PlanningProblem problem = Uniform(3, 3, 6);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link.transfer = LinkModel::Line(0, kMessageBytes / 4);
-  }
+  for (LinkCost& link : problem.links.each()) link.transfer = LinkModel::Line(0, kMessageBytes / 4);
   const Plan plan = Pipeline({2, 3, 5}, 6, Schedule::kOneForwardOneBackward);
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.ok());
@@ -307,9 +301,7 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
   PlanningProblem problem = Uniform(3, 2, 7);
   problem.forced_all_reduce = CollectiveAlgorithm::kRing;
   const double bytes = 4.0 * static_cast<double>(ModelElements(problem.shape.model));
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = Link(0.01, kInstant, bytes / 2);
-  }
+  for (LinkCost& link : problem.links.each()) link = Link(0.01, kInstant, bytes / 2);
   // In three buckets, from the last: the head and the second layer, while the first layer's backward runs for
   // 2 s; the first layer; the embeddings.
   const std::vector<GradientSlice> buckets = SlicesOf(Replicas(4, {2, 5}), 0, problem.shape.model);
@@ -340,11 +332,8 @@ TEST_CASE("replicas wait for the slowest and sum their gradients in a ring") {
           Approx(5 * 6 + 2 * 0.01 + share(1) + share(2) + 3e-3 * owned + 0.01 + 3 * 0.01 + 1).epsilon(1e-12));
   }
   SECTION("three: four rounds of a third, as slow as the slowest link, longer than the backward beside it") {
-    for (auto& row : problem.links) {
-      for (LinkCost& link : row) link = Link(0, kInstant, bytes / 2);
-    }
-    problem.links[1][2].exchange = LinkModel::Line(0, bytes / 6);
-    problem.links[2][1] = problem.links[1][2];
+    for (LinkCost& link : problem.links.each()) link = Link(0, kInstant, bytes / 2);
+    problem.links.Mutable(1, 2).exchange = LinkModel::Line(0, bytes / 6);
     const auto seconds = PredictStepSeconds(problem, Replicas(4, {2, 4, 1}));
     REQUIRE(seconds.ok());
     CHECK(*seconds == Approx(4 * 6 - 2 + 4 * 2).epsilon(1e-3));  // elements do not divide by three
@@ -375,7 +364,7 @@ double AllToAllSeconds(const PlanningProblem& problem, int members, double bytes
   for (int a = 0; a < members; ++a) {
     for (int b = 0; b < members; ++b) {
       if (a == b) continue;
-      const LinkModel& model = problem.links[a][b].transfer;
+      const LinkModel& model = problem.links.Between(a, b).transfer;
       messages.push_back({a, b, model.Seconds(0), model.Seconds(bytes) - model.Seconds(0)});
       slowest = std::max(slowest, model.Seconds(bytes));
     }
@@ -415,8 +404,7 @@ TEST_CASE("the scalars' exchange is one round of messages between all") {
   for (int a = 0; a < members; ++a) {
     for (int b = 0; b < a; ++b) {
       const double factor = alike ? 1 : real(0.5, 2);
-      problem.links[a][b] =
-          problem.links[b][a] = {LinkModel::Line(latency_seconds * factor, rate * factor), {}};
+      problem.links.Set(a, b, {LinkModel::Line(latency_seconds * factor, rate * factor), {}});
     }
   }
   const Plan plan = Replicas(4, std::vector<int>(members, 1));
@@ -490,9 +478,7 @@ TEST_CASE("each route's passes and messages are those of its own micro-batch siz
 
 TEST_CASE("every instruction has a time, in the order of its stream") {
   PlanningProblem problem = Uniform(3, 4, 5);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = Link(0.1, kMessageBytes / 0.3, 1000);
-  }
+  for (LinkCost& link : problem.links.each()) link = Link(0.1, kMessageBytes / 0.3, 1000);
   Plan plan = Pipeline({2, 6}, 3, Schedule::kOneForwardOneBackward);
   plan.units.push_back({{"d2"}, {{0, 6}}});
   plan.routes.push_back({{2}, 2, 1});
@@ -532,9 +518,7 @@ TEST_CASE("memory is the model's, with the ops' workspace and copies") {
 
 TEST_CASE("a unit with two ranges passes a micro-batch twice, and its messages with it") {
   PlanningProblem problem = Uniform(2, 4, 1);
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link.transfer = LinkModel::Line(0.5, kMessageBytes / 0.25);
-  }
+  for (LinkCost& link : problem.links.each()) link.transfer = LinkModel::Line(0.5, kMessageBytes / 0.25);
   Plan plan;
   plan.units = {{{"d0"}, {{0, 2}, {4, 6}}}, {{"d1"}, {{2, 4}}}};
   plan.routes = {{{0, 1, 0}, 1, 1}};
@@ -571,9 +555,7 @@ PlanningProblem WithHeads(PlanningProblem problem, int heads) {
 
 // Rings of two: a sum of n bytes is two messages of half of them each way, one after the other.
 void ConnectBy(PlanningProblem& problem, double seconds_a_byte) {
-  for (auto& row : problem.links) {
-    for (LinkCost& link : row) link = Link(0, 1 / seconds_a_byte, 1 / seconds_a_byte);
-  }
+  for (LinkCost& link : problem.links.each()) link = Link(0, 1 / seconds_a_byte, 1 / seconds_a_byte);
 }
 
 TEST_CASE("a unit of two takes its slower rank's passes, and their sums") {
@@ -732,13 +714,10 @@ TEST_CASE("ranks of a unit wait for the last of them, and what crosses to them i
   Plan plan = Pipeline({2, 4}, 1, Schedule::kOneForwardOneBackward);
   plan.units[1].devices = {"d1", "d2"};
   // Half of the rows go to each; to d2 four times as slowly.
-  for (LinkCost* link : {&problem.links[0][1], &problem.links[1][0]})
-    link->transfer = LinkModel::Line(0, kMessageBytes / 2);
-  for (LinkCost* link : {&problem.links[0][2], &problem.links[2][0]})
-    link->transfer = LinkModel::Line(0, kMessageBytes / 8);
+  problem.links.Mutable(0, 1).transfer = LinkModel::Line(0, kMessageBytes / 2);
+  problem.links.Mutable(0, 2).transfer = LinkModel::Line(0, kMessageBytes / 8);
   // Each gives the other its half, in a second; there and back.
-  for (LinkCost* link : {&problem.links[1][2], &problem.links[2][1]})
-    *link = Link(0, kMessageBytes / 2, kMessageBytes / 2);
+  problem.links.Set(1, 2, Link(0, kMessageBytes / 2, kMessageBytes / 2));
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.status().ToString() == "OK");
   const StepProgram program = CompileStep(plan, 1, problem.shape, Purpose::kTrain);
@@ -862,10 +841,8 @@ TEST_CASE("plans of every form are predicted: streams in order, the ranks of a u
       if (cost.share == WholeModel(planned.shape.model)) device.times = cost.times;
       device.shares.push_back(cost);
     }
-    problem.links.assign(problem.devices.size(), std::vector<LinkCost>(problem.devices.size()));
-    for (auto& row : problem.links) {
-      for (LinkCost& link : row) link = Link(0.01 * real(), 1000, 2000);
-    }
+    problem.links = DeviceLinks(static_cast<int>(problem.devices.size()));
+    for (LinkCost& link : problem.links.each()) link = Link(0.01 * real(), 1000, 2000);
     const auto prediction = PredictStep(problem, plan);
     REQUIRE(prediction.status().ToString() == "OK");
     CHECK(*PredictStepSeconds(problem, plan) == prediction->step_seconds);

@@ -44,7 +44,7 @@ bool Reductions::Shows(const std::vector<int>& host) const {
     for (int other = 0; other < static_cast<int>(problem_.devices.size()); ++other) {
       if (std::find(host.begin(), host.end(), other) != host.end()) continue;
       for (const int b : host) {
-        if (a != b && problem_.links[a][b] == problem_.links[a][other]) return false;
+        if (a != b && problem_.links.Between(a, b) == problem_.links.Between(a, other)) return false;
       }
     }
   }
@@ -52,19 +52,13 @@ bool Reductions::Shows(const std::vector<int>& host) const {
 }
 
 bool Reductions::Interchangeable(int a, int b) const {
-  const std::vector<std::vector<LinkCost>>& links = problem_.links;
   if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
-  if (!(links[a][b] == links[b][a])) return false;
   const DeviceCost &one = problem_.devices[a], &other = problem_.devices[b];
   if (one.has_own_memory != other.has_own_memory || one.group_library != other.group_library) return false;
   if (one.has_own_memory && (one.fetch_bytes_per_second != other.fetch_bytes_per_second ||
                              one.store_bytes_per_second != other.store_bytes_per_second))
     return false;
-  for (int d = 0; d < static_cast<int>(links.size()); ++d) {
-    if (d == a || d == b) continue;
-    if (!(links[a][d] == links[b][d]) || !(links[d][a] == links[d][b])) return false;
-  }
-  return true;
+  return problem_.links.Interchangeable(a, b);
 }
 
 void Reductions::FindClasses() {
@@ -91,7 +85,7 @@ CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
   problem.wire_bytes_per_element = problem_.wire_bytes_per_element;
   for (const int a : devices) {
     problem.host_of_member.push_back(hosts_[a]);
-    for (const int b : devices) problem.links.push_back(a == b ? nullptr : &problem_.links[a][b]);
+    for (const int b : devices) problem.links.push_back(a == b ? nullptr : &problem_.links.Between(a, b));
   }
   return problem;
 }

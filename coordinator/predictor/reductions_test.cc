@@ -24,11 +24,11 @@ PlanningProblem Problem(int devices, const LinkOf& link) {
   problem.shape.sequence = 64;
   problem.shape.global_batch_sequences = 8;
   problem.micro_batch_sizes = {1};
-  problem.links.assign(devices, std::vector<LinkCost>(devices));
+  problem.links = DeviceLinks(static_cast<int>(devices));
   for (int a = 0; a < devices; ++a) {
     problem.devices.push_back({.name = absl::StrCat("d", a), .processor = a});
     for (int b = 0; b < devices; ++b) {
-      if (a != b) problem.links[a][b] = link(std::min(a, b), std::max(a, b));
+      if (a != b) problem.links.Set(a, b, link(std::min(a, b), std::max(a, b)));
     }
   }
   return problem;
@@ -80,7 +80,7 @@ TEST_CASE("what a sum takes depends on the set of devices, and is what its choic
       // The choice, as it is in the order of `devices`.
       CollectiveProblem asked{.members = static_cast<int>(devices.size()), .elements = elements};
       for (const int a : devices) {
-        for (const int b : devices) asked.links.push_back(&problem.links[a][b]);
+        for (const int b : devices) asked.links.push_back(&problem.links.Between(a, b));
         if (problem.devices[0].host >= 0) asked.host_of_member.push_back(problem.devices[a].host);
       }
       // Messages that contend for a boundary take turns in the order of the members, so the times differ a

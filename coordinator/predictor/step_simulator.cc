@@ -291,7 +291,7 @@ int StepSimulator::MessageTask(Rank sender, Rank receiver, const Instruction& in
   if (largest_unit_ > 1)
     key = (key * largest_unit_ + costs_[sender].member) * largest_unit_ + costs_[receiver].member;
   const int task = JointTask(key);
-  const LinkCost& link = problem_.links[costs_[sender].device][costs_[receiver].device];
+  const LinkCost& link = problem_.links.Between(costs_[sender].device, costs_[receiver].device);
   tasks_[task].resource = Resource::kLink;
   tasks_[task].latency_seconds = link.transfer.LatencySeconds();
   tasks_[task].work_seconds =

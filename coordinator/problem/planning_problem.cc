@@ -384,11 +384,10 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
     });
     RETURN_IF_ERROR(MissingError(profiles, spec));
   }
-  problem.links.assign(count, std::vector<LinkCost>(count));
+  problem.links = DeviceLinks(static_cast<int>(count));
   for (size_t a = 0; a < count && missing == Missing::kRefused; ++a) {
     for (size_t b = 0; b < a; ++b) {
-      ASSIGN_OR_RETURN(problem.links[a][b], FindLink(cluster, devices[a].name, devices[b].name));
-      problem.links[b][a] = problem.links[a][b];
+      ASSIGN_OR_RETURN(problem.links.Mutable(a, b), FindLink(cluster, devices[a].name, devices[b].name));
     }
   }
   AddSlowdowns(devices, cluster, ShapeKey(spec), problem.devices);

@@ -104,9 +104,9 @@ TEST_CASE("a problem has each device's own times, memory, processor and links") 
   CHECK(problem->devices[0].processor == 0);
   CHECK(problem->devices[1].processor == 1);
   CHECK(problem->devices[2].processor == 1);
-  CHECK(problem->links[0][1] == LinkCost{LinkModel::Line(1e-6, 1e10), LinkModel::Line(1e-6, 5e9)});
-  CHECK(problem->links[1][0] == problem->links[0][1]);
-  CHECK(problem->links[0][2] == LinkCost{LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)});
+  CHECK(problem->links.Between(0, 1) == LinkCost{LinkModel::Line(1e-6, 1e10), LinkModel::Line(1e-6, 5e9)});
+  CHECK(problem->links.Between(1, 0) == problem->links.Between(0, 1));
+  CHECK(problem->links.Between(0, 2) == LinkCost{LinkModel::Line(0, 1e9), LinkModel::Line(0, 1e9)});
   for (const DeviceCost& device : problem->devices) CHECK(device.host == 0);
   CHECK(!problem->forced_all_reduce.has_value());
   CHECK(problem->wire_bytes_per_element == 4);
@@ -204,7 +204,7 @@ TEST_CASE("the newest measurement counts, size by size") {
   REQUIRE(problem.ok());
   CHECK(problem->devices[0].times[0].layer.forward_seconds == Approx(0.02));
   CHECK(problem->devices[0].times[1].layer.forward_seconds == Approx(0.02));
-  CHECK(problem->links[0][1].transfer == LinkModel::Line(1e-6, 2e10));
+  CHECK(problem->links.Between(0, 1).transfer == LinkModel::Line(1e-6, 2e10));
 }
 
 TEST_CASE("a link's points are its model") {
@@ -212,8 +212,8 @@ TEST_CASE("a link's points are its model") {
   cluster.links[0].cost.transfer = {{{8, 1e-6}, {4096, 3e-6}}};
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
   REQUIRE(problem.ok());
-  CHECK(problem->links[0][1].transfer == LinkModel{{{8, 1e-6}, {4096, 3e-6}}});
-  CHECK(problem->links[0][1].exchange == LinkModel::Line(1e-6, 5e9));
+  CHECK(problem->links.Between(0, 1).transfer == LinkModel{{{8, 1e-6}, {4096, 3e-6}}});
+  CHECK(problem->links.Between(0, 1).exchange == LinkModel::Line(1e-6, 5e9));
 }
 
 TEST_CASE("hosts and what the job forces of its sums are the problem's") {
