@@ -12,27 +12,6 @@
 #include "runtime/ir/program/program.h"
 
 namespace medley {
-namespace {
-
-bool SamePass(const PassTimes& a, const PassTimes& b) {
-  return a.forward_seconds == b.forward_seconds && a.backward_seconds == b.backward_seconds;
-}
-
-bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
-  return SamePass(a.embedding, b.embedding) && SamePass(a.layer, b.layer) && SamePass(a.head, b.head);
-}
-
-bool SameCost(const DeviceCost& a, const DeviceCost& b) {
-  return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
-         a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
-         a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
-         a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
-         a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
-         a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
-         std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
-}
-
-}  // namespace
 
 SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reductions, UnitRanks ranks,
                            MemorySaving saving)
@@ -222,41 +201,15 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
   return UntiedParameters(blocks) + (tied ? tied_ : 0);
 }
 
-// The buffers that the compiler gives such a stage that has a layer, or where its layers live in host memory
-// several. Their numbers depend on nothing else, so a small plan tells.
 BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, int windows) {
-  const std::array<int, 8> key = {static_cast<int>(stage.schedule),
-                                  stage.first ? 1 : 0,
-                                  stage.from_end,
-                                  stage.micro_batches,
-                                  static_cast<int>(stage.activations),
-                                  static_cast<int>(stage.before),
-                                  static_cast<int>(recompute),
-                                  windows};
-  const auto [known, inserted] = buffers_.try_emplace(key);
-  BufferCounts& buffers = known->second;
-  if (!inserted) {
-    buffers.narrowest = stage.narrowest;
-    return buffers;
-  }
-  const int stages = stage.first ? stage.from_end : stage.from_end + 1;
-  const int layers = 1 + windows;  // of each stage
-  TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
-  Plan plan{.schedule = stage.schedule};
-  plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
-  for (int s = 0; s < stages; ++s) {
-    const BlockId first = s == 0 ? 0 : s * layers + 1;
-    plan.units.push_back({.devices = {""},
-                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : (s + 1) * layers + 1}},
-                          .activations = stage.activations,
-                          .recompute = recompute});
-    plan.routes[0].units.push_back(s);
-  }
-  const int own = stages - stage.from_end;
-  plan.units[own].window_layers = windows;
-  if (!stage.first) plan.units[own - 1].activations = stage.before;
-  buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
-  buffers.activations = stage.activations;
+  BufferCounts buffers = buffers_.Of({.schedule = stage.schedule,
+                                      .first = stage.first,
+                                      .from_end = stage.from_end,
+                                      .micro_batches = stage.micro_batches,
+                                      .activations = stage.activations,
+                                      .before = stage.before,
+                                      .recompute = recompute,
+                                      .windows = windows});
   buffers.narrowest = stage.narrowest;
   return buffers;
 }

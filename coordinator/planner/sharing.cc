@@ -254,6 +254,10 @@ int MostDevicesOfHost(const PlanningProblem& problem) {
   return most;
 }
 
+DeviceCost CostOfUnit(const PlanningProblem& problem, const SharedUnit& unit) {
+  return UnitCosts(problem).CostOf(unit);
+}
+
 UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units) {
   UnitProblem result{.units = std::move(units)};
   result.problem = problem;

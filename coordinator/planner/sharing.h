@@ -40,6 +40,9 @@ struct UnitProblem {
 // `units` are shared alike. Where a share has not been measured, it takes no time and the ops hold nothing.
 UnitProblem MakeUnitProblem(const PlanningProblem& problem, std::vector<SharedUnit> units);
 
+// What a unit of devices of `problem` costs, as MakeUnitProblem has it.
+DeviceCost CostOfUnit(const PlanningProblem& problem, const SharedUnit& unit);
+
 // Units that are planned with together at a degree: all of them shared evenly, and those of each other way of
 // sharing by speed. All are shared alike, so that replicas sum their gradients as devices do; others are valid
 // and are not searched.

@@ -1,6 +1,29 @@
 #include "coordinator/predictor/cost_model.h"
 
+#include <algorithm>
+
 namespace medley {
+namespace {
+
+bool SamePass(const PassTimes& a, const PassTimes& b) {
+  return a.forward_seconds == b.forward_seconds && a.backward_seconds == b.backward_seconds;
+}
+
+bool SameTimes(const BlockTimes& a, const BlockTimes& b) {
+  return SamePass(a.embedding, b.embedding) && SamePass(a.layer, b.layer) && SamePass(a.head, b.head);
+}
+
+}  // namespace
+
+bool SameCost(const DeviceCost& a, const DeviceCost& b) {
+  return a.kind == b.kind && a.room == b.room && a.activations == b.activations &&
+         a.update_seconds_per_parameter == b.update_seconds_per_parameter &&
+         a.norm_seconds_per_parameter == b.norm_seconds_per_parameter &&
+         a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
+         a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
+         a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
+         std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
+}
 
 std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& model,
                                  const ModelShare& share) {

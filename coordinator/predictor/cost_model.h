@@ -60,6 +60,9 @@ struct DeviceCost {
   Bytes host_memory;
 };
 
+// Whether two devices take the same time for everything, with whole blocks, and have the same memory.
+bool SameCost(const DeviceCost& a, const DeviceCost& b);
+
 struct PlanConstraints {
   // Allowed; not empty.
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};

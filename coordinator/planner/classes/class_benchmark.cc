@@ -1,0 +1,377 @@
+// Plans clusters of many devices by classes: how long that takes, how good the plans are against proven bounds, and
+// against the plans that another planner (Sailor, Strati et al. 2025) found for its own clusters.
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/planner/classes/class_planner.h"
+#include "coordinator/planner/classes/stage_table.h"
+#include "coordinator/predictor/alike_routes.h"
+#include "coordinator/predictor/reductions.h"
+#include "nlohmann/json.hpp"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/group_exchanges.h"
+
+namespace medley {
+namespace {
+
+using Json = nlohmann::json;
+
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+struct Kind {
+  std::string name;
+  double flops = 0;  // of matmuls
+  Bytes memory;
+  int on_host = 8;
+  double within_bytes_per_second = 0;
+};
+
+// A GPT of `layers` layers of 4096, as a roofline has it, on so many devices of each kind.
+PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, int layers, int batch) {
+  PlanningProblem problem;
+  problem.shape.model = {.layers = layers,
+                         .hidden = 4096,
+                         .heads = 32,
+                         .feed_forward = 16384,
+                         .vocabulary = 50304,
+                         .context = 2048};
+  problem.shape.sequence = 2048;
+  problem.shape.global_batch_sequences = batch;
+  problem.micro_batch_sizes = {1, 2, 4};
+  problem.constraints.saves_memory = true;
+  const ModelConfig& model = problem.shape.model;
+  std::vector<int> ends, hosts;
+  int host = 0;
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const auto& [kind, count] = kinds[k];
+    for (int d = 0; d < count; ++d) {
+      if (d % kind.on_host == 0) ++host;
+      DeviceCost cost{.name = absl::StrCat(kind.name, "-", host, "/", d % kind.on_host),
+                      .kind = kind.name,
+                      .processor = static_cast<int>(problem.devices.size()),
+                      .host = host,
+                      .room = {.memory = kind.memory}};
+      cost.update_seconds_per_parameter = 1.5e-11;
+      cost.norm_seconds_per_parameter = 5e-12;
+      for (int degree = 1; degree <= kind.on_host; degree *= 2) {
+        std::vector<BlockTimes> times;
+        for (const int size : problem.micro_batch_sizes) {
+          const double tokens = static_cast<double>(problem.shape.sequence) * size;
+          // Small products use the device less.
+          const double rate = kind.flops * 0.55 * (tokens / degree) / (tokens / degree + 400);
+          const double layer =
+              tokens * (24.0 * model.hidden * model.hidden + 4.0 * model.hidden * problem.shape.sequence) /
+              degree / rate;
+          const double head = tokens * 2.0 * model.hidden * model.vocabulary / degree / rate;
+          times.push_back({{2e-5 * size, 2e-5 * size}, {layer, 2 * layer, layer}, {head, 2 * head}});
+        }
+        if (degree == 1) {
+          cost.times = times;
+          continue;
+        }
+        for (const ModelShare& share : EvenShares(model, degree)) {
+          const ModelShare at_origin = AtOrigin(share);
+          const bool known = std::any_of(cost.shares.begin(), cost.shares.end(),
+                                         [&](const ShareCost& s) { return s.share == at_origin; });
+          if (known) continue;
+          cost.shares.push_back({.share = at_origin,
+                                 .room = cost.room,
+                                 .times = times,
+                                 .update_seconds_per_parameter = cost.update_seconds_per_parameter,
+                                 .norm_seconds_per_parameter = cost.norm_seconds_per_parameter});
+        }
+      }
+      problem.devices.push_back(std::move(cost));
+      ends.push_back(static_cast<int>(k));
+      hosts.push_back(host);
+    }
+  }
+  problem.links = DeviceLinks(ends, hosts, static_cast<int>(kinds.size()));
+  for (size_t a = 0; a < kinds.size(); ++a) {
+    const LinkModel within = LinkModel::Line(5e-6, kinds[a].first.within_bytes_per_second);
+    problem.links.SetWithinHosts(static_cast<int>(a), static_cast<int>(a), {within, within});
+    for (size_t b = 0; b <= a; ++b) {
+      const LinkModel between = LinkModel::Line(2e-5, a == b ? 25e9 : 12e9);
+      problem.links.SetBetweenHosts(static_cast<int>(a), static_cast<int>(b), {between, between});
+    }
+  }
+  return problem;
+}
+
+void Report(const std::string& name, const PlanningProblem& problem) {
+  const double start = CpuSeconds();
+  const absl::StatusOr<PlanByClass> plan = PlanByClasses(problem);
+  std::printf("seconds_%s %.2f\n", name.c_str(), CpuSeconds() - start);
+  if (!plan.ok()) {
+    std::printf("error_%s %s\n", name.c_str(), plan.status().ToString().c_str());
+    return;
+  }
+  std::printf("step_seconds_%s %.4f\n", name.c_str(), plan->step_seconds);
+  std::printf("gap_%s %.4f\n", name.c_str(), plan->step_seconds / plan->lower_bound_seconds - 1);
+  std::printf("priced_%s %lld\n", name.c_str(), static_cast<long long>(plan->priced_shapes));
+  std::printf("summary_%s %s\n", name.c_str(), plan->summary.c_str());
+}
+
+// Sailor's cluster of one file of its best plans, with its profiles of OPT-350.
+class SailorCluster {
+ public:
+  explicit SailorCluster(const std::string& path) : file_(Json::parse(std::ifstream(path))) {
+    const Json& inputs = file_.at("inputs");
+    const Json& training = inputs.at("training_config");
+    problem_.shape.model = {.layers = training.at("num_layers"),
+                            .hidden = training.at("hidden_size"),
+                            .heads = training.at("heads"),
+                            .feed_forward = 4 * training.at("hidden_size").get<int>(),
+                            .vocabulary = training.at("vocab_size"),
+                            .context = training.at("sequence_length")};
+    problem_.shape.sequence = training.at("sequence_length");
+    problem_.shape.global_batch_sequences = training.at("global_batch_size");
+    problem_.micro_batch_sizes = {1, 2, 4, 8};
+    problem_.constraints.saves_memory = true;
+    AddDevices(inputs);
+    AddLinks(inputs);
+    TakeExchangesOut();
+  }
+
+  const PlanningProblem& problem() const { return problem_; }
+
+  // The plan that Sailor chose, its micro-batches as even as they go.
+  Plan SailorsPlan() const {
+    const Json& plan = file_.at("plan");
+    const Json& stages = plan.at("pipelines").at(0).at("stages");
+    const int replicas = static_cast<int>(stages.at(0).at("replicas").size()),
+              size = plan.at("micro_batch_size");
+    std::map<std::string, std::vector<int>> free;
+    for (size_t d = 0; d < problem_.devices.size(); ++d)
+      free[problem_.devices[d].kind].push_back(static_cast<int>(d));
+    // The widest first, so that each lies in one host.
+    std::vector<std::vector<std::vector<int>>> taken(stages.size(), std::vector<std::vector<int>>(replicas));
+    for (const int degree : {8, 4, 2, 1}) {
+      for (size_t s = 0; s < stages.size(); ++s) {
+        for (int j = 0; j < replicas; ++j) {
+          const Json& replica = stages.at(s).at("replicas").at(j);
+          if (replica.at("tp").get<int>() != degree) continue;
+          std::vector<int>& left = free[replica.at("gpu")];
+          taken[s][j].assign(left.begin(), left.begin() + degree);
+          left.erase(left.begin(), left.begin() + degree);
+        }
+      }
+    }
+    Plan result;
+    const int micro_batches = problem_.shape.global_batch_sequences / size;
+    for (int j = 0; j < replicas; ++j) {
+      Route route{{}, micro_batches / replicas + (j < micro_batches % replicas ? 1 : 0), size};
+      for (size_t s = 0; s < stages.size(); ++s) {
+        const Json& layers = stages.at(s).at("layers");
+        Unit unit{
+            .chunks = {{BlockId(layers.at("first").get<int>()), BlockId(layers.at("last").get<int>() + 1)}}};
+        for (const int d : taken[s][j]) unit.devices.push_back(problem_.devices[d].name);
+        route.units.push_back(static_cast<int>(result.units.size()));
+        result.units.push_back(std::move(unit));
+      }
+      result.routes.push_back(std::move(route));
+    }
+    return result;
+  }
+
+ private:
+  static BlockTimes TimesOf(const Json& layers, int count) {
+    const auto pass = [](const Json& layer) {
+      PassTimes times{layer.at(0), layer.at(1)};
+      times.weight_gradient_seconds = times.backward_seconds / 2;
+      return times;
+    };
+    return {pass(layers.at("0")), pass(layers.at("1")), pass(layers.at(std::to_string(count + 1)))};
+  }
+
+  void AddDevices(const Json& inputs) {
+    const ModelConfig& model = problem_.shape.model;
+    for (const auto& [name, gpus] : inputs.at("gpus").items()) {
+      const std::string type = gpus.at("type");
+      kinds_.push_back(type);
+      DeviceCost cost{.kind = type,
+                      .room = {.memory = {inputs.at("gpu_memory_bytes").at(type).get<int64_t>()}}};
+      const Json& profile = inputs.at("profiles_s").at(type);
+      const Json& first = profile.at("1").at("1").at("1");
+      const double layer_parameters =
+          static_cast<double>(SegmentElements(model, SegmentOfBlock(BlockOfLayer(0))));
+      cost.update_seconds_per_parameter = first.at(2).get<double>() / layer_parameters;
+      for (const int degree : {1, 2, 4}) {
+        std::vector<BlockTimes> times;
+        for (const int size : problem_.micro_batch_sizes) {
+          const Json& of_size = profile.at(std::to_string(size));
+          // What was not measured is what half the micro-batch takes twice.
+          BlockTimes measured;
+          if (of_size.contains(std::to_string(degree))) {
+            measured = TimesOf(of_size.at(std::to_string(degree)), model.layers);
+          } else {
+            measured = times.back();
+            for (PassTimes* pass : {&measured.embedding, &measured.layer, &measured.head}) {
+              pass->forward_seconds *= 2;
+              pass->backward_seconds *= 2;
+              pass->weight_gradient_seconds *= 2;
+            }
+          }
+          times.push_back(measured);
+        }
+        if (degree == 1) {
+          cost.times = times;
+          continue;
+        }
+        for (const ModelShare& share : EvenShares(model, degree)) {
+          cost.shares.push_back({.share = AtOrigin(share),
+                                 .room = cost.room,
+                                 .times = times,
+                                 .update_seconds_per_parameter = cost.update_seconds_per_parameter,
+                                 .norm_seconds_per_parameter = 0});
+        }
+      }
+      const int on_host = gpus.at("gpus_per_node");
+      for (int d = 0; d < gpus.at("count").get<int>(); ++d) {
+        if (d % on_host == 0) ++hosts_;
+        cost.name = absl::StrCat(type, "-", hosts_, "/", d % on_host);
+        cost.processor = static_cast<int>(problem_.devices.size());
+        cost.host = hosts_;
+        problem_.devices.push_back(cost);
+        end_of_device_.push_back(static_cast<int>(kinds_.size()) - 1);
+        host_of_device_.push_back(hosts_);
+      }
+    }
+  }
+
+  // GB/s of a message of S bytes is a quadratic of log2(S / 1 MB), at most the highest.
+  static LinkModel LinkOf(const Json& curve) {
+    const Json& c = curve.at(0);
+    const double highest = curve.at(1);
+    LinkModel model;
+    for (double exponent = -4; exponent <= 10; ++exponent) {
+      const double bytes = 1e6 * std::pow(2.0, exponent);
+      const double rate = std::min(
+          highest, 1e9 * std::max(0.05, c.at(0).get<double>() * exponent * exponent +
+                                            c.at(1).get<double>() * exponent + c.at(2).get<double>()));
+      const double seconds = bytes / rate;
+      model.points.push_back(
+          {bytes, model.points.empty() ? seconds : std::max(seconds, model.points.back().seconds)});
+    }
+    return model;
+  }
+
+  void AddLinks(const Json& inputs) {
+    problem_.links = DeviceLinks(end_of_device_, host_of_device_, static_cast<int>(kinds_.size()));
+    const Json& coefficients = inputs.at("network").at("coefficients");
+    const std::string zone = coefficients.begin().key();
+    const Json& within = inputs.at("intra_node").at("coefficients");
+    for (size_t a = 0; a < kinds_.size(); ++a) {
+      const LinkModel inside = LinkOf(within.at(kinds_[a]).at("4"));
+      problem_.links.SetWithinHosts(static_cast<int>(a), static_cast<int>(a), {inside, inside});
+      for (size_t b = 0; b <= a; ++b) {
+        const LinkModel link =
+            LinkOf(coefficients.at(zone).at(kinds_[a]).at("1").at(zone).at(kinds_[b]).at("1"));
+        problem_.links.SetBetweenHosts(static_cast<int>(a), static_cast<int>(b), {link, link});
+      }
+    }
+  }
+
+  // Sailor's times of shares have what the ranks sum within passes in them, which predictions add.
+  void TakeExchangesOut() {
+    const ModelConfig& model = problem_.shape.model;
+    std::map<std::string, std::vector<ShareCost>> done;
+    for (DeviceCost& device : problem_.devices) {
+      const auto known = done.find(device.kind);
+      if (known != done.end()) {
+        device.shares = known->second;
+        continue;
+      }
+      for (ShareCost& share : device.shares) {
+        const int degree = model.heads / share.share.key_value_heads.size();
+        std::vector<int> group;
+        for (size_t d = 0; d < problem_.devices.size() && static_cast<int>(group.size()) < degree; ++d) {
+          if (problem_.devices[d].host == device.host) group.push_back(static_cast<int>(d));
+        }
+        PlanningProblem alone{.shape = problem_.shape};
+        for (const int d : group) alone.devices.push_back(problem_.devices[d]);
+        alone.links = problem_.links.Among(group);
+        Reductions reductions(alone);
+        std::vector<int> all;
+        for (int i = 0; i < degree; ++i) all.push_back(i);
+        const int number = reductions.GroupOf(all);
+        for (size_t size = 0; size < share.times.size(); ++size) {
+          const auto exchange = [&](InstructionKind kind, BlockId block) {
+            double seconds = 0;
+            for (const GroupExchange& one : GroupExchanges(
+                     model, {.kind = kind,
+                            .blocks = {block, block + 1},
+                            .rows = int64_t{problem_.micro_batch_sizes[size]} * problem_.shape.sequence,
+                            .degree = degree}))
+              seconds += one.count * reductions.ExchangeSeconds(number, one);
+            return seconds;
+          };
+          for (const auto& [times, block] : {std::pair(&share.times[size].embedding, model.embedding_block()),
+                                             std::pair(&share.times[size].layer, BlockOfLayer(0)),
+                                             std::pair(&share.times[size].head, model.head_block())}) {
+            times->forward_seconds =
+                std::max(0.2 * times->forward_seconds,
+                         times->forward_seconds - exchange(InstructionKind::kForward, block));
+            times->backward_seconds =
+                std::max(0.2 * times->backward_seconds,
+                         times->backward_seconds - exchange(InstructionKind::kBackward, block));
+            times->weight_gradient_seconds = times->backward_seconds / 2;
+          }
+        }
+      }
+      done[device.kind] = device.shares;
+    }
+  }
+
+  const Json file_;
+  PlanningProblem problem_;
+  std::vector<std::string> kinds_;
+  std::vector<int> end_of_device_, host_of_device_;
+  int hosts_ = -1;
+};
+
+void ReportSailor(const std::string& data, const std::string& name) {
+  const SailorCluster cluster(absl::StrCat(data, "/profiles/sailor/best_plans/", name, ".json"));
+  const absl::StatusOr<AlikePrediction> theirs = PredictAlikeRoutes(cluster.problem(), cluster.SailorsPlan());
+  const double start = CpuSeconds();
+  const absl::StatusOr<PlanByClass> ours = PlanByClasses(cluster.problem());
+  std::printf("seconds_sailor_%s %.2f\n", name.c_str(), CpuSeconds() - start);
+  if (!ours.ok() || !theirs.ok()) {
+    std::printf("error_sailor_%s %s %s\n", name.c_str(), ours.status().ToString().c_str(),
+                theirs.status().ToString().c_str());
+    return;
+  }
+  std::printf("step_seconds_sailor_%s ours %.4f theirs %.4f\n", name.c_str(), ours->step_seconds,
+              theirs->step_seconds);
+  std::printf("vs_sailor_%s %.4f\n", name.c_str(), theirs->step_seconds / ours->step_seconds);
+  std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->step_seconds / ours->lower_bound_seconds - 1);
+  std::printf("summary_sailor_%s %s\n", name.c_str(), ours->summary.c_str());
+}
+
+}  // namespace
+}  // namespace medley
+
+int main(int count, char** arguments) {
+  using medley::GiB;
+  const medley::Kind h100{"H100", 990e12, GiB(80), 8, 450e9}, a100{"A100", 312e12, GiB(80), 8, 300e9},
+      a40{"A40", 150e12, GiB(48), 8, 28e9}, v100{"V100", 125e12, GiB(32), 8, 150e9},
+      l4{"L4", 121e12, GiB(24), 8, 16e9}, a10{"A10", 125e12, GiB(24), 4, 16e9};
+  medley::Report("64_devices", medley::Synthetic({{h100, 16}, {a100, 24}, {v100, 24}}, 32, 1024));
+  medley::Report("128_a100_v100", medley::Synthetic({{a100, 32}, {v100, 96}}, 32, 1024));
+  medley::Report("1024_devices_4_kinds",
+                 medley::Synthetic({{h100, 128}, {a100, 256}, {a40, 256}, {v100, 384}}, 48, 4096));
+  medley::Report(
+      "10000_devices_6_kinds",
+      medley::Synthetic({{h100, 1024}, {a100, 2048}, {a40, 2048}, {v100, 2048}, {l4, 1832}, {a10, 1000}}, 48,
+                        16384));
+  if (count > 1) {
+    for (const char* name : {"32_96", "80_240", "128_384"}) medley::ReportSailor(arguments[1], name);
+  }
+  return 0;
+}

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/plan/plan.h"
+
+namespace medley {
+
+struct PlanByClass {
+  Plan plan;
+  double step_seconds = 0;         // PredictAlikeRoutes
+  double lower_bound_seconds = 0;  // no plan of this space is predicted to be faster; 0: not known
+  int64_t priced_shapes = 0;
+  std::string summary;  // how it was found and what it does, for people
+};
+
+// A plan for many devices: routes of any shapes under 1F1B, each stage on one device or on several of one kind and
+// host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise, and
+// units share the optimizer's state (ZeRO-1), both if the constraints let plans save memory. Devices may be left out. Works with counts of devices
+// of each class (class_search.h) and predicts what comes out by PredictAlikeRoutes. Pure and deterministic.
+//
+// `problem` must be valid (CheckProblem), its devices on processors of their own.
+// ResourceExhausted: nothing of that kind fits the memory.
+absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem);
+
+// Whether PlanByClasses can plan it: devices do not share processors, and 1F1B is allowed.
+bool CanPlanByClasses(const PlanningProblem& problem);
+
+}  // namespace medley

@@ -1,0 +1,268 @@
+#include "coordinator/planner/classes/class_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace medley {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kMostRounds = 24;
+// Stage times that are priced lie so far apart.
+constexpr double kPassRatio = 1.04;
+// A time found by halving is this near.
+constexpr double kTimeTolerance = 1e-4;
+// Rounds end when they gain less.
+constexpr double kWorthwhile = 5e-4;
+constexpr int kMostNodes = 400;
+constexpr size_t kMostWholeColumns = 160;
+
+}  // namespace
+
+ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages)
+    : table_(table), sums_(sums), most_stages_(most_stages) {
+  const PlanningProblem& problem = table.problem();
+  batch_ = problem.shape.global_batch_sequences;
+  for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
+  for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
+    if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
+    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
+    pass_times_.push_back(pricing.PassTimes(kPassRatio));
+  }
+}
+
+bool ClassSearch::Add(RouteShape shape) {
+  const bool known = std::any_of(pool_.begin(), pool_.end(), [&](const Column& column) {
+    return SameShape(column.clock.shape(), shape);
+  });
+  if (known) return false;
+  std::vector<int> uses = DevicesOf(table_, shape);
+  for (size_t c = 0; c < uses.size(); ++c) {
+    if (uses[c] > devices_[c]) return false;
+  }
+  std::vector<double> after = sums_.AfterSeconds(table_, shape);
+  pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
+  return true;
+}
+
+// Of all devices together if each did its best all the time.
+double ClassSearch::PerfectSeconds() const {
+  double rate = 0;
+  for (size_t c = 0; c < devices_.size(); ++c) {
+    double best = 0;
+    for (size_t k = 0; k < table_.kinds().size(); ++k) {
+      const StageKind& kind = table_.kinds()[k];
+      if (kind.device_class != static_cast<int>(c)) continue;
+      for (size_t size = 0; size < kind.cost.times.size(); ++size) {
+        StageForm all{.kind = static_cast<int>(k),
+                      .size = static_cast<int>(size),
+                      .layers = table_.problem().shape.model.layers,
+                      .first = true,
+                      .from_end = 1};
+        best = std::max(best,
+                        table_.problem().micro_batch_sizes[size] / (table_.PassSeconds(all) * kind.degree));
+      }
+    }
+    rate += best * devices_[c];
+  }
+  return batch_ / rate;
+}
+
+std::vector<MasterColumn> ClassSearch::MasterColumnsBy(double seconds, std::vector<int>& numbers) const {
+  std::vector<MasterColumn> columns;
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    const double sequences = pool_[i].SequencesBy(seconds);
+    if (sequences <= 0) continue;
+    numbers.push_back(static_cast<int>(i));
+    columns.push_back({pool_[i].uses, sequences});
+  }
+  return columns;
+}
+
+// The least time by which fractions of routes of the shapes known do the batch.
+double ClassSearch::RelaxedSeconds() const {
+  const auto done_by = [&](double seconds) {
+    std::vector<int> numbers;
+    const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
+    return columns.empty() ? 0 : SolveRelaxed(columns, devices_).value;
+  };
+  double low = PerfectSeconds(), high = low;
+  for (int doublings = 0; done_by(high) < batch_; ++doublings) {
+    if (doublings == 60) return kNever;
+    low = high;
+    high *= 1.5;
+  }
+  while (high - low > kTimeTolerance * high) {
+    const double middle = (low + high) / 2;
+    (done_by(middle) < batch_ ? low : high) = middle;
+  }
+  return high;
+}
+
+int ClassSearch::Price(double seconds, const std::vector<double>& prices) {
+  int added = 0;
+  for (size_t i = 0; i < pricings_.size(); ++i) {
+    for (const double limit : pass_times_[i]) {
+      ++priced_;
+      std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
+          {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
+      if (!answer || answer->worth <= 0) continue;
+      added += Add(std::move(answer->shape)) ? 1 : 0;
+    }
+  }
+  return added;
+}
+
+void ClassSearch::Seed() {
+  // What each device would do by the least time there is, and half of it: then shapes that do less are worth
+  // something, too.
+  const double seconds = PerfectSeconds();
+  for (const double part : {1.0, 0.7, 0.4}) {
+    std::vector<double> prices;
+    for (size_t c = 0; c < devices_.size(); ++c) {
+      double best = 0;
+      for (size_t k = 0; k < table_.kinds().size(); ++k) {
+        const StageKind& kind = table_.kinds()[k];
+        if (kind.device_class != static_cast<int>(c)) continue;
+        for (size_t size = 0; size < kind.cost.times.size(); ++size) {
+          StageForm all{.kind = static_cast<int>(k),
+                        .size = static_cast<int>(size),
+                        .layers = table_.problem().shape.model.layers,
+                        .first = true,
+                        .from_end = 1};
+          best = std::max(best,
+                          table_.problem().micro_batch_sizes[size] / (table_.PassSeconds(all) * kind.degree));
+        }
+      }
+      prices.push_back(part * best * seconds);
+    }
+    for (size_t i = 0; i < pricings_.size(); ++i) {
+      for (const double limit : pass_times_[i]) {
+        ++priced_;
+        std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
+            {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
+        if (answer) Add(std::move(answer->shape));
+      }
+    }
+  }
+}
+
+ClassedPlan ClassSearch::Run() {
+  Seed();
+  double seconds = RelaxedSeconds();
+  if (seconds == kNever) return {};
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::vector<int> numbers;
+    const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
+    prices_ = SolveRelaxed(columns, devices_).prices;
+    if (Price(seconds, prices_) == 0) break;
+    const double sooner = RelaxedSeconds();
+    const bool gained = sooner < (1 - kWorthwhile) * seconds;
+    seconds = std::min(seconds, sooner);
+    if (!gained && round > 2) break;
+  }
+  // The least time by which whole routes do it.
+  ClassedPlan best;
+  double low = seconds, high = seconds;
+  for (int i = 0; i < 40; ++i) {
+    best = WholeBy(high, prices_);
+    if (!best.empty()) break;
+    low = high;
+    high *= i < 8 ? 1.01 : 1.1;
+  }
+  while (!best.empty() && high - low > 2e-3 * high) {
+    const double middle = (low + high) / 2;
+    ClassedPlan plan = WholeBy(middle, prices_);
+    if (plan.empty()) {
+      low = middle;
+    } else {
+      high = middle;
+      if (plan.estimated_seconds < best.estimated_seconds) best = std::move(plan);
+    }
+  }
+  return best;
+}
+
+ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& prices) const {
+  std::vector<int> numbers;
+  std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
+  // Those that come nearest to what their devices are worth.
+  std::vector<std::pair<double, int>> order;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    double price = 0;
+    for (size_t c = 0; c < devices_.size(); ++c) price += prices[c] * columns[i].uses[c];
+    order.push_back({price / columns[i].value, static_cast<int>(i)});
+  }
+  std::sort(order.begin(), order.end());
+  if (order.size() > kMostWholeColumns) order.resize(kMostWholeColumns);
+  std::vector<MasterColumn> chosen;
+  for (const auto& [ratio, i] : order) chosen.push_back(columns[i]);
+  if (chosen.empty()) return {};
+  const std::vector<int> whole =
+      SolveWhole(chosen, devices_, table_.problem().constraints.max_routes, batch_, kMostNodes);
+  std::vector<std::pair<int, int>> found;  // column and routes
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (whole[i] > 0) found.push_back({numbers[order[i].second], whole[i]});
+  }
+  return found.empty() ? ClassedPlan{} : Distribute(found);
+}
+
+// Gives the routes their micro-batches, so that the last one is done as soon as can be.
+ClassedPlan ClassSearch::Distribute(const std::vector<std::pair<int, int>>& columns) const {
+  const auto done_by = [&](double seconds) {
+    double sequences = 0;
+    for (const auto& [column, routes] : columns) sequences += routes * pool_[column].SequencesBy(seconds);
+    return sequences;
+  };
+  double low = 0, high = PerfectSeconds();
+  while (done_by(high) < batch_) low = high, high *= 1.5;
+  while (high - low > 1e-7 * high) {
+    const double middle = (low + high) / 2;
+    (done_by(middle) < batch_ ? low : high) = middle;
+  }
+  ClassedPlan plan;
+  double excess = done_by(high) - batch_;
+  struct Share {
+    int column, routes, micro_batches;
+  };
+  std::vector<Share> shares;
+  for (const auto& [column, routes] : columns) {
+    const int micro_batches = pool_[column].clock.MicroBatchesBy(high, pool_[column].after_seconds);
+    if (micro_batches > 0) shares.push_back({column, routes, micro_batches});
+  }
+  // One less for some routes, those that end last first.
+  std::vector<size_t> order(shares.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto end_of = [&](const Share& share) {
+    return pool_[share.column].clock.Seconds(share.micro_batches, pool_[share.column].after_seconds);
+  };
+  while (excess > 0) {
+    int last = -1;
+    for (int i = 0; i < static_cast<int>(shares.size()); ++i) {
+      const Share& share = shares[i];
+      if (share.micro_batches < 2 || pool_[share.column].clock.sequences() > excess) continue;
+      if (last < 0 || end_of(share) > end_of(shares[last])) last = i;
+    }
+    if (last < 0) return {};  // the sizes do not add up to the batch
+    const int sequences = pool_[shares[last].column].clock.sequences();
+    const int fewer = std::min(shares[last].routes, static_cast<int>(excess / sequences));
+    if (fewer == shares[last].routes) {
+      --shares[last].micro_batches;
+    } else {
+      shares[last].routes -= fewer;
+      shares.push_back({shares[last].column, fewer, shares[last].micro_batches - 1});
+    }
+    excess -= static_cast<double>(fewer) * sequences;
+  }
+  for (const Share& share : shares) {
+    plan.estimated_seconds = std::max(plan.estimated_seconds, end_of(share));
+    plan.routes.push_back({pool_[share.column].clock.shape(), share.routes, share.micro_batches});
+  }
+  return plan;
+}
+
+double ClassSearch::LowerBoundSeconds() { return PerfectSeconds(); }
+
+}  // namespace medley

@@ -1,0 +1,73 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/planner/classes/master.h"
+#include "coordinator/planner/classes/price_shapes.h"
+#include "coordinator/planner/classes/sum_model.h"
+
+namespace medley {
+
+// So many routes of one shape, each with so many micro-batches.
+struct ShapedRoutes {
+  RouteShape shape;
+  int routes = 0;
+  int micro_batches = 0;
+};
+
+struct ClassedPlan {
+  std::vector<ShapedRoutes> routes;
+  double estimated_seconds = 0;
+  bool empty() const { return routes.empty(); }
+};
+
+// Which routes make up the fastest step, by counts of devices of each class (Dantzig and Wolfe 1960; Gilmore and
+// Gomory 1961: columns are route shapes). What a route does by a time T follows from its shape alone, so the least T
+// by which routes of some shapes do the whole batch with the devices there are is a linear programme over shapes,
+// with shapes that are priced as they are needed; whole numbers of routes are searched by branch and bound.
+class ClassSearch {
+ public:
+  // All must outlive it. `only_size`: of the micro-batches of all routes, index into micro_batch_sizes; -1: any.
+  ClassSearch(StageTable& table, const SumModel& sums, int most_stages);
+
+  // Empty: nothing fits.
+  ClassedPlan Run();
+
+  // No plan whose routes fit the table's memory is done sooner: for any prices of devices, the sequences that all
+  // devices are worth are no fewer than what any routes do. Only after Run.
+  double LowerBoundSeconds();
+
+  int64_t priced() const { return priced_; }
+  int shapes() const { return static_cast<int>(pool_.size()); }
+
+ private:
+  struct Column {
+    RouteClock clock;
+    std::vector<int> uses;
+    std::vector<double> after_seconds;
+    double SequencesBy(double seconds) const {
+      return clock.sequences() * clock.MicroBatchesBy(seconds, after_seconds);
+    }
+  };
+  std::vector<MasterColumn> MasterColumnsBy(double seconds, std::vector<int>& numbers) const;
+  double RelaxedSeconds() const;
+  bool Add(RouteShape shape);
+  int Price(double seconds, const std::vector<double>& prices);
+  void Seed();
+  ClassedPlan WholeBy(double seconds, const std::vector<double>& prices) const;
+  ClassedPlan Distribute(const std::vector<std::pair<int, int>>& columns) const;
+  double PerfectSeconds() const;
+
+  StageTable& table_;
+  const SumModel& sums_;
+  const int most_stages_;
+  double batch_ = 0;          // sequences
+  std::vector<int> devices_;  // of each class
+  std::vector<ShapePricing> pricings_;
+  std::vector<std::vector<double>> pass_times_;  // of each
+  std::vector<Column> pool_;
+  std::vector<double> prices_;
+  int64_t priced_ = 0;
+};
+
+}  // namespace medley

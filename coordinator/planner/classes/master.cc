@@ -1,0 +1,100 @@
+#include "coordinator/planner/classes/master.h"
+
+#include <coin/Cbc_C_Interface.h>
+#include <coin/Clp_C_Interface.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace medley {
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::max();
+
+// Columns by their entries, as COIN-OR's interfaces take them.
+struct Matrix {
+  std::vector<int> starts = {0}, rows;
+  std::vector<double> entries, values, lower, upper;
+};
+
+Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+                bool counts_routes) {
+  Matrix matrix;
+  for (const MasterColumn& column : columns) {
+    double most = std::numeric_limits<double>::infinity();
+    for (size_t row = 0; row < devices.size(); ++row) {
+      if (column.uses[row] == 0) continue;
+      matrix.rows.push_back(static_cast<int>(row));
+      matrix.entries.push_back(column.uses[row]);
+      most = std::min(most, std::floor(static_cast<double>(devices[row]) / column.uses[row]));
+    }
+    if (counts_routes) {
+      matrix.rows.push_back(static_cast<int>(devices.size()));
+      matrix.entries.push_back(1);
+    }
+    matrix.starts.push_back(static_cast<int>(matrix.rows.size()));
+    matrix.values.push_back(column.value);
+    matrix.lower.push_back(0);
+    matrix.upper.push_back(most);
+  }
+  return matrix;
+}
+
+}  // namespace
+
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices) {
+  const Matrix matrix = MatrixOf(columns, devices, /*counts_routes=*/false);
+  const int rows = static_cast<int>(devices.size()), count = static_cast<int>(columns.size());
+  const std::vector<double> row_lower(rows, -kUnlimited), row_upper(devices.begin(), devices.end());
+  const std::vector<double> upper(count, kUnlimited);
+  const std::unique_ptr<Clp_Simplex, decltype(&Clp_deleteModel)> model(Clp_newModel(), Clp_deleteModel);
+  Clp_setLogLevel(model.get(), 0);
+  Clp_setOptimizationDirection(model.get(), -1);
+  Clp_loadProblem(model.get(), count, rows, matrix.starts.data(), matrix.rows.data(), matrix.entries.data(),
+                  matrix.lower.data(), upper.data(), matrix.values.data(), row_lower.data(),
+                  row_upper.data());
+  Clp_primal(model.get(), 0);
+  MasterRelaxation result;
+  const double* amounts = Clp_primalColumnSolution(model.get());
+  result.amounts.assign(amounts, amounts + count);
+  const double* prices = Clp_dualRowSolution(model.get());
+  for (int row = 0; row < rows; ++row) result.prices.push_back(std::max(0.0, prices[row]));
+  for (int c = 0; c < count; ++c) result.value += columns[c].value * amounts[c];
+  return result;
+}
+
+std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+                            int most_routes, double enough, int most_nodes) {
+  const Matrix matrix = MatrixOf(columns, devices, most_routes > 0);
+  const int count = static_cast<int>(columns.size());
+  std::vector<double> row_upper(devices.begin(), devices.end());
+  if (most_routes > 0) row_upper.push_back(most_routes);
+  const std::vector<double> row_lower(row_upper.size(), -kUnlimited);
+  std::vector<double> costs;
+  for (const double value : matrix.values) costs.push_back(-value);
+  const std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> model(Cbc_newModel(), Cbc_deleteModel);
+  Cbc_setLogLevel(model.get(), 0);
+  Cbc_loadProblem(model.get(), count, static_cast<int>(row_upper.size()), matrix.starts.data(),
+                  matrix.rows.data(), matrix.entries.data(), matrix.lower.data(), matrix.upper.data(),
+                  costs.data(), row_lower.data(), row_upper.data());
+  for (int c = 0; c < count; ++c) Cbc_setInteger(model.get(), c);
+  // What is worth less than `enough` is of no use, and the first that is not is.
+  Cbc_setCutoff(model.get(), -enough + 0.5);
+  Cbc_setMaximumSolutions(model.get(), 1);
+  Cbc_setMaximumNodes(model.get(), most_nodes);
+  Cbc_solve(model.get());
+  const double* found = Cbc_bestSolution(model.get());
+  if (found == nullptr) return {};
+  std::vector<int> whole;
+  double value = 0;
+  for (int c = 0; c < count; ++c) {
+    whole.push_back(static_cast<int>(std::lround(found[c])));
+    value += columns[c].value * whole.back();
+  }
+  if (value < enough) return {};
+  return whole;
+}
+
+}  // namespace medley

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace medley {
+
+// How many routes of each shape: what they are worth together is to be as much as possible, with no more devices of
+// any class than there are. Solved by Clp and Cbc (COIN-OR). Pure and deterministic.
+struct MasterColumn {
+  std::vector<int> uses;  // devices of each class, all not negative, one positive
+  double value = 0;       // sequences of a step
+};
+
+struct MasterRelaxation {
+  std::vector<double> amounts;  // of each column, fractions too
+  std::vector<double> prices;   // of a device of each class: what one more would add
+  double value = 0;
+};
+
+// Of fractions of routes.
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices);
+
+// Of whole routes, at most `most_routes` if that is positive; stops as soon as `enough` is reached, and after so
+// many nodes of its search. Empty: it found none that reaches it.
+std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+                            int most_routes, double enough, int most_nodes);
+
+}  // namespace medley

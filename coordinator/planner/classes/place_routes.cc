@@ -1,0 +1,126 @@
+#include "coordinator/planner/classes/place_routes.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace medley {
+namespace {
+
+// The devices of a class that are left, by host.
+class FreeDevices {
+ public:
+  explicit FreeDevices(const DeviceClass& of) : left_(of.hosts) {}
+
+  // Of one host: of the last one if it has enough; else of that with the fewest left among those with room for all
+  // that remains of the route, or with the most among the others.
+  std::optional<std::vector<int>> Take(int count, int remaining, int& last_host) {
+    const auto has = [&](int host, int wanted) { return static_cast<int>(left_[host].size()) >= wanted; };
+    int host = last_host >= 0 && has(last_host, count) ? last_host : -1;
+    if (host < 0) {
+      for (int h = 0; h < static_cast<int>(left_.size()); ++h) {
+        if (!has(h, count)) continue;
+        const bool all_here = has(h, remaining), all_there = host >= 0 && has(host, remaining);
+        const bool better = host < 0                ? true
+                            : all_here != all_there ? all_here
+                            : all_here              ? left_[h].size() < left_[host].size()
+                                                    : left_[h].size() > left_[host].size();
+        if (better) host = h;
+      }
+    }
+    if (host < 0) return std::nullopt;
+    std::vector<int>& from = left_[host];
+    std::vector<int> taken(from.begin(), from.begin() + count);
+    from.erase(from.begin(), from.begin() + count);
+    last_host = host;
+    return taken;
+  }
+
+  void GiveBack(int host, const std::vector<int>& devices) {
+    left_[host].insert(left_[host].begin(), devices.begin(), devices.end());
+  }
+
+ private:
+  std::vector<std::vector<int>> left_;
+};
+
+int MostDegree(const StageTable& table, const RouteShape& shape) {
+  int most = 1;
+  for (const StageForm& stage : shape.stages) most = std::max(most, table.kinds()[stage.kind].degree);
+  return most;
+}
+
+class Placing {
+ public:
+  Placing(const StageTable& table, bool shards_optimizer) : table_(table) {
+    for (const DeviceClass& of : table.classes()) free_.emplace_back(of);
+    plan_.shards_optimizer = shards_optimizer;
+  }
+
+  void Add(const ShapedRoutes& routes) {
+    for (int i = 0; i < routes.routes; ++i) {
+      if (!AddRoute(routes)) return;
+    }
+  }
+  Plan Take() { return std::move(plan_); }
+
+ private:
+  bool AddRoute(const ShapedRoutes& routes) {
+    const PlanningProblem& problem = table_.problem();
+    const std::vector<StageForm>& stages = routes.shape.stages;
+    std::vector<int> remaining = DevicesOf(table_, routes.shape), last_host(free_.size(), -1);
+    struct Taken {
+      int device_class, host;
+      std::vector<int> devices;
+    };
+    std::vector<Taken> taken;
+    for (const StageForm& stage : stages) {
+      const StageKind& kind = table_.kinds()[stage.kind];
+      const int c = kind.device_class;
+      std::optional<std::vector<int>> devices = free_[c].Take(kind.degree, remaining[c], last_host[c]);
+      if (!devices) {
+        for (auto t = taken.rbegin(); t != taken.rend(); ++t)
+          free_[t->device_class].GiveBack(t->host, t->devices);
+        return false;
+      }
+      remaining[c] -= kind.degree;
+      taken.push_back({c, last_host[c], *std::move(devices)});
+    }
+    Route route{{}, routes.micro_batches, problem.micro_batch_sizes[routes.shape.size]};
+    const ModelConfig& model = problem.shape.model;
+    BlockId first = 0;
+    for (size_t s = 0; s < stages.size(); ++s) {
+      const bool last = s + 1 == stages.size();
+      const BlockId end =
+          last ? BlockId(model.blocks()) : BlockId(first + stages[s].layers + (s == 0 ? 1 : 0));
+      Unit unit{.chunks = {{first, end}},
+                .activations = table_.kinds()[stages[s].kind].cost.activations,
+                .recompute = stages[s].recompute};
+      for (const int d : taken[s].devices) unit.devices.push_back(problem.devices[d].name);
+      route.units.push_back(static_cast<int>(plan_.units.size()));
+      plan_.units.push_back(std::move(unit));
+      first = end;
+    }
+    plan_.routes.push_back(std::move(route));
+    return true;
+  }
+
+  const StageTable& table_;
+  std::vector<FreeDevices> free_;
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan PlaceRoutes(const StageTable& table, const std::vector<ShapedRoutes>& routes, bool shards_optimizer) {
+  // The largest units first: what they leave of hosts the smaller ones fill.
+  std::vector<ShapedRoutes> order = routes;
+  std::stable_sort(order.begin(), order.end(), [&](const ShapedRoutes& a, const ShapedRoutes& b) {
+    return MostDegree(table, a.shape) > MostDegree(table, b.shape);
+  });
+  Placing placing(table, shards_optimizer);
+  for (const ShapedRoutes& one : order) placing.Add(one);
+  return placing.Take();
+}
+
+}  // namespace medley

@@ -1,0 +1,110 @@
+#include "coordinator/planner/classes/route_shape.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace medley {
+
+bool SameShape(const RouteShape& a, const RouteShape& b) {
+  return a.size == b.size && std::equal(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                                        [](const StageForm& x, const StageForm& y) {
+                                          return x.kind == y.kind && x.layers == y.layers &&
+                                                 x.recompute == y.recompute;
+                                        });
+}
+
+std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {
+  std::vector<int> devices(table.classes().size(), 0);
+  for (const StageForm& stage : shape.stages) {
+    const StageKind& kind = table.kinds()[stage.kind];
+    devices[kind.device_class] += kind.degree;
+  }
+  return devices;
+}
+
+RouteClock::RouteClock(const StageTable& table, RouteShape shape)
+    : shape_(std::move(shape)), sequences_(table.problem().micro_batch_sizes[shape_.size]) {
+  const std::vector<StageForm>& stages = shape_.stages;
+  // Routes fill hosts one after another, so neighbours of a class share one unless a host ends between them.
+  std::vector<int> placed(table.classes().size(), 0);
+  int host_before = -1, class_before = -1;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    forward_.push_back(table.ForwardSeconds(stages[s]));
+    backward_.push_back(table.BackwardSeconds(stages[s]));
+    const StageKind& kind = table.kinds()[stages[s].kind];
+    const int on_host = table.classes()[kind.device_class].most_on_host;
+    const int host = placed[kind.device_class] / on_host;
+    placed[kind.device_class] += kind.degree;
+    if (s > 0) {
+      const bool same_host = class_before == kind.device_class && host == host_before;
+      message_.push_back(table.MessageSeconds(stages[s - 1].kind, stages[s].kind, shape_.size, same_host));
+    }
+    host_before = host;
+    class_before = kind.device_class;
+  }
+  const int count = static_cast<int>(stages.size()), tabulated = count == 1 ? 2 : 3 * count + 4;
+  for (int m = 1; m <= tabulated; ++m) last_backwards_.push_back(Simulate(m));
+  const std::vector<double>&last = last_backwards_.back(), &before = last_backwards_[tabulated - 1 - count];
+  for (int s = 0; s < count; ++s) period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
+}
+
+std::vector<double> RouteClock::Simulate(int micro_batches) const {
+  const int stages = static_cast<int>(forward_.size());
+  std::vector<double> free(stages, 0);
+  std::vector<std::vector<double>> forward_end(stages), backward_end(stages);
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (int s = 0; s < stages; ++s) {
+      for (;;) {
+        const int forwards = static_cast<int>(forward_end[s].size()),
+                  backwards = static_cast<int>(backward_end[s].size());
+        const int under_way = std::min(stages - s, micro_batches);
+        const bool is_forward = forwards < micro_batches && forwards - backwards < under_way;
+        if (is_forward) {
+          if (s > 0 && static_cast<int>(forward_end[s - 1].size()) <= forwards) break;
+          const double ready = s > 0 ? forward_end[s - 1][forwards] + message_[s - 1] : 0;
+          free[s] = std::max(free[s], ready) + forward_[s];
+          forward_end[s].push_back(free[s]);
+        } else {
+          if (backwards == micro_batches) break;
+          const bool last = s == stages - 1;
+          if (!last && static_cast<int>(backward_end[s + 1].size()) <= backwards) break;
+          const double ready = last ? 0 : backward_end[s + 1][backwards] + message_[s];
+          free[s] = std::max(free[s], ready) + backward_[s];
+          backward_end[s].push_back(free[s]);
+        }
+        moved = true;
+      }
+    }
+  }
+  return free;
+}
+
+double RouteClock::LastBackwardSeconds(int stage, int micro_batches) const {
+  const int tabulated = static_cast<int>(last_backwards_.size());
+  if (micro_batches <= tabulated) return last_backwards_[micro_batches - 1][stage];
+  return last_backwards_.back()[stage] + (micro_batches - tabulated) * period_seconds_;
+}
+
+double RouteClock::Seconds(int micro_batches, const std::vector<double>& after_seconds) const {
+  double end = 0;
+  for (size_t s = 0; s < after_seconds.size(); ++s)
+    end = std::max(end, LastBackwardSeconds(static_cast<int>(s), micro_batches) + after_seconds[s]);
+  return end;
+}
+
+int RouteClock::MicroBatchesBy(double seconds, const std::vector<double>& after_seconds) const {
+  const int tabulated = static_cast<int>(last_backwards_.size());
+  int m = 0;
+  const double at_last = Seconds(tabulated, after_seconds);
+  if (at_last <= seconds)
+    return period_seconds_ > 0
+               ? tabulated + static_cast<int>(std::floor((seconds - at_last) / period_seconds_))
+               : tabulated;
+  while (m < tabulated && Seconds(m + 1, after_seconds) <= seconds) ++m;
+  return m;
+}
+
+}  // namespace medley

@@ -1,0 +1,44 @@
+#pragma once
+#include <vector>
+
+#include "coordinator/planner/classes/stage_table.h"
+
+namespace medley {
+
+// A route by what its time depends on: its stages, front to back. Many routes of a plan may have one shape.
+struct RouteShape {
+  int size = 0;  // of the micro-batches, index into PlanningProblem::micro_batch_sizes
+  std::vector<StageForm> stages;
+};
+
+bool SameShape(const RouteShape& a, const RouteShape& b);
+// Devices of each class that a route of this shape takes.
+std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape);
+
+// When the stages of a route under 1F1B have run their last backwards: each forward and backward waits for its
+// message and for the one before it on its stage. Messages of a route do not slow each other down here.
+class RouteClock {
+ public:
+  RouteClock(const StageTable& table, RouteShape shape);
+
+  const RouteShape& shape() const { return shape_; }
+  int sequences() const { return sequences_; }  // of a micro-batch
+  // By stage. `micro_batches`: 1 or more. What a micro-batch more adds is the same from some number on.
+  double LastBackwardSeconds(int stage, int micro_batches) const;
+  // With so many seconds on each stage behind its last backward, until the last one ends.
+  double Seconds(int micro_batches, const std::vector<double>& after_seconds) const;
+  // The most micro-batches that are done by then; 0: not even one.
+  int MicroBatchesBy(double seconds, const std::vector<double>& after_seconds) const;
+  double period_seconds() const { return period_seconds_; }
+
+ private:
+  std::vector<double> Simulate(int micro_batches) const;
+
+  RouteShape shape_;
+  int sequences_ = 0;
+  std::vector<double> forward_, backward_, message_;  // by stage; to the next one
+  std::vector<std::vector<double>> last_backwards_;   // [micro-batches - 1][stage]
+  double period_seconds_ = 0;
+};
+
+}  // namespace medley

@@ -1,0 +1,206 @@
+#include "coordinator/planner/classes/stage_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/planner/sharing.h"
+#include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/block_sizes.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/memory.h"
+
+namespace medley {
+namespace {
+
+// Of the first devices of a class that share a host, all with links to each other.
+PlanningProblem ProblemOf(const PlanningProblem& problem, const std::vector<int>& devices) {
+  PlanningProblem result{
+      .shape = problem.shape, .precision = problem.precision, .micro_batch_sizes = problem.micro_batch_sizes};
+  for (const int d : devices) result.devices.push_back(problem.devices[d]);
+  result.links = problem.links.Among(devices);
+  result.constraints = problem.constraints;
+  result.wire_bytes_per_element = problem.wire_bytes_per_element;
+  result.device_memory = problem.device_memory;
+  return result;
+}
+
+}  // namespace
+
+StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
+                       double optimizer_share)
+    : problem_(problem), classes_(std::move(classes)), optimizer_share_(optimizer_share) {
+  const ModelConfig& model = problem.shape.model;
+  for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
+    AddKind(c, 1);
+    for (int degree = 2; degree <= classes_[c].most_on_host; ++degree) {
+      if (SharingObjection(model, degree).empty()) AddKind(c, degree);
+    }
+  }
+  const int64_t tied = SegmentElements(model, kTiedSegment);
+  embedding_parameters_ = tied + SegmentElements(model, SegmentOfBlock(model.embedding_block()));
+  layer_parameters_ = SegmentElements(model, SegmentOfBlock(BlockOfLayer(0)));
+  head_parameters_ = tied + SegmentElements(model, SegmentOfBlock(model.head_block()));
+  TabulateMessages();
+}
+
+void StageTable::AddKind(int device_class, int degree) {
+  const ModelConfig& model = problem_.shape.model;
+  const DeviceClass& of = classes_[device_class];
+  const auto host = std::find_if(of.hosts.begin(), of.hosts.end(), [&](const std::vector<int>& devices) {
+    return static_cast<int>(devices.size()) >= degree;
+  });
+  StageKind kind{
+      .device_class = device_class, .degree = degree, .devices = {host->begin(), host->begin() + degree}};
+  kind.shares = EvenShares(model, degree);
+  const PlanningProblem alone = ProblemOf(problem_, kind.devices);
+  SharedUnit unit{.shares = kind.shares};
+  for (int member = 0; member < degree; ++member) {
+    if (!CostsOf(alone.devices[member], model, kind.shares[member])) return;  // not measured
+    unit.devices.push_back(member);
+  }
+  kind.room = CostsOf(alone.devices[0], model, kind.shares[0])->room;
+  kind.cost = CostOfUnit(alone, unit);
+  Reductions reductions(alone);
+  const int group = degree > 1 ? reductions.GroupOf(unit.devices) : -1;
+  for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+    const int sequences = problem_.micro_batch_sizes[size];
+    std::array<double, kRecomputes>& seconds = kind.layer_recompute_seconds.emplace_back();
+    for (const Recompute recompute : kRecomputesByTime) {
+      seconds[static_cast<int>(recompute)] =
+          recompute == Recompute::kNone
+              ? 0
+              : RecomputeSeconds(problem_.shape, sequences, kind.cost.times[size], recompute);
+    }
+    const Bytes activation =
+        SizeOf(kind.cost.activations) * (int64_t{sequences} * problem_.shape.sequence * model.hidden);
+    kind.gather_seconds.push_back(group < 0 ? 0 : reductions.GatherSeconds(group, activation));
+  }
+  kinds_.push_back(std::move(kind));
+}
+
+void StageTable::TabulateMessages() {
+  const size_t count = kinds_.size();
+  messages_.assign(2 * count * count, std::vector<double>(problem_.micro_batch_sizes.size(), 0));
+  // A device of a class on another host than that of `kind`; -1: there is none.
+  const auto elsewhere = [&](const StageKind& kind, int device_class) {
+    const int host = problem_.devices[kind.devices[0]].host;
+    for (const std::vector<int>& devices : classes_[device_class].hosts) {
+      const bool other = problem_.devices[devices[0]].host != host || host < 0;
+      if (other && devices[0] != kind.devices[0]) return devices[0];
+    }
+    return -1;
+  };
+  const auto beside = [&](const StageKind& kind, int device_class) {
+    const int host = problem_.devices[kind.devices[0]].host;
+    for (const std::vector<int>& devices : classes_[device_class].hosts) {
+      if (host < 0 || problem_.devices[devices[0]].host != host) continue;
+      for (const int d : devices) {
+        if (std::find(kind.devices.begin(), kind.devices.end(), d) == kind.devices.end()) return d;
+      }
+    }
+    return -1;
+  };
+  for (size_t from = 0; from < count; ++from) {
+    for (size_t to = 0; to < count; ++to) {
+      const StageKind &sender = kinds_[from], &receiver = kinds_[to];
+      const int far = elsewhere(sender, receiver.device_class), near = beside(sender, receiver.device_class);
+      for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
+        const Dtype dtype = NarrowerOf(sender.cost.activations, receiver.cost.activations);
+        const double bytes = static_cast<double>(SizeOf(dtype).value) * problem_.micro_batch_sizes[size] *
+                             problem_.shape.sequence * problem_.shape.model.hidden;
+        // Each rank sends its rows to those that have them; the fewer ends carry all.
+        const double part = bytes / std::min(sender.degree, receiver.degree);
+        for (const bool same_host : {false, true}) {
+          int other = same_host ? near : far;
+          if (other < 0) other = same_host ? far : near;
+          if (other < 0) continue;
+          messages_[(from * count + to) * 2 + (same_host ? 1 : 0)][size] =
+              TransferSeconds(problem_.links.Between(sender.devices[0], other), part) +
+              receiver.gather_seconds[size];
+        }
+      }
+    }
+  }
+}
+
+double StageTable::ForwardSeconds(const StageForm& stage) const {
+  const BlockTimes& times = kinds_[stage.kind].cost.times[stage.size];
+  return stage.layers * times.layer.forward_seconds + (stage.first ? times.embedding.forward_seconds : 0) +
+         (stage.from_end == 1 ? times.head.forward_seconds : 0);
+}
+
+double StageTable::BackwardSeconds(const StageForm& stage) const {
+  const StageKind& kind = kinds_[stage.kind];
+  const BlockTimes& times = kind.cost.times[stage.size];
+  const double again = kind.layer_recompute_seconds[stage.size][static_cast<int>(stage.recompute)];
+  return stage.layers * (times.layer.backward_seconds + again) +
+         (stage.first ? times.embedding.backward_seconds : 0) +
+         (stage.from_end == 1 ? times.head.backward_seconds : 0);
+}
+
+int64_t StageTable::Parameters(const StageForm& stage) const {
+  return stage.layers * layer_parameters_ + (stage.first ? embedding_parameters_ : 0) +
+         (stage.from_end == 1 ? head_parameters_ : 0);
+}
+
+double StageTable::UpdateSeconds(const StageForm& stage) const {
+  return optimizer_share_ * static_cast<double>(Parameters(stage)) *
+         kinds_[stage.kind].cost.update_seconds_per_parameter;
+}
+
+bool StageTable::Fits(const StageForm& stage) {
+  const ModelConfig& model = problem_.shape.model;
+  const StageKind& kind = kinds_[stage.kind];
+  const int micro_batches = problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[stage.size];
+  BufferCounts buffers =
+      buffers_.Of({.schedule = Schedule::kOneForwardOneBackward,
+                   .first = stage.first,
+                   .from_end = stage.from_end,
+                   // More have no more buffers.
+                   .micro_batches = std::max(1, std::min(micro_batches, 2 * stage.from_end + 2)),
+                   .activations = StoredBy(stage.kind),
+                   .before = StoredBy(stage.kind),
+                   .recompute = stage.recompute,
+                   .windows = 0});
+  buffers.narrowest = StoredBy(stage.kind);
+  buffers.ranks = kind.degree;
+  const BlockId first_block = stage.first ? model.embedding_block() : BlockOfLayer(0);
+  const BlockId end = BlockOfLayer(0) + stage.layers;
+  std::vector<BlockRange> chunk = {{first_block, end}};
+  if (stage.from_end == 1) {
+    // The last layers and the head; all blocks if it is the first stage, too.
+    chunk = {{stage.first ? first_block : BlockId(model.head_block() - stage.layers), model.blocks()}};
+  }
+  RankMemory memory = MemoryOf(LocalModel(model, kind.shares[0]), problem_.shape.sequence, chunk,
+                               problem_.micro_batch_sizes[stage.size], buffers);
+  memory.optimizer = {static_cast<int64_t>(optimizer_share_ * static_cast<double>(memory.optimizer.value))};
+  return medley::Fits(memory, kind.room);
+}
+
+int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute) {
+  const auto [known, inserted] = most_layers_.try_emplace({kind, size, first, from_end, recompute}, 0);
+  if (!inserted) return known->second;
+  StageForm stage{.kind = kind, .size = size, .first = first, .from_end = from_end, .recompute = recompute};
+  int low = 0, high = problem_.shape.model.layers;
+  while (low < high) {
+    stage.layers = (low + high + 1) / 2;
+    if (Fits(stage)) {
+      low = stage.layers;
+    } else {
+      high = stage.layers - 1;
+    }
+  }
+  return known->second = low;
+}
+
+std::optional<Recompute> StageTable::LeastRecompute(const StageForm& stage) {
+  for (const Recompute recompute : kRecomputesByTime) {
+    if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
+    if (stage.layers <= MostLayers(stage.kind, stage.size, stage.first, stage.from_end, recompute))
+      return recompute;
+  }
+  return std::nullopt;
+}
+
+}  // namespace medley

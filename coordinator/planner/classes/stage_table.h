@@ -1,0 +1,84 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "coordinator/planner/memory_saving.h"
+#include "coordinator/planner/stage_buffers.h"
+#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/device_classes.h"
+#include "runtime/ir/model/model_share.h"
+
+namespace medley {
+
+// What a pipeline stage may run on: so many devices of one class and host that share the width of its blocks evenly.
+struct StageKind {
+  int device_class = 0;
+  int degree = 1;
+  std::vector<int> devices;        // of the problem, an example
+  std::vector<ModelShare> shares;  // of its ranks
+  // Of the slowest rank, with what the ranks sum within passes; `times` by size of the micro-batch.
+  DeviceCost cost;
+  std::vector<std::array<double, kRecomputes>> layer_recompute_seconds;  // by size
+  // For all ranks to have what each received of an activation, by size.
+  std::vector<double> gather_seconds;
+  DeviceRoom room;  // of the first rank, whose share is the largest
+};
+
+// A stage of a route by what its time and memory depend on.
+struct StageForm {
+  int kind = 0;  // StageTable::kinds
+  int size = 0;  // index into PlanningProblem::micro_batch_sizes
+  int layers = 1;
+  bool first = false;  // has the embedding
+  int from_end = 1;    // 1: the last of its route, with the head
+  Recompute recompute = Recompute::kNone;
+};
+
+// Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.
+class StageTable {
+ public:
+  // `optimizer_share`: of the optimizer's state of what a stage holds, what it carries itself (ZeRO-1); 1: all of it.
+  StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, double optimizer_share);
+
+  const PlanningProblem& problem() const { return problem_; }
+  const std::vector<DeviceClass>& classes() const { return classes_; }
+  const std::vector<StageKind>& kinds() const { return kinds_; }
+  double optimizer_share() const { return optimizer_share_; }
+
+  double ForwardSeconds(const StageForm& stage) const;
+  double BackwardSeconds(const StageForm& stage) const;  // with what it recomputes
+  double PassSeconds(const StageForm& stage) const { return ForwardSeconds(stage) + BackwardSeconds(stage); }
+  // One activation or gradient from a stage of one kind to one of another, which then has all of it on each rank.
+  double MessageSeconds(int from, int to, int size, bool same_host) const {
+    return messages_[(static_cast<size_t>(from) * kinds_.size() + to) * 2 + (same_host ? 1 : 0)][size];
+  }
+  // Parameters of a stage, of all its ranks together.
+  int64_t Parameters(const StageForm& stage) const;
+  double UpdateSeconds(const StageForm& stage) const;
+
+  // The most layers that fit, by what is recomputed; 0: none.
+  int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute);
+  // What a stage recomputes that takes the least time of what fits; none if nothing does.
+  std::optional<Recompute> LeastRecompute(const StageForm& stage);
+
+ private:
+  void AddKind(int device_class, int degree);
+  void TabulateMessages();
+  bool Fits(const StageForm& stage);
+  Dtype StoredBy(int kind) const { return kinds_[kind].cost.activations; }
+
+  const PlanningProblem& problem_;
+  const std::vector<DeviceClass> classes_;
+  const double optimizer_share_;
+  std::vector<StageKind> kinds_;
+  std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
+  int64_t embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
+  StageBuffers buffers_;
+  std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
+};
+
+}  // namespace medley

@@ -1,0 +1,91 @@
+#include "coordinator/planner/classes/sum_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/reductions.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/program.h"
+
+namespace medley {
+namespace {
+
+constexpr int kMostSampled = 16;
+
+// Of each class as many as its part of all devices is, each on another host as long as there are some.
+std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
+  int all = 0;
+  for (const DeviceClass& of : classes) all += of.devices;
+  std::vector<int> sample;
+  for (const DeviceClass& of : classes) {
+    const int wanted = std::clamp<int>(
+        static_cast<int>(std::lround(static_cast<double>(count) * of.devices / all)), 1, of.devices);
+    int taken = 0;
+    for (size_t place = 0; taken < wanted && place < static_cast<size_t>(of.most_on_host); ++place) {
+      for (const std::vector<int>& host : of.hosts) {
+        if (taken == wanted) break;
+        if (place >= host.size()) continue;
+        sample.push_back(host[place]);
+        ++taken;
+      }
+    }
+  }
+  return sample;
+}
+
+}  // namespace
+
+SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas) {
+  const std::vector<int> sample = Sample(classes, std::min(replicas, kMostSampled));
+  const std::vector<std::pair<SegmentId, SegmentId>> buckets =
+      CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
+  for (const auto& [first, end] : buckets) {
+    int64_t elements = 0;
+    for (SegmentId s = first; s < end; ++s) elements += SegmentElements(problem.shape.model, s);
+    bucket_elements_ = std::max(bucket_elements_, elements);
+  }
+  if (replicas < 2 || sample.size() < 2) return;
+  PlanningProblem among{.shape = problem.shape};
+  for (const int d : sample) among.devices.push_back(problem.devices[d]);
+  among.links = problem.links.Among(sample);
+  among.wire_bytes_per_element = problem.wire_bytes_per_element;
+  among.forced_all_reduce = problem.forced_all_reduce;
+  Reductions reductions(among);
+  std::vector<int> all(sample.size());
+  std::iota(all.begin(), all.end(), 0);
+  const int group = reductions.GroupOf(all);
+  for (int64_t elements = 1 << 10; elements < int64_t{1} << 36; elements *= 4) {
+    elements_.push_back(static_cast<double>(elements));
+    seconds_.push_back(reductions.Seconds(group, elements));
+  }
+  scalars_seconds_ = ReduceScalarsSeconds(among, all);
+}
+
+double SumModel::Seconds(int64_t elements) const {
+  if (elements_.empty()) return 0;
+  const double at = static_cast<double>(elements);
+  if (at <= elements_.front()) return seconds_.front();
+  const size_t above = std::min<size_t>(
+      elements_.size() - 1, std::upper_bound(elements_.begin(), elements_.end(), at) - elements_.begin());
+  const double part = (at - elements_[above - 1]) / (elements_[above] - elements_[above - 1]);
+  return seconds_[above - 1] + part * (seconds_[above] - seconds_[above - 1]);
+}
+
+std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape) const {
+  std::vector<double> after;
+  for (const StageForm& stage : shape.stages) {
+    const StageKind& kind = table.kinds()[stage.kind];
+    const int64_t parameters = table.Parameters(stage), elements = parameters / kind.degree;
+    const double last = Seconds(std::min(elements, bucket_elements_)), all = Seconds(elements);
+    const double exposed = std::max(last, all - table.BackwardSeconds(stage));
+    after.push_back(exposed +
+                    static_cast<double>(parameters) * kind.cost.norm_seconds_per_parameter *
+                        table.optimizer_share() +
+                    scalars_seconds_ + table.UpdateSeconds(stage));
+  }
+  return after;
+}
+
+}  // namespace medley

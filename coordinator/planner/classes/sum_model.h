@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/planner/classes/route_shape.h"
+#include "coordinator/predictor/cost_model.h"
+
+namespace medley {
+
+// What sums of gradients over many replicas take, before it is known who they are: those over a sample of devices,
+// of each class in proportion to how many there are of it. Good enough to search by.
+class SumModel {
+ public:
+  // `replicas`: of the sample at most. 1: nothing is summed.
+  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas);
+
+  double Seconds(int64_t elements) const;
+  // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms, scalars
+  // and the update.
+  std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape) const;
+
+ private:
+  std::vector<double> elements_, seconds_;  // ascending
+  double scalars_seconds_ = 0;
+  int64_t bucket_elements_ = 0;
+};
+
+}  // namespace medley

@@ -1,0 +1,291 @@
+#include "coordinator/predictor/alike_routes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/device_classes.h"
+#include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/step_simulator.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/ir/model/model_share.h"
+#include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/program.h"
+
+namespace medley {
+namespace {
+
+// A stage of all routes of one kind.
+struct StageGroup {
+  std::vector<int> devices;  // the first rank's of each route's unit
+  BlockRange blocks;
+  int degree = 1;
+  double last_backward_seconds = 0;
+  // Of the last micro-batch, of the stage's blocks before each of them.
+  std::vector<double> backward_before_seconds;
+  double norm_seconds_per_parameter = 0, update_seconds_per_parameter = 0;
+  int64_t parameters = 0;          // of a rank
+  bool is_of_first_route = false;  // which answers for norms where nothing is shared
+  int sharers = 1;                 // of the optimizer's state
+
+  double free_seconds = 0, norm_seconds = 0;
+};
+
+class AlikeRoutes {
+ public:
+  AlikeRoutes(const PlanningProblem& problem, const Plan& plan) : problem_(problem), plan_(plan) {}
+
+  absl::StatusOr<AlikePrediction> Run() {
+    RETURN_IF_ERROR(FindKinds());
+    for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(routes));
+    SumGradients();
+    return AlikePrediction{EndSeconds(), static_cast<int>(routes_of_kind_.size())};
+  }
+
+ private:
+  absl::Status FindKinds() {
+    std::unordered_map<std::string, int> by_name;
+    for (size_t d = 0; d < problem_.devices.size(); ++d) by_name.emplace(problem_.devices[d].name, d);
+    std::vector<int> class_of(problem_.devices.size());
+    const std::vector<DeviceClass> classes = DeviceClassesOf(problem_);
+    for (size_t c = 0; c < classes.size(); ++c) {
+      for (const std::vector<int>& host : classes[c].hosts) {
+        for (const int d : host) class_of[d] = static_cast<int>(c);
+      }
+    }
+    std::set<int> processors;
+    std::vector<char> visited(plan_.units.size(), 0);
+    devices_of_unit_.resize(plan_.units.size());
+    for (size_t r = 0; r < plan_.routes.size(); ++r) {
+      const Route& route = plan_.routes[r];
+      std::string key = absl::StrCat(route.micro_batches, "x", route.micro_batch_sequences);
+      std::map<int, int> hosts;
+      for (const UnitId u : route.units) {
+        const Unit& unit = plan_.units[u];
+        if (visited[u.value()]++ > 0 || unit.has_windows() ||
+            unit.activations_home != ActivationsHome::kDevice || unit.chunks.size() != 1) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("routes[", r, "]: unit ", u.value(),
+                           " is shared, passed twice or has layers or activations elsewhere; such plans are "
+                           "predicted whole alone"));
+        }
+        absl::StrAppend(&key, "|", unit.chunks[0].first.value(), "-", unit.chunks[0].end.value(), "r",
+                        static_cast<int>(unit.recompute), "a", static_cast<int>(unit.activations), "s",
+                        unit.sequence_parallel ? 1 : 0);
+        for (const std::string& name : unit.devices) {
+          const auto found = by_name.find(name);
+          if (found == by_name.end()) {
+            return absl::InvalidArgumentError(absl::StrCat("units[", u.value(), "].devices: \"", name,
+                                                           "\" is not a device of the problem"));
+          }
+          const int d = found->second;
+          if (!processors.insert(problem_.devices[d].processor).second) {
+            return absl::InvalidArgumentError(
+                absl::StrCat("routes[", r, "]: ", name, " shares its processor"));
+          }
+          devices_of_unit_[u.value()].push_back(d);
+          const int host =
+              hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
+          absl::StrAppend(&key, ",", class_of[d], "h", host);
+          ++used_on_host_[problem_.devices[d].host];
+        }
+        for (const ModelShare& share : unit.shares) {
+          absl::StrAppend(&key, ";", share.key_value_heads.first, ".", share.key_value_heads.end, ".",
+                          share.feed_forward.end, ".", share.vocabulary.end);
+        }
+      }
+      routes_of_kind_[key].push_back(static_cast<int>(r));
+    }
+    return absl::OkStatus();
+  }
+
+  // Simulates one of them by itself.
+  absl::Status AddKind(const std::vector<int>& routes) {
+    const Route& route = plan_.routes[routes.front()];
+    PlanningProblem alone{.shape = problem_.shape,
+                          .precision = problem_.precision,
+                          .micro_batch_sizes = problem_.micro_batch_sizes};
+    alone.wire_bytes_per_element = problem_.wire_bytes_per_element;
+    alone.device_memory = problem_.device_memory;
+    Plan plan{.schedule = plan_.schedule};
+    Route& own = plan.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+    std::vector<int> devices;
+    for (const UnitId u : route.units) {
+      own.units.push_back(static_cast<int>(plan.units.size()));
+      plan.units.push_back(plan_.units[u]);
+      for (const int d : devices_of_unit_[u.value()]) {
+        devices.push_back(d);
+        alone.devices.push_back(Slowed(d));
+      }
+    }
+    alone.links = problem_.links.Among(devices);
+    StepSimulator simulator(alone);
+    RETURN_IF_ERROR(simulator.Run(plan).status());
+    for (size_t s = 0; s < plan.units.size(); ++s) {
+      const Unit& unit = plan.units[s];
+      StageGroup& group = groups_.emplace_back();
+      group.is_of_first_route = routes.front() == 0;
+      for (const int r : routes)
+        group.devices.push_back(devices_of_unit_[plan_.routes[r].units[s].value()].front());
+      group.blocks = unit.chunks[0];
+      group.degree = static_cast<int>(unit.devices.size());
+      const Rank rank = FirstRankOf(plan, static_cast<int>(s));
+      for (int member = 0; member < group.degree; ++member) {
+        group.last_backward_seconds =
+            std::max(group.last_backward_seconds, simulator.LastBackwardSeconds(rank + member));
+      }
+      RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, int sequences,
+                        StageGroup& group) const {
+    const ModelConfig& model = problem_.shape.model;
+    const ModelShare share = ShareOf(plan, rank, model);
+    const DeviceCost& device = *FindDevice(alone, DeviceOf(plan, rank));
+    const std::optional<RankCosts> costs = CostsOf(device, model, share);
+    const auto size = std::find(alone.micro_batch_sizes.begin(), alone.micro_batch_sizes.end(), sequences);
+    if (!costs || size == alone.micro_batch_sizes.end())
+      return absl::InvalidArgumentError(absl::StrCat(device.name, " was not measured so"));
+    const BlockTimes& times = costs->times[size - alone.micro_batch_sizes.begin()];
+    const ModelConfig local = LocalModel(model, share);
+    group.backward_before_seconds = {0};
+    for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
+      const PassTimes& pass = block == model.embedding_block() ? times.embedding
+                              : block == model.head_block()    ? times.head
+                                                               : times.layer;
+      group.backward_before_seconds.push_back(group.backward_before_seconds.back() + pass.backward_seconds);
+      group.parameters += SegmentElements(local, SegmentOfBlock(block));
+    }
+    if (HoldsSegment(group, kTiedSegment)) group.parameters += SegmentElements(local, kTiedSegment);
+    group.norm_seconds_per_parameter = costs->norm_seconds_per_parameter;
+    group.update_seconds_per_parameter = costs->update_seconds_per_parameter;
+    return absl::OkStatus();
+  }
+
+  // A device as it is while all that the plan uses of its host compute.
+  DeviceCost Slowed(int d) const {
+    DeviceCost cost = problem_.devices[d];
+    if (cost.shared_with <= 0) return cost;
+    const double others = std::min(used_on_host_.at(cost.host) - 1, cost.shared_with);
+    const double factor = 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
+    const auto slow = [&](std::vector<BlockTimes>& times) {
+      for (BlockTimes& of : times) {
+        for (PassTimes* pass : {&of.embedding, &of.layer, &of.head}) {
+          for (double* seconds :
+               {&pass->forward_seconds, &pass->backward_seconds, &pass->weight_gradient_seconds})
+            *seconds *= factor;
+        }
+      }
+    };
+    slow(cost.times);
+    for (ShareCost& share : cost.shares) slow(share.times);
+    cost.shared_with = 0;
+    cost.shared_slowdown = 1;
+    return cost;
+  }
+
+  bool HoldsSegment(const StageGroup& group, SegmentId segment) const {
+    if (segment == kTiedSegment)
+      return group.blocks.first == 0 || group.blocks.end == problem_.shape.model.blocks();
+    return group.blocks.contains(BlockOfSegment(segment));
+  }
+
+  // When the last backward of a group has gone through the segments from `segment` on.
+  double CompleteSeconds(const StageGroup& group, SegmentId segment) const {
+    const BlockId block = CompletedBy(problem_.shape.model, {group.blocks}, segment);
+    return group.last_backward_seconds - group.backward_before_seconds[block - group.blocks.first];
+  }
+
+  // From the last segment to the first, as slices stand in the step programs.
+  void SumGradients() {
+    const ModelConfig& model = problem_.shape.model;
+    std::vector<int> holders;
+    SegmentId first_segment = 0, end_segment = 0;
+    for (int segment = SegmentCount(model) - 1; segment >= 0; --segment) {
+      if (SegmentElements(model, segment) == 0) continue;
+      std::vector<int> next;
+      for (size_t g = 0; g < groups_.size(); ++g) {
+        if (HoldsSegment(groups_[g], segment)) next.push_back(static_cast<int>(g));
+      }
+      if (next != holders) {
+        if (!holders.empty()) SumRun(holders, first_segment, end_segment);
+        holders = std::move(next);
+        end_segment = segment + 1;
+      }
+      first_segment = segment;
+    }
+    if (!holders.empty()) SumRun(holders, first_segment, end_segment);
+  }
+
+  void SumRun(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
+    int finest = 1, members = 0;
+    std::vector<int> devices;
+    for (const int g : holders) {
+      finest = std::max(finest, groups_[g].degree);
+      members += static_cast<int>(groups_[g].devices.size());
+      devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
+    }
+    std::sort(devices.begin(), devices.end());
+    GroupSums sums(problem_, std::move(devices), kMostSummed);
+    for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
+      int64_t elements = 0;
+      for (SegmentId s = first; s < end; ++s) elements += SegmentElements(problem_.shape.model, s);
+      double start = 0;
+      int least_degree = finest;
+      for (const int g : holders) {
+        StageGroup& group = groups_[g];
+        const double counted = plan_.shards_optimizer ? 1.0 / members : group.is_of_first_route ? 1 : 0;
+        group.norm_seconds +=
+            counted * static_cast<double>(elements / group.degree) * group.norm_seconds_per_parameter;
+        start = std::max({start, group.free_seconds, CompleteSeconds(group, first)});
+        least_degree = std::min(least_degree, group.degree);
+      }
+      if (members < 2) continue;
+      // A part for each rank of the units with the most; of others a rank has several, one after another.
+      const double seconds = sums.Seconds(elements / finest) * (static_cast<double>(finest) / least_degree);
+      const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
+      for (const int g : holders) groups_[g].free_seconds = start + part * seconds;
+      gather_seconds_ += (1 - part) * seconds;
+    }
+    if (plan_.shards_optimizer) {
+      for (const int g : holders) groups_[g].sharers = std::max(groups_[g].sharers, members);
+    }
+  }
+
+  double EndSeconds() const {
+    double reduced = 0, update = 0;
+    std::vector<int> devices;
+    for (const StageGroup& group : groups_) {
+      reduced =
+          std::max(reduced, std::max(group.free_seconds, group.last_backward_seconds) + group.norm_seconds);
+      update = std::max(
+          update, static_cast<double>(group.parameters) * group.update_seconds_per_parameter / group.sharers);
+      devices.insert(devices.end(), group.devices.begin(), group.devices.end());
+    }
+    return reduced + ReduceScalarsSeconds(problem_, devices) + update + gather_seconds_;
+  }
+
+  const PlanningProblem& problem_;
+  const Plan& plan_;
+  std::vector<std::vector<int>> devices_of_unit_;
+  std::map<std::string, std::vector<int>> routes_of_kind_;
+  std::map<int, int> used_on_host_;
+  std::vector<StageGroup> groups_;
+  double gather_seconds_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<AlikePrediction> PredictAlikeRoutes(const PlanningProblem& problem, const Plan& plan) {
+  return AlikeRoutes(problem, plan).Run();
+}
+
+}  // namespace medley

@@ -1,0 +1,43 @@
+#include "coordinator/predictor/device_classes.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace medley {
+namespace {
+
+bool AreAlike(const PlanningProblem& problem, int a, int b) {
+  const DeviceCost &one = problem.devices[a], &other = problem.devices[b];
+  const bool same_shares = std::equal(
+      one.shares.begin(), one.shares.end(), other.shares.begin(), other.shares.end(),
+      [](const ShareCost& x, const ShareCost& y) { return x.share == y.share && x.room == y.room; });
+  if (!SameCost(one, other) || !same_shares) return false;
+  return problem.links.EndOf(a) == problem.links.EndOf(b) || problem.links.Interchangeable(a, b);
+}
+
+}  // namespace
+
+std::vector<DeviceClass> DeviceClassesOf(const PlanningProblem& problem) {
+  std::vector<DeviceClass> classes;
+  std::vector<std::map<int, size_t>> places;  // of each class's hosts, by the problem's number
+  int alone = -1;                             // numbers of hosts of devices without one
+  for (int d = 0; d < static_cast<int>(problem.devices.size()); ++d) {
+    size_t number = 0;
+    while (number < classes.size() && !AreAlike(problem, classes[number].first(), d)) ++number;
+    if (number == classes.size()) {
+      classes.emplace_back();
+      places.emplace_back();
+    }
+    DeviceClass& of = classes[number];
+    const int host = problem.devices[d].host >= 0 ? problem.devices[d].host : alone--;
+    const auto [place, inserted] = places[number].try_emplace(host, of.hosts.size());
+    if (inserted) of.hosts.emplace_back();
+    of.hosts[place->second].push_back(d);
+    ++of.devices;
+    of.most_on_host = std::max(of.most_on_host, static_cast<int>(of.hosts[place->second].size()));
+  }
+  return classes;
+}
+
+}  // namespace medley

@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/reductions.h"
+
+namespace medley {
+
+// What sums of gradients take over one set of devices that may be large.
+class GroupSums {
+ public:
+  // `devices`: of the problem, which must outlive it. Beyond `most_exact` members, times are extrapolated from sets of
+  // half as many and as many, taken evenly out of them.
+  GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact);
+
+  // To sum a vector of so many elements.
+  double Seconds(int64_t elements);
+  int members() const { return static_cast<int>(devices_.size()); }
+
+ private:
+  struct Sample {
+    PlanningProblem problem;
+    std::unique_ptr<Reductions> reductions;
+    std::vector<int> all;
+  };
+  static std::unique_ptr<Sample> SampleOf(const PlanningProblem& problem, const std::vector<int>& devices,
+                                          int most);
+  double Extrapolated(int64_t elements) const;
+
+  std::vector<int> devices_;
+  bool forced_ = false;
+  CollectiveAlgorithm algorithm_ = CollectiveAlgorithm::kRing;
+  std::unique_ptr<Sample> whole_, half_;  // of most_exact and half of it; or `whole_` is all
+  std::map<int64_t, double> seconds_;
+};
+
+}  // namespace medley
