@@ -359,19 +359,22 @@ void ReportSailor(const std::string& data, const std::string& name) {
 
 int main(int count, char** arguments) {
   using medley::GiB;
+  const std::string only = count > 2 ? arguments[2] : "";
   const medley::Kind h100{"H100", 990e12, GiB(80), 8, 450e9}, a100{"A100", 312e12, GiB(80), 8, 300e9},
       a40{"A40", 150e12, GiB(48), 8, 28e9}, v100{"V100", 125e12, GiB(32), 8, 150e9},
       l4{"L4", 121e12, GiB(24), 8, 16e9}, a10{"A10", 125e12, GiB(24), 4, 16e9};
-  medley::Report("64_devices", medley::Synthetic({{h100, 16}, {a100, 24}, {v100, 24}}, 32, 1024));
-  medley::Report("128_a100_v100", medley::Synthetic({{a100, 32}, {v100, 96}}, 32, 1024));
-  medley::Report("1024_devices_4_kinds",
-                 medley::Synthetic({{h100, 128}, {a100, 256}, {a40, 256}, {v100, 384}}, 48, 4096));
-  medley::Report(
-      "10000_devices_6_kinds",
-      medley::Synthetic({{h100, 1024}, {a100, 2048}, {a40, 2048}, {v100, 2048}, {l4, 1832}, {a10, 1000}}, 48,
-                        16384));
+  const auto report = [&](const std::string& name, const std::vector<std::pair<medley::Kind, int>>& kinds,
+                          int layers, int batch) {
+    if (only.empty() || only == name) medley::Report(name, medley::Synthetic(kinds, layers, batch));
+  };
+  report("64_devices", {{h100, 16}, {a100, 24}, {v100, 24}}, 32, 1024);
+  report("128_a100_v100", {{a100, 32}, {v100, 96}}, 32, 1024);
+  report("1024_devices_4_kinds", {{h100, 128}, {a100, 256}, {a40, 256}, {v100, 384}}, 48, 4096);
+  report("10000_devices_6_kinds",
+         {{h100, 1024}, {a100, 2048}, {a40, 2048}, {v100, 2048}, {l4, 1832}, {a10, 1000}}, 48, 16384);
   if (count > 1) {
-    for (const char* name : {"32_96", "80_240", "128_384"}) medley::ReportSailor(arguments[1], name);
+    for (const char* name : {"32_96", "80_240", "128_384"})
+      if (only.empty() || only == name) medley::ReportSailor(arguments[1], name);
   }
   return 0;
 }

@@ -20,23 +20,53 @@ namespace {
 constexpr int kMostStages = 48;
 // Of the optimizer's state of a stage, what it is taken to carry itself where it is shared.
 constexpr double kSharedOptimizer = 1.0 / 8;
+// Shares of slices are whole elements, and holders of parts of them not equally many.
+constexpr double kOwnPart = 1.1;
 
-// Whether a rank of each kind fits its device, one for each shape and stage.
-bool Fits(const PlanningProblem& problem, const Plan& plan) {
+// Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
+bool Fits(const StageTable& table, const Plan& plan, double optimizer_share) {
+  const PlanningProblem& problem = table.problem();
   std::set<std::string> seen;
-  Rank first_rank = 0;
-  for (size_t u = 0; u < plan.units.size(); ++u) {
-    const Unit& unit = plan.units[u];
-    const DeviceCost& device = *FindDevice(problem, unit.devices.front());
-    const std::string key =
-        absl::StrCat(device.kind, "|", unit.devices.size(), "|", unit.chunks[0].first.value(), "|",
-                     unit.chunks[0].end.value(), "|", static_cast<int>(unit.recompute));
-    if (seen.insert(key).second &&
-        !medley::Fits(MemoryOfRank(plan, first_rank, problem.shape), RoomOf(problem, plan, first_rank)))
-      return false;
-    first_rank = first_rank + static_cast<int>(unit.devices.size());
+  for (const Route& route : plan.routes) {
+    Plan alone{.schedule = plan.schedule};
+    Route& own = alone.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
+    std::string key = absl::StrCat(route.micro_batch_sequences);
+    for (const UnitId u : route.units) {
+      const Unit& unit = plan.units[u];
+      own.units.push_back(static_cast<int>(alone.units.size()));
+      alone.units.push_back(unit);
+      absl::StrAppend(&key, "|", FindDevice(problem, unit.devices.front())->kind, ",", unit.devices.size(),
+                      ",", unit.chunks[0].end.value(), ",", static_cast<int>(unit.recompute));
+    }
+    if (!seen.insert(key).second) continue;
+    // More keep no more.
+    own.micro_batches = std::min(own.micro_batches, 2 * static_cast<int>(own.units.size()) + 2);
+    for (size_t s = 0; s < alone.units.size(); ++s) {
+      const Rank rank = FirstRankOf(alone, static_cast<int>(s));
+      RankMemory memory = MemoryOfRank(alone, rank, problem.shape);
+      memory.optimizer = {
+          static_cast<int64_t>(optimizer_share * static_cast<double>(memory.optimizer.value))};
+      if (!medley::Fits(memory, RoomOf(problem, alone, rank))) return false;
+    }
   }
   return true;
+}
+
+// "12 x [A100 x2: 10 layers | V100: 6 layers] x 30 of 2"
+std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
+  std::string text;
+  for (const ShapedRoutes& shaped : plan.routes) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", shaped.routes, " x [");
+    for (const StageForm& stage : shaped.shape.stages) {
+      const StageKind& kind = table.kinds()[stage.kind];
+      absl::StrAppend(&text, stage.first ? "" : " | ", table.problem().devices[kind.devices[0]].kind,
+                      kind.degree > 1 ? absl::StrCat(" x", kind.degree) : "", ": ", stage.layers,
+                      stage.recompute == Recompute::kNone ? "" : " again");
+    }
+    absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
+                    table.problem().micro_batch_sizes[shaped.shape.size]);
+  }
+  return text;
 }
 
 int Replicas(const ClassedPlan& plan) {
@@ -45,13 +75,25 @@ int Replicas(const ClassedPlan& plan) {
   return routes;
 }
 
+int LeastDegree(const StageTable& table, const ClassedPlan& plan) {
+  int least = 1 << 20;
+  for (const ShapedRoutes& shaped : plan.routes) {
+    for (const StageForm& stage : shaped.shape.stages)
+      least = std::min(least, table.kinds()[stage.kind].degree);
+  }
+  return least;
+}
+
 class Planning {
  public:
   explicit Planning(const PlanningProblem& problem) : problem_(problem), classes_(DeviceClassesOf(problem)) {}
 
   absl::StatusOr<PlanByClass> Run() {
-    Try(1);
-    if (problem_.constraints.saves_memory) Try(kSharedOptimizer);
+    for (const StageCuts cuts : {StageCuts::kNested, StageCuts::kAnywhere}) {
+      shapes_.clear();
+      Try(1, cuts);
+      if (problem_.constraints.saves_memory) Try(kSharedOptimizer, cuts);
+    }
     if (best_.plan.units.empty()) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
@@ -63,30 +105,38 @@ class Planning {
   }
 
  private:
-  void Try(double optimizer_share) {
+  void Try(double optimizer_share, StageCuts cuts) {
     StageTable table(problem_, classes_, optimizer_share);
     const int layers = problem_.shape.model.layers, allowed = problem_.constraints.max_stages;
     const int most_stages = std::min({layers, kMostStages, allowed > 0 ? allowed : layers});
-    int replicas = 2;
+    int replicas = 2, least_degree = 1;
     for (int round = 0; round < 2; ++round) {
-      const SumModel sums(problem_, classes_, replicas);
-      ClassSearch search(table, sums, most_stages);
-      const ClassedPlan found = search.Run();
+      const SumModel sums(problem_, classes_, replicas, least_degree);
+      ClassSearch search(table, sums, most_stages, cuts);
+      for (const RouteShape& shape : shapes_) search.Suggest(shape);
+      const std::vector<ClassedPlan> found = search.Run();
+      shapes_ = search.Shapes();
       best_.priced_shapes += search.priced();
       if (found.empty()) return;
       const double bound = search.LowerBoundSeconds();
       bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
-      Keep(table, found, optimizer_share < 1);
-      if (Replicas(found) == replicas) return;
-      replicas = Replicas(found);
+      for (const ClassedPlan& plan : found) Keep(table, search, plan, optimizer_share < 1);
+      const int last_replicas = replicas, last_degree = least_degree;
+      replicas = Replicas(found.front());
+      least_degree = LeastDegree(table, found.front());
+      if (replicas == last_replicas && least_degree == last_degree) return;
     }
   }
 
-  void Keep(const StageTable& table, const ClassedPlan& found, bool shards_optimizer) {
-    Plan plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
-    int sequences = 0;
-    for (const Route& route : plan.routes) sequences += route.micro_batches * route.micro_batch_sequences;
-    if (sequences != problem_.shape.global_batch_sequences || !Fits(problem_, plan)) return;
+  void Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
+    // Routes that have no place leave their work to the others.
+    Plan plan;
+    for (int tries = 0; plan.units.empty(); ++tries) {
+      if (tries == 3 || found.empty()) return;
+      plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
+      if (plan.units.empty()) found = search.Distribute(found.routes);
+    }
+    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
     const absl::StatusOr<AlikePrediction> predicted = PredictAlikeRoutes(problem_, plan);
     if (!predicted.ok()) return;
     if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds) return;
@@ -94,10 +144,14 @@ class Planning {
     best_.step_seconds = predicted->step_seconds;
     best_.summary = absl::StrFormat("%d routes of %d kinds over %d classes of devices", Replicas(found),
                                     predicted->kinds_of_routes, classes_.size());
+    absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found),
+                    absl::StrFormat("; estimated %.4f s, relaxed %.4f s", found.estimated_seconds,
+                                    found.relaxed_seconds));
   }
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
+  std::vector<RouteShape> shapes_;  // that were worth something so far
   PlanByClass best_;
   double bound_ = 0;
 };

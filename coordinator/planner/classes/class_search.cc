@@ -17,34 +17,36 @@ constexpr double kTimeTolerance = 1e-4;
 // Rounds end when they gain less.
 constexpr double kWorthwhile = 5e-4;
 constexpr int kMostNodes = 400;
+constexpr double kNearlyWorth = 1.15;
+constexpr double kWholeTolerance = 4e-3;
+constexpr size_t kNestedPlans = 4;
 constexpr size_t kMostWholeColumns = 160;
 
 }  // namespace
 
-ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages)
+ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, StageCuts cuts)
     : table_(table), sums_(sums), most_stages_(most_stages) {
   const PlanningProblem& problem = table.problem();
   batch_ = problem.shape.global_batch_sequences;
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
   for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
     if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
-    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
+    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages, cuts);
     pass_times_.push_back(pricing.PassTimes(kPassRatio));
   }
 }
 
-bool ClassSearch::Add(RouteShape shape) {
-  const bool known = std::any_of(pool_.begin(), pool_.end(), [&](const Column& column) {
-    return SameShape(column.clock.shape(), shape);
-  });
-  if (known) return false;
+int ClassSearch::Add(RouteShape shape) {
+  for (size_t i = 0; i < pool_.size(); ++i) {
+    if (SameShape(pool_[i].clock.shape(), shape)) return static_cast<int>(i);
+  }
   std::vector<int> uses = DevicesOf(table_, shape);
   for (size_t c = 0; c < uses.size(); ++c) {
-    if (uses[c] > devices_[c]) return false;
+    if (uses[c] > devices_[c]) return -1;
   }
   std::vector<double> after = sums_.AfterSeconds(table_, shape);
   pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
-  return true;
+  return static_cast<int>(pool_.size()) - 1;
 }
 
 // Of all devices together if each did its best all the time.
@@ -74,7 +76,7 @@ std::vector<MasterColumn> ClassSearch::MasterColumnsBy(double seconds, std::vect
   std::vector<MasterColumn> columns;
   for (size_t i = 0; i < pool_.size(); ++i) {
     const double sequences = pool_[i].SequencesBy(seconds);
-    if (sequences <= 0) continue;
+    if (sequences <= 0 || (!left_out_.empty() && left_out_[i] != 0)) continue;
     numbers.push_back(static_cast<int>(i));
     columns.push_back({pool_[i].uses, sequences});
   }
@@ -102,17 +104,17 @@ double ClassSearch::RelaxedSeconds() const {
 }
 
 int ClassSearch::Price(double seconds, const std::vector<double>& prices) {
-  int added = 0;
+  const size_t known = pool_.size();
   for (size_t i = 0; i < pricings_.size(); ++i) {
     for (const double limit : pass_times_[i]) {
       ++priced_;
       std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
           {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
       if (!answer || answer->worth <= 0) continue;
-      added += Add(std::move(answer->shape)) ? 1 : 0;
+      Add(std::move(answer->shape));
     }
   }
-  return added;
+  return static_cast<int>(pool_.size() - known);
 }
 
 void ClassSearch::Seed() {
@@ -149,8 +151,18 @@ void ClassSearch::Seed() {
   }
 }
 
-ClassedPlan ClassSearch::Run() {
-  Seed();
+std::vector<RouteShape> ClassSearch::Shapes() const {
+  std::vector<RouteShape> shapes;
+  for (const Column& column : pool_) {
+    double price = 0;
+    for (size_t c = 0; c < devices_.size(); ++c) price += prices_.empty() ? 0 : prices_[c] * column.uses[c];
+    if (price <= kNearlyWorth * column.SequencesBy(relaxed_seconds_)) shapes.push_back(column.clock.shape());
+  }
+  return shapes;
+}
+
+std::vector<ClassedPlan> ClassSearch::Run() {
+  if (pool_.empty()) Seed();
   double seconds = RelaxedSeconds();
   if (seconds == kNever) return {};
   for (int round = 0; round < kMostRounds; ++round) {
@@ -163,26 +175,86 @@ ClassedPlan ClassSearch::Run() {
     seconds = std::min(seconds, sooner);
     if (!gained && round > 2) break;
   }
-  // The least time by which whole routes do it.
-  ClassedPlan best;
-  double low = seconds, high = seconds;
-  for (int i = 0; i < 40; ++i) {
-    best = WholeBy(high, prices_);
-    if (!best.empty()) break;
-    low = high;
-    high *= i < 8 ? 1.01 : 1.1;
+  relaxed_seconds_ = seconds;
+  std::vector<ClassedPlan> plans;
+  plans.push_back(Whole(seconds));
+  std::vector<std::pair<double, int>> alone;
+  for (int i = 0; i < static_cast<int>(pool_.size()); ++i) alone.push_back({AloneSeconds(i), i});
+  std::sort(alone.begin(), alone.end());
+  for (size_t i = 0; i < std::min<size_t>(kNestedPlans, alone.size()); ++i) {
+    left_out_.assign(pool_.size(), 0);
+    for (size_t other = 0; other < pool_.size(); ++other)
+      left_out_[other] = NestedWith(alone[i].second, static_cast<int>(other)) ? 0 : 1;
+    const double relaxed = RelaxedSeconds();
+    if (relaxed < kNever) plans.push_back(Whole(relaxed));
   }
-  while (!best.empty() && high - low > 2e-3 * high) {
-    const double middle = (low + high) / 2;
-    ClassedPlan plan = WholeBy(middle, prices_);
-    if (plan.empty()) {
-      low = middle;
-    } else {
-      high = middle;
-      if (plan.estimated_seconds < best.estimated_seconds) best = std::move(plan);
+  left_out_.clear();
+  std::erase_if(plans, [](const ClassedPlan& plan) { return plan.empty(); });
+  return plans;
+}
+
+// Of as many routes of one shape as there can be.
+double ClassSearch::AloneSeconds(int column) const {
+  const Column& of = pool_[column];
+  int routes = std::numeric_limits<int>::max();
+  for (size_t c = 0; c < devices_.size(); ++c) {
+    if (of.uses[c] > 0) routes = std::min(routes, devices_[c] / of.uses[c]);
+  }
+  const int micro_batches =
+      static_cast<int>(std::ceil(batch_ / of.clock.sequences() / static_cast<double>(routes)));
+  return of.clock.Seconds(micro_batches, of.after_seconds);
+}
+
+// Whether no stage of one overlaps a stage of the other by halves.
+bool ClassSearch::NestedWith(int column, int other) const {
+  const std::vector<StageForm>&a = pool_[column].clock.shape().stages, &b = pool_[other].clock.shape().stages;
+  size_t i = 0, j = 0;
+  int end_a = a[0].layers, end_b = b[0].layers, begin_a = 0, begin_b = 0;
+  for (;;) {
+    if (begin_a < begin_b ? begin_b < end_a && end_a < end_b
+                          : begin_a > begin_b && begin_a < end_b && end_b < end_a)
+      return false;
+    const bool next_a = end_a <= end_b, next_b = end_b <= end_a;
+    if (next_a) {
+      if (++i == a.size()) return true;
+      begin_a = end_a, end_a += a[i].layers;
+    }
+    if (next_b) {
+      if (++j == b.size()) return true;
+      begin_b = end_b, end_b += b[j].layers;
     }
   }
+}
+
+// The least time by which whole routes do it.
+ClassedPlan ClassSearch::Whole(double relaxed_seconds) {
+  std::vector<int> numbers;
+  const std::vector<double> prices = SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), devices_).prices;
+  ClassedPlan best;
+  double low = relaxed_seconds, high = relaxed_seconds;
+  for (int i = 0; i < 40; ++i) {
+    best = WholeBy(high, prices);
+    if (!best.empty()) break;
+    low = high;
+    high *= i < 4 ? 1.01 : i < 12 ? 1.03 : 1.15;
+  }
+  while (!best.empty() && high - low > kWholeTolerance * high) {
+    const double middle = (low + high) / 2;
+    ClassedPlan plan = WholeBy(middle, prices);
+    (plan.empty() ? low : high) = middle;
+    if (!plan.empty() && plan.estimated_seconds < best.estimated_seconds) best = std::move(plan);
+  }
+  best.relaxed_seconds = relaxed_seconds;
   return best;
+}
+
+ClassedPlan ClassSearch::Distribute(const std::vector<ShapedRoutes>& routes) {
+  std::vector<std::pair<int, int>> columns;
+  for (const ShapedRoutes& shaped : routes) {
+    const int column = Add(shaped.shape);
+    if (column >= 0 && shaped.routes > 0) columns.push_back({column, shaped.routes});
+  }
+  return columns.empty() ? ClassedPlan{} : Distribute(columns);
 }
 
 ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& prices) const {

@@ -18,6 +18,7 @@ struct ShapedRoutes {
 struct ClassedPlan {
   std::vector<ShapedRoutes> routes;
   double estimated_seconds = 0;
+  double relaxed_seconds = 0;  // with fractions of routes, of the shapes that were priced
   bool empty() const { return routes.empty(); }
 };
 
@@ -27,11 +28,21 @@ struct ClassedPlan {
 // with shapes that are priced as they are needed; whole numbers of routes are searched by branch and bound.
 class ClassSearch {
  public:
-  // All must outlive it. `only_size`: of the micro-batches of all routes, index into micro_batch_sizes; -1: any.
-  ClassSearch(StageTable& table, const SumModel& sums, int most_stages);
+  // Both must outlive it.
+  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, StageCuts cuts);
 
-  // Empty: nothing fits.
-  ClassedPlan Run();
+  // Shapes to begin with.
+  void Suggest(const RouteShape& shape) { Add(shape); }
+
+  // Plans that may be the fastest, by estimates that take sums of gradients for alike on all routes: of all shapes
+  // that were priced; and for each of the best shapes by itself, of those cut nested with it. None: nothing fits.
+  std::vector<ClassedPlan> Run();
+
+  // The whole batch on so many routes of each shape, micro-batches as even as they end.
+  ClassedPlan Distribute(const std::vector<ShapedRoutes>& routes);
+
+  // Those that came near to being worth their devices.
+  std::vector<RouteShape> Shapes() const;
 
   // No plan whose routes fit the table's memory is done sooner: for any prices of devices, the sequences that all
   // devices are worth are no fewer than what any routes do. Only after Run.
@@ -51,11 +62,15 @@ class ClassSearch {
   };
   std::vector<MasterColumn> MasterColumnsBy(double seconds, std::vector<int>& numbers) const;
   double RelaxedSeconds() const;
-  bool Add(RouteShape shape);
+  // Its number, known or not; -1: there are not as many devices.
+  int Add(RouteShape shape);
   int Price(double seconds, const std::vector<double>& prices);
   void Seed();
+  double AloneSeconds(int column) const;
+  bool NestedWith(int column, int other) const;
+  ClassedPlan Whole(double relaxed_seconds);
   ClassedPlan WholeBy(double seconds, const std::vector<double>& prices) const;
-  ClassedPlan Distribute(const std::vector<std::pair<int, int>>& columns) const;
+  ClassedPlan Distribute(const std::vector<std::pair<int, int>>& columns) const;  // column and routes
   double PerfectSeconds() const;
 
   StageTable& table_;
@@ -66,7 +81,9 @@ class ClassSearch {
   std::vector<ShapePricing> pricings_;
   std::vector<std::vector<double>> pass_times_;  // of each
   std::vector<Column> pool_;
+  std::vector<char> left_out_;  // of the pool, for now; or empty
   std::vector<double> prices_;
+  double relaxed_seconds_ = 0;
   int64_t priced_ = 0;
 };
 

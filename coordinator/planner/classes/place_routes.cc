@@ -57,10 +57,12 @@ class Placing {
     plan_.shards_optimizer = shards_optimizer;
   }
 
-  void Add(const ShapedRoutes& routes) {
+  // How many of them have a place.
+  int Add(const ShapedRoutes& routes) {
     for (int i = 0; i < routes.routes; ++i) {
-      if (!AddRoute(routes)) return;
+      if (!AddRoute(routes)) return i;
     }
+    return routes.routes;
   }
   Plan Take() { return std::move(plan_); }
 
@@ -112,15 +114,20 @@ class Placing {
 
 }  // namespace
 
-Plan PlaceRoutes(const StageTable& table, const std::vector<ShapedRoutes>& routes, bool shards_optimizer) {
+Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes, bool shards_optimizer) {
   // The largest units first: what they leave of hosts the smaller ones fill.
-  std::vector<ShapedRoutes> order = routes;
-  std::stable_sort(order.begin(), order.end(), [&](const ShapedRoutes& a, const ShapedRoutes& b) {
+  std::stable_sort(routes.begin(), routes.end(), [&](const ShapedRoutes& a, const ShapedRoutes& b) {
     return MostDegree(table, a.shape) > MostDegree(table, b.shape);
   });
   Placing placing(table, shards_optimizer);
-  for (const ShapedRoutes& one : order) placing.Add(one);
-  return placing.Take();
+  bool whole = true;
+  for (ShapedRoutes& one : routes) {
+    const int placed = placing.Add(one);
+    whole = whole && placed == one.routes;
+    one.routes = placed;
+  }
+  std::erase_if(routes, [](const ShapedRoutes& one) { return one.routes == 0; });
+  return whole ? placing.Take() : Plan{};
 }
 
 }  // namespace medley

@@ -7,10 +7,21 @@ namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
-    : table_(table), size_(size), most_stages_(most_stages), layers_(table.problem().shape.model.layers) {
-  const int kinds = static_cast<int>(table.kinds().size());
-  for (int kind = 0; kind < kinds; ++kind) {
+ShapePricing::ShapePricing(StageTable& table, int size, int most_stages, StageCuts cuts)
+    : table_(table),
+      size_(size),
+      most_stages_(most_stages),
+      layers_(table.problem().shape.model.layers),
+      kinds_(static_cast<int>(table.kinds().size())),
+      cuts_(cuts),
+      nested_(layers_ + 1, 0) {
+  for (int layers = layers_, prime = 2; layers >= 1;) {
+    nested_[layers] = 1;
+    if (layers == 1) break;
+    while (layers % prime != 0) ++prime;
+    layers /= prime;
+  }
+  for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
         for (int layers = 0; layers <= layers_; ++layers) {
@@ -18,7 +29,7 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
           const std::optional<Recompute> recompute = layers == 0 ? std::nullopt : table.LeastRecompute(form);
           recompute_.push_back(static_cast<signed char>(recompute ? static_cast<int>(*recompute) : -1));
           form.recompute = recompute.value_or(Recompute::kNone);
-          pass_seconds_.push_back(table.PassSeconds(form));
+          pass_seconds_.push_back(recompute ? table.PassSeconds(form) : kNever);
         }
       }
     }
@@ -31,89 +42,87 @@ StageForm ShapePricing::Form(int kind, int from_end, int layers, bool first) con
           .layers = layers,
           .first = first,
           .from_end = from_end,
-          .recompute = static_cast<Recompute>(RecomputeOf(kind, from_end, layers, first))};
+          .recompute = static_cast<Recompute>(recompute_[At(kind, from_end, layers, first)])};
 }
 
 std::vector<double> ShapePricing::PassTimes(double ratio) const {
   std::vector<double> times;
-  for (size_t i = 0; i < pass_seconds_.size(); ++i) {
-    if (recompute_[i] >= 0) times.push_back(pass_seconds_[i]);
-  }
+  std::copy_if(pass_seconds_.begin(), pass_seconds_.end(), std::back_inserter(times),
+               [](double seconds) { return seconds < kNever; });
   std::sort(times.begin(), times.end());
   std::vector<double> apart;
-  for (const double time : times) {
-    if (apart.empty() || time >= ratio * apart.back()) apart.push_back(time);
-  }
-  // The longest of each group, so that a limit has room for all of it.
-  for (double& time : apart) {
-    const auto next = std::lower_bound(times.begin(), times.end(), ratio * time);
-    time = *(next - 1);
+  for (size_t i = 0; i < times.size();) {
+    // A limit has room for all of a group.
+    const auto next = std::upper_bound(times.begin() + i, times.end(), ratio * times[i]);
+    apart.push_back(*(next - 1));
+    i = next - times.begin();
   }
   return apart;
 }
 
-std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) const {
+std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
   const double limit = question.most_pass_seconds;
-  const double sequences = table_.problem().micro_batch_sizes[size_];
-  const double worth_of_second = sequences / limit;
-  const int kinds = static_cast<int>(table_.kinds().size());
-  std::vector<double> price(kinds);
-  for (int k = 0; k < kinds; ++k) {
+  const double worth_of_second = table_.problem().micro_batch_sizes[size_] / limit;
+  std::vector<double> price(kinds_);
+  for (int k = 0; k < kinds_; ++k) {
     const StageKind& kind = table_.kinds()[k];
     price[k] = kind.degree <= question.most_devices[kind.device_class]
                    ? kind.degree * question.price[kind.device_class]
                    : kNever;
   }
-  const auto cost_of = [&](int kind, int from_end, int layers, bool first) {
-    const size_t at = ((kind * most_stages_ + from_end - 1) * 2 + (first ? 1 : 0)) * (layers_ + 1) + layers;
-    if (recompute_[at] < 0 || pass_seconds_[at] > limit) return kNever;
-    return price[kind] + worth_of_second * pass_seconds_[at];
-  };
-  // choices[from_end - 1][kind][first layer of the stage]: the cheapest rest that begins so.
-  std::vector<std::vector<std::vector<Choice>>> choices;
-  // Of the rest that begins at a layer, behind a stage of each kind.
-  std::vector<std::vector<Choice>> behind(kinds, std::vector<Choice>(layers_ + 1, {kNever, 0, -1}));
-  for (int kind = 0; kind < kinds; ++kind) behind[kind][layers_].cost = 0;
+  const int starts = layers_ + 1;
+  behind_.assign(static_cast<size_t>(kinds_) * starts, kNever);
+  behind_kind_.assign(behind_.size(), -1);
+  for (int kind = 0; kind < kinds_; ++kind) behind_[kind * starts + layers_] = 0;
+  choices_.resize(static_cast<size_t>(most_stages_) * kinds_ * starts);
   double least = kNever;
   int best_stages = 0, best_kind = 0, best_layers = 0, best_next = 0;
   for (int from_end = 1; from_end <= most_stages_; ++from_end) {
-    std::vector<std::vector<Choice>>& here =
-        choices.emplace_back(kinds, std::vector<Choice>(layers_ + 1, {kNever, 0, -1}));
-    bool any = false;
-    for (int kind = 0; kind < kinds; ++kind) {
+    here_.assign(static_cast<size_t>(kinds_) * starts, kNever);
+    Choice* const choices = &choices_[static_cast<size_t>(from_end - 1) * kinds_ * starts];
+    for (int kind = 0; kind < kinds_; ++kind) {
       if (price[kind] == kNever) continue;
+      const double* const behind = &behind_[kind * starts];
+      const short* const behind_kind = &behind_kind_[kind * starts];
       for (int layers = 1; layers <= layers_; ++layers) {
-        const double cost = cost_of(kind, from_end, layers, /*first=*/false);
-        // More layers take longer and need more.
-        if (cost == kNever) break;
-        for (int end = layers; end <= layers_; ++end) {
-          const Choice& rest = behind[kind][end];
-          Choice& choice = here[kind][end - layers];
-          if (rest.cost == kNever || cost + rest.cost >= choice.cost) continue;
-          choice = {cost + rest.cost, layers, rest.next_kind};
-          any = true;
-        }
-      }
-      for (int layers = 1; layers <= layers_; ++layers) {
-        const Choice& rest = behind[kind][layers];
-        if (rest.cost == kNever) continue;
-        const double cost = cost_of(kind, from_end, layers, /*first=*/true) + rest.cost;
+        const double pass = PassSeconds(kind, from_end, layers, /*first=*/true);
+        if (pass > limit) break;  // more layers take longer and need more
+        if (!MayBegin(layers, 0)) continue;
+        const double cost = price[kind] + worth_of_second * pass + behind[layers];
         if (cost >= least) continue;
         least = cost;
-        best_stages = from_end, best_kind = kind, best_layers = layers, best_next = rest.next_kind;
+        best_stages = from_end, best_kind = kind, best_layers = layers, best_next = behind_kind[layers];
+      }
+      double* const here = &here_[kind * starts];
+      for (int layers = 1; layers <= layers_; ++layers) {
+        const double pass = PassSeconds(kind, from_end, layers, /*first=*/false);
+        if (pass > limit) break;
+        const double cost = price[kind] + worth_of_second * pass;
+        for (int end = layers; end <= layers_; ++end) {
+          if (cost + behind[end] >= here[end - layers] || !MayBegin(layers, end - layers)) continue;
+          here[end - layers] = cost + behind[end];
+          choices[kind * starts + end - layers] = {static_cast<short>(layers), behind_kind[end]};
+        }
       }
     }
+    // What costs as much as a whole route already is the rest of none that is better.
+    bool any = false;
+    for (double& cost : here_) {
+      if (cost >= least) cost = kNever;
+      any = any || cost < kNever;
+    }
     if (!any) break;
-    for (int kind = 0; kind < kinds; ++kind) {
-      for (int first = 0; first <= layers_; ++first) {
-        Choice& best = behind[kind][first];
-        best = {kNever, 0, -1};
-        for (int next = 0; next < kinds; ++next) {
-          if (here[next][first].cost == kNever) continue;
-          const double cost =
-              here[next][first].cost +
-              worth_of_second * 2 * table_.MessageSeconds(kind, next, size_, /*same_host=*/false);
-          if (cost < best.cost) best = {cost, 0, next};
+    behind_.assign(behind_.size(), kNever);
+    for (int kind = 0; kind < kinds_; ++kind) {
+      if (price[kind] == kNever) continue;
+      for (int next = 0; next < kinds_; ++next) {
+        const double messages =
+            worth_of_second * 2 * table_.MessageSeconds(kind, next, size_, /*same_host=*/false);
+        const double* const here = &here_[next * starts];
+        for (int first = 0; first <= layers_; ++first) {
+          if (here[first] + messages >= behind_[kind * starts + first]) continue;
+          behind_[kind * starts + first] = here[first] + messages;
+          behind_kind_[kind * starts + first] = static_cast<short>(next);
         }
       }
     }
@@ -124,7 +133,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
   answer.shape.stages.push_back(Form(best_kind, best_stages, best_layers, /*first=*/true));
   int layer = best_layers, next = best_next;
   for (int from_end = best_stages - 1; from_end >= 1; --from_end) {
-    const Choice& choice = choices[from_end - 1][next][layer];
+    const Choice& choice = choices_[(static_cast<size_t>(from_end - 1) * kinds_ + next) * starts + layer];
     answer.shape.stages.push_back(Form(next, from_end, choice.layers, /*first=*/false));
     layer += choice.layers;
     next = choice.next_kind;

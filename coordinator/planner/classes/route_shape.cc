@@ -97,14 +97,17 @@ double RouteClock::Seconds(int micro_batches, const std::vector<double>& after_s
 
 int RouteClock::MicroBatchesBy(double seconds, const std::vector<double>& after_seconds) const {
   const int tabulated = static_cast<int>(last_backwards_.size());
-  int m = 0;
   const double at_last = Seconds(tabulated, after_seconds);
-  if (at_last <= seconds)
-    return period_seconds_ > 0
-               ? tabulated + static_cast<int>(std::floor((seconds - at_last) / period_seconds_))
-               : tabulated;
-  while (m < tabulated && Seconds(m + 1, after_seconds) <= seconds) ++m;
-  return m;
+  if (at_last <= seconds) {
+    const double more = period_seconds_ > 0 ? std::floor((seconds - at_last) / period_seconds_) : 0;
+    return tabulated + static_cast<int>(more);
+  }
+  int low = 0, high = tabulated;  // done by then, and not
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (Seconds(middle, after_seconds) <= seconds ? low : high) = middle;
+  }
+  return low;
 }
 
 }  // namespace medley

@@ -37,7 +37,9 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
 
 }  // namespace
 
-SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas) {
+SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+                   int least_degree)
+    : least_degree_(least_degree) {
   const std::vector<int> sample = Sample(classes, std::min(replicas, kMostSampled));
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
@@ -77,7 +79,8 @@ std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteS
   std::vector<double> after;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const int64_t parameters = table.Parameters(stage), elements = parameters / kind.degree;
+    const int64_t parameters = table.Parameters(stage),
+                  elements = parameters / std::min(kind.degree, least_degree_);
     const double last = Seconds(std::min(elements, bucket_elements_)), all = Seconds(elements);
     const double exposed = std::max(last, all - table.BackwardSeconds(stage));
     after.push_back(exposed +

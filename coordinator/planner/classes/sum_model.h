@@ -11,8 +11,10 @@ namespace medley {
 // of each class in proportion to how many there are of it. Good enough to search by.
 class SumModel {
  public:
-  // `replicas`: of the sample at most. 1: nothing is summed.
-  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas);
+  // `replicas`: of the sample at most. 1: nothing is summed. `least_degree`: of the units with which others sum, which
+  // take part in every slice of those that are cut finer.
+  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
+           int least_degree);
 
   double Seconds(int64_t elements) const;
   // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms, scalars
@@ -21,6 +23,7 @@ class SumModel {
 
  private:
   std::vector<double> elements_, seconds_;  // ascending
+  int least_degree_ = 1;
   double scalars_seconds_ = 0;
   int64_t bucket_elements_ = 0;
 };
