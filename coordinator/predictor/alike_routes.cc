@@ -39,32 +39,24 @@ struct StageGroup {
 
 class AlikeRoutes {
  public:
-  AlikeRoutes(const PlanningProblem& problem, const Plan& plan) : problem_(problem), plan_(plan) {}
+  AlikeRoutes(AlikeRoutePredictor& predictor, const Plan& plan)
+      : predictor_(predictor), problem_(predictor.problem()), plan_(plan) {}
 
   absl::StatusOr<AlikePrediction> Run() {
     RETURN_IF_ERROR(FindKinds());
-    for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(routes));
+    for (const auto& [key, routes] : routes_of_kind_) RETURN_IF_ERROR(AddKind(key.first, routes));
     SumGradients();
     return AlikePrediction{EndSeconds(), static_cast<int>(routes_of_kind_.size())};
   }
 
  private:
   absl::Status FindKinds() {
-    std::unordered_map<std::string, int> by_name;
-    for (size_t d = 0; d < problem_.devices.size(); ++d) by_name.emplace(problem_.devices[d].name, d);
-    std::vector<int> class_of(problem_.devices.size());
-    const std::vector<DeviceClass> classes = DeviceClassesOf(problem_);
-    for (size_t c = 0; c < classes.size(); ++c) {
-      for (const std::vector<int>& host : classes[c].hosts) {
-        for (const int d : host) class_of[d] = static_cast<int>(c);
-      }
-    }
     std::set<int> processors;
     std::vector<char> visited(plan_.units.size(), 0);
     devices_of_unit_.resize(plan_.units.size());
     for (size_t r = 0; r < plan_.routes.size(); ++r) {
       const Route& route = plan_.routes[r];
-      std::string key = absl::StrCat(route.micro_batches, "x", route.micro_batch_sequences);
+      std::string key = absl::StrCat(static_cast<int>(plan_.schedule), ";", route.micro_batch_sequences);
       std::map<int, int> hosts;
       for (const UnitId u : route.units) {
         const Unit& unit = plan_.units[u];
@@ -79,12 +71,11 @@ class AlikeRoutes {
                         static_cast<int>(unit.recompute), "a", static_cast<int>(unit.activations), "s",
                         unit.sequence_parallel ? 1 : 0);
         for (const std::string& name : unit.devices) {
-          const auto found = by_name.find(name);
-          if (found == by_name.end()) {
+          const int d = predictor_.DeviceNamed(name);
+          if (d < 0) {
             return absl::InvalidArgumentError(absl::StrCat("units[", u.value(), "].devices: \"", name,
                                                            "\" is not a device of the problem"));
           }
-          const int d = found->second;
           if (!processors.insert(problem_.devices[d].processor).second) {
             return absl::InvalidArgumentError(
                 absl::StrCat("routes[", r, "]: ", name, " shares its processor"));
@@ -92,7 +83,7 @@ class AlikeRoutes {
           devices_of_unit_[u.value()].push_back(d);
           const int host =
               hosts.emplace(problem_.devices[d].host, static_cast<int>(hosts.size())).first->second;
-          absl::StrAppend(&key, ",", class_of[d], "h", host);
+          absl::StrAppend(&key, ",", predictor_.ClassOf(d), "h", host);
           ++used_on_host_[problem_.devices[d].host];
         }
         for (const ModelShare& share : unit.shares) {
@@ -100,13 +91,13 @@ class AlikeRoutes {
                           share.feed_forward.end, ".", share.vocabulary.end);
         }
       }
-      routes_of_kind_[key].push_back(static_cast<int>(r));
+      routes_of_kind_[{key, route.micro_batches}].push_back(static_cast<int>(r));
     }
     return absl::OkStatus();
   }
 
   // Simulates one of them by itself.
-  absl::Status AddKind(const std::vector<int>& routes) {
+  absl::Status AddKind(const std::string& key, const std::vector<int>& routes) {
     const Route& route = plan_.routes[routes.front()];
     PlanningProblem alone{.shape = problem_.shape,
                           .precision = problem_.precision,
@@ -125,8 +116,7 @@ class AlikeRoutes {
       }
     }
     alone.links = problem_.links.Among(devices);
-    StepSimulator simulator(alone);
-    RETURN_IF_ERROR(simulator.Run(plan).status());
+    ASSIGN_OR_RETURN(const std::vector<double> last_backwards, LastBackwards(key, alone, plan));
     for (size_t s = 0; s < plan.units.size(); ++s) {
       const Unit& unit = plan.units[s];
       StageGroup& group = groups_.emplace_back();
@@ -136,13 +126,39 @@ class AlikeRoutes {
       group.blocks = unit.chunks[0];
       group.degree = static_cast<int>(unit.devices.size());
       const Rank rank = FirstRankOf(plan, static_cast<int>(s));
-      for (int member = 0; member < group.degree; ++member) {
-        group.last_backward_seconds =
-            std::max(group.last_backward_seconds, simulator.LastBackwardSeconds(rank + member));
-      }
+      group.last_backward_seconds = last_backwards[s];
       RETURN_IF_ERROR(AddCosts(plan, rank, alone, route.micro_batch_sequences, group));
     }
     return absl::OkStatus();
+  }
+
+  // Of each unit of a plan with one route. Under 1F1B, once all stages are at work, each micro-batch more takes as long
+  // as the one before.
+  absl::StatusOr<std::vector<double>> LastBackwards(const std::string& key, const PlanningProblem& alone,
+                                                    Plan plan) {
+    const int stages = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
+    const int steady = 3 * stages + 4;
+    const auto simulated = [&](int count) -> absl::StatusOr<std::vector<double>> {
+      std::vector<double>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
+      if (!known.empty()) return known;
+      plan.routes[0].micro_batches = count;
+      StepSimulator simulator(alone);
+      RETURN_IF_ERROR(simulator.Run(plan).status());
+      for (int s = 0; s < stages; ++s) {
+        const Rank first = FirstRankOf(plan, s);
+        double last = 0;
+        for (int member = 0; member < static_cast<int>(plan.units[s].devices.size()); ++member)
+          last = std::max(last, simulator.LastBackwardSeconds(first + member));
+        known.push_back(last);
+      }
+      return known;
+    };
+    if (micro_batches <= steady || plan.schedule != Schedule::kOneForwardOneBackward)
+      return simulated(micro_batches);
+    ASSIGN_OR_RETURN(std::vector<double> last, simulated(steady));
+    ASSIGN_OR_RETURN(const std::vector<double> before, simulated(steady - stages));
+    for (int s = 0; s < stages; ++s) last[s] += (micro_batches - steady) * (last[s] - before[s]) / stages;
+    return last;
   }
 
   absl::Status AddCosts(const Plan& plan, Rank rank, const PlanningProblem& alone, int sequences,
@@ -233,8 +249,7 @@ class AlikeRoutes {
       members += static_cast<int>(groups_[g].devices.size());
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
-    std::sort(devices.begin(), devices.end());
-    GroupSums sums(problem_, std::move(devices), kMostSummed);
+    GroupSums& sums = predictor_.SumsOver(std::move(devices));
     for (const auto& [first, end] : CutIntoBuckets(problem_.shape.model, first_segment, end_segment)) {
       int64_t elements = 0;
       for (SegmentId s = first; s < end; ++s) elements += SegmentElements(problem_.shape.model, s);
@@ -273,10 +288,11 @@ class AlikeRoutes {
     return reduced + ReduceScalarsSeconds(problem_, devices) + update + gather_seconds_;
   }
 
+  AlikeRoutePredictor& predictor_;
   const PlanningProblem& problem_;
   const Plan& plan_;
   std::vector<std::vector<int>> devices_of_unit_;
-  std::map<std::string, std::vector<int>> routes_of_kind_;
+  std::map<std::pair<std::string, int>, std::vector<int>> routes_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
   std::vector<StageGroup> groups_;
   double gather_seconds_ = 0;
@@ -284,8 +300,47 @@ class AlikeRoutes {
 
 }  // namespace
 
-absl::StatusOr<AlikePrediction> PredictAlikeRoutes(const PlanningProblem& problem, const Plan& plan) {
-  return AlikeRoutes(problem, plan).Run();
+AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
+    : problem_(problem), class_of_(problem.devices.size()) {
+  const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
+  for (size_t c = 0; c < classes.size(); ++c) {
+    for (const std::vector<int>& host : classes[c].hosts) {
+      for (const int d : host) class_of_[d] = static_cast<int>(c);
+    }
+  }
+  for (size_t d = 0; d < problem.devices.size(); ++d)
+    device_by_name_.emplace(problem.devices[d].name, static_cast<int>(d));
+}
+
+int AlikeRoutePredictor::DeviceNamed(const std::string& name) const {
+  const auto found = device_by_name_.find(name);
+  return found == device_by_name_.end() ? -1 : found->second;
+}
+
+GroupSums& AlikeRoutePredictor::SumsOver(std::vector<int> devices) {
+  std::map<int, std::vector<int>> by_host;
+  std::vector<std::vector<int>> make_up;
+  std::sort(devices.begin(), devices.end());
+  for (const int d : devices) {
+    const int host = problem_.devices[d].host;
+    if (host < 0) {
+      make_up.push_back({class_of_[d]});
+    } else {
+      by_host[host].push_back(class_of_[d]);
+    }
+  }
+  for (auto& [host, classes] : by_host) {
+    std::sort(classes.begin(), classes.end());
+    make_up.push_back(std::move(classes));
+  }
+  std::sort(make_up.begin(), make_up.end());
+  std::unique_ptr<GroupSums>& sums = sums_[std::move(make_up)];
+  if (sums == nullptr) sums = std::make_unique<GroupSums>(problem_, std::move(devices), kMostSummed);
+  return *sums;
+}
+
+absl::StatusOr<AlikePrediction> AlikeRoutePredictor::Predict(const Plan& plan) {
+  return AlikeRoutes(*this, plan).Run();
 }
 
 }  // namespace medley

@@ -1,6 +1,13 @@
 #pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {
@@ -22,8 +29,29 @@ struct AlikePrediction {
 //
 // InvalidArgument: as PredictStep; or two routes share a unit or a processor, or layers live elsewhere than on the
 // devices ("routes[3]: ..."), which this prediction does not know.
-absl::StatusOr<AlikePrediction> PredictAlikeRoutes(const PlanningProblem& problem, const Plan& plan);
+class AlikeRoutePredictor {
+ public:
+  // `problem` must outlive it.
+  explicit AlikeRoutePredictor(const PlanningProblem& problem);
 
-constexpr int kMostSummed = 64;
+  absl::StatusOr<AlikePrediction> Predict(const Plan& plan);
+
+  const PlanningProblem& problem() const { return problem_; }
+  int ClassOf(int device) const { return class_of_[device]; }
+  int DeviceNamed(const std::string& name) const;  // -1: there is none
+  // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host.
+  GroupSums& SumsOver(std::vector<int> devices);
+  // What was simulated of such a route by itself; empty: nothing yet.
+  std::vector<double>& LastBackwards(const std::string& key) { return last_backwards_[key]; }
+
+ private:
+  const PlanningProblem& problem_;
+  std::vector<int> class_of_;
+  std::unordered_map<std::string, int> device_by_name_;
+  std::unordered_map<std::string, std::vector<double>> last_backwards_;
+  std::map<std::vector<std::vector<int>>, std::unique_ptr<GroupSums>> sums_;
+};
+
+constexpr int kMostSummed = 32;
 
 }  // namespace medley

@@ -249,8 +249,9 @@ class SailorCluster {
   static LinkModel LinkOf(const Json& curve) {
     const Json& c = curve.at(0);
     const double highest = curve.at(1);
-    LinkModel model;
-    for (double exponent = -4; exponent <= 10; ++exponent) {
+    // It was measured from 1 MB on; what is smaller goes as fast, after a latency of its own.
+    LinkModel model{{{0, 3e-5}}};
+    for (double exponent = 0; exponent <= 10; ++exponent) {
       const double bytes = 1e6 * std::pow(2.0, exponent);
       const double rate = std::min(
           highest, 1e9 * std::max(0.05, c.at(0).get<double>() * exponent * exponent +
@@ -338,7 +339,8 @@ class SailorCluster {
 
 void ReportSailor(const std::string& data, const std::string& name) {
   const SailorCluster cluster(absl::StrCat(data, "/profiles/sailor/best_plans/", name, ".json"));
-  const absl::StatusOr<AlikePrediction> theirs = PredictAlikeRoutes(cluster.problem(), cluster.SailorsPlan());
+  const absl::StatusOr<AlikePrediction> theirs =
+      AlikeRoutePredictor(cluster.problem()).Predict(cluster.SailorsPlan());
   const double start = CpuSeconds();
   const absl::StatusOr<PlanByClass> ours = PlanByClasses(cluster.problem());
   std::printf("seconds_sailor_%s %.2f\n", name.c_str(), CpuSeconds() - start);

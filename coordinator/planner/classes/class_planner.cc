@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/class_planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -86,14 +87,12 @@ int LeastDegree(const StageTable& table, const ClassedPlan& plan) {
 
 class Planning {
  public:
-  explicit Planning(const PlanningProblem& problem) : problem_(problem), classes_(DeviceClassesOf(problem)) {}
+  explicit Planning(const PlanningProblem& problem)
+      : problem_(problem), classes_(DeviceClassesOf(problem)), predictor_(problem) {}
 
   absl::StatusOr<PlanByClass> Run() {
-    for (const StageCuts cuts : {StageCuts::kNested, StageCuts::kAnywhere}) {
-      shapes_.clear();
-      Try(1, cuts);
-      if (problem_.constraints.saves_memory) Try(kSharedOptimizer, cuts);
-    }
+    Try(1);
+    if (problem_.constraints.saves_memory) Try(kSharedOptimizer);
     if (best_.plan.units.empty()) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
@@ -105,53 +104,61 @@ class Planning {
   }
 
  private:
-  void Try(double optimizer_share, StageCuts cuts) {
+  void Try(double optimizer_share) {
     StageTable table(problem_, classes_, optimizer_share);
     const int layers = problem_.shape.model.layers, allowed = problem_.constraints.max_stages;
     const int most_stages = std::min({layers, kMostStages, allowed > 0 ? allowed : layers});
-    int replicas = 2, least_degree = 1;
-    for (int round = 0; round < 2; ++round) {
-      const SumModel sums(problem_, classes_, replicas, least_degree);
-      ClassSearch search(table, sums, most_stages, cuts);
+    // How many replicas there are decides what their sums take, so each number is planned for by itself: plans of at
+    // most so many, whose sums take what those of so many do.
+    const int devices = static_cast<int>(problem_.devices.size()),
+              most_routes = problem_.constraints.max_routes;
+    for (int replicas = std::max(2, devices / (2 * kMostStages)); replicas < 2 * devices; replicas *= 2) {
+      const int limit = std::min(replicas, most_routes > 0 ? most_routes : devices);
+      const SumModel sums(problem_, classes_, limit, least_degree_);
+      ClassSearch search(table, sums, most_stages, limit);
       for (const RouteShape& shape : shapes_) search.Suggest(shape);
       const std::vector<ClassedPlan> found = search.Run();
-      shapes_ = search.Shapes();
       best_.priced_shapes += search.priced();
-      if (found.empty()) return;
+      if (found.empty()) continue;
+      shapes_ = search.Shapes();
       const double bound = search.LowerBoundSeconds();
       bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
       for (const ClassedPlan& plan : found) Keep(table, search, plan, optimizer_share < 1);
-      const int last_replicas = replicas, last_degree = least_degree;
-      replicas = Replicas(found.front());
-      least_degree = LeastDegree(table, found.front());
-      if (replicas == last_replicas && least_degree == last_degree) return;
+      if (limit < replicas) break;
     }
   }
 
-  void Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
+  // Predicts it; infinite if it cannot be.
+  double Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
     // Routes that have no place leave their work to the others.
     Plan plan;
     for (int tries = 0; plan.units.empty(); ++tries) {
-      if (tries == 3 || found.empty()) return;
+      if (tries == 3 || found.empty()) return kNever;
       plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
       if (plan.units.empty()) found = search.Distribute(found.routes);
     }
-    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
-    const absl::StatusOr<AlikePrediction> predicted = PredictAlikeRoutes(problem_, plan);
-    if (!predicted.ok()) return;
-    if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds) return;
+    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return kNever;
+    const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
+    if (!predicted.ok()) return kNever;
+    if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds)
+      return predicted->step_seconds;
     best_.plan = std::move(plan);
+    least_degree_ = LeastDegree(table, found);
     best_.step_seconds = predicted->step_seconds;
     best_.summary = absl::StrFormat("%d routes of %d kinds over %d classes of devices", Replicas(found),
                                     predicted->kinds_of_routes, classes_.size());
     absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found),
                     absl::StrFormat("; estimated %.4f s, relaxed %.4f s", found.estimated_seconds,
                                     found.relaxed_seconds));
+    return best_.step_seconds;
   }
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
+  AlikeRoutePredictor predictor_;
   std::vector<RouteShape> shapes_;  // that were worth something so far
+  int least_degree_ = 1;            // of the units of the fastest plan so far
   PlanByClass best_;
   double bound_ = 0;
 };

@@ -10,7 +10,7 @@ namespace medley {
 
 struct PlanByClass {
   Plan plan;
-  double step_seconds = 0;         // PredictAlikeRoutes
+  double step_seconds = 0;         // AlikeRoutePredictor
   double lower_bound_seconds = 0;  // no plan of this space is predicted to be faster; 0: not known
   int64_t priced_shapes = 0;
   std::string summary;  // how it was found and what it does, for people
@@ -19,7 +19,7 @@ struct PlanByClass {
 // A plan for many devices: routes of any shapes under 1F1B, each stage on one device or on several of one kind and
 // host that share it evenly, as their times were measured; stages recompute where they would not fit otherwise, and
 // units share the optimizer's state (ZeRO-1), both if the constraints let plans save memory. Devices may be left out. Works with counts of devices
-// of each class (class_search.h) and predicts what comes out by PredictAlikeRoutes. Pure and deterministic.
+// of each class (class_search.h) and predicts what comes out by AlikeRoutePredictor. Pure and deterministic.
 //
 // `problem` must be valid (CheckProblem), its devices on processors of their own.
 // ResourceExhausted: nothing of that kind fits the memory.

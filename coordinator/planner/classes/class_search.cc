@@ -11,7 +11,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostRounds = 24;
 // Stage times that are priced lie so far apart.
-constexpr double kPassRatio = 1.04;
+constexpr double kPassRatio = 1.06;
 // A time found by halving is this near.
 constexpr double kTimeTolerance = 1e-4;
 // Rounds end when they gain less.
@@ -24,14 +24,14 @@ constexpr size_t kMostWholeColumns = 160;
 
 }  // namespace
 
-ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, StageCuts cuts)
-    : table_(table), sums_(sums), most_stages_(most_stages) {
+ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes)
+    : table_(table), sums_(sums), most_stages_(most_stages), most_routes_(most_routes) {
   const PlanningProblem& problem = table.problem();
   batch_ = problem.shape.global_batch_sequences;
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
   for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
     if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
-    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages, cuts);
+    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
     pass_times_.push_back(pricing.PassTimes(kPassRatio));
   }
 }
@@ -88,7 +88,7 @@ double ClassSearch::RelaxedSeconds() const {
   const auto done_by = [&](double seconds) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    return columns.empty() ? 0 : SolveRelaxed(columns, devices_).value;
+    return columns.empty() ? 0 : SolveRelaxed(columns, devices_, most_routes_).value;
   };
   double low = PerfectSeconds(), high = low;
   for (int doublings = 0; done_by(high) < batch_; ++doublings) {
@@ -103,14 +103,14 @@ double ClassSearch::RelaxedSeconds() const {
   return high;
 }
 
-int ClassSearch::Price(double seconds, const std::vector<double>& prices) {
+int ClassSearch::Price(double seconds, const MasterRelaxation& at) {
   const size_t known = pool_.size();
   for (size_t i = 0; i < pricings_.size(); ++i) {
     for (const double limit : pass_times_[i]) {
       ++priced_;
       std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
-          {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
-      if (!answer || answer->worth <= 0) continue;
+          {.most_pass_seconds = limit, .seconds = seconds, .price = at.prices, .most_devices = devices_});
+      if (!answer || answer->worth <= at.route_price) continue;
       Add(std::move(answer->shape));
     }
   }
@@ -168,8 +168,9 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    prices_ = SolveRelaxed(columns, devices_).prices;
-    if (Price(seconds, prices_) == 0) break;
+    const MasterRelaxation at = SolveRelaxed(columns, devices_, most_routes_);
+    prices_ = at.prices;
+    if (Price(seconds, at) == 0) break;
     const double sooner = RelaxedSeconds();
     const bool gained = sooner < (1 - kWorthwhile) * seconds;
     seconds = std::min(seconds, sooner);
@@ -182,6 +183,7 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   for (int i = 0; i < static_cast<int>(pool_.size()); ++i) alone.push_back({AloneSeconds(i), i});
   std::sort(alone.begin(), alone.end());
   for (size_t i = 0; i < std::min<size_t>(kNestedPlans, alone.size()); ++i) {
+    plans.push_back(DistributeColumns({{alone[i].second, MostRoutes(alone[i].second)}}));
     left_out_.assign(pool_.size(), 0);
     for (size_t other = 0; other < pool_.size(); ++other)
       left_out_[other] = NestedWith(alone[i].second, static_cast<int>(other)) ? 0 : 1;
@@ -193,15 +195,19 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   return plans;
 }
 
+int ClassSearch::MostRoutes(int column) const {
+  int routes = most_routes_;
+  for (size_t c = 0; c < devices_.size(); ++c) {
+    if (pool_[column].uses[c] > 0) routes = std::min(routes, devices_[c] / pool_[column].uses[c]);
+  }
+  return routes;
+}
+
 // Of as many routes of one shape as there can be.
 double ClassSearch::AloneSeconds(int column) const {
   const Column& of = pool_[column];
-  int routes = std::numeric_limits<int>::max();
-  for (size_t c = 0; c < devices_.size(); ++c) {
-    if (of.uses[c] > 0) routes = std::min(routes, devices_[c] / of.uses[c]);
-  }
   const int micro_batches =
-      static_cast<int>(std::ceil(batch_ / of.clock.sequences() / static_cast<double>(routes)));
+      static_cast<int>(std::ceil(batch_ / of.clock.sequences() / static_cast<double>(MostRoutes(column))));
   return of.clock.Seconds(micro_batches, of.after_seconds);
 }
 
@@ -229,7 +235,8 @@ bool ClassSearch::NestedWith(int column, int other) const {
 // The least time by which whole routes do it.
 ClassedPlan ClassSearch::Whole(double relaxed_seconds) {
   std::vector<int> numbers;
-  const std::vector<double> prices = SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), devices_).prices;
+  const std::vector<double> prices =
+      SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), devices_, most_routes_).prices;
   ClassedPlan best;
   double low = relaxed_seconds, high = relaxed_seconds;
   for (int i = 0; i < 40; ++i) {
@@ -254,7 +261,7 @@ ClassedPlan ClassSearch::Distribute(const std::vector<ShapedRoutes>& routes) {
     const int column = Add(shaped.shape);
     if (column >= 0 && shaped.routes > 0) columns.push_back({column, shaped.routes});
   }
-  return columns.empty() ? ClassedPlan{} : Distribute(columns);
+  return columns.empty() ? ClassedPlan{} : DistributeColumns(columns);
 }
 
 ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& prices) const {
@@ -272,17 +279,16 @@ ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& pric
   std::vector<MasterColumn> chosen;
   for (const auto& [ratio, i] : order) chosen.push_back(columns[i]);
   if (chosen.empty()) return {};
-  const std::vector<int> whole =
-      SolveWhole(chosen, devices_, table_.problem().constraints.max_routes, batch_, kMostNodes);
+  const std::vector<int> whole = SolveWhole(chosen, devices_, most_routes_, batch_, kMostNodes);
   std::vector<std::pair<int, int>> found;  // column and routes
   for (size_t i = 0; i < whole.size(); ++i) {
     if (whole[i] > 0) found.push_back({numbers[order[i].second], whole[i]});
   }
-  return found.empty() ? ClassedPlan{} : Distribute(found);
+  return found.empty() ? ClassedPlan{} : DistributeColumns(found);
 }
 
 // Gives the routes their micro-batches, so that the last one is done as soon as can be.
-ClassedPlan ClassSearch::Distribute(const std::vector<std::pair<int, int>>& columns) const {
+ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>>& columns) const {
   const auto done_by = [&](double seconds) {
     double sequences = 0;
     for (const auto& [column, routes] : columns) sequences += routes * pool_[column].SequencesBy(seconds);

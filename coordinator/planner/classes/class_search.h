@@ -29,7 +29,7 @@ struct ClassedPlan {
 class ClassSearch {
  public:
   // Both must outlive it.
-  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, StageCuts cuts);
+  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes);
 
   // Shapes to begin with.
   void Suggest(const RouteShape& shape) { Add(shape); }
@@ -64,18 +64,19 @@ class ClassSearch {
   double RelaxedSeconds() const;
   // Its number, known or not; -1: there are not as many devices.
   int Add(RouteShape shape);
-  int Price(double seconds, const std::vector<double>& prices);
+  int Price(double seconds, const MasterRelaxation& at);
   void Seed();
+  int MostRoutes(int column) const;
   double AloneSeconds(int column) const;
   bool NestedWith(int column, int other) const;
   ClassedPlan Whole(double relaxed_seconds);
   ClassedPlan WholeBy(double seconds, const std::vector<double>& prices) const;
-  ClassedPlan Distribute(const std::vector<std::pair<int, int>>& columns) const;  // column and routes
+  ClassedPlan DistributeColumns(const std::vector<std::pair<int, int>>& columns) const;  // column and routes
   double PerfectSeconds() const;
 
   StageTable& table_;
   const SumModel& sums_;
-  const int most_stages_;
+  const int most_stages_, most_routes_;
   double batch_ = 0;          // sequences
   std::vector<int> devices_;  // of each class
   std::vector<ShapePricing> pricings_;

@@ -19,8 +19,7 @@ struct Matrix {
   std::vector<double> entries, values, lower, upper;
 };
 
-Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
-                bool counts_routes) {
+Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>& devices) {
   Matrix matrix;
   for (const MasterColumn& column : columns) {
     double most = std::numeric_limits<double>::infinity();
@@ -30,10 +29,8 @@ Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>
       matrix.entries.push_back(column.uses[row]);
       most = std::min(most, std::floor(static_cast<double>(devices[row]) / column.uses[row]));
     }
-    if (counts_routes) {
-      matrix.rows.push_back(static_cast<int>(devices.size()));
-      matrix.entries.push_back(1);
-    }
+    matrix.rows.push_back(static_cast<int>(devices.size()));
+    matrix.entries.push_back(1);
     matrix.starts.push_back(static_cast<int>(matrix.rows.size()));
     matrix.values.push_back(column.value);
     matrix.lower.push_back(0);
@@ -44,10 +41,13 @@ Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>
 
 }  // namespace
 
-MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices) {
-  const Matrix matrix = MatrixOf(columns, devices, /*counts_routes=*/false);
-  const int rows = static_cast<int>(devices.size()), count = static_cast<int>(columns.size());
-  const std::vector<double> row_lower(rows, -kUnlimited), row_upper(devices.begin(), devices.end());
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+                              int most_routes) {
+  const Matrix matrix = MatrixOf(columns, devices);
+  const int rows = static_cast<int>(devices.size()) + 1, count = static_cast<int>(columns.size());
+  std::vector<double> row_upper(devices.begin(), devices.end());
+  row_upper.push_back(most_routes);
+  const std::vector<double> row_lower(rows, -kUnlimited);
   const std::vector<double> upper(count, kUnlimited);
   const std::unique_ptr<Clp_Simplex, decltype(&Clp_deleteModel)> model(Clp_newModel(), Clp_deleteModel);
   Clp_setLogLevel(model.get(), 0);
@@ -60,17 +60,18 @@ MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const st
   const double* amounts = Clp_primalColumnSolution(model.get());
   result.amounts.assign(amounts, amounts + count);
   const double* prices = Clp_dualRowSolution(model.get());
-  for (int row = 0; row < rows; ++row) result.prices.push_back(std::max(0.0, prices[row]));
+  for (int row = 0; row + 1 < rows; ++row) result.prices.push_back(std::max(0.0, prices[row]));
+  result.route_price = std::max(0.0, prices[rows - 1]);
   for (int c = 0; c < count; ++c) result.value += columns[c].value * amounts[c];
   return result;
 }
 
 std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
                             int most_routes, double enough, int most_nodes) {
-  const Matrix matrix = MatrixOf(columns, devices, most_routes > 0);
+  const Matrix matrix = MatrixOf(columns, devices);
   const int count = static_cast<int>(columns.size());
   std::vector<double> row_upper(devices.begin(), devices.end());
-  if (most_routes > 0) row_upper.push_back(most_routes);
+  row_upper.push_back(most_routes);
   const std::vector<double> row_lower(row_upper.size(), -kUnlimited);
   std::vector<double> costs;
   for (const double value : matrix.values) costs.push_back(-value);

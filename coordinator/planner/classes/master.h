@@ -14,13 +14,15 @@ struct MasterColumn {
 struct MasterRelaxation {
   std::vector<double> amounts;  // of each column, fractions too
   std::vector<double> prices;   // of a device of each class: what one more would add
+  double route_price = 0;       // and one more route
   double value = 0;
 };
 
-// Of fractions of routes.
-MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices);
+// Of fractions of routes, at most `most_routes` in all.
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+                              int most_routes);
 
-// Of whole routes, at most `most_routes` if that is positive; stops as soon as `enough` is reached, and after so
+// Of whole routes; stops as soon as `enough` is reached, and after so
 // many nodes of its search. Empty: it found none that reaches it.
 std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
                             int most_routes, double enough, int most_nodes);

@@ -7,20 +7,12 @@ namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-ShapePricing::ShapePricing(StageTable& table, int size, int most_stages, StageCuts cuts)
+ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
     : table_(table),
       size_(size),
       most_stages_(most_stages),
       layers_(table.problem().shape.model.layers),
-      kinds_(static_cast<int>(table.kinds().size())),
-      cuts_(cuts),
-      nested_(layers_ + 1, 0) {
-  for (int layers = layers_, prime = 2; layers >= 1;) {
-    nested_[layers] = 1;
-    if (layers == 1) break;
-    while (layers % prime != 0) ++prime;
-    layers /= prime;
-  }
+      kinds_(static_cast<int>(table.kinds().size())) {
   for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
@@ -87,7 +79,6 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       for (int layers = 1; layers <= layers_; ++layers) {
         const double pass = PassSeconds(kind, from_end, layers, /*first=*/true);
         if (pass > limit) break;  // more layers take longer and need more
-        if (!MayBegin(layers, 0)) continue;
         const double cost = price[kind] + worth_of_second * pass + behind[layers];
         if (cost >= least) continue;
         least = cost;
@@ -99,7 +90,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
         if (pass > limit) break;
         const double cost = price[kind] + worth_of_second * pass;
         for (int end = layers; end <= layers_; ++end) {
-          if (cost + behind[end] >= here[end - layers] || !MayBegin(layers, end - layers)) continue;
+          if (cost + behind[end] >= here[end - layers]) continue;
           here[end - layers] = cost + behind[end];
           choices[kind * starts + end - layers] = {static_cast<short>(layers), behind_kind[end]};
         }

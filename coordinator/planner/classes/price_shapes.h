@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -7,23 +6,13 @@
 
 namespace medley {
 
-// Where the layers may be cut into stages.
-enum class StageCuts : uint8_t {
-  kAnywhere,
-  // So that of the stages of any two routes that have a layer in common one has all layers of the other: stages of L,
-  // L / p, L / pq, ... layers (p, q, ... prime) that begin at a multiple of that. Ranks sum their gradients bucket by
-  // bucket from the last layer to the first; where stages of two routes overlap by halves each waits for the other's
-  // later buckets, and so the sums of all stages may follow one another.
-  kNested,
-};
-
 // The route that is worth most at given prices of devices, by a dynamic programme over its stages from the last to
 // the first. What a route does by a time falls with its slowest stage, whose time is asked for, and with the sum of
 // what a micro-batch takes on its way; the latter adds up stage by stage, as do the prices of the devices.
 class ShapePricing {
  public:
-  // All of routes with micro-batches of one size and at most so many stages, cut so.
-  ShapePricing(StageTable& table, int size, int most_stages, StageCuts cuts);
+  // All of routes with micro-batches of one size and at most so many stages.
+  ShapePricing(StageTable& table, int size, int most_stages);
 
   struct Question {
     double most_pass_seconds = 0;   // of a stage: forward and backward of one micro-batch
@@ -57,9 +46,6 @@ class ShapePricing {
     short layers = 0;      // of the first stage of the rest
     short next_kind = -1;  // of the stage behind it
   };
-  bool MayBegin(int layers, int at) const {
-    return cuts_ == StageCuts::kAnywhere || (nested_[layers] && at % layers == 0);
-  }
   size_t At(int kind, int from_end, int layers, bool first) const {
     return ((static_cast<size_t>(kind) * most_stages_ + from_end - 1) * 2 + (first ? 1 : 0)) * (layers_ + 1) +
            layers;
@@ -67,8 +53,6 @@ class ShapePricing {
 
   const StageTable& table_;
   const int size_, most_stages_, layers_, kinds_;
-  const StageCuts cuts_;
-  std::vector<char> nested_;  // by layers: whether stages may have so many
   std::vector<signed char> recompute_;
   std::vector<double> pass_seconds_;  // at the same places
   // Of the answer that is being worked out: [kind][first layer], the cheapest rest that begins so, and behind a

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "coordinator/predictor/communication_time.h"
-#include "coordinator/predictor/reductions.h"
+#include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
 namespace {
 
-constexpr int kMostSampled = 16;
+constexpr int kMostSampled = 16;  // the others are extrapolated
 
 // Of each class as many as its part of all devices is, each on another host as long as there are some.
 std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
@@ -40,7 +38,6 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
 SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
                    int least_degree)
     : least_degree_(least_degree) {
-  const std::vector<int> sample = Sample(classes, std::min(replicas, kMostSampled));
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
   for (const auto& [first, end] : buckets) {
@@ -48,21 +45,12 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
     for (SegmentId s = first; s < end; ++s) elements += SegmentElements(problem.shape.model, s);
     bucket_elements_ = std::max(bucket_elements_, elements);
   }
-  if (replicas < 2 || sample.size() < 2) return;
-  PlanningProblem among{.shape = problem.shape};
-  for (const int d : sample) among.devices.push_back(problem.devices[d]);
-  among.links = problem.links.Among(sample);
-  among.wire_bytes_per_element = problem.wire_bytes_per_element;
-  among.forced_all_reduce = problem.forced_all_reduce;
-  Reductions reductions(among);
-  std::vector<int> all(sample.size());
-  std::iota(all.begin(), all.end(), 0);
-  const int group = reductions.GroupOf(all);
+  if (replicas < 2) return;
+  GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 36; elements *= 4) {
     elements_.push_back(static_cast<double>(elements));
-    seconds_.push_back(reductions.Seconds(group, elements));
+    seconds_.push_back(sums.Seconds(elements));
   }
-  scalars_seconds_ = ReduceScalarsSeconds(among, all);
 }
 
 double SumModel::Seconds(int64_t elements) const {
@@ -86,7 +74,7 @@ std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteS
     after.push_back(exposed +
                     static_cast<double>(parameters) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
-                    scalars_seconds_ + table.UpdateSeconds(stage));
+                    table.UpdateSeconds(stage));
   }
   return after;
 }

@@ -24,7 +24,6 @@ class SumModel {
  private:
   std::vector<double> elements_, seconds_;  // ascending
   int least_degree_ = 1;
-  double scalars_seconds_ = 0;
   int64_t bucket_elements_ = 0;
 };
 
