@@ -52,6 +52,6 @@ class AlikeRoutePredictor {
   std::map<std::vector<std::vector<int>>, std::unique_ptr<GroupSums>> sums_;
 };
 
-constexpr int kMostSummed = 32;
+constexpr int kMostSummed = 16;
 
 }  // namespace medley

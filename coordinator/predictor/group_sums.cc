@@ -8,6 +8,13 @@
 #include <utility>
 
 namespace medley {
+namespace {
+
+// What more members take is asked of few sizes, and others lie between these.
+constexpr int kMostTold = 8;
+constexpr double kSizesOfOctave = 2;
+
+}  // namespace
 
 GroupSums::GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact)
     : devices_(std::move(devices)) {
@@ -35,6 +42,15 @@ std::unique_ptr<GroupSums::Sample> GroupSums::SampleOf(const PlanningProblem& pr
 
 double GroupSums::Seconds(int64_t elements) {
   if (devices_.size() < 2 || elements == 0) return 0;
+  if (members() <= kMostTold) return At(elements);
+  const double step = std::floor(kSizesOfOctave * std::log2(static_cast<double>(elements)));
+  const auto size = [](double at) { return static_cast<int64_t>(std::exp2(at / kSizesOfOctave)); };
+  const int64_t below = size(step), above = std::max(below + 1, size(step + 1));
+  const double part = static_cast<double>(elements - below) / static_cast<double>(above - below);
+  return At(below) + part * (At(above) - At(below));
+}
+
+double GroupSums::At(int64_t elements) {
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
   if (!inserted) return entry->second;
   return entry->second =
@@ -50,6 +66,11 @@ double GroupSums::Extrapolated(int64_t elements) const {
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
         CollectiveAlgorithm::kHierarchical}) {
     if (forced_ && algorithm != algorithm_) continue;
+    // Without boundaries a hierarchy is a ring.
+    const int group = whole_->reductions->GroupOf(whole_->all);
+    if (!forced_ && algorithm == CollectiveAlgorithm::kHierarchical &&
+        whole_->reductions->WaysIn(group) == static_cast<int>(whole_->all.size()))
+      continue;
     const auto seconds = [&](const Sample& sample) {
       return sample.reductions->Choose(sample.all, elements, algorithm).predicted_seconds;
     };

@@ -28,6 +28,7 @@ class GroupSums {
   };
   static std::unique_ptr<Sample> SampleOf(const PlanningProblem& problem, const std::vector<int>& devices,
                                           int most);
+  double At(int64_t elements);
   double Extrapolated(int64_t elements) const;
 
   std::vector<int> devices_;

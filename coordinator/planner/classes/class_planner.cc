@@ -19,6 +19,9 @@ namespace medley {
 namespace {
 
 constexpr int kMostStages = 48;
+// What is estimated to be so much slower than the fastest plan is not predicted.
+constexpr double kHopeless = 1.03;
+constexpr double kMuchSlower = 1.1;
 // Of the optimizer's state of a stage, what it is taken to carry itself where it is shared.
 constexpr double kSharedOptimizer = 1.0 / 8;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
@@ -112,6 +115,7 @@ class Planning {
     // most so many, whose sums take what those of so many do.
     const int devices = static_cast<int>(problem_.devices.size()),
               most_routes = problem_.constraints.max_routes;
+    int slower = 0;
     for (int replicas = std::max(2, devices / (2 * kMostStages)); replicas < 2 * devices; replicas *= 2) {
       const int limit = std::min(replicas, most_routes > 0 ? most_routes : devices);
       const SumModel sums(problem_, classes_, limit, least_degree_);
@@ -123,26 +127,32 @@ class Planning {
       shapes_ = search.Shapes();
       const double bound = search.LowerBoundSeconds();
       bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
-      for (const ClassedPlan& plan : found) Keep(table, search, plan, optimizer_share < 1);
+      double least = std::numeric_limits<double>::infinity();
+      for (const ClassedPlan& plan : found) {
+        least = std::min(least, plan.estimated_seconds);
+        Keep(table, search, plan, optimizer_share < 1);
+      }
+      // More replicas sum longer.
+      slower = !best_.plan.units.empty() && least > kMuchSlower * best_.step_seconds ? slower + 1 : 0;
+      if (slower == 2) break;
       if (limit < replicas) break;
     }
   }
 
-  // Predicts it; infinite if it cannot be.
-  double Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
-    constexpr double kNever = std::numeric_limits<double>::infinity();
+  // If it is predicted to be faster than the fastest.
+  void Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
+    if (!best_.plan.units.empty() && found.estimated_seconds > kHopeless * best_.step_seconds) return;
     // Routes that have no place leave their work to the others.
     Plan plan;
     for (int tries = 0; plan.units.empty(); ++tries) {
-      if (tries == 3 || found.empty()) return kNever;
+      if (tries == 3 || found.empty()) return;
       plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
       if (plan.units.empty()) found = search.Distribute(found.routes);
     }
-    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return kNever;
+    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
     const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
-    if (!predicted.ok()) return kNever;
-    if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds)
-      return predicted->step_seconds;
+    if (!predicted.ok()) return;
+    if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds) return;
     best_.plan = std::move(plan);
     least_degree_ = LeastDegree(table, found);
     best_.step_seconds = predicted->step_seconds;
@@ -151,7 +161,6 @@ class Planning {
     absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found),
                     absl::StrFormat("; estimated %.4f s, relaxed %.4f s", found.estimated_seconds,
                                     found.relaxed_seconds));
-    return best_.step_seconds;
   }
 
   const PlanningProblem& problem_;

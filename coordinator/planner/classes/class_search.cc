@@ -15,11 +15,11 @@ constexpr double kPassRatio = 1.06;
 // A time found by halving is this near.
 constexpr double kTimeTolerance = 1e-4;
 // Rounds end when they gain less.
-constexpr double kWorthwhile = 5e-4;
+constexpr double kWorthwhile = 2e-3;
 constexpr int kMostNodes = 400;
 constexpr double kNearlyWorth = 1.15;
 constexpr double kWholeTolerance = 4e-3;
-constexpr size_t kNestedPlans = 4;
+constexpr size_t kNestedPlans = 3;
 constexpr size_t kMostWholeColumns = 160;
 
 }  // namespace
@@ -174,7 +174,7 @@ std::vector<ClassedPlan> ClassSearch::Run() {
     const double sooner = RelaxedSeconds();
     const bool gained = sooner < (1 - kWorthwhile) * seconds;
     seconds = std::min(seconds, sooner);
-    if (!gained && round > 2) break;
+    if (!gained) break;
   }
   relaxed_seconds_ = seconds;
   std::vector<ClassedPlan> plans;
