@@ -168,6 +168,29 @@ TEST_CASE("a report without a predicted step is a page, too") {
   CHECK(DataIn(PlanPage("", v1::PlanReport()))["devices"].empty());
 }
 
+TEST_CASE("a page of as much as a coordinator tells stays below 5 MB") {
+  v1::PlanReport report = Report();
+  const double step_seconds = report.predicted_step_seconds();
+  v1::PredictedLane& lane = *report.mutable_predicted_step()->mutable_lanes(0);
+  lane.clear_instructions();
+  lane.clear_memory();
+  constexpr int kToldOfEach = 50'000;
+  for (int i = 0; i < kToldOfEach; ++i) {
+    v1::PredictedInstruction& instruction = *lane.add_instructions();
+    instruction.set_kind(absl::StrCat("fetch parameters of layer ", i % 100));
+    instruction.set_micro_batch(i);
+    instruction.set_start_seconds(step_seconds * (1 - 1e-9 * i) / 2);
+    instruction.set_end_seconds(step_seconds * (1 - 1e-9 * i));
+    v1::PredictedMemoryUse& use = *lane.add_memory();
+    use.set_from_seconds(step_seconds * (1 - 1e-9 * i));
+    use.set_activation_bytes(uint64_t{1} << 40);
+    use.set_boundary_bytes(uint64_t{1} << 40);
+  }
+  const std::string page = PlanPage("page", report);
+  CHECK(page.size() < 5'000'000);
+  CHECK(DataIn(page)["lanes"][0]["instructions"].size() == kToldOfEach);
+}
+
 TEST_CASE("names end no script, begin no markup, and come back as they were") {
   const std::string name =
       GENERATE(as<std::string>(), "</script><script>alert(1)</script>", "</ScRiPt >", "<!-- <script>",

@@ -16,7 +16,8 @@ function deviceRow(device, kinds) {
   const name = [element("span", {}, element("strong", {}, device.name), ...kinds)];
   if (!device.used) return element("tr", { class: "unused" }, cell("device", name, "words"), cell("kind", device.kind, "words"),
     element("td", { colspan: COLUMNS - 2, "data-label": "" }, "not used"));
-  const parts = partsOf(device), notes = [device.emulated ? "emulated" : "", device.computes_f32_instead ? "computes f32 instead" : ""].filter(Boolean);
+  const parts = partsOf(device);
+  const notes = [device.emulated ? "emulated" : "", device.computes_f32_instead ? "computes f32 instead" : ""].filter(Boolean);
   return element("tr", {},
     cell("device", name, "words"), cell("kind", [device.kind, notes.join(", ")].filter(Boolean).join("; "), "words"),
     cell("blocks", device.blocks.map(rangeText).join(", "), "number"), cell("micro-batches", `${device.micro_batches}`, "number"),
@@ -33,7 +34,8 @@ function alikeDevices() {
   if (plan.devices.length <= MOST_ROWS) return new Map();
   const used = plan.lanes.map((lane) => lane.devices.map((device) => device.name));
   const unused = new Map();
-  for (const device of plan.devices.filter((candidate) => !candidate.used)) unused.set(device.kind, [...(unused.get(device.kind) || []), device.name]);
+  for (const device of plan.devices.filter((candidate) => !candidate.used))
+    unused.set(device.kind, [...(unused.get(device.kind) || []), device.name]);
   return new Map([...used, ...unused.values()].map((names) => [names[0], names]));
 }
 
@@ -55,7 +57,8 @@ function showDevices() {
   byId("devices").append(
     element("thead", {}, element("tr", {}, ...head.map((name) => element("th", { scope: "col", class: numbers.has(name) ? "number" : null },
       ...(PARTS.some(([part]) => part === name) ? [partKey(name)] : [name]))))), body);
-  for (const device of plan.left_out) byId("left-out").append(element("li", {}, element("strong", {}, device.name), ` was not planned with: ${device.why}`));
+  for (const device of plan.left_out)
+    byId("left-out").append(element("li", {}, element("strong", {}, device.name), ` was not planned with: ${device.why}`));
   byId("left-out").hidden = plan.left_out.length === 0;
 }
 

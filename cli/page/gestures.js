@@ -10,20 +10,18 @@ function select(row, instruction) {
   redraw();
 }
 
-// What is at a place of a row: its instruction, -1: none, and whether the place is in the memory strip.
+// What is where a pointer is: the moment, the track and the instruction, -1: none, or that it is in the memory strip.
 function lookAt(row, event) {
   const box = row.canvas.getBoundingClientRect(), lane = row.lane;
   const x = event.clientX - box.left, y = event.clientY - box.top, seconds = secondsAt(x, box.width);
   if (y > tracksHeight(lane)) return { seconds, instruction: -1, inMemory: showsMemory(lane) };
   let place = lane.tracks.findIndex((_, i) => y < trackTop(i) + trackHeight(i) + TRACK.gap);
   if (place < 0) place = lane.tracks.length - 1;
-  const track = lane.tracks[place], near = secondsAt(x - 3, box.width);
-  const at = lane.firstEndingAfter(track, near);
-  const i = at < track.items.length ? track.items[at] : -1;
-  // Of what is under the pointer or within three pixels of it, what is under it.
-  const next = at + 1 < track.items.length ? track.items[at + 1] : -1;
-  if (next >= 0 && lane.end[i] <= seconds && lane.start[next] <= seconds) return { seconds, instruction: next, place };
-  return { seconds, place, instruction: i >= 0 && lane.start[i] <= secondsAt(x + 3, box.width) ? i : -1 };
+  // What is there, or else within three pixels.
+  const items = lane.tracks[place].items, at = lane.firstEndingAfter(lane.tracks[place], seconds);
+  const next = at < items.length ? items[at] : -1, last = at > 0 ? items[at - 1] : -1;
+  if (next >= 0 && lane.start[next] <= secondsAt(x + 3, box.width)) return { seconds, place, instruction: next };
+  return { seconds, place, instruction: last >= 0 && lane.end[last] >= secondsAt(x - 3, box.width) ? last : -1 };
 }
 
 function wordsOf(row, found) {

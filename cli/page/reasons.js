@@ -26,13 +26,21 @@ function showReasons() {
   const bound = plan.lower_bound_seconds > 0
     ? `No plan with a named schedule is predicted to be faster than ${secondsText(plan.lower_bound_seconds)} a step.` : "";
   const searched = plan.simulated_plans > 0 ? `${Number(plan.simulated_plans).toLocaleString("en")} plans were simulated.` : "";
-  const reasons = [["Bottleneck", plan.bottleneck], ["Proof", [plan.quality, bound, searched].filter(Boolean).join(". ").replace(/\.\. /g, ". ")],
+  const proof = [plan.quality, bound, searched].filter(Boolean).join(". ").replace(/\.\. /g, ". ");
+  const reasons = [["Bottleneck", plan.bottleneck], ["Proof", proof],
     ["Fitting", plan.fitting], ["Order", plan.orders], ["Sums", plan.reductions], ["Exchanges", plan.exchanges]];
   for (const [name, text] of reasons)
     if (text) byId("why").append(element("dt", {}, name), element("dd", {}, words(text)));
+  const others = plan.rejected.filter((other) => other.step_seconds > 0)
+    .map((other) => `${other.kind} ${secondsText(other.step_seconds)} (${timesText(other.step_seconds)})`);
+  if (others.length > 0)
+    byId("why").append(element("dt", {}, "Instead"), element("dd", {}, `${others.join(", ")}; `,
+      element("a", { href: "#instead-heading" }, "why not")));
   byId("explanation").textContent = plan.explanation;
   if (!plan.explanation) byId("explanation").closest("details").hidden = true;
 }
+
+const timesText = (seconds) => `× ${(seconds / plan.step_seconds).toFixed(seconds < 10 * plan.step_seconds ? 2 : 0)}`;
 
 function cell(label, content, style = null) {
   return element("td", { "data-label": label, class: style }, ...(Array.isArray(content) ? content : [content]));
@@ -56,12 +64,12 @@ function showInstead() {
     if (plan.compared) byId("instead").closest("section").hidden = true;
     return;
   }
-  const longest = Math.max(plan.step_seconds, ...plan.rejected.map((other) => other.step_seconds));
+  // A bar is full at four times this plan.
+  const longest = Math.min(4 * plan.step_seconds, Math.max(plan.step_seconds, ...plan.rejected.map((other) => other.step_seconds)));
+  const length = (seconds) => (seconds === plan.step_seconds ? secondsText(seconds) : `${secondsText(seconds)} (${timesText(seconds)})`);
   const row = (kind, seconds, description, why, color) => element("tr", {},
     cell("plan", kind),
-    cell("step", seconds > 0
-      ? [element("div", { class: "line" }, `${secondsText(seconds)}${seconds === plan.step_seconds ? "" : ` (× ${(seconds / plan.step_seconds).toFixed(2)})`}`, meter([[color, seconds]], longest))]
-      : "none fits"),
+    cell("step", seconds > 0 ? element("div", { class: "line" }, length(seconds), meter([[color, seconds]], longest)) : "none fits"),
     cell("how", seconds > 0 ? words(description) : "", "words"), cell("why not", words(why), "words"));
   byId("instead").append(
     element("thead", {}, element("tr", {}, ...["plan", "step", "how", "why not"].map((name) => element("th", { scope: "col" }, name)))),

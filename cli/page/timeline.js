@@ -108,7 +108,8 @@ function addKind(kind, all, most) {
   const parent = element("div");
   byId("lanes").append(element("h3", { class: "kind" }, kind || "device", element("span", {}, ` — ${countText(count, "device", "devices")}` +
     (all.length < count ? `, ${countText(all.length, "timeline", "timelines")}` : ""))), parent);
-  if (leftOut.length > 0) parent.after(element("p", { class: "quiet" }, "Left out, so that this page stays within a few megabytes: ", words(leftOut.join(", "))));
+  if (leftOut.length > 0)
+    parent.after(element("p", { class: "quiet" }, "Left out, so that this page stays within a few megabytes: ", words(leftOut.join(", "))));
   for (const lane of lanes.slice(0, most)) addLane(lane, parent, null);
   const hidden = lanes.slice(most);
   if (hidden.length === 0) return;
@@ -134,7 +135,8 @@ function addLegend(lanes) {
   for (const known of CLASSES.filter((candidate) => seen.has(candidate.id))) {
     const button = element("button", { type: "button", "aria-pressed": "false", click: () => {
       view.alone = view.alone === known.id ? null : known.id;
-      for (const other of byId("legend").querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === button && view.alone !== null));
+      for (const other of byId("legend").querySelectorAll("button"))
+        other.setAttribute("aria-pressed", String(other === button && view.alone !== null));
       redraw();
     } }, swatch(known.id), known.name);
     byId("legend").append(button);
@@ -152,7 +154,8 @@ function addLegend(lanes) {
 function showTimeline() {
   const lanes = plan.lanes.filter((data) => data.devices.length > 0).map((data) => new Lane(data));
   if (!plan.has_predicted_step || lanes.length === 0) {
-    byId("no-step").textContent = "When each device does what is not known of this plan: what it was made from was not kept, or the coordinator is of an older version.";
+    byId("no-step").textContent = "When each device does what is not known of this plan: what it was made from was not kept, " +
+      "or the coordinator is of an older version.";
     byId("no-step").hidden = false;
     return;
   }
