@@ -465,6 +465,11 @@ TEST_CASE("a plan is also written as a page, which alone has the predicted step"
   const Outcome as_json = Ask(coordinator, {"--output", "json", "explain", "bible-1", "--html", file});
   CHECK(as_json.err.empty());
   CHECK_FALSE(json::parse(as_json.out).contains("predicted_step"));
+  // The plan is there all the same.
+  const Outcome unwritable = Ask(coordinator, {"explain", "bible-1", "--html", "/proc/plan.html"});
+  CHECK(unwritable.code == 1);
+  CHECK(unwritable.out == without.out);
+  CHECK_THAT(unwritable.err, Catch::Contains("cannot write /proc/plan.html"));
   // Found out before anything is planned.
   const Outcome nowhere = Ask(coordinator, {"plan", SpecFile(), "--html", "/no/such/folder/plan.html"});
   CHECK(nowhere.code == 2);

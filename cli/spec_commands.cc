@@ -48,23 +48,22 @@ absl::Status CheckPageFile(const std::string& file) {
 absl::Status ShowPlan(const Connection& connection, const std::string& title, PlanDetail detail,
                       const std::string& page_file, absl::StatusOr<v1::PlanReport> report) {
   RETURN_IF_ERROR(report.status());
-  if (!page_file.empty()) {
-    const std::string page = PlanPage(title, *report);
-    if (page_file == "-") {
-      Print(page);
-      return absl::OkStatus();
-    }
-    std::ofstream out(page_file, std::ios::trunc);
-    out << page;
-    out.close();
-    if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", page_file));
-    report->clear_predicted_step();
+  const std::string page = page_file.empty() ? "" : PlanPage(title, *report);
+  if (page_file == "-") {
+    Print(page);
+    return absl::OkStatus();
   }
+  report->clear_predicted_step();
   RETURN_IF_ERROR(Show(connection, report, [&](const v1::PlanReport& reply) {
     return FormatPlan(reply, detail, connection.columns);
   }));
+  if (page_file.empty()) return absl::OkStatus();
   std::fflush(stdout);
-  if (!page_file.empty()) Note(connection, absl::StrCat(page_file, " shows it; open it in a browser"));
+  std::ofstream out(page_file, std::ios::trunc);
+  out << page;
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", page_file));
+  Note(connection, absl::StrCat(page_file, " shows it; open it in a browser"));
   return absl::OkStatus();
 }
 
