@@ -42,7 +42,7 @@ using Action = std::function<absl::Status()>;
 struct Arguments {
   Connection connection;
   double timeout_seconds = 10;
-  std::string coordinator, output = "text", job, node, file, directory, since, shell;
+  std::string coordinator, output = "text", job, node, file, directory, since, shell, page_file;
   uint32_t limit = 0, step = 0;
   std::vector<std::string> sets;
   SubmitCommand submit;
@@ -77,6 +77,12 @@ void AddSpecOptions(CLI::App& command, SpecSource& source) {
       ->trigger_on_parse();
 }
 
+void AddPageOption(CLI::App& command, Arguments& arguments) {
+  command.add_option(
+      "--html", arguments.page_file,
+      "also write a page to look at: who does what when, memory, and why; - for standard output");
+}
+
 void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   CLI::App* submit = app.add_subcommand("submit", "queue a job; prints its id");
   AddSpecOptions(*submit, arguments.submit.spec);
@@ -92,8 +98,10 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   plan->add_flag("--explain", arguments.explain, "also why it would not run otherwise");
   plan->add_option("--cluster", arguments.plan.cluster_file,
                    "cluster (YAML) to plan for, without a coordinator");
+  AddPageOption(*plan, arguments);
   plan->callback([&] {
     arguments.plan.detail = arguments.explain ? PlanDetail::kExplanation : PlanDetail::kSummary;
+    arguments.plan.page_file = arguments.page_file;
     action = [&] { return RunPlan(arguments.connection, arguments.plan); };
   });
 }
@@ -137,7 +145,11 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
   of_job("watch", "progress of a job until it has ended", RunWatch);
   AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs);
   AddListing(app, arguments, action, "steps", "metrics of a job's steps", RunSteps);
-  of_job("explain", "the plan of a job, and why others would be slower", RunExplain);
+  AddPageOption(*of_job("explain", "the plan of a job, and why others would be slower",
+                        [&arguments](const Connection& connection, const std::string& job) {
+                          return RunExplain(connection, job, arguments.page_file);
+                        }),
+                arguments);
   of_job("cancel", "end a job", [&arguments](const Connection& connection, const std::string& job) {
     return RunCancel(connection, job, arguments.checkpoint ? CancelWhen::kAfterCheckpoint : CancelWhen::kNow);
   })->add_flag("--checkpoint", arguments.checkpoint, "after its current step and a checkpoint");

@@ -125,6 +125,13 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     *reply = nodes;
     return status;
   }
+  grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+                       v1::PlanReport* reply) override {
+    See("explain", *request);
+    reply->set_description("1 route");
+    if (request->with_predicted_step()) reply->mutable_predicted_step()->add_lanes()->set_kind("a <kind>");
+    return status;
+  }
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request, v1::Trace* reply) override {
     See("trace", *request);
     reply->set_job_id(request->job_id());
@@ -437,6 +444,37 @@ TEST_CASE("what is done with jobs and nodes reaches the coordinator") {
   CHECK(seen["replan"] == "job_id: \"bible-1\" force: true");
   CHECK(seen["forget"] == "node: \"a\"");
   CHECK(seen["trace"] == "job_id: \"bible-1\" step: 7");
+}
+
+TEST_CASE("a plan is also written as a page, which alone has the predicted step") {
+  FakeCoordinator coordinator;
+  const std::string file = TemporaryFile("plan.html");
+  const Outcome without = Ask(coordinator, {"explain", "bible-1"});
+  CHECK(without.code == 0);
+  CHECK(coordinator.Seen()["explain"] == "job_id: \"bible-1\"");
+  const Outcome outcome = Ask(coordinator, {"explain", "bible-1", "--html", file});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out == without.out);
+  CHECK_THAT(outcome.err, Catch::Contains(file));
+  CHECK(coordinator.Seen()["explain"] == "job_id: \"bible-1\" with_predicted_step: true");
+  std::ifstream in(file);
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  CHECK_THAT(page, Catch::StartsWith("<!doctype html>") && Catch::Contains("\"title\":\"bible-1\"") &&
+                       Catch::Contains("a \\u003ckind\\u003e"));
+  CHECK(Ask(coordinator, {"explain", "bible-1", "--html", "-"}).out == page);
+  const Outcome as_json = Ask(coordinator, {"--output", "json", "explain", "bible-1", "--html", file});
+  CHECK(as_json.err.empty());
+  CHECK_FALSE(json::parse(as_json.out).contains("predicted_step"));
+  // The plan is there all the same.
+  const Outcome unwritable = Ask(coordinator, {"explain", "bible-1", "--html", "/proc/plan.html"});
+  CHECK(unwritable.code == 1);
+  CHECK(unwritable.out == without.out);
+  CHECK_THAT(unwritable.err, Catch::Contains("cannot write /proc/plan.html"));
+  // Found out before anything is planned.
+  const Outcome nowhere = Ask(coordinator, {"plan", SpecFile(), "--html", "/no/such/folder/plan.html"});
+  CHECK(nowhere.code == 2);
+  CHECK_THAT(nowhere.err, Catch::Contains("--html /no/such/folder/plan.html"));
+  CHECK(coordinator.Seen().count("plan") == 0);
 }
 
 TEST_CASE("a spec is changed by --set, and errors have its line or the option") {

@@ -177,15 +177,13 @@ absl::Status CoordinatorClient::ForgetNode(const std::string& node) {
   return impl_->Call(&Stub::ForgetNode, request, impl_->timeout).status();
 }
 
-absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job_id, CallHandle& handle) {
-  v1::GetPlanRequest request;
-  request.set_job_id(job_id);
+absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const v1::GetPlanRequest& request,
+                                                          CallHandle& handle) {
   return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);
 }
 
-absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec, CallHandle& handle) {
-  v1::PlanJobRequest request;
-  *request.mutable_spec() = spec;
+absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::PlanJobRequest& request,
+                                                          CallHandle& handle) {
   return impl_->Call(&Stub::PlanJob, request, impl_->long_timeout(), &handle);
 }
 

@@ -47,9 +47,9 @@ class CoordinatorClient {
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   // The first call for a plan may take as long as PlanJob.
-  absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id, CallHandle& handle);
+  absl::StatusOr<v1::PlanReport> GetPlan(const v1::GetPlanRequest& request, CallHandle& handle);
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
-  absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
+  absl::StatusOr<v1::PlanReport> PlanJob(const v1::PlanJobRequest& request, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // The kernels of `node`, or of all live nodes if it is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);

@@ -4,6 +4,7 @@
 
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/plan_report_codec.h"
+#include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/wire/cluster_codec.h"
@@ -11,7 +12,9 @@
 
 namespace medley {
 
-absl::StatusOr<v1::PlanReport> PlanOffline(const v1::JobSpec& spec, const v1::ClusterSpec& cluster) {
+absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request,
+                                           const v1::ClusterSpec& cluster) {
+  const v1::JobSpec& spec = request.spec();
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
     ASSIGN_OR_RETURN(config, ReadModelConfig(spec.model().hugging_face()));
@@ -21,7 +24,10 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::JobSpec& spec, const v1::Cl
   ASSIGN_OR_RETURN(const Cluster decoded, DecodeCluster(cluster));
   ASSIGN_OR_RETURN(const PlannedJob planned,
                    PlanJob(training, constraints, decoded, Comparison::kOtherKinds));
-  return EncodePlanReport(planned);
+  v1::PlanReport report = EncodePlanReport(planned);
+  if (request.with_predicted_step())
+    *report.mutable_predicted_step() = EncodePredictedStep(planned, training.shape);
+  return report;
 }
 
 }  // namespace medley

@@ -1,7 +1,11 @@
 #include "cli/spec_commands.h"
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/coordinator_client.h"
@@ -10,6 +14,7 @@
 #include "cli/job_commands.h"
 #include "cli/offline_plan.h"
 #include "cli/patient_call.h"
+#include "cli/plan_page.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/yaml_message.h"
 
@@ -31,6 +36,37 @@ absl::StatusOr<v1::JobSpec> ReadSpec(const SpecSource& source, YamlPlaces& place
   return spec;
 }
 
+// Planning may take minutes: what can be known of the file is looked at before.
+absl::Status CheckPageFile(const std::string& file) {
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::error_code ignored;
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--html ", file, ": there is no folder ", folder.string()));
+}
+
+// Prints the plan and, where a file is named, writes its page.
+absl::Status ShowPlan(const Connection& connection, const std::string& title, PlanDetail detail,
+                      const std::string& page_file, absl::StatusOr<v1::PlanReport> report) {
+  RETURN_IF_ERROR(report.status());
+  const std::string page = page_file.empty() ? "" : PlanPage(title, *report);
+  if (page_file == "-") {
+    Print(page);
+    return absl::OkStatus();
+  }
+  report->clear_predicted_step();
+  RETURN_IF_ERROR(Show(connection, report, [&](const v1::PlanReport& reply) {
+    return FormatPlan(reply, detail, connection.columns);
+  }));
+  if (page_file.empty()) return absl::OkStatus();
+  std::fflush(stdout);
+  std::ofstream out(page_file, std::ios::trunc);
+  out << page;
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", page_file));
+  Note(connection, absl::StrCat(page_file, " shows it; open it in a browser"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RunSubmit(const Connection& connection, const SubmitCommand& command) {
@@ -49,35 +85,39 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
 }
 
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
+  RETURN_IF_ERROR(CheckPageFile(command.page_file));
   YamlPlaces places;
-  ASSIGN_OR_RETURN(const v1::JobSpec spec, ReadSpec(command.spec, places));
+  v1::PlanJobRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
+  request.set_with_predicted_step(!command.page_file.empty());
   absl::StatusOr<v1::PlanReport> report;
   if (command.cluster_file.empty()) {
     BlockInterrupts();
     CoordinatorClient client(connection.address, connection.timeout);
     report = CallPatiently("measuring what no profile tells yet, then planning",
                            "interrupted; nothing was started",
-                           [&](CallHandle& handle) { return client.PlanJob(spec, handle); });
+                           [&](CallHandle& handle) { return client.PlanJob(request, handle); });
   } else {
     v1::ClusterSpec cluster;
     RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-    report = PlanOffline(spec, cluster);
+    report = PlanOffline(request, cluster);
   }
   RETURN_IF_ERROR(places.Locate(report.status()));
-  return Show(connection, report, [&](const v1::PlanReport& reply) {
-    return FormatPlan(reply, command.detail, connection.columns);
-  });
+  return ShowPlan(connection, request.spec().name(), command.detail, command.page_file, std::move(report));
 }
 
-absl::Status RunExplain(const Connection& connection, const std::string& job_id) {
+absl::Status RunExplain(const Connection& connection, const std::string& job_id,
+                        const std::string& page_file) {
+  RETURN_IF_ERROR(CheckPageFile(page_file));
+  v1::GetPlanRequest request;
+  request.set_job_id(job_id);
+  request.set_with_predicted_step(!page_file.empty());
   BlockInterrupts();
   CoordinatorClient client(connection.address, connection.timeout);
-  const absl::StatusOr<v1::PlanReport> report =
+  absl::StatusOr<v1::PlanReport> report =
       CallPatiently("looking for the best plans of other kinds", "interrupted; the job goes on",
-                    [&](CallHandle& handle) { return client.GetPlan(job_id, handle); });
-  return Show(connection, report, [&](const v1::PlanReport& reply) {
-    return FormatPlan(reply, PlanDetail::kExplanation, connection.columns);
-  });
+                    [&](CallHandle& handle) { return client.GetPlan(request, handle); });
+  return ShowPlan(connection, job_id, PlanDetail::kExplanation, page_file, std::move(report));
 }
 
 }  // namespace medley

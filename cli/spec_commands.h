@@ -29,10 +29,12 @@ struct PlanCommand {
   SpecSource spec;
   std::string cluster_file;  // empty: ask the coordinator
   PlanDetail detail = PlanDetail::kSummary;
+  std::string page_file;  // to write the page of plan_page.h to; empty: none, "-": standard output, alone
 };
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command);
 
-// The plan of a job, and why others would be slower.
-absl::Status RunExplain(const Connection& connection, const std::string& job_id);
+// The plan of a job, and why others would be slower. `page_file` as of PlanCommand.
+absl::Status RunExplain(const Connection& connection, const std::string& job_id,
+                        const std::string& page_file);
 
 }  // namespace medley

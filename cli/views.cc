@@ -175,8 +175,9 @@ Rows StepRows(const v1::ListStepsResponse& steps) {
   return rows;
 }
 
-// "optimal", or how far from the bound.
-std::string Quality(const v1::PlanReport& report) {
+}  // namespace
+
+std::string QualityOf(const v1::PlanReport& report) {
   if (report.pinned()) return "named by the job";
   if (report.proven_optimal())
     return report.orders().empty() ? "proven optimal" : "proven optimal among named schedules";
@@ -186,8 +187,6 @@ std::string Quality(const v1::PlanReport& report) {
                          (report.predicted_step_seconds() / bound - 1) * 100,
                          report.orders().empty() ? "" : " with a named schedule");
 }
-
-}  // namespace
 
 std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
   Rows rows = {{"JOB", "STATE", "STEP", "LOSS", "ATTEMPT", "SUBMITTED", "DEVICES", "WHY"}};
@@ -315,7 +314,7 @@ std::string FormatLogs(const v1::ListLogsResponse& logs) {
 std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns) {
   std::string speed =
       absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",
-                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", Quality(report));
+                   FormatRate(report.predicted_tokens_per_second()), " tokens/s; ", QualityOf(report));
   if (report.simulated_plans() > 0)
     absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
   speed = absl::StrJoin(WrapText(speed, columns), "\n");

@@ -25,6 +25,9 @@ enum class PlanDetail {
 };
 std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns = 0);
 
+// How good a plan is known to be: "proven optimal", "at most 3.1 % slower than the best possible".
+std::string QualityOf(const v1::PlanReport& report);
+
 // `message` as JSON (runtime/wire/json_message.h) and a line break.
 std::string JsonLine(const google::protobuf::Message& message);
 

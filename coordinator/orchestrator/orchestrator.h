@@ -18,6 +18,7 @@
 #include "coordinator/orchestrator/job_runner.h"
 #include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
+#include "coordinator/wire/predicted_step_codec.h"
 #include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -58,8 +59,10 @@ class Orchestrator {
   absl::Status ForgetNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
   absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec,
-                                      const std::function<bool()>& cancelled = nullptr);
-  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id);  // GetPlan
+                                      const std::function<bool()>& cancelled = nullptr,
+                                      StepInReport step = StepInReport::kNo);
+  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id,
+                                        StepInReport step = StepInReport::kNo);  // GetPlan
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);

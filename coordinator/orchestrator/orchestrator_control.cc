@@ -91,8 +91,8 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
 }
 
 absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
-                                                  const std::function<bool()>& cancelled) {
-  RETURN_IF_ERROR(ResolveSpec(spec, "").status());
+                                                  const std::function<bool()>& cancelled, StepInReport step) {
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   std::string name;
   std::vector<ClusterDeviceLocation> locations;
   {
@@ -135,31 +135,44 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
   Serve(
       name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
   if (!planned.ok()) return planned.status();
-  return EncodePlanReport(*planned);
+  v1::PlanReport report = EncodePlanReport(*planned);
+  if (step == StepInReport::kYes)
+    *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
+  return report;
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
+absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id, StepInReport step) {
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
   if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no plan yet"));
-  if (job.plan().compared()) return job.plan();
+  if (job.plan().compared() && step == StepInReport::kNo) return job.plan();
   const absl::StatusOr<v1::PlanGrounds> grounds = store_.GetPlanGrounds(job_id);
   // A plan that an older coordinator made, or a newer plan by now: then this is what is known of it.
   if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch()))
     return job.plan();
   RETURN_IF_ERROR(grounds.status());
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(grounds->spec()));
+  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds->spec()));
   ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
   ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
-  const absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster);
-  // An older coordinator's profiles may be kept under what this one calls otherwise.
-  if (absl::IsFailedPrecondition(explanation.status())) return job.plan();
-  RETURN_IF_ERROR(explanation.status());
-  const v1::PlanReport compared = WithComparison(job.plan(), *explanation);
-  (void)journal_.Change(job_id, [&](v1::Job& now) {
-    if (now.launch() == job.launch()) *now.mutable_plan() = compared;
-  });
-  return compared;
+  v1::PlanReport report = job.plan();
+  if (!report.compared()) {
+    const absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster);
+    // An older coordinator's profiles may be kept under what this one calls otherwise.
+    if (absl::IsFailedPrecondition(explanation.status())) return job.plan();
+    RETURN_IF_ERROR(explanation.status());
+    report = WithComparison(job.plan(), *explanation);
+    (void)journal_.Change(job_id, [&](v1::Job& now) {
+      if (now.launch() == job.launch()) *now.mutable_plan() = report;
+    });
+  }
+  if (step == StepInReport::kNo) return report;
+  constraints.plan = plan;
+  constraints.open_activations.clear();
+  const absl::StatusOr<PlannedJob> planned = PlanJob(training, constraints, cluster, Comparison::kNone);
+  if (absl::IsFailedPrecondition(planned.status())) return report;
+  RETURN_IF_ERROR(planned.status());
+  *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
+  return report;
 }
 
 }  // namespace medley

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/chosen_order.h"
+#include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
@@ -17,6 +18,8 @@ namespace {
 
 // Of the limits, what searching plans that save memory may use at least.
 constexpr int64_t kLeastPartForSaving = 4;
+// Beyond so many devices plans are made by classes of devices: those of one are no longer looked at one by one.
+constexpr size_t kMostSearched = 16;
 
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
@@ -54,6 +57,14 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
     return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size,
                                                    "; must divide the global batch of ",
                                                    problem.shape.global_batch_sequences));
+  }
+  if (problem.devices.size() > kMostSearched && CanPlanByClasses(problem)) {
+    ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem));
+    return ChosenPlan{.plan = std::move(found.plan),
+                      .step_seconds = found.step_seconds,
+                      .lower_bound_seconds = found.lower_bound_seconds,
+                      .simulated_plans = found.predicted_plans,
+                      .fitting = std::move(found.summary)};
   }
   absl::StatusOr<ChosenPlan> alone = ChooseWithoutSharing(problem, limits);
   if (!absl::IsResourceExhausted(alone.status())) return alone;

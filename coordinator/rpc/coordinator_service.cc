@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/wire/job_life_codec.h"
+#include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/grpc_status.h"
@@ -37,6 +38,8 @@ bool HasEnded(const v1::Job& job) {
   const absl::StatusOr<JobLife> life = LifeOf(job);
   return life.ok() && IsEnded(life->state);
 }
+
+StepInReport StepIf(bool wanted) { return wanted ? StepInReport::kYes : StepInReport::kNo; }
 
 }  // namespace
 
@@ -135,8 +138,10 @@ grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::Forg
 
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response,
-                [&] { return orchestrator_.Plan(request->spec(), [&] { return context->IsCancelled(); }); });
+  return Answer(*request, *response, [&] {
+    return orchestrator_.Plan(
+        request->spec(), [&] { return context->IsCancelled(); }, StepIf(request->with_predicted_step()));
+  });
 }
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -177,7 +182,9 @@ grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
 
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.PlanOf(request->job_id()); });
+  return Answer(*request, *response, [&] {
+    return orchestrator_.PlanOf(request->job_id(), StepIf(request->with_predicted_step()));
+  });
 }
 
 grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,

@@ -306,6 +306,20 @@ TEST_CASE("a job is submitted, watched to its end, and listed with all that it d
   CHECK(plan.plan().units_size() > 0);
   CHECK(plan.compared());
   CHECK(plan.rejected_size() > 0);
+  CHECK_FALSE(plan.has_predicted_step());
+  // Asked for, it is told beside what is kept of the job, and is not kept itself.
+  v1::GetPlanRequest with_step = About<v1::GetPlanRequest>(submitted.id());
+  with_step.set_with_predicted_step(true);
+  REQUIRE(site.Call(&Stub::GetPlan, with_step, plan).ok());
+  CHECK(plan.compared());
+  REQUIRE(plan.predicted_step().lanes_size() > 0);
+  double last_seconds = 0;
+  for (const v1::PredictedInstruction& instruction : plan.predicted_step().lanes(0).instructions())
+    last_seconds = std::max(last_seconds, instruction.end_seconds());
+  CHECK(last_seconds == Approx(plan.predicted_step_seconds()));
+  v1::Job kept;
+  REQUIRE(site.Call(&Stub::GetJob, About<v1::GetJobRequest>(submitted.id()), kept).ok());
+  CHECK_FALSE(kept.plan().has_predicted_step());
   CheckRefused(site.Try(&Stub::GetTrace, About<v1::GetTraceRequest>(submitted.id())),
                Code::FAILED_PRECONDITION, {submitted.id(), "traced"});
 
@@ -409,6 +423,11 @@ TEST_CASE("a plan is made without starting anything, and says what there is none
   REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
   CHECK(report.plan().units_size() > 0);
   CHECK(report.predicted_step_seconds() > 0);
+  CHECK_FALSE(report.has_predicted_step());
+  request.set_with_predicted_step(true);
+  REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
+  REQUIRE(report.predicted_step().lanes_size() > 0);
+  CHECK(report.predicted_step().lanes(0).instructions_size() > 0);
   CHECK(site.agents.trainings().empty());
   v1::ListJobsResponse jobs;
   REQUIRE(site.Call(&Stub::ListJobs, v1::ListJobsRequest(), jobs).ok());

@@ -5,6 +5,18 @@
 namespace medley {
 namespace {
 
+v1::DeviceMemory EncodeMemory(const Explanation::Device& device) {
+  v1::DeviceMemory memory;
+  memory.set_parameter_bytes(device.memory.parameters.value);
+  memory.set_gradient_bytes(device.memory.gradients.value);
+  memory.set_optimizer_bytes(device.memory.optimizer.value);
+  memory.set_activation_bytes(device.memory.activations.value);
+  memory.set_boundary_bytes(device.memory.boundaries.value);
+  memory.set_sum_bytes(device.collectives.value);
+  memory.set_host_bytes(device.memory.host.value);
+  return memory;
+}
+
 v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport& report) {
   v1::DeviceShare share;
   share.set_device(device.name);
@@ -17,6 +29,7 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport
   share.set_micro_batches(device.micro_batches);
   share.set_emulated(report.emulated.contains(device.name));
   share.set_computes_f32_instead(report.computes_f32_instead.contains(device.name));
+  if (device.used) *share.mutable_memory() = EncodeMemory(device);
   return share;
 }
 
@@ -71,6 +84,8 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
     *encoded.add_devices() = EncodeDevice(device, report);
   encoded.set_fitting(report.explanation.fitting);
   encoded.set_orders(report.explanation.orders);
+  encoded.set_reductions(report.explanation.reductions);
+  encoded.set_exchanges(report.explanation.exchanges);
   encoded.set_bottleneck(report.explanation.bottleneck);
   encoded.set_bubble_share(report.explanation.bubble_share);
   EncodeReasons(report.explanation, encoded);

@@ -21,7 +21,14 @@ PlannedJob Planned() {
   report.explanation.bottleneck = "a/cpu0";
   report.explanation.bubble_share = 0.1;
   report.explanation.orders = "an order of its own";
-  report.explanation.devices = {{.name = "a/cpu0", .kind = "cpu", .used = true, .peak_memory = MiB(3)},
+  report.explanation.reductions = "by a ring";
+  report.explanation.exchanges = "by a library";
+  report.explanation.devices = {{.name = "a/cpu0",
+                                 .kind = "cpu",
+                                 .used = true,
+                                 .peak_memory = MiB(3),
+                                 .memory = {.parameters = MiB(1), .host = MiB(5)},
+                                 .collectives = KiB(1)},
                                 {.name = "a/gpu0", .kind = "gpu"}};
   report.explanation.rejected = {{PlanKind::kPurePipeline, "x", 0.7, "slower"}};
   report.compared = true;
@@ -41,6 +48,12 @@ TEST_CASE("a report carries the plan, its prediction and its explanation") {
   CHECK(report.bottleneck() == "a/cpu0");
   CHECK(report.bubble_share() == 0.1);
   CHECK(report.devices(0).peak_memory_bytes() == 3u << 20);
+  CHECK(report.devices(0).memory().parameter_bytes() == 1u << 20);
+  CHECK(report.devices(0).memory().sum_bytes() == 1u << 10);
+  CHECK(report.devices(0).memory().host_bytes() == 5u << 20);
+  CHECK_FALSE(report.devices(1).has_memory());  // it is not used
+  CHECK(report.reductions() == "by a ring");
+  CHECK(report.exchanges() == "by a library");
   CHECK(report.rejected(0).kind() == "pure pipeline");
   CHECK(report.compared());
   CHECK(report.orders() == "an order of its own");

@@ -150,6 +150,7 @@ class Planning {
       if (plan.units.empty()) found = search.Distribute(found.routes);
     }
     if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
+    ++best_.predicted_plans;
     const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
     if (!predicted.ok()) return;
     if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds) return;

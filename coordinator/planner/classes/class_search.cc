@@ -1,6 +1,7 @@
 #include "coordinator/planner/classes/class_search.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -49,27 +50,44 @@ int ClassSearch::Add(RouteShape shape) {
   return static_cast<int>(pool_.size()) - 1;
 }
 
-// Of all devices together if each did its best all the time.
-double ClassSearch::PerfectSeconds() const {
-  double rate = 0;
-  for (size_t c = 0; c < devices_.size(); ++c) {
-    double best = 0;
-    for (size_t k = 0; k < table_.kinds().size(); ++k) {
-      const StageKind& kind = table_.kinds()[k];
-      if (kind.device_class != static_cast<int>(c)) continue;
-      for (size_t size = 0; size < kind.cost.times.size(); ++size) {
-        StageForm all{.kind = static_cast<int>(k),
-                      .size = static_cast<int>(size),
-                      .layers = table_.problem().shape.model.layers,
-                      .first = true,
-                      .from_end = 1};
-        best = std::max(best,
-                        table_.problem().micro_batch_sizes[size] / (table_.PassSeconds(all) * kind.degree));
-      }
+// Device seconds that a sequence takes at least, of a class: the embedding, one layer, and the head.
+std::array<double, 3> ClassSearch::LeastSeconds(int device_class) const {
+  std::array<double, 3> least = {kNever, kNever, kNever};
+  for (const StageKind& kind : table_.kinds()) {
+    if (kind.device_class != device_class) continue;
+    for (size_t size = 0; size < kind.cost.times.size(); ++size) {
+      const BlockTimes& times = kind.cost.times[size];
+      const double of_sequence = static_cast<double>(kind.degree) / table_.problem().micro_batch_sizes[size];
+      least[0] = std::min(least[0], of_sequence * times.embedding.Seconds());
+      least[1] = std::min(least[1], of_sequence * times.layer.Seconds());
+      least[2] = std::min(least[2], of_sequence * times.head.Seconds());
     }
-    rate += best * devices_[c];
   }
-  return batch_ / rate;
+  return least;
+}
+
+// Blocks of a sequence may be weighed in any way, so that all of them together weigh 1: no class does more weight a
+// second than with the block for which it does most. Weighed by the times of any class that is a bound.
+double ClassSearch::LowerBoundSeconds() const {
+  const double layers = table_.problem().shape.model.layers;
+  std::vector<std::array<double, 3>> seconds;
+  for (size_t c = 0; c < devices_.size(); ++c) seconds.push_back(LeastSeconds(static_cast<int>(c)));
+  double bound = 0;
+  for (const std::array<double, 3>& weights : seconds) {
+    const double sum = weights[0] + layers * weights[1] + weights[2];
+    if (!(sum > 0) || sum == kNever) continue;
+    double rate = 0;  // weight a second
+    for (size_t c = 0; c < devices_.size(); ++c) {
+      double most = 0;
+      for (int block = 0; block < 3; ++block) {
+        if (weights[block] == 0 || seconds[c][block] == kNever) continue;
+        most = std::max(most, seconds[c][block] > 0 ? weights[block] / sum / seconds[c][block] : kNever);
+      }
+      rate += devices_[c] * most;
+    }
+    bound = std::max(bound, batch_ / rate);
+  }
+  return bound;
 }
 
 std::vector<MasterColumn> ClassSearch::MasterColumnsBy(double seconds, std::vector<int>& numbers) const {
@@ -90,7 +108,7 @@ double ClassSearch::RelaxedSeconds() const {
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
     return columns.empty() ? 0 : SolveRelaxed(columns, devices_, most_routes_).value;
   };
-  double low = PerfectSeconds(), high = low;
+  double low = LowerBoundSeconds(), high = low;
   for (int doublings = 0; done_by(high) < batch_; ++doublings) {
     if (doublings == 60) return kNever;
     low = high;
@@ -120,25 +138,13 @@ int ClassSearch::Price(double seconds, const MasterRelaxation& at) {
 void ClassSearch::Seed() {
   // What each device would do by the least time there is, and half of it: then shapes that do less are worth
   // something, too.
-  const double seconds = PerfectSeconds();
+  const double seconds = LowerBoundSeconds();
   for (const double part : {1.0, 0.7, 0.4}) {
     std::vector<double> prices;
     for (size_t c = 0; c < devices_.size(); ++c) {
-      double best = 0;
-      for (size_t k = 0; k < table_.kinds().size(); ++k) {
-        const StageKind& kind = table_.kinds()[k];
-        if (kind.device_class != static_cast<int>(c)) continue;
-        for (size_t size = 0; size < kind.cost.times.size(); ++size) {
-          StageForm all{.kind = static_cast<int>(k),
-                        .size = static_cast<int>(size),
-                        .layers = table_.problem().shape.model.layers,
-                        .first = true,
-                        .from_end = 1};
-          best = std::max(best,
-                          table_.problem().micro_batch_sizes[size] / (table_.PassSeconds(all) * kind.degree));
-        }
-      }
-      prices.push_back(part * best * seconds);
+      const std::array<double, 3> least = LeastSeconds(static_cast<int>(c));
+      const double of_sequence = least[0] + table_.problem().shape.model.layers * least[1] + least[2];
+      prices.push_back(of_sequence < kNever ? part * seconds / of_sequence : 0);
     }
     for (size_t i = 0; i < pricings_.size(); ++i) {
       for (const double limit : pass_times_[i]) {
@@ -294,7 +300,7 @@ ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>
     for (const auto& [column, routes] : columns) sequences += routes * pool_[column].SequencesBy(seconds);
     return sequences;
   };
-  double low = 0, high = PerfectSeconds();
+  double low = 0, high = LowerBoundSeconds();
   while (done_by(high) < batch_) low = high, high *= 1.5;
   while (high - low > 1e-7 * high) {
     const double middle = (low + high) / 2;
@@ -340,7 +346,5 @@ ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>
   }
   return plan;
 }
-
-double ClassSearch::LowerBoundSeconds() { return PerfectSeconds(); }
 
 }  // namespace medley

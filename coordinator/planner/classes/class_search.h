@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -44,9 +45,9 @@ class ClassSearch {
   // Those that came near to being worth their devices.
   std::vector<RouteShape> Shapes() const;
 
-  // No plan whose routes fit the table's memory is done sooner: for any prices of devices, the sequences that all
-  // devices are worth are no fewer than what any routes do. Only after Run.
-  double LowerBoundSeconds();
+  // No plan of such stages is done sooner: not if every device computed all the time, what it is best at, at the best
+  // degree and size that it was measured with, and nothing else took time.
+  double LowerBoundSeconds() const;
 
   int64_t priced() const { return priced_; }
   int shapes() const { return static_cast<int>(pool_.size()); }
@@ -72,7 +73,7 @@ class ClassSearch {
   ClassedPlan Whole(double relaxed_seconds);
   ClassedPlan WholeBy(double seconds, const std::vector<double>& prices) const;
   ClassedPlan DistributeColumns(const std::vector<std::pair<int, int>>& columns) const;  // column and routes
-  double PerfectSeconds() const;
+  std::array<double, 3> LeastSeconds(int device_class) const;
 
   StageTable& table_;
   const SumModel& sums_;

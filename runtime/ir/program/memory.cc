@@ -9,6 +9,41 @@
 #include "runtime/ir/program/layer_windows.h"
 
 namespace medley {
+namespace {
+
+// What one buffer of each kind takes.
+struct BufferSizes {
+  const ModelConfig& local;
+  absl::Span<const BlockRange> chunks;
+  RowCounts rows;
+  Dtype type;
+  Recompute recompute;
+
+  Bytes Of(BufferKind kind, int chunk) const {
+    switch (kind) {
+      case BufferKind::kStash:
+      case BufferKind::kStashHome:
+        return StashBytes(local, chunks[chunk], rows, type, recompute);
+      case BufferKind::kDeferred:
+        return DeferredBytes(local, chunks[chunk], rows, type);
+      case BufferKind::kRecomputed:
+        return RecomputedBytes(local, rows, type, recompute);
+      case BufferKind::kParameterWindow:
+      case BufferKind::kGradientWindow:
+      case BufferKind::kMomentWindow:
+        return {};
+      case BufferKind::kStreamGradient:
+      case BufferKind::kInput:
+      case BufferKind::kOutput:
+      case BufferKind::kInputGradient:
+      case BufferKind::kOutputGradient:
+        return TensorBytes(rows.own * local.hidden, type);
+    }
+    return {};
+  }
+};
+
+}  // namespace
 
 Bytes ScalarBytes(const ModelConfig& config, absl::Span<const BlockRange> chunks, int64_t norm_runs) {
   const int64_t most = kMostNormRuns * static_cast<int64_t>(SegmentsOf(config, chunks).size());
@@ -44,23 +79,24 @@ RankMemory MemoryOf(const ModelConfig& local, int sequence, absl::Span<const Blo
       moments += buffers.windows * layers.most_moments() - their_moments;
     }
   }
-  Bytes activations, stashes_at_home;
-  for (size_t c = 0; c < chunks.size(); ++c) {
-    const Bytes stash = StashBytes(local, chunks[c], rows, type, buffers.recompute);
-    activations += int64_t{buffers.stash[c]} * stash;
-    stashes_at_home += int64_t{buffers.stash_home[c]} * stash;
-    activations += int64_t{buffers.deferred[c]} * DeferredBytes(local, chunks[c], rows, type);
+  const BufferSizes sizes = {local, chunks, rows, type, buffers.recompute};
+  Bytes activations, boundaries, stashes_at_home;
+  for (int k = 0; k < kBufferKinds; ++k) {
+    const BufferKind kind = static_cast<BufferKind>(k);
+    if (IsWindow(kind)) continue;
+    Bytes& sum = Travels(kind) ? boundaries : kind == BufferKind::kStashHome ? stashes_at_home : activations;
+    const int pools = IsOfChunk(kind) ? static_cast<int>(chunks.size()) : 1;
+    for (int chunk = 0; chunk < pools; ++chunk) {
+      const int64_t count = buffers.of(kind, chunk);
+      if (count > 0) sum += count * sizes.Of(kind, chunk);
+    }
   }
-  activations += int64_t{buffers.stream_gradient} * TensorBytes(rows.own * local.hidden, type);
-  activations += int64_t{buffers.recomputed} * RecomputedBytes(local, rows, type, buffers.recompute);
-  const int64_t travelling =
-      buffers.input + buffers.output + buffers.input_gradient + buffers.output_gradient;
   const int64_t element = SizeOf(Dtype::kF32).value;  // of master weights, sums and optimizer state
   return {.parameters = {element * parameters},
           .gradients = {element * gradients},
           .optimizer = {element * moments},
           .activations = activations,
-          .boundaries = travelling * TensorBytes(rows.own * local.hidden, type),
+          .boundaries = boundaries,
           .workspace = WorkspaceBytes(local, chunks, sequence, rows, type, buffers.ranks) +
                        ScalarBytes(local, chunks,
                                    optimizer == nullptr ? 0 : static_cast<int64_t>(optimizer->norms.size())),
@@ -90,6 +126,15 @@ RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const T
   if (plan.shards_optimizer) optimizer = OptimizerShardOf(plan, program.rank, shape.model);
   return MemoryOf(local, shape.sequence, plan.units[program.unit].chunks, LargestMicroBatch(program.visits),
                   program.buffers, optimizer.has_value() ? &*optimizer : nullptr);
+}
+
+Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                  const BufferId& buffer) {
+  const ModelConfig local = LocalModel(shape.model, ShareOf(plan, program.rank, shape.model));
+  const int64_t rows = int64_t{LargestMicroBatch(program.visits)} * shape.sequence;
+  const BufferSizes sizes = {local, plan.units[program.unit].chunks, RowCountsOf(program.buffers, rows),
+                             program.buffers.activations, program.buffers.recompute};
+  return sizes.Of(buffer.kind, buffer.chunk);
 }
 
 Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape) {

@@ -48,6 +48,11 @@ RankMemory MemoryOfRank(const Plan& plan, Rank rank, const TrainingShape& shape)
 // The same of a program that has been compiled.
 RankMemory MemoryOfProgram(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
 
+// What one of its buffers takes, of the device or, of a stash's home, of the host; nothing of a layer's window,
+// which is with parameters, gradients and optimizer.
+Bytes BufferBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape,
+                  const BufferId& buffer);
+
 // Of the workspace of such a rank: sums that leave the device, and what the ranks of its unit tell each
 // other.
 Bytes CollectiveBytes(const Plan& plan, const StepProgram& program, const TrainingShape& shape);
