@@ -43,15 +43,17 @@ StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoi
   for (const GradientSlice& slice : program.slices) {
     members_.emplace_back(slice.holders.begin(), slice.holders.end());
     const int members = static_cast<int>(slice.holders.size());
+    const auto place = std::find(slice.holders.begin(), slice.holders.end(), program.rank);
+    const int own = static_cast<int>(place - slice.holders.begin());
     const CollectiveChoice choice = ChoiceFor(reductions, slice.holders, slice.elements);
     if (slice.shares.empty()) {
-      sums_.schedules.push_back(AllReduceSchedule(members, slice.elements, choice).value());
+      sums_.schedules.push_back(AllReduceSchedule(members, slice.elements, choice, own).value());
       continue;
     }
     // Around a ring in the order of the choice, whatever its algorithm.
     const GroupShape shape{.order = choice.shape.order, .shares = slice.shares};
-    sums_.schedules.push_back(RingReduceScatter(members, slice.elements, shape));
-    gathers_.schedules.push_back(RingAllGather(members, slice.elements, shape));
+    sums_.schedules.push_back(RingReduceScatter(members, slice.elements, shape, own));
+    gathers_.schedules.push_back(RingAllGather(members, slice.elements, shape, own));
   }
 }
 

@@ -83,7 +83,7 @@ class StepExchange {
   };
   // What the hosts do with one part of the arena: parallel to the program's slices.
   struct Collectives {
-    std::vector<CollectiveSchedule> schedules;
+    std::vector<CollectiveSchedule> schedules;     // of this rank's steps alone
     std::vector<std::shared_ptr<Bucket>> buckets;  // null with a group
     WireType wire = WireType::kF32;
   };
