@@ -2,7 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include "absl/strings/str_cat.h"
 #include "comm/topology/network_devices.h"
+#include "runtime/base/open_files.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
@@ -21,6 +24,10 @@ std::string NearestDevices(const WorkerSite& site) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request,
                                                                const WorkerSite& site, int rank, int size) {
+  // Of each peer, a connection of the session, and one of UCX where memory is not shared.
+  const int peers = size - 1, connections = site.links == UcxTransport::Links::kSharedMemory ? 1 : 2;
+  RETURN_IF_ERROR(
+      CheckOpenFilesFor(int64_t{connections} * peers, absl::StrCat("the ", peers, " peers of rank ", rank)));
   Communicator::Options options{.attempt = request.attempt(),
                                 .rank = rank,
                                 .size = size,
