@@ -26,7 +26,7 @@ class Communicator {
   struct Options {
     uint64_t attempt = 0;
     int rank = 0;
-    int size = 1;  // [1, 4096]
+    int size = 1;  // [1, 65536]
     // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;

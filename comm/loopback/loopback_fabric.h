@@ -15,7 +15,7 @@ class Mailboxes;
 // Thread-safe. Must outlive the transports that Join returned.
 class LoopbackFabric {
  public:
-  // `size` in [1, 4096]; anything else stops the process.
+  // `size` in [1, 65536]; anything else stops the process.
   explicit LoopbackFabric(int size);
   ~LoopbackFabric();
   LoopbackFabric(const LoopbackFabric&) = delete;

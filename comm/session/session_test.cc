@@ -29,8 +29,8 @@ TEST_CASE("options that cannot be are refused by name") {
     CHECK(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };
-  CHECK(refused([](auto& o) { o.size = 0; }) == "size is 0, not in [1, 4096]");
-  CHECK(refused([](auto& o) { o.size = 4097; }) == "size is 4097, not in [1, 4096]");
+  CHECK(refused([](auto& o) { o.size = 0; }) == "size is 0, not in [1, 65536]");
+  CHECK(refused([](auto& o) { o.size = 65537; }) == "size is 65537, not in [1, 65536]");
   CHECK(refused([](auto& o) { o.rank = 2; }) == "rank is 2, not in [0, 2)");
   CHECK(refused([](auto& o) { o.rank = -1; }) == "rank is -1, not in [0, 2)");
   CHECK(refused([](auto& o) { o.secret = "fifteen bytes.."; }) == "secret has 15 bytes, not 16 to 1024");

@@ -12,10 +12,10 @@
 
 namespace medley {
 
-// The limits of MessageTag: two thousand gradient slices; 16384 micro-batches; a ring of 4096 ranks takes
-// 8190 steps.
+// The limits of MessageTag. Numbers beyond them begin again: messages of one (peer, tag) keep their order, so that those
+// a thousand apart cannot be taken for each other.
 inline constexpr int kMaximumChannels = 1 << 11;
-inline constexpr uint32_t kMaximumSequences = 1 << 14;
+inline constexpr uint32_t kMaximumSequences = 1 << 10;
 
 // What a message is, beside who sends it. Two messages of one (peer, tag) arrive in the order they were sent.
 struct MessageTag {

@@ -36,7 +36,7 @@ class UcxTransport final : public Transport {
   struct Options {
     uint64_t attempt = 0;  // the same on all ranks; addresses and messages of others are refused
     int rank = 0;
-    int size = 1;                     // [1, 4096]
+    int size = 1;                     // [1, 65536]
     Links links = Links::kAutomatic;  // the same on all ranks
     // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
     std::string network_devices;

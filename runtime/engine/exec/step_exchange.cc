@@ -202,7 +202,7 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient =
       buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
-  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches, and a
+  // In order under one tag, so that a sequence may come again after a thousand micro-batches, and a
   // boundary after two thousand stages.
   const DeviceMessage message{
       .peer = instruction.peer,
