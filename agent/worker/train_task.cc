@@ -149,7 +149,10 @@ class TrainTask final : public WorkerTask {
             .loss_scale = setup_.loss_scale,
             .reductions = setup_.reductions,
             .stall_timeout = setup_.stall_timeout,
-            .ask = [this](int rank) { return communicator_->Ask(rank, "activity", Now() + kAnswerTime); },
+            .ask =
+                [this](const std::vector<int>& ranks) {
+                  return communicator_->AskAll(ranks, "activity", Now() + kAnswerTime);
+                },
             .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
             .tell = [](const std::string& words) { spdlog::info("{}", words); },
             .wishes_to_finish = [this] { return finish_early_ != nullptr && finish_early_->load(); }};

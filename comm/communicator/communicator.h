@@ -71,6 +71,10 @@ class Communicator {
   absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) {
     return session_->Ask(rank, question, deadline);
   }
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline) {
+    return session_->AskAll(ranks, question, deadline);
+  }
 
   // Waits until what was sent is out, closes the transport, and says goodbye to all. To be called at most
   // once. Never blocks beyond `deadline`; the status is UcxTransport::Close's.

@@ -69,13 +69,19 @@ class Session {
   // Answers a peer's question, which is at most 4 KiB; of the answer, as much is sent.
   virtual void OnQuestion(std::function<std::string(int rank, const std::string& question)> callback) = 0;
 
-  // Blocks for the answer. Not from a callback.
+  // Asks all `ranks` at once, and blocks until all have answered, or until the deadline; the answers in their order.
+  // Not from a callback.
   //   Unavailable         the peer is gone, or goes; or this session is closed.
   //   DeadlineExceeded    no answer yet.
   //   Unimplemented       the peer has set no OnQuestion.
   //   InvalidArgument     no such peer, or it is this rank, or the question is longer than 4 KiB.
   //   FailedPrecondition  not connected.
-  virtual absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) = 0;
+  virtual std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks,
+                                                          const std::string& question,
+                                                          absl::Time deadline) = 0;
+  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) {
+    return AskAll({rank}, question, deadline).front();
+  }
 
   // Says goodbye to all, so that they know this rank has finished and has not died; waits until they have
   // heard it, then disconnects. Never blocks beyond `deadline`. Calls no OnGone any more. Not from a

@@ -41,7 +41,8 @@ class SessionLoop {
   const std::string& payload(int rank) const;
   void OnGone(Session::GoneCallback callback);
   void OnQuestion(std::function<std::string(int, const std::string&)> callback);
-  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline);
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline);
   void Close(absl::Time deadline, const std::string& failure);
   uint64_t refused() const { return refused_; }
 
@@ -82,6 +83,9 @@ class SessionLoop {
   SessionLoop(const Session::Options& options, const std::string& address, std::vector<Descriptor> listeners);
   absl::Status Open();
   void Wake();
+  // The question's id.
+  absl::StatusOr<uint64_t> BeginQuestion(int rank, const std::string& question)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string DescribeMissing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The thread.

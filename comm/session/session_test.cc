@@ -102,9 +102,36 @@ TEST_CASE("questions are answered, by the right one, with the right answer") {
   CHECK(sessions.ranks[0]->Ask(1, std::string(kMaximumQuestionBytes, '?'), Soon())->size() ==
         kMaximumQuestionBytes);
   CHECK(absl::IsUnimplemented(sessions.ranks[0]->Ask(2, "anybody?", Soon()).status()));
+  const auto answers = sessions.ranks[0]->AskAll({2, 1, 0, 1}, "much", Soon());
+  REQUIRE(answers.size() == 4);
+  CHECK(absl::IsUnimplemented(answers[0].status()));
+  CHECK(answers[1]->size() == kMaximumQuestionBytes);
+  CHECK(absl::IsInvalidArgument(answers[2].status()));
+  CHECK(answers[3]->size() == kMaximumQuestionBytes);
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(0, "", Soon()).status()));
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(3, "", Soon()).status()));
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(1, std::string(4097, '?'), Soon()).status()));
+}
+
+TEST_CASE("several are asked at once: none answers before all have heard the question") {
+  Mutex mutex;
+  ConditionVariable changed;
+  int asked = 0;
+  auto sessions = TestSessions::Listen(4);
+  for (int rank = 1; rank < 4; ++rank) {
+    sessions.ranks[rank]->OnQuestion([&, rank](int, const std::string&) {
+      MutexLock lock(mutex);
+      ++asked;
+      changed.NotifyAll();
+      changed.WaitUntil(mutex, Soon(), [&] { return asked == 3; });
+      return std::to_string(rank);
+    });
+  }
+  REQUIRE_ALL_OK(sessions.Connect());
+  const auto answers = sessions.ranks[0]->AskAll({3, 1, 2}, "?", Soon());
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) REQUIRE(answer.ok());
+  CHECK((*answers[0] == "3" && *answers[1] == "1" && *answers[2] == "2"));
 }
 
 TEST_CASE("a question to a peer that is slow ends at the deadline, to one that goes at once") {

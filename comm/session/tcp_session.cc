@@ -82,16 +82,12 @@ class TcpSession final : public Session {
     loop_->OnQuestion(std::move(callback));
   }
 
-  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) override {
-    if (rank < 0 || rank >= size_ || rank == rank_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank is ", rank, ", not in [0, ", size_, ") without this rank, ", rank_));
-    }
-    if (question.size() > kMaximumQuestionBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("question has ", question.size(), " bytes, more than ", kMaximumQuestionBytes));
-    }
-    return loop_->Ask(rank, question, deadline);
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline) override {
+    if (question.size() <= kMaximumQuestionBytes) return loop_->AskAll(ranks, question, deadline);
+    const absl::Status refused = absl::InvalidArgumentError(
+        absl::StrCat("question has ", question.size(), " bytes, more than ", kMaximumQuestionBytes));
+    return std::vector<absl::StatusOr<std::string>>(ranks.size(), refused);
   }
 
   void Close(absl::Time deadline, const std::string& failure) override { loop_->Close(deadline, failure); }

@@ -58,7 +58,7 @@ class StepExecutor {
     // At least 20 predicted steps; grows with the length of the steps seen.
     absl::Duration stall_timeout = absl::Minutes(2);
     absl::Duration stall_warning = absl::Seconds(10);
-    AskRank ask;  // what another rank is at; null: nobody is asked
+    AskRanks ask;  // what other ranks are at; null: nobody is asked
     // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
     // It is told once which way gradients are summed, and what the ranks of the unit exchange within passes goes, and
