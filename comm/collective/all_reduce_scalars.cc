@@ -1,12 +1,11 @@
 #include "comm/collective/all_reduce_scalars.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "comm/collective/members.h"
+#include "comm/transport/message_round.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/collective/scalar_tree.h"
 
@@ -14,40 +13,14 @@ namespace medley {
 namespace {
 
 constexpr MessageTag kTag{MessageTag::Kind::kScalars, 0, 0};
+constexpr char kWhat[] = "all-reduce of scalars";
 
-// Messages of doubles that are under way together. What they read and write outlives it.
-class Round {
- public:
-  explicit Round(Transport& transport) : transport_(transport) {}
-
-  absl::Status Receive(int rank, absl::Span<double> values) {
-    return Keep(
-        rank, transport_.Receive(
-                  rank, kTag, {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(double)}));
-  }
-  absl::Status Send(int rank, absl::Span<const double> values) {
-    return Keep(rank, transport_.Send(rank, kTag,
-                                      {reinterpret_cast<const std::byte*>(values.data()),
-                                       values.size() * sizeof(double)}));
-  }
-  absl::Status Await(absl::Time deadline) {
-    for (const auto& [rank, transfer] : transfers_) {
-      RETURN_IF_ERROR(
-          Annotate(transfer->Wait(deadline), absl::StrCat("all-reduce of scalars with rank ", rank)));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Keep(int rank, absl::StatusOr<std::unique_ptr<Transfer>> transfer) {
-    if (!transfer.ok()) return transfer.status();
-    transfers_.emplace_back(rank, *std::move(transfer));
-    return absl::OkStatus();
-  }
-
-  Transport& transport_;
-  std::vector<std::pair<int, std::unique_ptr<Transfer>>> transfers_;
-};
+absl::Span<const std::byte> BytesOf(absl::Span<const double> values) {
+  return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(double)};
+}
+absl::Span<std::byte> BytesOf(absl::Span<double> values) {
+  return {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(double)};
+}
 
 // One member's part of a sum.
 class ScalarSum {
@@ -83,14 +56,14 @@ class ScalarSum {
     const size_t count = sums_.size();
     std::vector<double> all(group.size() * count);
     const auto row = [&](size_t i) { return absl::MakeSpan(all).subspan(i * count, count); };
-    Round round(transport_);
+    MessageRound round(transport_, kTag, kWhat);
     for (size_t i = 0; i < group.size(); ++i) {
       if (group[i] == place_) {
         std::copy(sums_.begin(), sums_.end(), row(i).begin());
         continue;
       }
-      RETURN_IF_ERROR(round.Receive(members_[group[i]], row(i)));
-      if (gives) RETURN_IF_ERROR(round.Send(members_[group[i]], sums_));
+      RETURN_IF_ERROR(round.Receive(members_[group[i]], BytesOf(row(i))));
+      if (gives) RETURN_IF_ERROR(round.Send(members_[group[i]], BytesOf(absl::MakeConstSpan(sums_))));
     }
     RETURN_IF_ERROR(round.Await(deadline_));
     std::fill(sums_.begin(), sums_.end(), 0.0);
@@ -103,9 +76,9 @@ class ScalarSum {
   // The sums become those of `first`, who gets this member's.
   absl::Status AskOf(int first) {
     std::vector<double> all(sums_.size());
-    Round round(transport_);
-    RETURN_IF_ERROR(round.Receive(members_[first], absl::MakeSpan(all)));
-    RETURN_IF_ERROR(round.Send(members_[first], sums_));
+    MessageRound round(transport_, kTag, kWhat);
+    RETURN_IF_ERROR(round.Receive(members_[first], BytesOf(absl::MakeSpan(all))));
+    RETURN_IF_ERROR(round.Send(members_[first], BytesOf(absl::MakeConstSpan(sums_))));
     RETURN_IF_ERROR(round.Await(deadline_));
     sums_ = std::move(all);
     return absl::OkStatus();
@@ -113,9 +86,9 @@ class ScalarSum {
 
   // The others of `group` get the sums.
   absl::Status Spread(const std::vector<int>& group) {
-    Round round(transport_);
+    MessageRound round(transport_, kTag, kWhat);
     for (const int other : group) {
-      if (other != place_) RETURN_IF_ERROR(round.Send(members_[other], sums_));
+      if (other != place_) RETURN_IF_ERROR(round.Send(members_[other], BytesOf(absl::MakeConstSpan(sums_))));
     }
     return round.Await(deadline_);
   }

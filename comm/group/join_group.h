@@ -18,7 +18,7 @@ struct JoinedGroup {
 
 // Brings `members` (ranks, ascending, this one among them) together. All of them call it; a rank that is in
 // several groups, in one order for all. All have the group or none has: a member that cannot join tells the
-// others, who then wait no longer for it. Blocks, for the library at most until half of the time to
+// others, who then wait no longer for it. A member exchanges messages with few of them (ScalarTree). Blocks, for the library at most until half of the time to
 // `deadline` has passed.
 //
 // Errors: of the transport; the group is then aborted.

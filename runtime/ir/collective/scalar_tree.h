@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <vector>
 
 namespace medley {
@@ -21,6 +22,8 @@ class ScalarTree {
   bool TakesPart(int level, int place) const { return place % strides_[level] == 0; }
   // The group of `place` at `level`, where it takes part: ascending; below levels() the first one gathers.
   std::vector<int> GroupOf(int level, int place) const;
+  // Whose values `place`, which takes part, has when the groups of `level` meet: [place, EndOf(level, place)).
+  int EndOf(int level, int place) const { return std::min(members_, place + strides_[level]); }
   // Those whom `place` exchanges messages with, ascending.
   std::vector<int> PeersOf(int place) const;
 

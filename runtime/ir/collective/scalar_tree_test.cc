@@ -38,6 +38,7 @@ TEST_CASE("every member's values come to all of the exchange, once") {
       REQUIRE(std::count(group.begin(), group.end(), place) == 1);
       REQUIRE(std::is_sorted(group.begin(), group.end()));
       REQUIRE(tree.TakesPart(level + 1, place) == (group.front() == place));
+      REQUIRE(tree.EndOf(level, place) == place + gathered[place]);
       if (group.front() != place) gathered[group.front()] += gathered[place];
     }
   }
