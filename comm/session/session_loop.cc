@@ -13,19 +13,25 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "comm/session/wire_ids.h"
+#include "comm/transport/peer_set.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 
 SessionLoop::SessionLoop(const Session::Options& options, const std::string& address,
                          std::vector<Descriptor> listeners)
-    : options_(options), listeners_(std::move(listeners)), members_(options.size), last_wire_(kFirstWire) {
+    : options_(options),
+      is_peer_(*PeerSet(options.peers, options.rank, options.size)),
+      listeners_(std::move(listeners)),
+      members_(options.size),
+      last_wire_(kFirstWire) {
   self_.attempt = options.attempt;
   self_.rank = options.rank;
   self_.size = options.size;
   self_.secret = options.secret;
   self_.payload = options.payload;
   self_.address = Sha256(address);
+  self_.is_peer = [this](int rank) { return IsPeer(rank); };
   self_.is_taken = [this](int rank) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return members_[rank].state != Member::State::kAbsent;
   };
@@ -78,6 +84,7 @@ absl::Status SessionLoop::Connect(const std::vector<Peer>& peers, absl::Time dea
   phase_ = Phase::kConnecting;
   peers_ = peers;
   for (int rank = 0; rank < options_.size; ++rank) {
+    if (!IsPeer(rank)) continue;
     if (rank < options_.rank) dialers_.emplace(rank, Dialer(rank, peers[rank].endpoints));
     CheckAddress(rank);
     if (members_[rank].state == Member::State::kGone) {
@@ -100,7 +107,7 @@ std::string SessionLoop::DescribeMissing() {
   std::vector<int> missing;
   std::vector<std::string> reasons;
   for (int rank = 0; rank < options_.size; ++rank) {
-    if (rank == options_.rank || members_[rank].state != Member::State::kAbsent) continue;
+    if (!IsPeer(rank) || members_[rank].state != Member::State::kAbsent) continue;
     missing.push_back(rank);
     const auto dialer = dialers_.find(rank);
     if (dialer == dialers_.end() || dialer->second.last_failure().empty() || reasons.size() == 3) continue;
@@ -129,6 +136,9 @@ absl::StatusOr<uint64_t> SessionLoop::BeginQuestion(int rank, const std::string&
     return absl::InvalidArgumentError(absl::StrCat("rank is ", rank, ", not in [0, ", options_.size,
                                                    ") without this rank, ", options_.rank));
   }
+  if (!IsPeer(rank))
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank is ", rank, ", no peer of this rank, ", options_.rank));
   if (phase_ == Phase::kClosing) return absl::UnavailableError("this session is closed");
   if (phase_ != Phase::kConnected) return absl::FailedPreconditionError("the session is not connected");
   const Member& member = members_[rank];

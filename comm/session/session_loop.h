@@ -36,6 +36,7 @@ class SessionLoop {
     std::vector<Endpoint> endpoints;
     Digest address = {};
   };
+  bool IsPeer(int rank) const { return rank >= 0 && rank < options_.size && is_peer_[rank]; }
   // The methods of Session; `peers` by rank.
   absl::Status Connect(const std::vector<Peer>& peers, absl::Time deadline);
   const std::string& payload(int rank) const;
@@ -117,6 +118,7 @@ class SessionLoop {
   void FailConnect(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Session::Options options_;
+  const std::vector<bool> is_peer_;  // by rank
   std::vector<Descriptor> listeners_;
   Descriptor epoll_, wake_;
   Handshake::Self self_;

@@ -6,6 +6,7 @@
 #include "comm/session/session_address.h"
 #include "comm/session/session_loop.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/peer_set.h"
 #include "comm/ucx/host_identity.h"
 #include "runtime/base/status_macros.h"
 
@@ -26,6 +27,7 @@ absl::Status Check(const Session::Options& options) {
   if (options.payload.size() > kMaximumPayloadBytes) {
     return refuse("payload has ", options.payload.size(), " bytes, more than ", kMaximumPayloadBytes);
   }
+  RETURN_IF_ERROR(PeerSet(options.peers, options.rank, options.size).status());
   const struct {
     const char* name;
     absl::Duration value;
@@ -48,7 +50,6 @@ class TcpSession final : public Session {
  public:
   TcpSession(const Options& options, std::string host, std::string address, std::unique_ptr<SessionLoop> loop)
       : attempt_(options.attempt),
-        rank_(options.rank),
         size_(options.size),
         host_(std::move(host)),
         address_(std::move(address)),
@@ -63,7 +64,7 @@ class TcpSession final : public Session {
     }
     std::vector<SessionLoop::Peer> peers(size_);  // all are read before the first is used
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank == rank_) continue;
+      if (!loop_->IsPeer(rank)) continue;
       absl::StatusOr<SessionAddress> address = DecodeSessionAddress(addresses_by_rank[rank]);
       if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", rank));
       if (address->rank != rank || address->attempt != attempt_) {
@@ -95,7 +96,7 @@ class TcpSession final : public Session {
 
  private:
   const uint64_t attempt_;
-  const int rank_, size_;
+  const int size_;
   const std::string host_, address_;
   const std::unique_ptr<SessionLoop> loop_;
 };
