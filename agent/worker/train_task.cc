@@ -18,6 +18,7 @@
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/engine/exec/file_window_source.h"
+#include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/shard_checkpoint.h"
 #include "runtime/engine/exec/step_executor.h"
 #include "runtime/engine/exec/trainer.h"
@@ -119,7 +120,9 @@ class TrainTask final : public WorkerTask {
     RETURN_IF_ERROR(task->LoadModel());
     phase.Enter("opening the network");
     ASSIGN_OR_RETURN(task->communicator_,
-                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan)));
+                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
+                                      PlanPeers(task->setup_.plan, task->setup_.rank, task->setup_.spec,
+                                                task->setup_.reductions)));
     return task;
   }
 

@@ -170,7 +170,8 @@ std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
   if (instruction.kind == InstructionKind::kReduceScalars)
     peers = ScalarTree(static_cast<int>(all_ranks_.size())).PeersOf(options_.rank);
   if (IsOfUnit(instruction.kind)) peers = unit_ranks_;
-  std::erase(peers, options_.rank.value());
+  // Of a collective's others, those that this rank hears of.
+  std::erase_if(peers, [this](int peer) { return !transport_.IsPeer(peer); });
   return peers;
 }
 

@@ -68,8 +68,8 @@ class StepExecutor {
     std::function<bool()> wishes_to_finish;
   };
   // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor, which
-  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the
-  // plan's.
+  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and has at
+  // least PlanPeers for its peers.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if
