@@ -29,8 +29,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::Prepare
                                                                std::vector<int> peers) {
   // Of each peer, a connection of the session, and one of UCX where memory is not shared.
   const int64_t connections = site.links == UcxTransport::Links::kSharedMemory ? 1 : 2;
-  RETURN_IF_ERROR(
-      CheckOpenFilesFor(connections * static_cast<int64_t>(peers.size()),
+  RETURN_IF_ERROR(CheckOpenFilesFor(connections * static_cast<int64_t>(peers.size()),
                                     absl::StrCat("the ", peers.size(), " peers of rank ", rank)));
   Communicator::Options options{.attempt = request.attempt(),
                                 .rank = rank,

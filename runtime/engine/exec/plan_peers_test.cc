@@ -38,7 +38,8 @@ std::vector<ReductionChoice> RandomReductions(const Plan& plan, const TrainingSh
 std::vector<std::vector<int>> PeersByRank(const Plan& plan, const TrainingSpec& spec,
                                           const std::vector<ReductionChoice>& reductions) {
   std::vector<std::vector<int>> peers;
-  for (Rank rank = 0; rank < RankCount(plan); ++rank) peers.push_back(PlanPeers(plan, rank, spec, reductions));
+  for (Rank rank = 0; rank < RankCount(plan); ++rank)
+    peers.push_back(PlanPeers(plan, rank, spec, reductions));
   return peers;
 }
 
@@ -88,8 +89,7 @@ TEST_CASE("who names a rank is named by it, whatever the plan and the ways of it
 TEST_CASE("of many replicas each has few peers: neighbours in the ring and in the trees") {
   constexpr int kReplicas = 300;
   const Plan plan = Replicas(kReplicas, kTiny);
-  const TrainingSpec spec =
-      SpecOf({.model = kTiny, .sequence = 4, .global_batch_sequences = kReplicas});
+  const TrainingSpec spec = SpecOf({.model = kTiny, .sequence = 4, .global_batch_sequences = kReplicas});
   const std::vector<std::vector<int>> peers = PeersByRank(plan, spec, {});
   CheckMutual(peers);
   // Of the trees the first of 64 has the most: 7 followers twice, and those beside it.
@@ -97,7 +97,8 @@ TEST_CASE("of many replicas each has few peers: neighbours in the ring and in th
   CHECK(peers[5] == std::vector<int>{0, 4, 6});
 }
 
-TEST_CASE("of many replicas that share the optimizer's state, writers of checkpoints know all, and all know them") {
+TEST_CASE(
+    "of many replicas that share the optimizer's state, writers of checkpoints know all, and all know them") {
   constexpr int kReplicas = 40;
   Plan plan = Replicas(kReplicas, kTiny);
   plan.shards_optimizer = true;
