@@ -50,7 +50,8 @@ class Communicator {
   // For the peers' Connect; at most 4 KiB of binary. Secret-free. Empty where there are no peers.
   const std::string& address() const { return session_->address(); }
 
-  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy it, which tells the others.
+  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy it,
+  // which tells the others.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
   //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;

@@ -50,7 +50,8 @@ class Session {
   // nothing listens.
   virtual const std::string& address() const = 0;
 
-  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy the session, which tells the others.
+  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy the
+  // session, which tells the others.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
   //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
