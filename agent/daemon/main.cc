@@ -20,6 +20,7 @@
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/available_memory.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/yaml_message.h"
@@ -145,6 +146,7 @@ absl::Status Serve(v1::AgentConfig config) {
 }  // namespace medley
 
 int main(int argc, char** argv) {
+  medley::RaiseOpenFilesLimit();
   CLI::App app("Offers this node's devices to a Medley coordinator.", "medley-agent");
   std::string config_file;
   app.add_option("--config", config_file,

@@ -2,7 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "comm/topology/network_devices.h"
+#include "runtime/base/open_files.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
@@ -20,10 +25,16 @@ std::string NearestDevices(const WorkerSite& site) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request,
-                                                               const WorkerSite& site, int rank, int size) {
+                                                               const WorkerSite& site, int rank, int size,
+                                                               std::vector<int> peers) {
+  // Of each peer, a connection of the session, and one of UCX where memory is not shared.
+  const int64_t connections = site.links == UcxTransport::Links::kSharedMemory ? 1 : 2;
+  RETURN_IF_ERROR(CheckOpenFilesFor(connections * static_cast<int64_t>(peers.size()),
+                                    absl::StrCat("the ", peers.size(), " peers of rank ", rank)));
   Communicator::Options options{.attempt = request.attempt(),
                                 .rank = rank,
                                 .size = size,
+                                .peers = std::move(peers),
                                 .secret = request.attempt_secret(),
                                 .links = site.links,
                                 .network_devices = site.network_devices};

@@ -17,6 +17,7 @@
 #include "agent/worker/serve.h"
 #include "agent/worker/task.h"
 #include "kernels/backends.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/device_codec.h"
 
@@ -68,6 +69,7 @@ int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  medley::RaiseOpenFilesLimit();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of the write, not the end of the process
   spdlog::set_default_logger(spdlog::stderr_logger_mt("worker"));
   spdlog::set_pattern("%l: %v");

@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareReques
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
   const int rank = static_cast<int>(request.probe().rank());
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
-                   MakeCommunicator(request, site, rank, /*size=*/2));
+                   MakeCommunicator(request, site, rank, /*size=*/2, /*peers=*/{1 - rank}));
   return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(communicator), rank,
                                            DescribeEnd(site));
 }

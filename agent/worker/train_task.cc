@@ -18,6 +18,7 @@
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
 #include "runtime/engine/exec/file_window_source.h"
+#include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/shard_checkpoint.h"
 #include "runtime/engine/exec/step_executor.h"
 #include "runtime/engine/exec/trainer.h"
@@ -119,7 +120,9 @@ class TrainTask final : public WorkerTask {
     RETURN_IF_ERROR(task->LoadModel());
     phase.Enter("opening the network");
     ASSIGN_OR_RETURN(task->communicator_,
-                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan)));
+                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
+                                      PlanPeers(task->setup_.plan, task->setup_.rank, task->setup_.spec,
+                                                task->setup_.reductions)));
     return task;
   }
 
@@ -149,7 +152,10 @@ class TrainTask final : public WorkerTask {
             .loss_scale = setup_.loss_scale,
             .reductions = setup_.reductions,
             .stall_timeout = setup_.stall_timeout,
-            .ask = [this](int rank) { return communicator_->Ask(rank, "activity", Now() + kAnswerTime); },
+            .ask =
+                [this](const std::vector<int>& ranks) {
+                  return communicator_->AskAll(ranks, "activity", Now() + kAnswerTime);
+                },
             .warn = [](const std::string& report) { spdlog::warn("waiting for long: {}", report); },
             .tell = [](const std::string& words) { spdlog::info("{}", words); },
             .wishes_to_finish = [this] { return finish_early_ != nullptr && finish_early_->load(); }};

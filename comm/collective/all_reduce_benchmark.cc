@@ -128,7 +128,7 @@ absl::Status Measure(const Settings& settings, int rank, Board& board) {
   ASSIGN_OR_RETURN(const std::unique_ptr<UcxTransport> transport, Connect(settings, rank, board));
   const int64_t elements = settings.bytes / static_cast<int64_t>(sizeof(float));
   ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
-                   AllReduceSchedule(settings.ranks, elements, settings.choice));
+                   AllReduceSchedule(settings.ranks, elements, settings.choice, rank));
   std::vector<int> members;
   for (int i = 0; i < settings.ranks; ++i) members.push_back(i);
   const auto median = [&](int iterations) {

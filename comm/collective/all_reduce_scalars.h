@@ -7,8 +7,9 @@
 namespace medley {
 
 // Replaces the few `values` (losses, counts, norms) by their sums over `members` (ranks, ascending, this one
-// among them), added in rank order: the same bits on every member. One message to each other member, so one
-// latency whatever their number; for vectors worth a bandwidth there is RingAllReduce.
+// among them): the same bits on every member and in every run. Up to eight members are added in rank order, more as
+// ScalarTree (runtime/ir/collective) groups them, each group in rank order: messages and rounds grow with the logarithm
+// of their number. For vectors worth a bandwidth there is RingAllReduce.
 //
 // Blocks. Members that share several calls make them in the same order, from one thread at a time.
 //

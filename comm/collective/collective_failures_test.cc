@@ -60,6 +60,9 @@ TEST_CASE("schedules, shapes and roots that do not fit are refused") {
   refused(RunCollective(*transport, *AllReduceSchedule(3, 5, {}), members, 0, absl::MakeSpan(numbers),
                         WireType::kF32, Soon()),
           "for 3 members and 5 values, not 3 and 4");
+  refused(RunCollective(*transport, *AllReduceSchedule(3, 4, {}, /*only=*/2), members, 0,
+                        absl::MakeSpan(numbers), WireType::kF32, Soon()),
+          "the steps of member 2 alone, not of 1");
   const CollectiveCall call{members, 0, WireType::kF32, Soon()};
   const GroupShape shape{{0, 1}, {}, {}};
   refused(AllReduce(*transport, call, {CollectiveAlgorithm::kRing, shape, 0}, absl::MakeSpan(numbers)),

@@ -8,7 +8,7 @@ namespace medley {
 GoneWatch::GoneWatch(Transport& transport, absl::Span<const int> members, uint16_t channel) {
   const MessageTag tag{MessageTag::Kind::kReduce, channel, kSequence};
   for (const int member : members) {
-    if (member == transport.rank()) continue;
+    if (!transport.IsPeer(member)) continue;
     absl::StatusOr<std::unique_ptr<Transfer>> posted = transport.Receive(member, tag, {});
     if (!posted.ok()) {
       started_ = posted.status();

@@ -11,8 +11,8 @@
 namespace medley {
 
 // Notices that a member is gone with whom this rank exchanges nothing: those in between wait for it as well,
-// and leave without a word. Listens to each member for an empty message that never comes, and fails when the
-// member does.
+// and leave without a word. Listens to each member that is a peer for an empty message that never comes, and fails when
+// the member does; of those that are no peers the peers in between tell, as they give up.
 class GoneWatch {
  public:
   // Members' messages of this sequence number and of kReduce are the watch's.

@@ -118,11 +118,17 @@ absl::Status RunCollective(Transport& transport, const CollectiveSchedule& sched
                                                    schedule.elements, " values, not ", members.size(),
                                                    " and ", values.size()));
   }
+  if (schedule.only.value_or(place) != place) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the schedule has the steps of member ", *schedule.only, " alone, not of ", place));
+  }
   const std::vector<CollectiveStep>& steps = schedule.steps[place];
   if (steps.empty()) return absl::OkStatus();
-  std::vector<bool> shares_memory;
-  for (const int rank : members) {
-    shares_memory.push_back(rank != transport.rank() && transport.SharesMemory(rank));
+  std::vector<bool> shares_memory(members.size());
+  std::vector<bool> is_known(members.size());
+  for (const CollectiveStep& step : steps) {
+    if (!is_known[step.peer]) shares_memory[step.peer] = transport.SharesMemory(members[step.peer]);
+    is_known[step.peer] = true;
   }
   StepProgress progress(steps, shares_memory);
   const StreamContext context{transport, steps, progress, channel, wire, values, shares_memory};

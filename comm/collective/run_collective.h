@@ -23,7 +23,8 @@ namespace medley {
 // two groups that share a pair of members and run at the same time need two channels.
 //
 // Errors; `values` is then of no use:
-//   InvalidArgument   members, as for PlaceAmong; or the schedule is for others, or another number of values.
+//   InvalidArgument   members, as for PlaceAmong; or the schedule is for others, of another member alone, or for another
+//                     number of values.
 //   DeadlineExceeded  names the peer that it waits for, the step, and the bytes of it that are done.
 //   Unavailable       a peer is gone; names it, and the step.
 //   others            those of Transport, with the same.

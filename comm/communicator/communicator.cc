@@ -13,6 +13,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
                                                            .rank = options.rank,
                                                            .size = options.size,
                                                            .links = options.links,
+                                                           .peers = options.peers,
                                                            .network_devices = options.network_devices,
                                                            .secret = options.secret}));
   made->departures_ = std::make_unique<Departures>(
@@ -22,6 +23,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
                                                     .rank = options.rank,
                                                     .size = options.size,
                                                     .secret = options.secret,
+                                                    .peers = options.peers,
                                                     .payload = made->transport_->address(),
                                                     .network_devices = devices,
                                                     .heartbeat = options.heartbeat,

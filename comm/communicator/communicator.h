@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,9 @@ class Communicator {
   struct Options {
     uint64_t attempt = 0;
     int rank = 0;
-    int size = 1;  // [1, 4096]
+    int size = 1;  // [1, 65536]
+    // The ranks that this one talks to, each of which names this one; nothing: all others.
+    std::optional<std::vector<int>> peers = {};
     // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;
@@ -47,7 +50,8 @@ class Communicator {
   // For the peers' Connect; at most 4 KiB of binary. Secret-free. Empty where there are no peers.
   const std::string& address() const { return session_->address(); }
 
-  // Connects to all ranks. To be called once; after an error, destroy it, which tells the others.
+  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy it,
+  // which tells the others.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
   //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
@@ -70,6 +74,10 @@ class Communicator {
   }
   absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) {
     return session_->Ask(rank, question, deadline);
+  }
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline) {
+    return session_->AskAll(ranks, question, deadline);
   }
 
   // Waits until what was sent is out, closes the transport, and says goodbye to all. To be called at most

@@ -208,5 +208,37 @@ TEST_CASE("options that cannot be are refused by name") {
   CHECK_THAT(refused(options), Catch::Contains("nowhere7"));
 }
 
+TEST_CASE("ranks that are no peers have no connection, and are refused") {
+  const Links links = GENERATE(Links::kTcp, Links::kSharedMemory);
+  constexpr int kSize = 4;  // in a ring
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < kSize; ++rank) {
+    Communicator::Options options = OptionsOf(rank, kSize, links);
+    options.peers = {{(rank + 1) % kSize, (rank + kSize - 1) % kSize}};
+    ranks.push_back(Create(options));
+    addresses.push_back(ranks.back()->address());
+  }
+  for (const absl::Status& status :
+       OnEveryRank(kSize, [&](int rank) { return ranks[rank]->Connect(addresses, Soon()); })) {
+    INFO(status.ToString());
+    REQUIRE(status.ok());
+  }
+  for (const absl::Status& status : OnEveryRank(
+           kSize, [&](int rank) { return SendNumber(ranks[rank]->transport(), (rank + 1) % kSize, rank); })) {
+    CHECK(status.ToString() == "OK");
+  }
+  UcxTransport& transport = ranks[0]->transport();
+  CHECK(transport.IsPeer(1));
+  CHECK_FALSE(transport.IsPeer(2));
+  CHECK_FALSE(transport.IsPeer(0));
+  CHECK_FALSE(transport.SharesMemory(2));
+  const absl::Status refused = transport.Send(2, {}, {}).status();
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(refused.message() == "peer is 2, no peer of this rank, 0");
+  transport.MarkGone(2, "nobody");  // it is nobody here
+  CHECK(absl::IsInvalidArgument(ranks[0]->Ask(2, "?", Soon()).status()));
+}
+
 }  // namespace
 }  // namespace medley

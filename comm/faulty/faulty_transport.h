@@ -33,6 +33,7 @@ class FaultyTransport final : public Transport {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  bool IsPeer(int rank) const override { return inner_->IsPeer(rank); }
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory = MemoryType::kHost) override;
   absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "comm/group/join_outcome.h"
 #include "comm/group/patience.h"
 #include "comm/transport/exchange_bytes.h"
 #include "runtime/base/clock.h"
@@ -17,6 +18,7 @@ namespace {
 // Of a probe's kind, on channels that probes do not use.
 constexpr MessageTag kIdTag{.kind = MessageTag::Kind::kProbe, .channel = 3};
 constexpr MessageTag kOutcomeTag{.kind = MessageTag::Kind::kProbe, .channel = 4};
+constexpr MessageTag kWordsTag{.kind = MessageTag::Kind::kProbe, .channel = 6};
 constexpr char kWhat[] = "joining a group of devices";
 
 // What a member tells another: whether it has done its part, its words if it has not, or what it made.
@@ -48,19 +50,36 @@ std::string Says(int rank, const Word& word) {
 
 // What this member has to tell: that it has joined, or why it cannot; it has no words of its own if it gives
 // up because another cannot. Errors: of the transport.
-absl::StatusOr<Word> AwaitJoined(DeviceGroup& group, ByteExchange& outcomes, absl::Time deadline) {
+absl::StatusOr<Word> AwaitJoined(DeviceGroup& group, JoinOutcome& outcome, absl::Time deadline) {
   Patience patience;
   while (true) {
     const absl::StatusOr<bool> done = group.Done();
     if (!done.ok()) return Failure(done.status());
     if (*done) return Word{};
     if (Now() >= deadline) return Word{false, "the others have not come in time"};
-    ASSIGN_OR_RETURN(const std::vector<std::string> heard, outcomes.Heard());
-    for (const std::string& told : heard) {
-      if (!Decode(told).ok) return Word{false, ""};
-    }
+    RETURN_IF_ERROR(outcome.Look());
+    if (outcome.has_failed()) return Word{false, ""};
     patience.Wait();
   }
+}
+
+absl::Status AwaitOutcome(JoinOutcome& outcome, absl::Time deadline) {
+  Patience patience;
+  while (true) {
+    RETURN_IF_ERROR(outcome.Look());
+    if (outcome.is_over()) return absl::OkStatus();
+    if (Now() >= deadline) return absl::DeadlineExceededError(absl::StrCat(kWhat, ": not all have answered"));
+    patience.Wait();
+  }
+}
+
+// Why there is no group, the same at all members.
+std::string FailureOf(absl::Span<const int> members, const std::vector<std::string>& told) {
+  for (size_t i = 0; i < told.size(); ++i) {
+    const Word word = Decode(told[i]);
+    if (!word.ok && !word.text.empty()) return Says(members[i], word);
+  }
+  return "a member cannot join, and does not say why";
 }
 
 }  // namespace
@@ -79,30 +98,21 @@ absl::StatusOr<JoinedGroup> JoinGroup(Transport& transport, GroupLibrary& librar
   const Word id = Decode(ids.front());
   if (!id.ok) return JoinedGroup{nullptr, Says(members.front(), id)};
 
-  ByteExchange outcomes(transport, members, kOutcomeTag, kWordBytes, kWhat);
+  JoinOutcome outcome(transport, members, place, kOutcomeTag);
   absl::StatusOr<std::unique_ptr<DeviceGroup>> group =
       library.Join(id.text, place, static_cast<int>(members.size()));
   Word own = Failure(group.status());
   if (group.ok()) {
     const absl::Time patience_ends = Now() + (deadline - Now()) / 2;
-    ASSIGN_OR_RETURN(own, AwaitJoined(**group, outcomes, patience_ends));
+    ASSIGN_OR_RETURN(own, AwaitJoined(**group, outcome, patience_ends));
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> told, outcomes.Finish(Encode(own), deadline));
-
-  JoinedGroup joined;
-  for (size_t i = 0; i < told.size(); ++i) {
-    const Word word = Decode(told[i]);
-    if (!word.ok && !word.text.empty() && joined.failure.empty()) joined.failure = Says(members[i], word);
-  }
-  const bool all =
-      std::all_of(told.begin(), told.end(), [](const std::string& bytes) { return Decode(bytes).ok; });
-  if (all) {
-    joined.group = *std::move(group);
-  } else {
-    if (group.ok()) (*group)->Abort();
-    if (joined.failure.empty()) joined.failure = "a member cannot join, and does not say why";
-  }
-  return joined;
+  outcome.Decide(own.ok);
+  RETURN_IF_ERROR(AwaitOutcome(outcome, deadline));
+  if (!outcome.has_failed()) return JoinedGroup{*std::move(group), ""};
+  if (group.ok()) (*group)->Abort();
+  ASSIGN_OR_RETURN(const std::vector<std::string> words,
+                   ExchangeBytes(transport, members, kWordsTag, Encode(own), kWhat, deadline));
+  return JoinedGroup{nullptr, FailureOf(members, words)};
 }
 
 }  // namespace medley

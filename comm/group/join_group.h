@@ -18,8 +18,9 @@ struct JoinedGroup {
 
 // Brings `members` (ranks, ascending, this one among them) together. All of them call it; a rank that is in
 // several groups, in one order for all. All have the group or none has: a member that cannot join tells the
-// others, who then wait no longer for it. Blocks, for the library at most until half of the time to
-// `deadline` has passed.
+// others, who then wait no longer for it. A member exchanges messages with those alone that are its neighbours in
+// their ScalarTree (runtime/ir/collective). Blocks, for the library at most until half of the time to `deadline`
+// has passed.
 //
 // Errors: of the transport; the group is then aborted.
 absl::StatusOr<JoinedGroup> JoinGroup(Transport& transport, GroupLibrary& library,

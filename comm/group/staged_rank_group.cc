@@ -67,7 +67,8 @@ absl::Status StagedRankGroup::SumFloats(absl::Span<float> values, Dtype stored) 
   const int64_t elements = static_cast<int64_t>(values.size());
   auto schedule = schedules_.find(elements);
   if (schedule == schedules_.end()) {
-    ASSIGN_OR_RETURN(CollectiveSchedule made, AllReduceSchedule(members(), elements, choice_(elements)));
+    ASSIGN_OR_RETURN(CollectiveSchedule made,
+                     AllReduceSchedule(members(), elements, choice_(elements), member_));
     schedule = schedules_.emplace(elements, std::move(made)).first;
   }
   watch_.waits_for_peers(true);

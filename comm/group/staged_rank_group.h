@@ -69,7 +69,7 @@ class StagedRankGroup final : public RankGroup {
   const uint16_t channel_;
   const Choice choice_;
   const Watch watch_;
-  std::map<int64_t, CollectiveSchedule> schedules_;  // by elements
+  std::map<int64_t, CollectiveSchedule> schedules_;  // by elements; of this member alone
   std::vector<std::byte> staged_;                    // where the host does not reach the device's memory
   std::vector<float> wide_;                          // of what is stored in a narrower type, and of sums
   std::vector<std::byte> received_;                  // of each member, as much as this one's part

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "comm/loopback/mailboxes.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/peer_set.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -21,11 +23,13 @@ namespace {
 // One rank's view.
 class LoopbackTransport final : public Transport {
  public:
-  LoopbackTransport(Mailboxes& mailboxes, int rank) : mailboxes_(mailboxes), rank_(rank) {}
+  LoopbackTransport(Mailboxes& mailboxes, int rank, std::vector<bool> is_peer)
+      : mailboxes_(mailboxes), rank_(rank), is_peer_(std::move(is_peer)) {}
   ~LoopbackTransport() override { mailboxes_.Leave(rank_); }
 
   int rank() const override { return rank_; }
   int size() const override { return mailboxes_.size(); }
+  bool IsPeer(int rank) const override { return rank >= 0 && rank < size() && is_peer_[rank]; }
 
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory) override {
@@ -73,11 +77,14 @@ class LoopbackTransport final : public Transport {
       return absl::InvalidArgumentError(
           absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank_));
     }
+    if (!IsPeer(peer))
+      return absl::InvalidArgumentError(absl::StrCat("peer is ", peer, ", no peer of this rank, ", rank_));
     return PackTag({.source = source, .message = tag});
   }
 
   Mailboxes& mailboxes_;
   const int rank_;
+  const std::vector<bool> is_peer_;
 };
 
 }  // namespace
@@ -89,11 +96,13 @@ LoopbackFabric::LoopbackFabric(int size) : mailboxes_(std::make_unique<Mailboxes
 
 LoopbackFabric::~LoopbackFabric() = default;
 
-std::unique_ptr<Transport> LoopbackFabric::Join(int rank) {
+std::unique_ptr<Transport> LoopbackFabric::Join(int rank, const std::optional<std::vector<int>>& peers) {
   const int size = mailboxes_->size();
   if (rank < 0 || rank >= size) Stop(absl::StrCat("rank is ", rank, ", not in [0, ", size, ")"));
+  absl::StatusOr<std::vector<bool>> is_peer = PeerSet(peers, rank, size);
+  if (!is_peer.ok()) Stop(std::string(is_peer.status().message()));
   if (!mailboxes_->Join(rank)) Stop(absl::StrCat("rank ", rank, " joined twice"));
-  return std::make_unique<LoopbackTransport>(*mailboxes_, rank);
+  return std::make_unique<LoopbackTransport>(*mailboxes_, rank, *std::move(is_peer));
 }
 
 void LoopbackFabric::MarkGone(int rank, const std::string& why) {

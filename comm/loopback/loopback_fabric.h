@@ -1,6 +1,8 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "comm/transport/transport.h"
 
@@ -15,7 +17,7 @@ class Mailboxes;
 // Thread-safe. Must outlive the transports that Join returned.
 class LoopbackFabric {
  public:
-  // `size` in [1, 4096]; anything else stops the process.
+  // `size` in [1, 65536]; anything else stops the process.
   explicit LoopbackFabric(int size);
   ~LoopbackFabric();
   LoopbackFabric(const LoopbackFabric&) = delete;
@@ -23,8 +25,8 @@ class LoopbackFabric {
 
   // The transport of `rank`, which must be in [0, size) and have no other transport alive; else the process
   // stops. Messages to `rank` that nobody received are still there. Destroying the transport tells the peers
-  // nothing.
-  std::unique_ptr<Transport> Join(int rank);
+  // nothing. With `peers` it exchanges messages with those ranks alone; one that cannot be stops the process.
+  std::unique_ptr<Transport> Join(int rank, const std::optional<std::vector<int>>& peers = {});
 
   // From now on the peers of `rank` get Unavailable with `why`, as after a crash that they all have noticed;
   // what it sent before can still be received. Transport::MarkGone tells one of them alone.

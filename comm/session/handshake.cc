@@ -75,7 +75,8 @@ absl::Status Handshake::ReadHello(const Introduction& hello) {
                     absl::PermissionDeniedError(
                         absl::StrCat("a member of attempt ", hello.attempt, ", not ", self_->attempt)));
     }
-    const bool may_connect = hello.from < static_cast<uint32_t>(self_->size) && hello.from > ours_.from;
+    const bool may_connect = hello.from < static_cast<uint32_t>(self_->size) && hello.from > ours_.from &&
+                             self_->is_peer(static_cast<int>(hello.from));
     if (hello.to != ours_.from || !may_connect) {
       return Refuse({RefusalReason::kRank},
                     absl::NotFoundError(absl::StrCat("rank ", hello.from, " seeks rank ", hello.to)));

@@ -30,6 +30,7 @@ class Handshake {
     std::string secret;
     std::string payload;
     Digest address = {};                                                 // of its session address
+    std::function<bool(int rank)> is_peer = [](int) { return true; };    // of ranks below `size`
     std::function<bool(int rank)> is_taken = [](int) { return false; };  // connected already, or gone
   };
   enum class Verdict { kUnfinished, kProven, kFailed };

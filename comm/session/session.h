@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@
 namespace medley {
 
 // The members of one attempt, who know each other: one authenticated TCP connection between every two of
-// them, which carries no training data. It proves that a peer belongs to the attempt before anything is
+// them that are peers, which carries no training data. It proves that a peer belongs to the attempt before anything is
 // exchanged with it, notices within seconds that a peer is gone (killed, cut off, host lost), and carries
 // short questions between workers.
 //
@@ -27,9 +28,11 @@ class Session {
   struct Options {
     uint64_t attempt = 0;
     int rank = 0;
-    int size = 1;  // [1, 4096]
+    int size = 1;  // [1, 65536]
     // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
+    // The ranks that this one connects to, each of which names this one; nothing: all others.
+    std::optional<std::vector<int>> peers = {};
     std::string payload;  // handed to every member that has proved itself; at most 64 KiB
     // Names as in "eth0,ib0": listens on their addresses alone. Empty: all, loopback too.
     std::string network_devices;
@@ -47,7 +50,8 @@ class Session {
   // nothing listens.
   virtual const std::string& address() const = 0;
 
-  // Connects to all ranks. To be called once; after an error, destroy the session, which tells the others.
+  // Connects to all peers; addresses of other ranks are ignored. To be called once; after an error, destroy the
+  // session, which tells the others.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank.
   //   PermissionDenied    a peer and this rank could not prove to each other that they belong to the attempt;
@@ -57,7 +61,7 @@ class Session {
   //   FailedPrecondition  it was called before, or the session is closed.
   virtual absl::Status Connect(const std::vector<std::string>& addresses_by_rank, absl::Time deadline) = 0;
 
-  // What `rank` gave as its payload (this rank's own for itself). Once Connect has succeeded.
+  // What `rank`, a peer, gave as its payload (this rank's own for itself; of others nothing). Once Connect has succeeded.
   virtual const std::string& payload(int rank) const = 0;
 
   // To be set before Connect. Called from the session's thread; must not block, nor destroy the session.
@@ -69,13 +73,19 @@ class Session {
   // Answers a peer's question, which is at most 4 KiB; of the answer, as much is sent.
   virtual void OnQuestion(std::function<std::string(int rank, const std::string& question)> callback) = 0;
 
-  // Blocks for the answer. Not from a callback.
+  // Asks all `ranks` at once, and blocks until all have answered, or until the deadline; the answers in their order.
+  // Not from a callback.
   //   Unavailable         the peer is gone, or goes; or this session is closed.
   //   DeadlineExceeded    no answer yet.
   //   Unimplemented       the peer has set no OnQuestion.
   //   InvalidArgument     no such peer, or it is this rank, or the question is longer than 4 KiB.
   //   FailedPrecondition  not connected.
-  virtual absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) = 0;
+  virtual std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks,
+                                                          const std::string& question,
+                                                          absl::Time deadline) = 0;
+  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) {
+    return AskAll({rank}, question, deadline).front();
+  }
 
   // Says goodbye to all, so that they know this rank has finished and has not died; waits until they have
   // heard it, then disconnects. Never blocks beyond `deadline`. Calls no OnGone any more. Not from a

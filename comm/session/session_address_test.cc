@@ -16,7 +16,7 @@ Endpoint V6(uint8_t first, uint8_t last, uint16_t port) {
 }
 
 SessionAddress RandomAddress(std::mt19937_64& random) {
-  SessionAddress address{random(), static_cast<int>(random() % 4096), std::string(random() % 513, '\0')};
+  SessionAddress address{random(), static_cast<int>(random() % 65536), std::string(random() % 513, '\0')};
   for (char& byte : address.host) byte = static_cast<char>(random());
   for (uint64_t i = 0, count = 1 + random() % kMaximumEndpoints; i < count; ++i) {
     const auto byte = [&] { return static_cast<uint8_t>(1 + random() % 255); };
@@ -73,8 +73,8 @@ TEST_CASE("an address whose checksum is right and whose fields are not says whic
   };
   CHECK(refused(good).empty());
   SessionAddress bad = good;
-  bad.rank = 4096;
-  CHECK_THAT(refused(bad), Catch::Contains("rank is 4096"));
+  bad.rank = 65536;
+  CHECK_THAT(refused(bad), Catch::Contains("rank is 65536"));
   bad = good;
   bad.host = std::string(513, 'x');
   CHECK_THAT(refused(bad), Catch::Contains("513 bytes"));

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -12,19 +13,25 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "comm/session/wire_ids.h"
+#include "comm/transport/peer_set.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 
 SessionLoop::SessionLoop(const Session::Options& options, const std::string& address,
                          std::vector<Descriptor> listeners)
-    : options_(options), listeners_(std::move(listeners)), members_(options.size), last_wire_(kFirstWire) {
+    : options_(options),
+      is_peer_(*PeerSet(options.peers, options.rank, options.size)),
+      listeners_(std::move(listeners)),
+      members_(options.size),
+      last_wire_(kFirstWire) {
   self_.attempt = options.attempt;
   self_.rank = options.rank;
   self_.size = options.size;
   self_.secret = options.secret;
   self_.payload = options.payload;
   self_.address = Sha256(address);
+  self_.is_peer = [this](int rank) { return IsPeer(rank); };
   self_.is_taken = [this](int rank) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     return members_[rank].state != Member::State::kAbsent;
   };
@@ -77,6 +84,7 @@ absl::Status SessionLoop::Connect(const std::vector<Peer>& peers, absl::Time dea
   phase_ = Phase::kConnecting;
   peers_ = peers;
   for (int rank = 0; rank < options_.size; ++rank) {
+    if (!IsPeer(rank)) continue;
     if (rank < options_.rank) dialers_.emplace(rank, Dialer(rank, peers[rank].endpoints));
     CheckAddress(rank);
     if (members_[rank].state == Member::State::kGone) {
@@ -99,7 +107,7 @@ std::string SessionLoop::DescribeMissing() {
   std::vector<int> missing;
   std::vector<std::string> reasons;
   for (int rank = 0; rank < options_.size; ++rank) {
-    if (rank == options_.rank || members_[rank].state != Member::State::kAbsent) continue;
+    if (!IsPeer(rank) || members_[rank].state != Member::State::kAbsent) continue;
     missing.push_back(rank);
     const auto dialer = dialers_.find(rank);
     if (dialer == dialers_.end() || dialer->second.last_failure().empty() || reasons.size() == 3) continue;
@@ -123,8 +131,14 @@ void SessionLoop::OnQuestion(std::function<std::string(int, const std::string&)>
   on_question_ = std::move(callback);
 }
 
-absl::StatusOr<std::string> SessionLoop::Ask(int rank, const std::string& question, absl::Time deadline) {
-  MutexLock lock(mutex_);
+absl::StatusOr<uint64_t> SessionLoop::BeginQuestion(int rank, const std::string& question) {
+  if (rank < 0 || rank >= options_.size || rank == options_.rank) {
+    return absl::InvalidArgumentError(absl::StrCat("rank is ", rank, ", not in [0, ", options_.size,
+                                                   ") without this rank, ", options_.rank));
+  }
+  if (!IsPeer(rank))
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank is ", rank, ", no peer of this rank, ", options_.rank));
   if (phase_ == Phase::kClosing) return absl::UnavailableError("this session is closed");
   if (phase_ != Phase::kConnected) return absl::FailedPreconditionError("the session is not connected");
   const Member& member = members_[rank];
@@ -133,13 +147,34 @@ absl::StatusOr<std::string> SessionLoop::Ask(int rank, const std::string& questi
   }
   const uint64_t id = open_questions_.Begin(rank);
   Say(member.wire, Frame::Type::kQuestion, EncodeEnquiry({.id = id, .text = question}));
+  return id;
+}
+
+std::vector<absl::StatusOr<std::string>> SessionLoop::AskAll(const std::vector<int>& ranks,
+                                                             const std::string& question,
+                                                             absl::Time deadline) {
+  MutexLock lock(mutex_);
+  std::vector<absl::StatusOr<uint64_t>> ids;
+  for (const int rank : ranks) ids.push_back(BeginQuestion(rank, question));
   Wake();
-  changed_.WaitUntil(mutex_, deadline,
-                     [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return open_questions_.IsAnswered(id); });
-  std::optional<absl::StatusOr<std::string>> answer = open_questions_.End(id);
-  if (answer) return *std::move(answer);
-  return absl::DeadlineExceededError(
-      absl::StrCat("rank ", rank, " has not answered a question at the deadline"));
+  changed_.WaitUntil(mutex_, deadline, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return std::all_of(ids.begin(), ids.end(),
+                       [&](const absl::StatusOr<uint64_t>& id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                         return !id.ok() || open_questions_.IsAnswered(*id);
+                       });
+  });
+  std::vector<absl::StatusOr<std::string>> answers;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (!ids[i].ok()) {
+      answers.push_back(ids[i].status());
+      continue;
+    }
+    std::optional<absl::StatusOr<std::string>> answer = open_questions_.End(*ids[i]);
+    answers.push_back(answer ? *std::move(answer)
+                             : absl::DeadlineExceededError(absl::StrCat(
+                                   "rank ", ranks[i], " has not answered a question at the deadline")));
+  }
+  return answers;
 }
 
 void SessionLoop::Close(absl::Time deadline, const std::string& failure) {

@@ -36,12 +36,14 @@ class SessionLoop {
     std::vector<Endpoint> endpoints;
     Digest address = {};
   };
+  bool IsPeer(int rank) const { return rank >= 0 && rank < options_.size && is_peer_[rank]; }
   // The methods of Session; `peers` by rank.
   absl::Status Connect(const std::vector<Peer>& peers, absl::Time deadline);
   const std::string& payload(int rank) const;
   void OnGone(Session::GoneCallback callback);
   void OnQuestion(std::function<std::string(int, const std::string&)> callback);
-  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline);
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline);
   void Close(absl::Time deadline, const std::string& failure);
   uint64_t refused() const { return refused_; }
 
@@ -82,6 +84,9 @@ class SessionLoop {
   SessionLoop(const Session::Options& options, const std::string& address, std::vector<Descriptor> listeners);
   absl::Status Open();
   void Wake();
+  // The question's id.
+  absl::StatusOr<uint64_t> BeginQuestion(int rank, const std::string& question)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::string DescribeMissing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The thread.
@@ -113,6 +118,7 @@ class SessionLoop {
   void FailConnect(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Session::Options options_;
+  const std::vector<bool> is_peer_;  // by rank
   std::vector<Descriptor> listeners_;
   Descriptor epoll_, wake_;
   Handshake::Self self_;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -86,7 +87,7 @@ void SessionLoop::CheckAddress(int rank) {
 }
 
 void SessionLoop::CheckConnected() {
-  if (phase_ != Phase::kConnecting || connected_ < options_.size - 1) return;
+  if (phase_ != Phase::kConnecting || connected_ < std::count(is_peer_.begin(), is_peer_.end(), true)) return;
   phase_ = Phase::kConnected;
   changed_.NotifyAll();
 }

@@ -29,8 +29,9 @@ TEST_CASE("options that cannot be are refused by name") {
     CHECK(absl::IsInvalidArgument(status));
     return std::string(status.message());
   };
-  CHECK(refused([](auto& o) { o.size = 0; }) == "size is 0, not in [1, 4096]");
-  CHECK(refused([](auto& o) { o.size = 4097; }) == "size is 4097, not in [1, 4096]");
+  CHECK(refused([](auto& o) { o.size = 0; }) == "size is 0, not in [1, 65536]");
+  CHECK(refused([](auto& o) { o.peers = {{9}}; }) == "peers[0] is 9, not in [0, 2) without this rank, 0");
+  CHECK(refused([](auto& o) { o.size = 65537; }) == "size is 65537, not in [1, 65536]");
   CHECK(refused([](auto& o) { o.rank = 2; }) == "rank is 2, not in [0, 2)");
   CHECK(refused([](auto& o) { o.rank = -1; }) == "rank is -1, not in [0, 2)");
   CHECK(refused([](auto& o) { o.secret = "fifteen bytes.."; }) == "secret has 15 bytes, not 16 to 1024");
@@ -102,9 +103,87 @@ TEST_CASE("questions are answered, by the right one, with the right answer") {
   CHECK(sessions.ranks[0]->Ask(1, std::string(kMaximumQuestionBytes, '?'), Soon())->size() ==
         kMaximumQuestionBytes);
   CHECK(absl::IsUnimplemented(sessions.ranks[0]->Ask(2, "anybody?", Soon()).status()));
+  const auto answers = sessions.ranks[0]->AskAll({2, 1, 0, 1}, "much", Soon());
+  REQUIRE(answers.size() == 4);
+  CHECK(absl::IsUnimplemented(answers[0].status()));
+  CHECK(answers[1]->size() == kMaximumQuestionBytes);
+  CHECK(absl::IsInvalidArgument(answers[2].status()));
+  CHECK(answers[3]->size() == kMaximumQuestionBytes);
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(0, "", Soon()).status()));
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(3, "", Soon()).status()));
   CHECK(absl::IsInvalidArgument(sessions.ranks[0]->Ask(1, std::string(4097, '?'), Soon()).status()));
+}
+
+// Ranks in a line: each is a peer of the one before it and the one after it.
+std::vector<int> InALine(int rank, int size) {
+  std::vector<int> peers;
+  if (rank > 0) peers.push_back(rank - 1);
+  if (rank + 1 < size) peers.push_back(rank + 1);
+  return peers;
+}
+
+TEST_CASE("a rank connects to its peers alone, and knows of nobody else") {
+  constexpr int kSize = 5;
+  auto sessions = TestSessions::Listen(
+      kSize, [](Session::Options& options) { options.peers = InALine(options.rank, options.size); });
+  REQUIRE(sessions.ranks.size() == kSize);
+  for (auto& session : sessions.ranks)
+    session->OnQuestion([](int rank, const std::string&) { return "asked by " + std::to_string(rank); });
+  std::vector<absl::Status> statuses(kSize);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kSize; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<std::string> addresses(kSize);  // of those that are no peers nothing is known
+      for (const int peer : InALine(i, kSize)) addresses[peer] = sessions.addresses[peer];
+      statuses[i] = sessions.ranks[i]->Connect(addresses, Soon());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE_ALL_OK(statuses);
+  CHECK(sessions.ranks[1]->payload(2) == "payload of 2");
+  CHECK(sessions.ranks[1]->payload(3).empty());
+  CHECK(*sessions.ranks[1]->Ask(2, "?", Soon()) == "asked by 1");
+  const absl::Status stranger = sessions.ranks[1]->Ask(3, "?", Soon()).status();
+  CHECK(absl::IsInvalidArgument(stranger));
+  CHECK(stranger.message() == "rank is 3, no peer of this rank, 1");
+  sessions.ranks[2].reset();
+  CHECK(sessions.gone[1]->Await(2).times == 1);
+  CHECK(sessions.gone[3]->Await(2).times == 1);
+  CHECK(sessions.gone[0]->Count() == 0);
+  CHECK(sessions.gone[4]->Count() == 0);
+}
+
+TEST_CASE("who is no peer is turned away, and the one that seeks it says whom it misses") {
+  auto sessions = TestSessions::Listen(3, [](Session::Options& options) {
+    if (options.rank == 0) options.peers = std::vector<int>{2};
+  });
+  REQUIRE(sessions.ranks.size() == 3);
+  const std::vector<absl::Status> statuses = sessions.Connect();
+  CHECK(statuses[0].ok());
+  CHECK_FALSE(statuses[1].ok());  // it takes rank 0 for its peer
+  CHECK_THAT(std::string(statuses[1].message()), Catch::Contains("rank 0"));
+  CHECK(sessions.ranks[0]->refused() > 0);
+}
+
+TEST_CASE("several are asked at once: none answers before all have heard the question") {
+  Mutex mutex;
+  ConditionVariable changed;
+  int asked = 0;
+  auto sessions = TestSessions::Listen(4);
+  for (int rank = 1; rank < 4; ++rank) {
+    sessions.ranks[rank]->OnQuestion([&, rank](int, const std::string&) {
+      MutexLock lock(mutex);
+      ++asked;
+      changed.NotifyAll();
+      changed.WaitUntil(mutex, Soon(), [&] { return asked == 3; });
+      return std::to_string(rank);
+    });
+  }
+  REQUIRE_ALL_OK(sessions.Connect());
+  const auto answers = sessions.ranks[0]->AskAll({3, 1, 2}, "?", Soon());
+  REQUIRE(answers.size() == 3);
+  for (const auto& answer : answers) REQUIRE(answer.ok());
+  CHECK((*answers[0] == "3" && *answers[1] == "1" && *answers[2] == "2"));
 }
 
 TEST_CASE("a question to a peer that is slow ends at the deadline, to one that goes at once") {

@@ -6,6 +6,7 @@
 #include "comm/session/session_address.h"
 #include "comm/session/session_loop.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/peer_set.h"
 #include "comm/ucx/host_identity.h"
 #include "runtime/base/status_macros.h"
 
@@ -26,6 +27,7 @@ absl::Status Check(const Session::Options& options) {
   if (options.payload.size() > kMaximumPayloadBytes) {
     return refuse("payload has ", options.payload.size(), " bytes, more than ", kMaximumPayloadBytes);
   }
+  RETURN_IF_ERROR(PeerSet(options.peers, options.rank, options.size).status());
   const struct {
     const char* name;
     absl::Duration value;
@@ -48,7 +50,6 @@ class TcpSession final : public Session {
  public:
   TcpSession(const Options& options, std::string host, std::string address, std::unique_ptr<SessionLoop> loop)
       : attempt_(options.attempt),
-        rank_(options.rank),
         size_(options.size),
         host_(std::move(host)),
         address_(std::move(address)),
@@ -63,7 +64,7 @@ class TcpSession final : public Session {
     }
     std::vector<SessionLoop::Peer> peers(size_);  // all are read before the first is used
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank == rank_) continue;
+      if (!loop_->IsPeer(rank)) continue;
       absl::StatusOr<SessionAddress> address = DecodeSessionAddress(addresses_by_rank[rank]);
       if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", rank));
       if (address->rank != rank || address->attempt != attempt_) {
@@ -82,16 +83,12 @@ class TcpSession final : public Session {
     loop_->OnQuestion(std::move(callback));
   }
 
-  absl::StatusOr<std::string> Ask(int rank, const std::string& question, absl::Time deadline) override {
-    if (rank < 0 || rank >= size_ || rank == rank_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("rank is ", rank, ", not in [0, ", size_, ") without this rank, ", rank_));
-    }
-    if (question.size() > kMaximumQuestionBytes) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("question has ", question.size(), " bytes, more than ", kMaximumQuestionBytes));
-    }
-    return loop_->Ask(rank, question, deadline);
+  std::vector<absl::StatusOr<std::string>> AskAll(const std::vector<int>& ranks, const std::string& question,
+                                                  absl::Time deadline) override {
+    if (question.size() <= kMaximumQuestionBytes) return loop_->AskAll(ranks, question, deadline);
+    const absl::Status refused = absl::InvalidArgumentError(
+        absl::StrCat("question has ", question.size(), " bytes, more than ", kMaximumQuestionBytes));
+    return std::vector<absl::StatusOr<std::string>>(ranks.size(), refused);
   }
 
   void Close(absl::Time deadline, const std::string& failure) override { loop_->Close(deadline, failure); }
@@ -99,7 +96,7 @@ class TcpSession final : public Session {
 
  private:
   const uint64_t attempt_;
-  const int rank_, size_;
+  const int size_;
   const std::string host_, address_;
   const std::unique_ptr<SessionLoop> loop_;
 };

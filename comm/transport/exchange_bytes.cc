@@ -1,69 +1,89 @@
 #include "comm/transport/exchange_bytes.h"
 
-#include <utility>
+#include <algorithm>
+#include <cstddef>
 
-#include "absl/strings/str_cat.h"
-#include "runtime/base/status_macros.h"
+#include "comm/transport/message_round.h"
+#include "runtime/ir/collective/scalar_tree.h"
 
 namespace medley {
+namespace {
 
-ByteExchange::ByteExchange(Transport& transport, absl::Span<const int> ranks, MessageTag tag,
-                           size_t size_bytes, std::string what)
-    : transport_(transport),
-      ranks_(ranks.begin(), ranks.end()),
-      tag_(tag),
-      what_(std::move(what)),
-      told_(ranks.size(), std::string(size_bytes, '\0')),
-      receives_(ranks.size()),
-      sends_(ranks.size()) {
-  for (size_t i = 0; i < ranks_.size() && listening_.ok(); ++i) {
-    if (ranks_[i] == transport_.rank()) continue;
-    auto receive =
-        transport_.Receive(ranks_[i], tag_, {reinterpret_cast<std::byte*>(told_[i].data()), size_bytes});
-    listening_ = receive.status();
-    if (receive.ok()) receives_[i] = *std::move(receive);
+// One rank's part of it, at its place among the ranks.
+class TreeExchange {
+ public:
+  TreeExchange(Transport& transport, absl::Span<const int> ranks, MessageTag tag, const std::string& own,
+               const std::string& what)
+      : ranks_(ranks),
+        tree_(static_cast<int>(ranks.size())),
+        place_(static_cast<int>(std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin())),
+        size_bytes_(own.size()),
+        all_(ranks.size() * own.size(), '\0'),
+        round_(transport, tag, what) {
+    std::copy(own.begin(), own.end(), all_.begin() + place_ * own.size());
   }
-}
 
-absl::Status ByteExchange::Wait(Transfer* transfer, int rank, absl::Time deadline) const {
-  if (transfer == nullptr) return absl::OkStatus();
-  return Annotate(transfer->Wait(deadline), absl::StrCat(what_, " with rank ", rank));
-}
-
-absl::StatusOr<std::vector<std::string>> ByteExchange::Heard() {
-  RETURN_IF_ERROR(listening_);
-  std::vector<std::string> heard;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (receives_[i] == nullptr || !receives_[i]->Done()) continue;
-    RETURN_IF_ERROR(Wait(receives_[i].get(), ranks_[i], absl::InfiniteFuture()));
-    heard.push_back(told_[i]);
-  }
-  return heard;
-}
-
-absl::StatusOr<std::vector<std::string>> ByteExchange::Finish(const std::string& own, absl::Time deadline) {
-  RETURN_IF_ERROR(listening_);
-  own_ = own;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i] == transport_.rank()) {
-      told_[i] = own;
-      continue;
+  absl::Status Run(absl::Time deadline) {
+    int level = 0;
+    for (; level < tree_.levels() && tree_.TakesPart(level + 1, place_); ++level) {
+      RETURN_IF_ERROR(ReceiveOthers(level));
+      RETURN_IF_ERROR(round_.Await(deadline));
     }
-    ASSIGN_OR_RETURN(
-        sends_[i],
-        transport_.Send(ranks_[i], tag_, {reinterpret_cast<const std::byte*>(own_.data()), own_.size()}));
+    if (level == tree_.levels()) {
+      RETURN_IF_ERROR(ReceiveOthers(level));
+      RETURN_IF_ERROR(SendOthers(level, KnownAt(level, place_)));
+    } else {
+      const int first = ranks_[tree_.GroupOf(level, place_).front()];
+      RETURN_IF_ERROR(round_.Send(first, KnownAt(level, place_)));
+      RETURN_IF_ERROR(round_.Await(deadline));  // all comes over it
+      RETURN_IF_ERROR(round_.Receive(first, All()));
+    }
+    RETURN_IF_ERROR(round_.Await(deadline));
+    while (level-- > 0) RETURN_IF_ERROR(SendOthers(level, All()));
+    return round_.Await(deadline);
   }
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    RETURN_IF_ERROR(Wait(receives_[i].get(), ranks_[i], deadline));
-    RETURN_IF_ERROR(Wait(sends_[i].get(), ranks_[i], deadline));
+
+  std::vector<std::string> Told() const {
+    std::vector<std::string> told;
+    for (size_t i = 0; i < ranks_.size(); ++i) told.push_back(all_.substr(i * size_bytes_, size_bytes_));
+    return told;
   }
-  return told_;
-}
+
+ private:
+  absl::Span<std::byte> All() { return {reinterpret_cast<std::byte*>(all_.data()), all_.size()}; }
+  // What `place` knows when the groups of `level` meet.
+  absl::Span<std::byte> KnownAt(int level, int place) {
+    return All().subspan(place * size_bytes_, (tree_.EndOf(level, place) - place) * size_bytes_);
+  }
+  absl::Status ReceiveOthers(int level) {
+    for (const int other : tree_.GroupOf(level, place_)) {
+      if (other != place_) RETURN_IF_ERROR(round_.Receive(ranks_[other], KnownAt(level, other)));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status SendOthers(int level, absl::Span<const std::byte> bytes) {
+    for (const int other : tree_.GroupOf(level, place_)) {
+      if (other != place_) RETURN_IF_ERROR(round_.Send(ranks_[other], bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  const absl::Span<const int> ranks_;
+  const ScalarTree tree_;
+  const int place_;
+  const size_t size_bytes_;
+  std::string all_;
+  MessageRound round_;  // after the bytes
+};
+
+}  // namespace
 
 absl::StatusOr<std::vector<std::string>> ExchangeBytes(Transport& transport, absl::Span<const int> ranks,
                                                        MessageTag tag, const std::string& own,
                                                        const std::string& what, absl::Time deadline) {
-  return ByteExchange(transport, ranks, tag, own.size(), what).Finish(own, deadline);
+  TreeExchange exchange(transport, ranks, tag, own, what);
+  RETURN_IF_ERROR(exchange.Run(deadline));
+  return exchange.Told();
 }
 
 }  // namespace medley

@@ -1,8 +1,6 @@
 #pragma once
-#include <memory>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,34 +12,9 @@
 
 namespace medley {
 
-// Some ranks tell one another something of one size. All of them make one, with the same arguments, and
-// finish it. Errors: of the transport, with `what` and the rank: "exchanging staging terms with rank 2: ...".
-class ByteExchange {
- public:
-  // Listens from now on. `ranks`: this one among them.
-  ByteExchange(Transport& transport, absl::Span<const int> ranks, MessageTag tag, size_t size_bytes,
-               std::string what);
-
-  // What the others have told so far; nothing of those that have not, nor of this rank. Does not block.
-  absl::StatusOr<std::vector<std::string>> Heard();
-
-  // Tells the others `own`, of the size. Blocks until all have; returns what all told, in the order of `ranks`.
-  absl::StatusOr<std::vector<std::string>> Finish(const std::string& own, absl::Time deadline);
-
- private:
-  absl::Status Wait(Transfer* transfer, int rank, absl::Time deadline) const;
-
-  Transport& transport_;
-  const std::vector<int> ranks_;
-  const MessageTag tag_;
-  const std::string what_;
-  std::string own_;
-  std::vector<std::string> told_;  // by place, as all below
-  absl::Status listening_;
-  std::vector<std::unique_ptr<Transfer>> receives_, sends_;  // null: of this rank
-};
-
-// At once.
+// What each of `ranks`, this one among them, tells all of them, in their order. All call it with as many bytes, and block
+// until all have. Who gives whom is ScalarTree's (runtime/ir/collective), so that a rank exchanges messages with few.
+// Errors: of the transport, with `what` and the rank: "exchanging staging terms with rank 2: ...".
 absl::StatusOr<std::vector<std::string>> ExchangeBytes(Transport& transport, absl::Span<const int> ranks,
                                                        MessageTag tag, const std::string& own,
                                                        const std::string& what, absl::Time deadline);

@@ -5,7 +5,7 @@
 namespace medley {
 namespace {
 
-constexpr int kSourceShift = 28, kKindShift = 25, kChannelShift = 14;
+constexpr int kSourceShift = 24, kKindShift = 21, kChannelShift = 10;
 constexpr uint32_t kKinds = 1 << 3;
 static_assert(kTokenShift + kAttemptTokenBits == 64);
 

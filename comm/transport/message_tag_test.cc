@@ -39,7 +39,7 @@ TEST_CASE("a tag survives packing") {
 TEST_CASE("the largest value of every field leaves the others alone") {
   std::set<uint64_t> seen;
   const MessageTag zero{MessageTag::Kind::kActivation, 0, 0};
-  for (const WireTag& tag : {WireTag{0, 0, zero}, WireTag{kLargestToken, 0, zero}, WireTag{0, 4095, zero},
+  for (const WireTag& tag : {WireTag{0, 0, zero}, WireTag{kLargestToken, 0, zero}, WireTag{0, 65535, zero},
                              WireTag{0, 0, {MessageTag::Kind::kReshard, 0, 0}},
                              WireTag{0, 0, {MessageTag::Kind::kActivation, kMaximumChannels - 1, 0}},
                              WireTag{0, 0, {MessageTag::Kind::kActivation, 0, kMaximumSequences - 1}}}) {
@@ -47,19 +47,19 @@ TEST_CASE("the largest value of every field leaves the others alone") {
     REQUIRE(bits.ok());
     seen.insert(*bits);
   }
-  CHECK(seen == std::set<uint64_t>{0x0000000002000000, 0xFFFFFF0002000000, 0x000000FFF2000000,
-                                   0x000000000C000000, 0x0000000003FFC000, 0x0000000002003FFF});
+  CHECK(seen == std::set<uint64_t>{0x0000000000200000, 0xFFFFFF0000200000, 0x000000FFFF200000,
+                                   0x0000000000C00000, 0x00000000003FFC00, 0x00000000002003FF});
 }
 
 TEST_CASE("a field that does not fit is refused by name") {
   const MessageTag good;
   CHECK(PackTag({kLargestToken + 1, 0, good}).status().message() ==
         "token is 16777216, not in [0, 16777216)");
-  CHECK(PackTag({0, -1, good}).status().message() == "source is -1, not in [0, 4096)");
-  CHECK(PackTag({0, 4096, good}).status().message() == "source is 4096, not in [0, 4096)");
+  CHECK(PackTag({0, -1, good}).status().message() == "source is -1, not in [0, 65536)");
+  CHECK(PackTag({0, 65536, good}).status().message() == "source is 65536, not in [0, 65536)");
   MessageTag long_sequence = good, high_channel = good;
   long_sequence.sequence = kMaximumSequences;
-  CHECK(PackTag({0, 0, long_sequence}).status().message() == "sequence is 16384, not in [0, 16384)");
+  CHECK(PackTag({0, 0, long_sequence}).status().message() == "sequence is 1024, not in [0, 1024)");
   high_channel.channel = kMaximumChannels;
   CHECK(PackTag({0, 0, high_channel}).status().message() == "channel is 2048, not in [0, 2048)");
   for (const int kind : {0, 7, 8, 15, 255}) {
@@ -67,7 +67,7 @@ TEST_CASE("a field that does not fit is refused by name") {
     MessageTag odd = good;
     odd.kind = static_cast<MessageTag::Kind>(kind);
     CHECK(absl::IsInvalidArgument(PackTag({0, 0, odd}).status()));
-    if (kind < 8) CHECK(absl::IsInvalidArgument(UnpackTag(static_cast<uint64_t>(kind) << 25).status()));
+    if (kind < 8) CHECK(absl::IsInvalidArgument(UnpackTag(static_cast<uint64_t>(kind) << 21).status()));
   }
 }
 

@@ -12,10 +12,10 @@
 
 namespace medley {
 
-// The limits of MessageTag: two thousand gradient slices; 16384 micro-batches; a ring of 4096 ranks takes
-// 8190 steps.
+// The limits of MessageTag. Numbers beyond them begin again: messages of one (peer, tag) keep their order, so that those
+// a thousand apart cannot be taken for each other.
 inline constexpr int kMaximumChannels = 1 << 11;
-inline constexpr uint32_t kMaximumSequences = 1 << 14;
+inline constexpr uint32_t kMaximumSequences = 1 << 10;
 
 // What a message is, beside who sends it. Two messages of one (peer, tag) arrive in the order they were sent.
 struct MessageTag {
@@ -79,11 +79,14 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  // Whether messages may be exchanged with `rank`: of a large attempt a transport may know those ranks alone that this
+  // one has something to exchange with.
+  virtual bool IsPeer(int rank) const { return rank >= 0 && rank < size() && rank != this->rank(); }
 
   // `bytes` must stay alive and unchanged until the transfer is done or destroyed. Done means that the bytes
   // may be used again, not that the peer has received them.
-  // InvalidArgument: no such peer, or the peer is this rank, or a tag field is out of range, or the memory is
-  // of a type that the transport does not reach.
+  // InvalidArgument: it is no peer (IsPeer), or a tag field is out of range, or the memory is of a type that the
+  // transport does not reach.
   virtual absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag,
                                                          absl::Span<const std::byte> bytes,
                                                          MemoryType memory = MemoryType::kHost) = 0;

@@ -13,7 +13,7 @@ UcxAddress RandomAddress(std::mt19937_64& random) {
     return bytes;
   };
   return {random(),
-          static_cast<int>(random() % 4096),
+          static_cast<int>(random() % 65536),
           {static_cast<int32_t>(random()), random()},
           text(500),
           "a" + text(2000),

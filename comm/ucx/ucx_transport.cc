@@ -1,9 +1,11 @@
 #include "comm/ucx/ucx_transport.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/peer_set.h"
 #include "comm/ucx/host_identity.h"
 #include "comm/ucx/ucx_state.h"
 #include "runtime/base/status_macros.h"
@@ -25,7 +27,8 @@ std::unique_ptr<UcxOperation> MakeOperation(Direction direction, int peer, const
 
 }  // namespace
 
-UcxTransport::UcxTransport(const Options& options) : options_(options) {}
+UcxTransport::UcxTransport(const Options& options, std::vector<bool> is_peer)
+    : options_(options), is_peer_(std::move(is_peer)) {}
 
 UcxTransport::~UcxTransport() = default;
 
@@ -38,9 +41,11 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
     return absl::InvalidArgumentError(
         absl::StrCat("rank is ", options.rank, ", not in [0, ", options.size, ")"));
   }
+  ASSIGN_OR_RETURN(std::vector<bool> is_peer, PeerSet(options.peers, options.rank, options.size));
   RETURN_IF_ERROR(CheckDevices(options.network_devices));
   ASSIGN_OR_RETURN(const UcxFindings found, QueryUcx());
-  UcxWorker::Options wanted{TransportsFor(options.links, found), options.network_devices, options.size};
+  UcxWorker::Options wanted{TransportsFor(options.links, found), options.network_devices,
+                            static_cast<int>(std::count(is_peer.begin(), is_peer.end(), true))};
   if (options.links == Links::kSharedMemory) wanted.network_devices.clear();
   ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Create(wanted));
   UcxAddress address;
@@ -52,7 +57,7 @@ absl::StatusOr<std::unique_ptr<UcxTransport>> UcxTransport::Create(const Options
   if (options.links != Links::kSharedMemory) {
     ASSIGN_OR_RETURN(address.network, worker->PackAddress(UcxWorker::Reach::kNetwork));
   }
-  std::unique_ptr<UcxTransport> made(new UcxTransport(options));
+  std::unique_ptr<UcxTransport> made(new UcxTransport(options, std::move(is_peer)));
   made->address_ = EncodeAddress(address);
   made->state_ = std::make_unique<UcxState>(options, std::move(worker));
   return made;
@@ -65,7 +70,7 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
   }
   std::vector<UcxAddress> addresses;  // all are read before the first is used
   for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
+    if (!IsPeer(peer)) continue;
     absl::StatusOr<UcxAddress> address = DecodeAddress(addresses_by_rank[peer]);
     if (!address.ok()) return Annotate(address.status(), absl::StrCat("rank ", peer));
     if (address->rank != peer || address->attempt != options_.attempt) {
@@ -87,6 +92,8 @@ absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Start(std::unique_ptr<Uc
     return absl::InvalidArgumentError(
         absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank()));
   }
+  if (!IsPeer(peer))
+    return absl::InvalidArgumentError(absl::StrCat("peer is ", peer, ", no peer of this rank, ", rank()));
   if (operation->memory != MemoryType::kHost && !Reaches(operation->memory)) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory is ", NameOf(operation->memory), ", which the UCX at hand does not reach"));
@@ -117,12 +124,14 @@ absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Receive(int peer, Messag
 void UcxTransport::Abort(const std::string& reason) { state_->Abort(reason); }
 
 void UcxTransport::MarkGone(int peer, const std::string& why) {
-  if (peer >= 0 && peer < size() && peer != rank()) state_->MarkGone(peer, why);
+  if (IsPeer(peer)) state_->MarkGone(peer, why);
 }
 
 bool UcxTransport::Reaches(MemoryType memory) const { return state_->Reaches(memory); }
 
-void UcxTransport::Expect(int peer, const std::string& why) { state_->Expect(peer, why); }
+void UcxTransport::Expect(int peer, const std::string& why) {
+  if (IsPeer(peer)) state_->Expect(peer, why);
+}
 
 bool UcxTransport::SharesMemory(int peer) const { return state_->SharesMemory(peer); }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,10 @@ class UcxTransport final : public Transport {
   struct Options {
     uint64_t attempt = 0;  // the same on all ranks; addresses and messages of others are refused
     int rank = 0;
-    int size = 1;                     // [1, 4096]
+    int size = 1;                     // [1, 65536]
     Links links = Links::kAutomatic;  // the same on all ranks
+    // The ranks that this one exchanges messages with, each of which names this one; nothing: all others.
+    std::optional<std::vector<int>> peers = {};
     // Network interfaces and ports of RDMA devices, as in "eth0,mlx5_0:1"; empty: all.
     std::string network_devices;
     // The attempt's secret, the same on all ranks; it is never logged. Messages of those who do not know it
@@ -48,7 +51,7 @@ class UcxTransport final : public Transport {
     absl::Duration cancel_grace = absl::Milliseconds(200);
   };
 
-  // InvalidArgument: rank or size out of range, or network_devices names one that is not here. Others: as UCX
+  // InvalidArgument: rank, size or a peer out of range, or network_devices names one that is not here. Others: as UCX
   // says.
   static absl::StatusOr<std::unique_ptr<UcxTransport>> Create(const Options& options);
   // Closes by force; waits for no peer. Every Transfer must be destroyed before.
@@ -57,8 +60,8 @@ class UcxTransport final : public Transport {
   // For the peers' Connect; at most 64 KiB of binary.
   const std::string& address() const { return address_; }
 
-  // Connects to all ranks, whose addresses are `addresses_by_rank`; this rank's own is ignored. The peers
-  // need only have been created. After an error, destroy the transport.
+  // Connects to all peers, whose addresses are among `addresses_by_rank`; this rank's own and those of ranks that are no
+  // peers are ignored. The peers need only have been created. After an error, destroy the transport.
   //   InvalidArgument     not `size` addresses, or one is malformed, or of another rank or attempt; names the
   //                       rank. Nothing has happened then, and Connect may be called again.
   //   FailedPrecondition  kSharedMemory, and a rank is on another host; or it is connected already.
@@ -69,6 +72,7 @@ class UcxTransport final : public Transport {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
+  bool IsPeer(int rank) const override { return rank >= 0 && rank < size() && is_peer_[rank]; }
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory = MemoryType::kHost) override;
   absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,
@@ -76,7 +80,7 @@ class UcxTransport final : public Transport {
   void Abort(const std::string& reason) override;
   void MarkGone(int peer, const std::string& why) override;
   // MarkGone is about to follow: should UCX find the peer gone before, `why` is the reason all the same.
-  // Never blocks for what others do with the transport. `peer` must be another rank.
+  // Never blocks for what others do with the transport.
   void Expect(int peer, const std::string& why);
   // What the UCX at hand says it supports: beyond host memory only where it was built with CUDA or ROCm.
   bool Reaches(MemoryType memory) const override;
@@ -94,11 +98,12 @@ class UcxTransport final : public Transport {
   absl::Status Close(absl::Time deadline);
 
  private:
-  explicit UcxTransport(const Options& options);
+  UcxTransport(const Options& options, std::vector<bool> is_peer);
   absl::StatusOr<std::unique_ptr<Transfer>> Start(std::unique_ptr<UcxOperation> operation,
                                                   absl::Span<std::byte> bytes);
 
   const Options options_;
+  const std::vector<bool> is_peer_;  // by rank
   std::string address_;
   std::unique_ptr<UcxState> state_;
 };

@@ -16,6 +16,7 @@
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/files/atomic_file.h"
+#include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/yaml_message.h"
@@ -79,6 +80,7 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
 }  // namespace medley
 
 int main(int argc, char** argv) {
+  medley::RaiseOpenFilesLimit();
   CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.",
                "medley-coordinator");
   std::string config_file;

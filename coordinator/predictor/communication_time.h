@@ -10,8 +10,9 @@ namespace medley {
 // Seconds of one message.
 double TransferSeconds(const LinkCost& link, double bytes);
 
-// Seconds to sum a step's scalars (ScalarCount of them) over `devices`: each sends its own to every other at
-// once. At least the longest message alone, and what any device's messages take on its way out.
+// Seconds to sum a step's scalars (ScalarCount of them) over `devices`, in the order of their ranks, as ScalarTree
+// (runtime/ir/collective) has the workers do it: what all have who gather to one or exchange, and then the way back. What
+// one device sends or gets at once takes at least the longest message alone, and all of them on its way out or in.
 double ReduceScalarsSeconds(const PlanningProblem& problem, const std::vector<int>& devices);
 
 }  // namespace medley

@@ -388,7 +388,19 @@ double AllToAllSeconds(const PlanningProblem& problem, int members, double bytes
   return now;
 }
 
-TEST_CASE("the scalars' exchange is one round of messages between all") {
+// What the sum of the scalars takes.
+double ScalarsSeconds(const PlanningProblem& problem, const Plan& plan, const StepPrediction& prediction) {
+  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
+  double seconds = 0;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (program.instructions[i].kind != InstructionKind::kReduceScalars) continue;
+    const InstructionTime& time = prediction.ranks[0].timeline[i];
+    seconds = time.end_seconds - time.start_seconds;
+  }
+  return seconds;
+}
+
+TEST_CASE("the scalars' exchange is one round of messages between up to eight") {
   const uint64_t seed = GENERATE(range(uint64_t{0}, uint64_t{40}));
   CAPTURE(seed);
   std::mt19937_64 random(seed);
@@ -410,16 +422,38 @@ TEST_CASE("the scalars' exchange is one round of messages between all") {
   const Plan plan = Replicas(4, std::vector<int>(members, 1));
   const auto prediction = PredictStep(problem, plan);
   REQUIRE(prediction.ok());
-  const StepProgram program = CompileStep(plan, 0, problem.shape, Purpose::kTrain);
-  double predicted = 0;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    if (program.instructions[i].kind != InstructionKind::kReduceScalars) continue;
-    predicted = prediction->ranks[0].timeline[i].end_seconds - prediction->ranks[0].timeline[i].start_seconds;
-  }
+  const double predicted = ScalarsSeconds(problem, plan, *prediction);
   const double simulated = AllToAllSeconds(problem, members, bytes);
   // Where links differ the prediction is what the busiest end takes at least.
   CHECK(predicted <= simulated * 1.001);
   CHECK(predicted >= simulated * (alike ? 0.999 : 0.6));
+}
+
+TEST_CASE("the scalars of more than eight are gathered, exchanged and spread by eights") {
+  constexpr int kMembers = 20;
+  PlanningProblem problem = Uniform(kMembers, 2, kMembers);
+  const double bytes = 8 * 7, latency_seconds = 0.5, message_seconds = 0.25;
+  for (LinkCost& link : problem.links.each())
+    link = {LinkModel::Line(latency_seconds, bytes / message_seconds), {}};
+  const Plan plan = Replicas(4, std::vector<int>(kMembers, 1));
+  const auto predicted_seconds = [&] {
+    const auto prediction = PredictStep(problem, plan);
+    REQUIRE(prediction.ok());
+    return ScalarsSeconds(problem, plan, *prediction);
+  };
+  // To 0, 8 and 16, the most from seven; these three among each other; and back.
+  const double even_seconds = 3 * latency_seconds + (7 + 2 + 7) * message_seconds;
+  CHECK(predicted_seconds() == Approx(even_seconds).epsilon(1e-12));
+  // 16 has three to hear of, and is not the last.
+  problem.links.Mutable(19, 16).transfer =
+      LinkModel::Line(latency_seconds + 3 * message_seconds, bytes / message_seconds);
+  CHECK(predicted_seconds() == Approx(even_seconds).epsilon(1e-12));
+  // Nobody gives 9 anything but 8.
+  problem.links.Mutable(1, 9).transfer = LinkModel::Line(100, 1);
+  CHECK(predicted_seconds() == Approx(even_seconds).epsilon(1e-12));
+  problem.links.Mutable(8, 9).transfer = LinkModel::Line(100, bytes / message_seconds);
+  CHECK(predicted_seconds() ==
+        Approx(latency_seconds + 2 * message_seconds + 2 * (100 + message_seconds)).epsilon(1e-12));
 }
 
 TEST_CASE("devices of a host slow each other down while they compute at the same time") {

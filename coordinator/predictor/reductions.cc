@@ -186,7 +186,7 @@ double Reductions::HalfRingSeconds(int group, ExchangeKind half, Bytes bytes) {
     const auto ring = half == ExchangeKind::kGather ? RingAllGather : RingReduceScatter;
     const double all = static_cast<double>(bytes.value),
                  back = half == ExchangeKind::kGather ? all : all / problem.members;
-    entry->second = CollectiveSeconds(problem, ring(problem.members, problem.elements, {})) +
+    entry->second = CollectiveSeconds(problem, ring(problem.members, problem.elements, {}, /*only=*/{})) +
                     CopySeconds(group, all, back);
   }
   return entry->second;

@@ -121,7 +121,7 @@ class Member {
   absl::Status Measure(int64_t bytes) {
     const int64_t elements = bytes / static_cast<int64_t>(sizeof(float));
     ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
-                     AllReduceSchedule(settings_.size, elements, settings_.choice));
+                     AllReduceSchedule(settings_.size, elements, settings_.choice, settings_.rank));
     std::vector<float> values(elements);
     std::mt19937 random(settings_.rank);
     for (float& value : values) value = static_cast<float>(random()) * 0x1p-32f;

@@ -87,7 +87,7 @@ ROOMS = {
     "kernels/skeleton": (BACKEND + LOCKS + REGISTRY + ["kernels/fallback", "kernels/reference"], []),
 
     # The communicator. Algorithms are written over the transport; who asks for UCX gets it from above.
-    "comm/transport": (BASE + ["hashes", "OpenSSL"], []),
+    "comm/transport": (BASE + ["hashes", "OpenSSL", "runtime/ir/collective"], ["threads"]),
     "comm/loopback": (TRANSPORT + LOCKS, []),
     "comm/faulty": (TRANSPORT + LOCKS, []),
     "comm/ucx": (TRANSPORT + LOCKS + ["UCX"], []),

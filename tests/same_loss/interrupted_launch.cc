@@ -13,6 +13,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/exec/file_window_source.h"
 #include "runtime/engine/exec/gather_segments.h"
+#include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/trainer.h"
 #include "tests/same_loss/training_harness.h"
 
@@ -60,6 +61,7 @@ class MortalTransport final : public Transport {
   MortalTransport(std::unique_ptr<Transport> inner, Fate& fate) : inner_(std::move(inner)), fate_(fate) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
+  bool IsPeer(int rank) const override { return inner_->IsPeer(rank); }
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory) override {
     RETURN_IF_ERROR(fate_.Act(rank()));
@@ -210,7 +212,7 @@ Outcome Run(const TrainingSpec& spec, const Launch& launch) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      MortalTransport transport(fabric.Join(rank), fate);
+      MortalTransport transport(fabric.Join(rank, PlanPeers(launch.plan, rank, spec, {})), fate);
       outcome.statuses[rank] = TrainRank(spec, launch, rank, transport, fate, mutex, outcome);
       if (!outcome.statuses[rank].ok()) fabric.MarkGone(rank);
     });

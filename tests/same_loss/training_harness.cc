@@ -12,6 +12,7 @@
 #include "kernels/reference/reference_backend.h"
 #include "kernels/skeleton/skeleton_backend.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/step_executor.h"
 #include "runtime/ir/program/random_order.h"
 #include "runtime/ir/program/random_plan.h"
@@ -93,7 +94,7 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const std::unique_ptr<Transport> transport = fabric.Join(rank);
+      const std::unique_ptr<Transport> transport = fabric.Join(rank, PlanPeers(plan, rank, spec, {}));
       const std::unique_ptr<WindowSource> source = windows();
       statuses[rank] = TrainRank(spec, plan, rank, *transport, *source, start,
                                  open ? open : DeviceOpener(OpenReference), runs[rank]);

@@ -11,31 +11,37 @@
 namespace medley {
 namespace {
 
-std::string CameFrom(const Transport& transport, int rank) {
+struct Came {
   uint64_t bytes = 0, messages = 0;
+};
+
+std::map<int, Came> CameByRank(const Transport& transport) {
+  std::map<int, Came> came;
   for (const PeerTraffic& traffic : transport.Traffic()) {
-    if (traffic.peer != rank) continue;
-    bytes += traffic.bytes_received;
-    messages += traffic.messages_received;
+    came[traffic.peer].bytes += traffic.bytes_received;
+    came[traffic.peer].messages += traffic.messages_received;
   }
-  return absl::StrFormat("from rank %d came %s in %u messages", rank,
-                         FormatBytes({static_cast<int64_t>(bytes)}), messages);
+  return came;
 }
 
 }  // namespace
 
 std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
-                        const AskRank& ask) {
+                        const AskRanks& ask) {
   const absl::Time now = Now();
   std::string text =
       absl::StrCat("rank ", transport.rank(), ", ", board.Phase(), ": ", Describe(stalled, now));
-  for (const int rank : stalled.peers) absl::StrAppend(&text, "; ", CameFrom(transport, rank));
-  if (!ask) return text;
+  std::map<int, Came> came = CameByRank(transport);
   for (const int rank : stalled.peers) {
-    const absl::StatusOr<std::string> answer = ask(rank);
-    absl::StrAppend(&text, "; rank ", rank,
-                    answer.ok() ? absl::StrCat(" says: ", *answer)
-                                : absl::StrCat(" does not answer: ", answer.status().message()));
+    absl::StrAppendFormat(&text, "; from rank %d came %s in %u messages", rank,
+                          FormatBytes({static_cast<int64_t>(came[rank].bytes)}), came[rank].messages);
+  }
+  if (!ask) return text;
+  const std::vector<absl::StatusOr<std::string>> answers = ask(stalled.peers);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    absl::StrAppend(&text, "; rank ", stalled.peers[i],
+                    answers[i].ok() ? absl::StrCat(" says: ", *answers[i])
+                                    : absl::StrCat(" does not answer: ", answers[i].status().message()));
   }
   return text;
 }

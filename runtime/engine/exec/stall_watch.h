@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -11,8 +12,9 @@
 
 namespace medley {
 
-// Asks another rank what it is at; blocks a few seconds at most.
-using AskRank = std::function<absl::StatusOr<std::string>(int rank)>;
+// Asks other ranks what they are at, all at once; blocks a few seconds at most, however many they are. The answers are
+// in the order of `ranks`.
+using AskRanks = std::function<std::vector<absl::StatusOr<std::string>>(const std::vector<int>& ranks)>;
 
 // Who waits for whom, on both sides: what this rank is at and since when, what has come from the ranks that
 // it needs so far, and what they say that they are at.
@@ -23,7 +25,7 @@ using AskRank = std::function<absl::StatusOr<std::string>(int rank)>;
 //
 // `ask` may be null: then nobody is asked.
 std::string StallReport(const ActivityBoard& board, const Activity& stalled, const Transport& transport,
-                        const AskRank& ask);
+                        const AskRanks& ask);
 
 // Reports, while it lasts, what waits for others for longer than `patience`: once for each wait, and again
 // whenever it has doubled. One thread of its own, which sleeps.
@@ -31,7 +33,7 @@ class StallWatch {
  public:
   struct Options {
     absl::Duration patience = absl::Seconds(10);
-    AskRank ask;
+    AskRanks ask;
     std::function<void(const std::string&)> report;  // called from the watch's thread
   };
   // `board` and `transport` outlive this.

@@ -72,19 +72,27 @@ TEST_CASE("a stall report has both sides: what is waited for, what has come, and
   other.Enter("step 12");
   other.Begin(Forward(), {});
   board.Begin(Reduction(), {1});
-  const std::string text =
-      StallReport(board, board.Running()[0], *here, [&](int rank) -> absl::StatusOr<std::string> {
-        CHECK(rank == 1);
-        return other.Describe(Now());
-      });
+  const std::string text = StallReport(board, board.Running()[0], *here, [&](const std::vector<int>& ranks) {
+    CHECK(ranks == std::vector<int>{1});
+    return std::vector<absl::StatusOr<std::string>>{other.Describe(Now())};
+  });
   CHECK_THAT(text,
              Catch::StartsWith("rank 0, step 12: reduce gradients of slice 2 (4.0 MiB) with rank 1 for 0."));
   CHECK_THAT(text, Catch::Contains("from rank 1 came 3.0 KiB in 3 messages"));
   CHECK_THAT(text, Catch::Contains("rank 1 says: step 12: forward of micro-batch 3 for 0."));
-  const std::string silent = StallReport(
-      board, board.Running()[0], *here,
-      [](int) -> absl::StatusOr<std::string> { return absl::UnavailableError("rank 1 is gone"); });
-  CHECK_THAT(silent, Catch::Contains("rank 1 does not answer: rank 1 is gone"));
+  // All are asked at once, and each answers for itself.
+  board.Begin(Reduction(), {1, 2, 3});
+  int times_asked = 0;
+  const std::string mixed = StallReport(board, board.Running()[0], *here, [&](const std::vector<int>& ranks) {
+    ++times_asked;
+    CHECK(ranks == std::vector<int>{1, 2, 3});
+    return std::vector<absl::StatusOr<std::string>>{absl::UnavailableError("rank 1 is gone"), "step 3",
+                                                    "step 4"};
+  });
+  CHECK(times_asked == 1);
+  CHECK_THAT(mixed, Catch::Contains(
+                        "rank 1 does not answer: rank 1 is gone; rank 2 says: step 3; rank 3 says: step 4"));
+  CHECK_THAT(mixed, Catch::Contains("from rank 3 came 0 B in 0 messages"));
 }
 
 TEST_CASE("what waits for others is reported again and again, what computes is not") {

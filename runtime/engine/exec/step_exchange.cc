@@ -10,8 +10,7 @@
 #include "comm/staging/exchange_terms.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/status_macros.h"
-#include "runtime/ir/collective/all_reduce_schedule.h"
-#include "runtime/ir/collective/ring_schedule.h"
+#include "runtime/engine/exec/slice_schedules.h"
 
 namespace medley {
 namespace {
@@ -35,24 +34,16 @@ GroupFacts FactsOf(DeviceQueue& queue, const EndMemory& memory) {
 
 }  // namespace
 
-StepExchange::StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
+StepExchange::StepExchange(const StepProgram& program, const std::vector<ReductionChoice>& reductions,
                            std::vector<std::vector<int>> units, const CommunicationSettings& settings,
                            ModelShard& shard, Transport& transport)
     : program_(program), units_(std::move(units)), settings_(settings), shard_(shard), transport_(transport) {
   sums_.wire = WireOf(settings);
-  for (const GradientSlice& slice : program.slices) {
+  for (const GradientSlice& slice : program.slices)
     members_.emplace_back(slice.holders.begin(), slice.holders.end());
-    const int members = static_cast<int>(slice.holders.size());
-    const CollectiveChoice choice = ChoiceFor(reductions, slice.holders, slice.elements);
-    if (slice.shares.empty()) {
-      sums_.schedules.push_back(AllReduceSchedule(members, slice.elements, choice).value());
-      continue;
-    }
-    // Around a ring in the order of the choice, whatever its algorithm.
-    const GroupShape shape{.order = choice.shape.order, .shares = slice.shares};
-    sums_.schedules.push_back(RingReduceScatter(members, slice.elements, shape));
-    gathers_.schedules.push_back(RingAllGather(members, slice.elements, shape));
-  }
+  SliceSchedules schedules = SchedulesOf(program, reductions);
+  sums_.schedules = std::move(schedules.sums);
+  gathers_.schedules = std::move(schedules.gathers);
 }
 
 absl::Status StepExchange::Open(const std::function<void(const std::string&)>& tell, absl::Time deadline) {
@@ -200,7 +191,7 @@ absl::StatusOr<MessageArrival> StepExchange::Transfer(const Instruction& instruc
   const Slice slice = shard_.BoundaryOf(buffer);
   const bool is_gradient =
       buffer.kind == BufferKind::kInputGradient || buffer.kind == BufferKind::kOutputGradient;
-  // In order under one tag, so that a sequence may come again after sixteen thousand micro-batches, and a
+  // In order under one tag, so that a sequence may come again after a thousand micro-batches, and a
   // boundary after two thousand stages.
   const DeviceMessage message{
       .peer = instruction.peer,

@@ -36,7 +36,7 @@ class StepExchange {
  public:
   // `reductions` have been checked against the plan; slices without one: an even ring. `units`: the ranks of each unit
   // of several devices, ascending, in the plan's order. What is referred to outlives the exchange.
-  StepExchange(const StepProgram& program, std::vector<ReductionChoice> reductions,
+  StepExchange(const StepProgram& program, const std::vector<ReductionChoice>& reductions,
                std::vector<std::vector<int>> units, const CommunicationSettings& settings, ModelShard& shard,
                Transport& transport);
 
@@ -83,7 +83,7 @@ class StepExchange {
   };
   // What the hosts do with one part of the arena: parallel to the program's slices.
   struct Collectives {
-    std::vector<CollectiveSchedule> schedules;
+    std::vector<CollectiveSchedule> schedules;     // of this rank's steps alone
     std::vector<std::shared_ptr<Bucket>> buckets;  // null with a group
     WireType wire = WireType::kF32;
   };

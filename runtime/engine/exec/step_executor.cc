@@ -12,6 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/progress.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/ir/collective/scalar_tree.h"
 #include "runtime/ir/model/row_counts.h"
 
 namespace medley {
@@ -166,9 +167,11 @@ std::vector<int> StepExecutor::PeersOf(const Instruction& instruction) const {
     const std::vector<Rank>& holders = train_program_.slices[instruction.slice].holders;
     peers.assign(holders.begin(), holders.end());
   }
-  if (instruction.kind == InstructionKind::kReduceScalars) peers = all_ranks_;
+  if (instruction.kind == InstructionKind::kReduceScalars)
+    peers = ScalarTree(static_cast<int>(all_ranks_.size())).PeersOf(options_.rank);
   if (IsOfUnit(instruction.kind)) peers = unit_ranks_;
-  std::erase(peers, options_.rank.value());
+  // Of a collective's others, those that this rank hears of.
+  std::erase_if(peers, [this](int peer) { return !transport_.IsPeer(peer); });
   return peers;
 }
 

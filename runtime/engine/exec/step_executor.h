@@ -58,7 +58,7 @@ class StepExecutor {
     // At least 20 predicted steps; grows with the length of the steps seen.
     absl::Duration stall_timeout = absl::Minutes(2);
     absl::Duration stall_warning = absl::Seconds(10);
-    AskRank ask;  // what another rank is at; null: nobody is asked
+    AskRanks ask;  // what other ranks are at; null: nobody is asked
     // It is told of a stall that lasts, from any thread; null: nobody is warned.
     std::function<void(const std::string&)> warn;
     // It is told once which way gradients are summed, and what the ranks of the unit exchange within passes goes, and
@@ -68,8 +68,8 @@ class StepExecutor {
     std::function<bool()> wishes_to_finish;
   };
   // `reductions` have been checked against the plan. `shard`, `transport` and `windows` outlive the executor, which
-  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and knows all of the
-  // plan's.
+  // brings the shard together with those of the unit's other ranks. `transport` is of the rank and has at
+  // least PlanPeers for its peers.
   StepExecutor(Options options, ModelShard& shard, Transport& transport, WindowSource& windows);
 
   // Training step `step` (from 1). A step whose loss or gradient is not finite updates nothing, on any rank; if

@@ -18,6 +18,7 @@
 #include "runtime/base/files/temporary_directory.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/checkpoint.h"
+#include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/shard_checkpoint.h"
 #include "tests/same_loss/training_harness.h"
 
@@ -154,7 +155,7 @@ std::vector<absl::Status> TrainRanks(const std::vector<TrainingSpec>& specs, con
   Mutex mutex;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const std::unique_ptr<Transport> transport = fabric.Join(rank);
+      const std::unique_ptr<Transport> transport = fabric.Join(rank, PlanPeers(plan, rank, specs[rank], {}));
       statuses[rank] = TrainRank(specs[rank], plan, rank, *transport, from, run, mutex, changes);
       if (!statuses[rank].ok()) fabric.MarkGone(rank);
     });

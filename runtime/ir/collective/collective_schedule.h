@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct CollectiveSchedule {
   int members = 0;
   int64_t elements = 0;
   std::vector<std::vector<CollectiveStep>> steps;
+  // The member whose steps alone are there; the others' are empty. Generators then take as long as that member
+  // has messages, and not as long as all have. Nothing: all are there, as predictions and checks need them.
+  std::optional<int> only = {};
 };
 
 // How a group is ordered and nested. Each generator says what it uses.

@@ -35,8 +35,9 @@ Folding Fold(const std::vector<int>& order) {
 
 }  // namespace
 
-CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape) {
-  ScheduleBuilder builder(members, elements);
+CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
+                                           std::optional<int> only) {
+  ScheduleBuilder builder(members, elements, only);
   const Folding folding = Fold(OrderOf(shape, members));
   const int count = static_cast<int>(folding.participants.size());
   const int bits = std::countr_zero(static_cast<unsigned>(count));

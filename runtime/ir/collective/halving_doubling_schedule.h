@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "runtime/ir/collective/collective_schedule.h"
 
 namespace medley {
@@ -9,6 +11,7 @@ namespace medley {
 // the neighbour before them and get the sum at the end: two more rounds, of whole vectors.
 //
 // Uses order and shares; `shape` must fit (CheckGroupShape), elements must not be negative.
-CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule HalvingDoublingSchedule(int members, int64_t elements, const GroupShape& shape,
+                                           std::optional<int> only = {});
 
 }  // namespace medley

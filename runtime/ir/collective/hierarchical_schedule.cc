@@ -91,8 +91,9 @@ std::vector<Ring> RingsOver(ElementRange range, int members, const GroupShape& s
 
 }  // namespace
 
-CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape) {
-  ScheduleBuilder builder(members, elements);
+CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape,
+                                        std::optional<int> only) {
+  ScheduleBuilder builder(members, elements, only);
   const int pieces = static_cast<int>(
       std::clamp<int64_t>(elements / (kSmallestPieceElements * members), 1, kHierarchicalPieces));
   const int phases = 2 * (static_cast<int>(shape.levels.size()) + 1);

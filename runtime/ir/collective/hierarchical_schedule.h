@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "runtime/ir/collective/collective_schedule.h"
 
 namespace medley {
@@ -13,7 +15,8 @@ namespace medley {
 // crosses the slow link others are summed and gathered inside.
 //
 // Uses order, levels and shares; `shape` must fit (CheckGroupShape), elements must not be negative.
-CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule HierarchicalSchedule(int members, int64_t elements, const GroupShape& shape,
+                                        std::optional<int> only = {});
 
 inline constexpr int kHierarchicalPieces = 8;
 // The smallest piece of a member's slice; smaller vectors go through in fewer pieces.

@@ -21,23 +21,26 @@ Ring RingOf(int members, int64_t elements, const GroupShape& shape) {
 
 }  // namespace
 
-CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape) {
+CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape,
+                                     std::optional<int> only) {
   const Ring ring = RingOf(members, elements, shape);
-  ScheduleBuilder builder(members, elements);
+  ScheduleBuilder builder(members, elements, only);
   AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
   return std::move(builder).Finish();
 }
 
-CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape) {
+CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape,
+                                 std::optional<int> only) {
   const Ring ring = RingOf(members, elements, shape);
-  ScheduleBuilder builder(members, elements);
+  ScheduleBuilder builder(members, elements, only);
   AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/0);
   return std::move(builder).Finish();
 }
 
-CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape) {
+CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
+                                         std::optional<int> only) {
   const Ring ring = RingOf(members, elements, shape);
-  ScheduleBuilder builder(members, elements);
+  ScheduleBuilder builder(members, elements, only);
   AddRingReduceScatter(builder, ring.order, ring.slices, /*first_round=*/0);
   AddRingAllGather(builder, ring.order, ring.slices, /*first_round=*/members - 1);
   return std::move(builder).Finish();

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "runtime/ir/collective/collective_schedule.h"
 
 // Rings: each member sends to its successor in the order alone, all at once. Least bytes, most rounds. Use
@@ -7,12 +9,15 @@ namespace medley {
 
 // Afterwards each member holds the sum of its slice (SlicesOf); what is in the others is of no use. The slice
 // is summed from its owner's successor on, around the ring, to the owner. n - 1 rounds.
-CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule RingReduceScatter(int members, int64_t elements, const GroupShape& shape,
+                                     std::optional<int> only = {});
 
 // Each member begins with its slice (SlicesOf), and ends with all. n - 1 rounds.
-CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule RingAllGather(int members, int64_t elements, const GroupShape& shape,
+                                 std::optional<int> only = {});
 
 // The one, then the other. 2 (n - 1) rounds; with even slices each member sends 2 (n - 1) / n of the vector.
-CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule RingAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
+                                         std::optional<int> only = {});
 
 }  // namespace medley

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,12 +9,16 @@
 namespace medley {
 
 // Collects messages with both their ends at once, so that they match. Messages of a pair keep the order of
-// the calls within a round.
+// the calls within a round. With `only`, a member, steps of others are left out; who adds messages may then leave out
+// those that it has no part in.
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(int members, int64_t elements) : schedule_{members, elements, {}} {
+  ScheduleBuilder(int members, int64_t elements, std::optional<int> only)
+      : schedule_{members, elements, {}, only} {
     schedule_.steps.resize(members);
   }
+
+  std::optional<int> only() const { return schedule_.only; }
 
   enum class Receiver { kAdds, kCopies };
   // Empty ranges make no message.
@@ -21,8 +26,8 @@ class ScheduleBuilder {
     if (range.size() <= 0) return;
     const bool adds = receiver == Receiver::kAdds;
     using Kind = CollectiveStep::Kind;
-    schedule_.steps[from].push_back({adds ? Kind::kSend : Kind::kSendFinal, to, range, round});
-    schedule_.steps[to].push_back({adds ? Kind::kReceiveAndAdd : Kind::kReceive, from, range, round});
+    Add(from, {adds ? Kind::kSend : Kind::kSendFinal, to, range, round});
+    Add(to, {adds ? Kind::kReceiveAndAdd : Kind::kReceive, from, range, round});
   }
 
   // In order of rounds.
@@ -35,6 +40,10 @@ class ScheduleBuilder {
   }
 
  private:
+  void Add(int member, const CollectiveStep& step) {
+    if (member == schedule_.only.value_or(member)) schedule_.steps[member].push_back(step);
+  }
+
   CollectiveSchedule schedule_;
 };
 

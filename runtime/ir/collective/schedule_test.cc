@@ -294,6 +294,41 @@ TEST_CASE("a valid schedule that loses one step is convicted", "[property]") {
   }
 }
 
+// Whether `own` is what `member` does in `whole`, and nothing else.
+bool IsPartOf(const CollectiveSchedule& own, const CollectiveSchedule& whole, int member) {
+  std::vector<std::vector<CollectiveStep>> want(whole.members);
+  want[member] = whole.steps[member];
+  return own.members == whole.members && own.elements == whole.elements && own.only == member &&
+         own.steps == want;
+}
+
+TEST_CASE("a member makes the same steps for itself as are its in the schedule of all", "[property]") {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const int members = 1 + RandomBelow(random, 16);
+    const int64_t elements = RandomElements(random);
+    const CollectiveChoice choice = RandomChoice(random, members);
+    const GroupShape shape = RandomShape(random, members);
+    const int root = RandomBelow(random, members);
+    CAPTURE(seed, members, elements, NameOf(choice.algorithm));
+    const CollectiveSchedule sum = *AllReduceSchedule(members, elements, choice),
+                             scatter = RingReduceScatter(members, elements, shape),
+                             gather = RingAllGather(members, elements, shape),
+                             tree = TreeBroadcast(members, elements, root, shape),
+                             chain = ChainBroadcast(members, elements, root, shape);
+    for (int i = 0; i < members; ++i) {
+      CAPTURE(i);
+      REQUIRE(IsPartOf(*AllReduceSchedule(members, elements, choice, i), sum, i));
+      REQUIRE(IsPartOf(RingReduceScatter(members, elements, shape, i), scatter, i));
+      REQUIRE(IsPartOf(RingAllGather(members, elements, shape, i), gather, i));
+      REQUIRE(IsPartOf(TreeBroadcast(members, elements, root, shape, i), tree, i));
+      REQUIRE(IsPartOf(ChainBroadcast(members, elements, root, shape, i), chain, i));
+    }
+  }
+  CHECK(absl::IsInvalidArgument(AllReduceSchedule(3, 10, {}, 3).status()));
+  CHECK(absl::IsInvalidArgument(AllReduceSchedule(3, 10, {}, -1).status()));
+}
+
 TEST_CASE("shapes that do not fit are refused by field") {
   struct Case {
     GroupShape shape;

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "runtime/ir/collective/collective_schedule.h"
 
 namespace medley {
@@ -6,13 +8,16 @@ namespace medley {
 // All-reduce of small vectors: a binomial tree sums towards the first of the order, then spreads the sum. 2
 // log2 n rounds of whole vectors, n - 1 messages each way. Neighbours in the order come first. Uses order;
 // `shape` must fit.
-CollectiveSchedule TreeAllReduceSchedule(int members, int64_t elements, const GroupShape& shape);
+CollectiveSchedule TreeAllReduceSchedule(int members, int64_t elements, const GroupShape& shape,
+                                         std::optional<int> only = {});
 
 // From `root` (a member) to all. Use order, turned so that the root comes first; `shape` must fit.
 // A binomial tree: log2 n rounds; for small vectors.
-CollectiveSchedule TreeBroadcast(int members, int64_t elements, int root, const GroupShape& shape);
+CollectiveSchedule TreeBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
+                                 std::optional<int> only = {});
 // From each to the next, in chunks that follow each other: every link carries the vector once; for large
 // vectors.
-CollectiveSchedule ChainBroadcast(int members, int64_t elements, int root, const GroupShape& shape);
+CollectiveSchedule ChainBroadcast(int members, int64_t elements, int root, const GroupShape& shape,
+                                  std::optional<int> only = {});
 
 }  // namespace medley
