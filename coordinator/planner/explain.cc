@@ -301,6 +301,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
 
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan) {
   ASSIGN_OR_RETURN(Explanation explanation, ExplainPlan(problem, plan));
+  if (problem.devices.size() > kMostSearchedDevices) return explanation;
   ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));
   for (const Alternative& alternative : alternatives) {
     if (alternative.plan.ok() && alternative.plan->plan == plan) continue;

@@ -18,8 +18,6 @@ namespace {
 
 // Of the limits, what searching plans that save memory may use at least.
 constexpr int64_t kLeastPartForSaving = 4;
-// Beyond so many devices plans are made by classes of devices: those of one are no longer looked at one by one.
-constexpr size_t kMostSearched = 16;
 
 absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
@@ -58,7 +56,7 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
                                                    "; must divide the global batch of ",
                                                    problem.shape.global_batch_sequences));
   }
-  if (problem.devices.size() > kMostSearched && CanPlanByClasses(problem)) {
+  if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem)) {
     ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem));
     return ChosenPlan{.plan = std::move(found.plan),
                       .step_seconds = found.step_seconds,

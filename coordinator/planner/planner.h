@@ -23,6 +23,10 @@ struct SearchLimits {
   int64_t max_device_lists = 1'000'000;
 };
 
+// Beyond so many devices plans are made by classes of devices (coordinator/planner/classes): those of a class are no
+// longer looked at one by one, and plans of other kinds are not compared.
+constexpr size_t kMostSearchedDevices = 16;
+
 struct ChosenPlan {
   Plan plan;
   double step_seconds = 0;  // predicted
@@ -57,7 +61,7 @@ struct ChosenPlan {
 // Where constraints allow synthesised orders, the best pipelines that were found get one each (orders.h), and the
 // best of these is chosen where it is predicted to be faster by more than half a per cent. `orders` says so.
 //
-// Exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
+// Up to kMostSearchedDevices, or where devices share processors, exact (branch and bound over lower bounds of the simulation) unless the limits end it first; for up to 8
 // devices it equals brute force on the problems of the tests. Deterministic: equal problems give equal plans.
 // Pure.
 //
@@ -144,7 +148,8 @@ struct Explanation {
 // Why `plan` (chosen or pinned) is as fast as it is; `rejected` is left empty. Takes one simulation.
 absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan);
 
-// The same, and why the best plans of other kinds are not faster. Takes a search for each.
+// The same, and why the best plans of other kinds are not faster, of up to kMostSearchedDevices devices. Takes a search
+// for each.
 absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan);
 
 // For a terminal: the explanation as aligned text, lines of at most 110 columns.

@@ -297,7 +297,53 @@ TEST_CASE("a pair without a link is named, unless all have the default") {
   cluster.default_link.reset();
   const absl::Status status = MakeProblem(Spec(), {}, cluster).status();
   CHECK(absl::IsFailedPrecondition(status));
-  CHECK(status.message() == "no link between \"c/cpu0\" and \"a/cpu0\", and no default_link");
+  CHECK(status.message() ==
+        "no link between \"c/cpu0\" and \"a/cpu0\", no link class that is theirs, and no default_link");
+}
+
+TEST_CASE("links go by level and by kinds, the last class that joins a pair, but for pairs that are named") {
+  Cluster cluster;
+  const auto add = [&](const std::string& name, const std::string& site,
+                       const std::vector<std::string>& kinds) {
+    ClusterNode& node = cluster.nodes.emplace_back();
+    node.name = name;
+    node.site = site;
+    for (size_t d = 0; d < kinds.size(); ++d) {
+      node.devices.push_back(
+          {.description = {.name = absl::StrCat("g", d), .memory_limit = GiB(1)}, .kind = kinds[d]});
+    }
+  };
+  add("a", "north", {"fast", "fast"});
+  add("b", "north", {"fast", "slow"});
+  add("c", "south", {"fast", "slow"});
+  AddProfile(cluster, "fast", 0.01, 1, {1, 2, 4});
+  AddProfile(cluster, "slow", 0.04, 1, {1, 2, 4});
+  const auto link = [](double seconds) {
+    return LinkCost{LinkModel::Line(seconds, 1e9), LinkModel::Line(seconds, 1e9)};
+  };
+  cluster.link_classes = {{LinkLevel::kNode, "", "", link(1)},
+                          {LinkLevel::kNode, "slow", "fast", link(2)},
+                          {LinkLevel::kSite, "", "", link(3)},
+                          {LinkLevel::kSites, "fast", "fast", link(4)},
+                          {LinkLevel::kSites, "slow", "", link(5)}};
+  cluster.links = {{.a = "c/g0", .b = "a/g0", .cost = link(9)}};
+  // a/g0, a/g1, b/g0, b/g1, c/g0, c/g1
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  const auto seconds = [&](int a, int b) { return problem->links.Between(a, b).transfer.LatencySeconds(); };
+  CHECK(seconds(0, 1) == 1);
+  CHECK(seconds(2, 3) == 2);
+  CHECK(seconds(5, 4) == 2);
+  CHECK(seconds(1, 2) == 3);
+  CHECK(seconds(3, 0) == 3);
+  CHECK(seconds(1, 4) == 4);
+  CHECK(seconds(2, 4) == 4);
+  CHECK(seconds(3, 5) == 5);
+  CHECK(seconds(4, 0) == 9);
+  // a/g0 and c/g0 are named, the others are alike by kind and site.
+  CHECK(problem->links.ends() == 5);
+  cluster.link_classes.erase(cluster.link_classes.begin() + 3);
+  CHECK_THAT(std::string(MakeProblem(Spec(), {}, cluster).status().message()), Contains("no link class"));
 }
 
 TEST_CASE("devices that are not there are named") {

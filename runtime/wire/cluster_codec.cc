@@ -184,12 +184,67 @@ absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link) {
                      link.measured_at_seconds()};
 }
 
+v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
+  v1::LinkClass encoded;
+  encoded.set_level(link.level == LinkLevel::kNode   ? v1::LINK_LEVEL_NODE
+                    : link.level == LinkLevel::kSite ? v1::LINK_LEVEL_SITE
+                                                     : v1::LINK_LEVEL_SITES);
+  encoded.set_a_kind(link.a_kind);
+  encoded.set_b_kind(link.b_kind);
+  encoded.set_latency_seconds(link.cost.transfer.LatencySeconds());
+  encoded.set_bytes_per_second(link.cost.transfer.BytesPerSecond());
+  encoded.set_all_reduce_bytes_per_second(link.cost.exchange.BytesPerSecond());
+  *encoded.mutable_transfer() = EncodeLinkModel(link.cost.transfer);
+  *encoded.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
+  return encoded;
+}
+
+// The nodes of a group, each with its devices.
+void AddNodes(const v1::NodeGroup& group, std::vector<ClusterNode>& nodes) {
+  for (uint32_t n = 0; n < group.count(); ++n) {
+    ClusterNode& node = nodes.emplace_back();
+    node.name = absl::StrCat(group.name(), "-", n);
+    node.host_memory = {static_cast<int64_t>(group.host_memory_bytes())};
+    node.site = group.site();
+    for (uint32_t d = 0; d < group.devices_per_node(); ++d) {
+      ClusterDevice& device = node.devices.emplace_back(DecodeClusterDevice(group.device()));
+      if (group.devices_per_node() > 1) absl::StrAppend(&device.description.name, d);
+    }
+  }
+}
+
+absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
+  v1::LinkProfile profile;
+  profile.set_latency_seconds(link.latency_seconds());
+  profile.set_bytes_per_second(link.bytes_per_second());
+  profile.set_all_reduce_bytes_per_second(
+      link.all_reduce_bytes_per_second() > 0 ? link.all_reduce_bytes_per_second() : link.bytes_per_second());
+  *profile.mutable_transfer() = link.transfer();
+  *profile.mutable_exchange() = link.exchange();
+  ClusterLinkClass decoded{.a_kind = link.a_kind(), .b_kind = link.b_kind()};
+  decoded.level = link.level() == v1::LINK_LEVEL_NODE   ? LinkLevel::kNode
+                  : link.level() == v1::LINK_LEVEL_SITE ? LinkLevel::kSite
+                                                        : LinkLevel::kSites;
+  ASSIGN_OR_RETURN(decoded.cost, DecodeLink(profile));
+  return decoded;
+}
+
 absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
   Cluster decoded;
   for (const v1::Node& node : cluster.nodes()) {
-    ClusterNode& named = decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}});
+    ClusterNode& named =
+        decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}, node.site()});
     named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
     for (const v1::Device& device : node.devices()) named.devices.push_back(DecodeClusterDevice(device));
+  }
+  if (cluster.nodes().empty() && cluster.node_groups().empty())
+    return absl::InvalidArgumentError(
+        "nodes: there are none, and no node_groups; at least one of either is needed");
+  for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, decoded.nodes);
+  for (int i = 0; i < cluster.link_classes_size(); ++i) {
+    absl::StatusOr<ClusterLinkClass> link = DecodeLinkClass(cluster.link_classes(i));
+    if (!link.ok()) return Under(absl::StrCat("link_classes[", i, "]"), link.status());
+    decoded.link_classes.push_back(*std::move(link));
   }
   for (const v1::DeviceProfile& profile : cluster.profiles())
     decoded.profiles.push_back(DecodeProfile(profile));
@@ -215,10 +270,13 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
     named.set_name(node.name);
     named.set_host(node.host);
     named.set_host_memory_bytes(node.host_memory.value);
+    named.set_site(node.site);
     for (const ClusterDevice& device : node.devices) *named.add_devices() = EncodeClusterDevice(device);
   }
   for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);
   for (const ClusterLink& link : cluster.links) *encoded.add_links() = EncodeLink(link);
+  for (const ClusterLinkClass& link : cluster.link_classes)
+    *encoded.add_link_classes() = EncodeLinkClass(link);
   if (cluster.default_link) {
     *encoded.mutable_default_link() =
         EncodeLink({"any", "any", *cluster.default_link, cluster.default_link->transfer.BytesPerSecond(), 0});

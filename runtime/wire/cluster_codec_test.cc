@@ -22,6 +22,7 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
   std::mt19937_64 random(seed);
   v1::ClusterSpec cluster;
   FillRandomly(cluster, random);
+  if (cluster.nodes().empty()) cluster.add_nodes()->set_name("a");
   for (v1::LinkProfile& link : *cluster.mutable_links()) {
     link.set_latency_seconds(1e-6);
     link.clear_transfer();
@@ -30,6 +31,14 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
     Add(link.mutable_transfer(), 8, 1e-6);
     Add(link.mutable_transfer(), 1 << 20, 1e-3);
     Add(link.mutable_exchange(), 64, 1e-6 * static_cast<double>(random() % 10));
+  }
+  for (v1::LinkClass& link : *cluster.mutable_link_classes()) {
+    link.clear_transfer();
+    link.clear_exchange();
+  }
+  for (v1::NodeGroup& group : *cluster.mutable_node_groups()) {
+    group.set_count(1 + group.count() % 3);
+    group.set_devices_per_node(1 + group.devices_per_node() % 3);
   }
   if (cluster.has_default_link()) {
     cluster.mutable_default_link()->clear_transfer();
@@ -44,12 +53,46 @@ TEST_CASE("a cluster survives the wire") {
   const v1::ClusterSpec message = RandomCluster(seed);
   const absl::StatusOr<Cluster> cluster = DecodeCluster(message);
   REQUIRE(cluster.status().ToString() == "OK");
-  CHECK(cluster->nodes.size() == static_cast<size_t>(message.nodes_size()));
+  size_t nodes = message.nodes_size();
+  for (const v1::NodeGroup& group : message.node_groups()) nodes += group.count();
+  CHECK(cluster->nodes.size() == nodes);
   CHECK(cluster->links.size() == static_cast<size_t>(message.links_size()));
   CHECK(cluster->default_link.has_value() == message.has_default_link());
   const absl::StatusOr<Cluster> back = DecodeCluster(EncodeCluster(*cluster));
   REQUIRE(back.status().ToString() == "OK");
   CHECK(*back == *cluster);
+}
+
+TEST_CASE("groups of nodes are the nodes that they stand for, and links go by classes") {
+  v1::ClusterSpec cluster;
+  CHECK(DecodeCluster(cluster).status().message() ==
+        "nodes: there are none, and no node_groups; at least one of either is needed");
+  v1::NodeGroup& group = *cluster.add_node_groups();
+  group.set_name("large");
+  group.set_count(2);
+  group.set_site("north");
+  group.set_devices_per_node(2);
+  group.mutable_device()->set_name("gpu");
+  group.mutable_device()->set_kind("A100");
+  group.mutable_device()->set_memory_bytes(1 << 30);
+  v1::LinkClass& link = *cluster.add_link_classes();
+  link.set_level(v1::LINK_LEVEL_SITES);
+  link.set_a_kind("A100");
+  link.set_latency_seconds(1e-3);
+  link.set_bytes_per_second(1e9);
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  REQUIRE(decoded->nodes.size() == 2);
+  CHECK(decoded->nodes[1].name == "large-1");
+  CHECK(decoded->nodes[1].site == "north");
+  REQUIRE(decoded->nodes[1].devices.size() == 2);
+  CHECK(decoded->nodes[1].devices[1].description.name == "gpu1");
+  CHECK(decoded->nodes[1].devices[1].kind == "A100");
+  REQUIRE(decoded->link_classes.size() == 1);
+  CHECK(decoded->link_classes[0].level == LinkLevel::kSites);
+  CHECK(decoded->link_classes[0].Joins("V100", "A100"));
+  CHECK_FALSE(decoded->link_classes[0].Joins("V100", "V100"));
+  CHECK(decoded->link_classes[0].cost.exchange.Seconds(1e9) == Approx(1.001));
 }
 
 TEST_CASE("nothing of a profile or a slow-down is lost as a value") {

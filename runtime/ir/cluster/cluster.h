@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct ClusterNode {
   std::vector<ClusterDevice> devices;
   // Of its machine, for layers that live there; all nodes of a machine have it together. 0: not known.
   Bytes host_memory;
+  std::string site;  // which LinkLevel its links are of
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
 
@@ -38,11 +40,28 @@ struct ClusterLink {
   friend bool operator==(const ClusterLink&, const ClusterLink&) = default;
 };
 
+// Which devices a link joins: of one machine, of two of one site, of different sites.
+enum class LinkLevel : uint8_t { kNode, kSite, kSites };
+
+// Links between devices of two kinds (in either order; empty: any) that are alike.
+struct ClusterLinkClass {
+  LinkLevel level = LinkLevel::kSite;
+  std::string a_kind, b_kind;
+  LinkCost cost;
+  bool Joins(const std::string& a, const std::string& b) const {
+    const auto is = [](const std::string& kind, const std::string& of) { return kind.empty() || kind == of; };
+    return (is(a_kind, a) && is(b_kind, b)) || (is(a_kind, b) && is(b_kind, a));
+  }
+  friend bool operator==(const ClusterLinkClass&, const ClusterLinkClass&) = default;
+};
+
 struct Cluster {
   std::vector<ClusterNode> nodes;
   std::vector<DeviceProfile> profiles;
   std::vector<ClusterLink> links;
-  std::optional<LinkCost> default_link;  // of pairs that `links` does not have
+  std::vector<ClusterLinkClass>
+      link_classes;                      // of pairs that `links` does not have; the last that joins them
+  std::optional<LinkCost> default_link;  // of pairs that neither has
   // By host and shape. Devices of a host without one do not slow each other down, but for those that share
   // cores.
   std::vector<HostSlowdown> slowdowns;
