@@ -222,41 +222,22 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
   return UntiedParameters(blocks) + (tied ? tied_ : 0);
 }
 
-// The buffers that the compiler gives such a stage that has a layer, or where its layers live in host memory
-// several. Their numbers depend on nothing else, so a small plan tells.
+// The buffers of such a stage that has a layer, or where its layers live in host memory several.
 BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, int windows) {
-  const std::array<int, 8> key = {static_cast<int>(stage.schedule),
-                                  stage.first ? 1 : 0,
-                                  stage.from_end,
-                                  stage.micro_batches,
-                                  static_cast<int>(stage.activations),
-                                  static_cast<int>(stage.before),
-                                  static_cast<int>(recompute),
-                                  windows};
-  const auto [known, inserted] = buffers_.try_emplace(key);
-  BufferCounts& buffers = known->second;
-  if (!inserted) {
-    buffers.narrowest = stage.narrowest;
-    return buffers;
+  const auto known = [&](const PipelineStage& of) -> const BufferCounts& {
+    const auto [entry, inserted] = buffers_.try_emplace(of);
+    if (inserted) entry->second = CompileStage(of);
+    return entry->second;
+  };
+  PipelineStage of{stage.schedule,    stage.first,  stage.from_end, stage.micro_batches,
+                   stage.activations, stage.before, recompute,      windows};
+  const int settled = SettledMicroBatches(of);
+  of.micro_batches = std::min(of.micro_batches, settled);
+  BufferCounts buffers = known(of);
+  if (stage.micro_batches > settled) {
+    ++of.micro_batches;
+    buffers = WithMore(buffers, known(of), stage.micro_batches - settled);
   }
-  const int stages = stage.first ? stage.from_end : stage.from_end + 1;
-  const int layers = 1 + windows;  // of each stage
-  TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
-  Plan plan{.schedule = stage.schedule};
-  plan.routes.push_back({.micro_batches = stage.micro_batches, .micro_batch_sequences = 1});
-  for (int s = 0; s < stages; ++s) {
-    const BlockId first = s == 0 ? 0 : s * layers + 1;
-    plan.units.push_back({.devices = {""},
-                          .chunks = {{first, s == stages - 1 ? shape.model.blocks() : (s + 1) * layers + 1}},
-                          .activations = stage.activations,
-                          .recompute = recompute});
-    plan.routes[0].units.push_back(s);
-  }
-  const int own = stages - stage.from_end;
-  plan.units[own].window_layers = windows;
-  if (!stage.first) plan.units[own - 1].activations = stage.before;
-  buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
-  buffers.activations = stage.activations;
   buffers.narrowest = stage.narrowest;
   return buffers;
 }

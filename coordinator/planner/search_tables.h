@@ -9,6 +9,7 @@
 #include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/reduction_floor.h"
 #include "coordinator/planner/sharing.h"
+#include "coordinator/planner/stage_buffers.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/program/program.h"
@@ -169,7 +170,7 @@ class SearchTables {
   std::vector<std::vector<std::array<double, kRecomputes>>>
       recompute_seconds_;  // [device class][size], a layer
   std::vector<std::vector<int64_t>> available_;
-  std::map<std::array<int, 8>, BufferCounts> buffers_;  // by what they depend on
+  std::map<PipelineStage, BufferCounts> buffers_;
   std::map<std::array<int, 17>, StageNeeds> needs_by_buffers_;
   std::unordered_map<int64_t, const StageNeeds*> needs_by_stage_;
 };
