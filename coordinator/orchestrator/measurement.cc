@@ -175,7 +175,7 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
     more = false;
     const auto needs_of = [&]() -> absl::StatusOr<SharingNeeds> {
       ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
-      return FindSharingNeeds(request.training, constraints, cluster);
+      return FindSharingNeeds(request.training, constraints, cluster, {.stop = request.stop});
     };
     const absl::StatusOr<SharingNeeds> needs = needs_of();
     if (!needs.ok()) return {.end = Failed(needs.status())};
