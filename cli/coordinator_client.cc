@@ -183,9 +183,8 @@ absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const std::string& job
   return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);
 }
 
-absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::JobSpec& spec, CallHandle& handle) {
-  v1::PlanJobRequest request;
-  *request.mutable_spec() = spec;
+absl::StatusOr<v1::PlanReport> CoordinatorClient::PlanJob(const v1::PlanJobRequest& request,
+                                                          CallHandle& handle) {
   return impl_->Call(&Stub::PlanJob, request, impl_->long_timeout(), &handle);
 }
 

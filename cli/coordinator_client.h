@@ -49,7 +49,7 @@ class CoordinatorClient {
   // The first call for a plan may take as long as PlanJob.
   absl::StatusOr<v1::PlanReport> GetPlan(const std::string& job_id, CallHandle& handle);
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.
-  absl::StatusOr<v1::PlanReport> PlanJob(const v1::JobSpec& spec, CallHandle& handle);
+  absl::StatusOr<v1::PlanReport> PlanJob(const v1::PlanJobRequest& request, CallHandle& handle);
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // The kernels of `node`, or of all live nodes if it is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);

@@ -50,18 +50,20 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
 
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   YamlPlaces places;
-  ASSIGN_OR_RETURN(const v1::JobSpec spec, ReadSpec(command.spec, places));
+  v1::PlanJobRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
+  request.set_time_limit_seconds(command.time_limit_seconds);
   absl::StatusOr<v1::PlanReport> report;
   if (command.cluster_file.empty()) {
     BlockInterrupts();
     CoordinatorClient client(connection.address, connection.timeout);
     report = CallPatiently("measuring what no profile tells yet, then planning",
                            "interrupted; nothing was started",
-                           [&](CallHandle& handle) { return client.PlanJob(spec, handle); });
+                           [&](CallHandle& handle) { return client.PlanJob(request, handle); });
   } else {
     v1::ClusterSpec cluster;
     RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-    report = PlanOffline(spec, cluster);
+    report = PlanOffline(request, cluster);
   }
   RETURN_IF_ERROR(places.Locate(report.status()));
   return Show(connection, report, [&](const v1::PlanReport& reply) {

@@ -57,9 +57,11 @@ class Orchestrator {
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
-  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec,
+  absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request,
                                       const std::function<bool()>& cancelled = nullptr);
-  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id);  // GetPlan
+  // GetPlan. `cancelled` as of Plan.
+  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id,
+                                        const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);
@@ -73,7 +75,7 @@ class Orchestrator {
   absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices,
                                                      const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
-  // Ends the dry runs and measurements that calls are waiting for, and those to come, with Cancelled.
+  // Ends the dry runs, comparisons and measurements that calls are waiting for, and those to come, with Cancelled.
   void StopCalls();
   JobJournal& journal() { return journal_; }
 
@@ -128,7 +130,7 @@ class Orchestrator {
   // The locations of `devices`, or of all live ones if it is empty.
   absl::StatusOr<std::vector<ClusterDeviceLocation>> LocateOrAll(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Does what a call waits for, on devices occupied under `name`, which are free again afterwards.
+  // Does what a call waits for, on devices occupied under `name`, if any are, which are free again afterwards.
   void Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work,
              const std::function<bool()>& cancelled = nullptr);
   absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)

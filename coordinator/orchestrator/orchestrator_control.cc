@@ -90,8 +90,9 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
   return store_.DeleteNode(node);
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& request,
                                                   const std::function<bool()>& cancelled) {
+  const v1::JobSpec& spec = request.spec();
   RETURN_IF_ERROR(ResolveSpec(spec, "").status());
   std::string name;
   std::vector<ClusterDeviceLocation> locations;
@@ -131,14 +132,18 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
     RETURN_IF_ERROR(cluster_.Occupy(devices, name));
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  const absl::Duration time_limit = request.time_limit_seconds() > 0
+                                        ? absl::Seconds(request.time_limit_seconds())
+                                        : absl::InfiniteDuration();
   absl::StatusOr<PlannedJob> planned;
   Serve(
-      name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
+      name, runner, [&] { planned = runner.PlanOnly(spec, time_limit); }, cancelled);
   if (!planned.ok()) return planned.status();
   return EncodePlanReport(*planned);
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
+absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id,
+                                                    const std::function<bool()>& cancelled) {
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
   if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no plan yet"));
   if (job.plan().compared()) return job.plan();
@@ -147,11 +152,12 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id) {
   if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch()))
     return job.plan();
   RETURN_IF_ERROR(grounds.status());
-  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(grounds->spec()));
-  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
   ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
-  const absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster);
+  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, job_id, {});
+  absl::StatusOr<Explanation> explanation;
+  Serve(
+      absl::StrCat("(comparison of ", job_id, ")"), runner,
+      [&] { explanation = runner.Compare(plan, *grounds); }, cancelled);
   // An older coordinator's profiles may be kept under what this one calls otherwise.
   if (absl::IsFailedPrecondition(explanation.status())) return job.plan();
   RETURN_IF_ERROR(explanation.status());

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "coordinator/orchestrator/orchestrator_under_test.h"
 
@@ -222,6 +223,67 @@ TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays ca
   CHECK(absl::IsNotFound(site.Cancel("nobody-1").status()));
 }
 
+// Planned for minutes: so many micro-batches.
+v1::JobSpec LongPlannedJob() {
+  v1::JobSpec spec = FakeJob("long");
+  spec.mutable_batch()->set_sequences(1'000'000);
+  spec.mutable_constraints()->add_micro_batch_sizes(1);
+  return spec;
+}
+
+v1::PlanJobRequest DryRun(const v1::JobSpec& spec, double time_limit_seconds = 0) {
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_time_limit_seconds(time_limit_seconds);
+  return request;
+}
+
+TEST_CASE("planning ends when its job is cancelled") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string id = site.Submit(LongPlannedJob());
+  site.Await(id, v1::JOB_STATE_PLANNING);
+  REQUIRE(site.Cancel(id).ok());
+  site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(site.AllDevicesAreFree());
+}
+
+TEST_CASE("planning ends with the coordinator, and the job waits for the next one") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string id = site.Submit(LongPlannedJob());
+  site.Await(id, v1::JOB_STATE_PLANNING);
+  site.orchestrator.reset();
+  const v1::Job job = *site.store->GetJob(id);
+  CHECK(job.state() == v1::JOB_STATE_QUEUED);
+  CHECK(job.restarts() == 0);
+}
+
+TEST_CASE("a dry run ends with its client, with its coordinator, and at its time limit") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string way = GENERATE("client", "coordinator", "limit");
+  CAPTURE(way);
+  std::atomic<bool> gone = false;
+  absl::Status answer;
+  std::thread call([&] {
+    answer = site.orchestrator
+                 ->Plan(DryRun(LongPlannedJob(), way == "limit" ? 0.05 : 0), [&] { return gone.load(); })
+                 .status();
+  });
+  while (way != "limit" && site.agents.profiles() == 0) std::this_thread::yield();
+  if (way == "client") gone = true;
+  if (way == "coordinator") site.orchestrator->StopCalls();
+  call.join();
+  INFO(answer.ToString());
+  if (way == "limit") {
+    CHECK((answer.ok() || absl::IsDeadlineExceeded(answer)));
+  } else {
+    CHECK(absl::IsCancelled(answer));
+  }
+  CHECK(site.AllDevicesAreFree());
+}
+
 TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
@@ -238,7 +300,7 @@ TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   CHECK_FALSE(runner.cancelled());
   runner.Abort(JobEvent::kCancelled, "cancelled by the user");
   const RunOutcome outcome = runner.Run();
-  CHECK(outcome.event == JobEvent::kWaitForDevices);  // what the orchestrator then overrules:
+  CHECK(outcome.event == JobEvent::kCancelled);
   CHECK(runner.cancelled());
 }
 
@@ -320,9 +382,9 @@ TEST_CASE(
 
 TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
   OrchestratorSite site;
-  CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(FakeJob("dry")).status()));
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(DryRun(FakeJob("dry"))).status()));
   site.Register(FakeNode("a", 2));
-  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(FakeJob("dry"));
+  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(DryRun(FakeJob("dry")));
   INFO(report.status().ToString());
   REQUIRE(report.ok());
   CHECK(report->predicted_step_seconds() > 0);

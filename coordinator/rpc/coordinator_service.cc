@@ -136,7 +136,7 @@ grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::Forg
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
   return Answer(*request, *response,
-                [&] { return orchestrator_.Plan(request->spec(), [&] { return context->IsCancelled(); }); });
+                [&] { return orchestrator_.Plan(*request, [&] { return context->IsCancelled(); }); });
 }
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -175,9 +175,11 @@ grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
   return Answer(*request, *response, [&] { return orchestrator_.ExplainAllReduce(*request); });
 }
 
-grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+grpc::Status CoordinatorService::GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.PlanOf(request->job_id()); });
+  return Answer(*request, *response, [&] {
+    return orchestrator_.PlanOf(request->job_id(), [&] { return context->IsCancelled(); });
+  });
 }
 
 grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,
