@@ -30,7 +30,7 @@ Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& ag
     : options_(options),
       store_(store),
       agents_(agents),
-      journal_(store),
+      journal_(store, *options.clock),
       created_(options.clock->Now()),
       cluster_({.lease = options.lease}),
       ticked_(created_) {}
@@ -140,6 +140,7 @@ void Orchestrator::ExpireLeases() {
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
     renewals_.Ended(node.name);
+    suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
     for (const std::string& job : node.jobs) {

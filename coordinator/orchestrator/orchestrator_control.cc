@@ -27,6 +27,7 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
   if (active == active_.end() || active->second.ended) {
     std::erase(waiting_, id);
     tried_in_vain_.erase(id);
+    not_before_.erase(id);
     return journal_.Apply(id, JobEvent::kCancelled, kCancelledByUser);
   }
   if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
