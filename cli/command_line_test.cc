@@ -72,9 +72,13 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return status;
   }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
-                        v1::ListJobsResponse* reply) override {
+                        grpc::ServerWriter<v1::ListJobsResponse>* writer) override {
     See("jobs", *request);
-    for (int i = 0; i < 100; ++i) *reply->add_jobs() = job;
+    for (int i = 0; i < 100; ++i) {
+      v1::ListJobsResponse part;
+      *part.add_jobs() = job;
+      writer->Write(part);
+    }
     return status;
   }
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* reply) override {
@@ -140,9 +144,16 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return status;
   }
   grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
-                         v1::ListStepsResponse* reply) override {
+                         grpc::ServerWriter<v1::ListStepsResponse>* writer) override {
     See("steps", *request);
-    *reply = steps;
+    for (const v1::StepMetrics& step : steps.steps()) {
+      v1::ListStepsResponse part;
+      *part.add_steps() = step;
+      writer->Write(part);
+    }
+    v1::ListStepsResponse last;
+    *last.mutable_validations() = steps.validations();
+    writer->Write(last);
     return status;
   }
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,

@@ -18,6 +18,7 @@
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -52,6 +53,7 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
   // Who watches a job asks now and then whether this host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);

@@ -75,12 +75,22 @@ LinkTable::Samples LinkTable::SamplesOf(const std::string& link_class) const {
 
 std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
                                                   const ClusterDeviceLocation& b) const {
+  SamplesByClass known;
+  return Between(a, b, known);
+}
+
+std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
+                                                  const ClusterDeviceLocation& b,
+                                                  SamplesByClass& known) const {
   const auto found = newest_.find(LinkKind(a, b));
   v1::LinkProfile link;
   if (found != newest_.end()) {
     link = found->second;
   } else {
-    const Samples samples = SamplesOf(LinkClass(a, b));
+    const std::string link_class = LinkClass(a, b);
+    const auto [entry, is_new] = known.try_emplace(link_class);
+    if (is_new) entry->second = SamplesOf(link_class);
+    const Samples& samples = entry->second;
     if (samples.stands == nullptr) return std::nullopt;
     link = *samples.stands;
     link.set_kind(LinkKind(a, b));
@@ -95,15 +105,15 @@ std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a
   return link;
 }
 
-std::vector<v1::LinkProfile> LinkTable::Among(const std::vector<ClusterDeviceLocation>& devices) const {
-  std::vector<v1::LinkProfile> links;
+void LinkTable::ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
+                             const std::function<bool(const v1::LinkProfile&)>& each) const {
+  SamplesByClass known;
   for (size_t second = 1; second < devices.size(); ++second) {
     for (size_t first = 0; first < second; ++first) {
-      if (std::optional<v1::LinkProfile> link = Between(devices[first], devices[second]))
-        links.push_back(*std::move(link));
+      const std::optional<v1::LinkProfile> link = Between(devices[first], devices[second], known);
+      if (link && !each(*link)) return;
     }
   }
-  return links;
 }
 
 }  // namespace medley

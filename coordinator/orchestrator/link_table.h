@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,8 +22,10 @@ class LinkTable {
   // `measured_between` if others were measured for it. Nothing: its kind was not measured, nor enough of its class.
   std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a,
                                          const ClusterDeviceLocation& b) const;
-  // The links of all pairs of `devices`, as far as they are known.
-  std::vector<v1::LinkProfile> Among(const std::vector<ClusterDeviceLocation>& devices) const;
+  // Calls `each` with the links of all pairs of `devices`, as far as they are known, until it returns false: there are too
+  // many for a list of them.
+  void ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
+                    const std::function<bool(const v1::LinkProfile&)>& each) const;
   bool IsMeasured(const std::string& kind) const { return newest_.count(kind) > 0; }
 
   // What was measured of a class: its newest links, kMostSamples at most.
@@ -38,6 +41,11 @@ class LinkTable {
   Samples SamplesOf(const std::string& link_class) const;
 
  private:
+  using SamplesByClass = std::map<std::string, Samples>;
+  // As the other one; keeps what it finds out of classes in `known`.
+  std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b,
+                                         SamplesByClass& known) const;
+
   std::map<std::string, v1::LinkProfile> newest_;  // by kind
   std::map<std::string, std::set<std::string>> kinds_of_class_;
 };

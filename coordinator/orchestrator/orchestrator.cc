@@ -415,8 +415,6 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
-  ASSIGN_OR_RETURN(const v1::ListLinksResponse links, Links({}));
-  *cluster.mutable_links() = links.links();
   return cluster;
 }
 

@@ -16,6 +16,7 @@
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/job_runner.h"
+#include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.pb.h"
@@ -69,11 +70,16 @@ class Orchestrator {
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
+  // Without its links, which are those of Links({}).
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
-  absl::StatusOr<v1::ListLinksResponse> Links(const std::vector<std::string>& devices);
+  struct KnownLinks {
+    std::vector<ClusterDeviceLocation> devices;
+    LinkTable table;
+  };
+  absl::StatusOr<KnownLinks> Links(const std::vector<std::string>& devices);
   // `cancelled` as of Plan.
-  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices,
-                                                     const std::function<bool()>& cancelled = nullptr);
+  absl::StatusOr<KnownLinks> MeasureLinks(const std::vector<std::string>& devices,
+                                          const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
   // Ends the dry runs, comparisons and measurements that calls are waiting for, and those to come, with Cancelled.
   void StopCalls();
@@ -135,7 +141,7 @@ class Orchestrator {
              const std::function<bool()>& cancelled = nullptr);
   absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<v1::ListLinksResponse> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
+  absl::StatusOr<KnownLinks> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

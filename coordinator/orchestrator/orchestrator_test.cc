@@ -226,7 +226,7 @@ TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays ca
 // Planned for minutes: so many micro-batches.
 v1::JobSpec LongPlannedJob() {
   v1::JobSpec spec = FakeJob("long");
-  spec.mutable_batch()->set_sequences(1'000'000);
+  spec.mutable_batch()->set_sequences(60'000);
   spec.mutable_constraints()->add_micro_batch_sizes(1);
   return spec;
 }
@@ -410,6 +410,16 @@ TEST_CASE("a submission repeated under its request id is the same job") {
   CHECK(absl::IsInvalidArgument(site.orchestrator->Submit(request).status()));
 }
 
+std::vector<v1::LinkProfile> LinksOf(const absl::StatusOr<Orchestrator::KnownLinks>& links) {
+  REQUIRE(links.ok());
+  std::vector<v1::LinkProfile> all;
+  links->table.ForEachAmong(links->devices, [&](const v1::LinkProfile& link) {
+    all.push_back(link);
+    return true;
+  });
+  return all;
+}
+
 TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
@@ -418,30 +428,35 @@ TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   REQUIRE(cluster.ok());
   CHECK(cluster->nodes_size() == 1);
   CHECK(cluster->profiles_size() == 1);
-  CHECK(cluster->links_size() == 1);
+  CHECK(LinksOf(site.orchestrator->Links({})).size() == 1);
+}
+
+std::vector<std::string> NamesOf(const Orchestrator::KnownLinks& links) {
+  std::vector<std::string> names;
+  for (const ClusterDeviceLocation& device : links.devices) names.push_back(FullName(device));
+  return names;
 }
 
 TEST_CASE("links are listed as far as they are known, for all devices or for some") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
-  absl::StatusOr<v1::ListLinksResponse> links = site.orchestrator->Links({});
+  absl::StatusOr<Orchestrator::KnownLinks> links = site.orchestrator->Links({});
   REQUIRE(links.ok());
-  CHECK(std::vector<std::string>(links->devices().begin(), links->devices().end()) ==
-        std::vector<std::string>{"a/cpu0", "a/cpu1", "b/cpu0"});
-  CHECK(links->links_size() == 0);
+  CHECK(NamesOf(*links) == std::vector<std::string>{"a/cpu0", "a/cpu1", "b/cpu0"});
+  CHECK(LinksOf(links).size() == 0);
   links = site.orchestrator->MeasureLinks({"b/cpu0", "a/cpu1"});
   REQUIRE(links.ok());
-  REQUIRE(links->links_size() == 1);
-  CHECK(links->links(0).a() == "b/cpu0");
+  REQUIRE(LinksOf(links).size() == 1);
+  CHECK(LinksOf(links)[0].a() == "b/cpu0");
   CHECK(site.agents.probes() == 2);
   CHECK(site.AllDevicesAreFree());
   links = site.orchestrator->Links({});
   REQUIRE(links.ok());
-  CHECK(links->links_size() == 2);  // both of a's devices to b: alike
+  CHECK(LinksOf(links).size() == 2);  // both of a's devices to b: alike
   links = site.orchestrator->MeasureLinks({});
   REQUIRE(links.ok());
-  CHECK(links->links_size() == 3);
+  CHECK(LinksOf(links).size() == 3);
   CHECK(site.agents.probes() == 2 + 2 * 2);
 
   const absl::Status unknown = site.orchestrator->Links({"a/cpu0", "c/cpu0"}).status();
