@@ -37,7 +37,7 @@ class LinkTable {
     // quarters of them, so that no plan counts on more than it gets. Null: fewer than kFewestSamples were measured.
     const v1::LinkProfile* stands = nullptr;
   };
-  static constexpr int kFewestSamples = 3, kMostSamples = 48;
+  static constexpr int kFewestSamples = 6, kMostSamples = 48;
   Samples SamplesOf(const std::string& link_class) const;
 
  private:
