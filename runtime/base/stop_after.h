@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "absl/time/time.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -11,8 +12,22 @@ namespace medley {
 class StopAfter {
  public:
   // `stop` outlives it. absl::InfiniteDuration(): never, and no thread is started.
-  StopAfter(std::atomic<bool>& stop, absl::Duration limit);
-  ~StopAfter();
+  StopAfter(std::atomic<bool>& stop, absl::Duration limit) {
+    if (limit == absl::InfiniteDuration()) return;
+    thread_ = std::thread([this, &stop, deadline = Now() + limit] {
+      MutexLock lock(mutex_);
+      if (!changed_.WaitUntil(mutex_, deadline, [&] { return ended_; })) stop = true;
+    });
+  }
+  ~StopAfter() {
+    if (!thread_.joinable()) return;
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      changed_.NotifyAll();
+    }
+    thread_.join();
+  }
   StopAfter(const StopAfter&) = delete;
   StopAfter& operator=(const StopAfter&) = delete;
 
