@@ -326,11 +326,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   ASSIGN_OR_RETURN(const NodeDescription node, DecodeNode(request.node(), request.incarnation()));
   MutexLock lock(mutex_);
   const absl::Time now = Time();
-  bool was_there = false;
-  for (const NodeSnapshot& snapshot : cluster_.Nodes(now)) {
-    was_there |= snapshot.description.name == node.name && snapshot.alive &&
-                 snapshot.description.incarnation == node.incarnation;
-  }
+  const bool was_there = cluster_.IsAlive(node.name, node.incarnation);
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
