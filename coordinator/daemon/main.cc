@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -31,7 +32,16 @@ void BlockStopSignals(sigset_t& signals) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+// Each agent has a connection here and takes one, which of a thousand agents is more than is usual.
+void AllowManyConnections() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
 absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals) {
+  AllowManyConnections();
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
   ASSIGN_OR_RETURN(const std::string listen,
                    CompleteAddress("listen_address",
