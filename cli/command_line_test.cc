@@ -478,6 +478,16 @@ TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {
   CHECK(coordinator.plan_cancelled);
 }
 
+TEST_CASE("a time limit of planning goes to the coordinator, which says when it was too short") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::DEADLINE_EXCEEDED, "the time limit of 2.5 s passed"};
+  const Outcome outcome = Ask(coordinator, {"plan", SpecFile(), "--time-limit", "2.5"});
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err, Catch::Contains("the time limit of 2.5 s passed"));
+  CHECK_THAT(coordinator.Seen()["plan"], Catch::Contains("time_limit_seconds: 2.5"));
+  CHECK(Ask(coordinator, {"plan", SpecFile(), "--time-limit", "0"}).code == 2);
+}
+
 TEST_CASE("lists say when there is more, and take as many as is asked for") {
   FakeCoordinator coordinator;
   coordinator.job = JobIn(v1::JOB_STATE_DONE);
