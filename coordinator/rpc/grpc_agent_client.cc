@@ -24,12 +24,25 @@ GrpcAgentClient::~GrpcAgentClient() {
 
 std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agent_address) {
   MutexLock lock(mutex_);
-  std::shared_ptr<v1::Agent::Stub>& stub = stubs_[agent_address];
-  if (stub == nullptr) {
-    stub =
+  const absl::Time now = Now();
+  if (now - looked_for_idle_ >= keep_idle_) {
+    looked_for_idle_ = now;
+    std::erase_if(stubs_, [&](const auto& entry) {
+      return entry.second.stub.use_count() == 1 && now - entry.second.used >= keep_idle_;
+    });
+  }
+  Kept& kept = stubs_[agent_address];
+  kept.used = now;
+  if (kept.stub == nullptr) {
+    kept.stub =
         v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive, .most_reply = kMostReply}));
   }
-  return stub;
+  return kept.stub;
+}
+
+int GrpcAgentClient::channels() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(stubs_.size());
 }
 
 template <typename Request, typename Response>

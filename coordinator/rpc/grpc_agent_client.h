@@ -13,12 +13,16 @@
 
 namespace medley {
 
-// AgentClient over gRPC: one channel an agent, kept. All calls and tasks are served by gRPC's own threads, which are as
+// AgentClient over gRPC: one channel an agent, kept while it is used and for some time after. All calls and tasks are served by gRPC's own threads, which are as
 // many as there are cores, and one for what is to be done later. The destructor waits for the calls under way; tasks
 // end before it.
 class GrpcAgentClient final : public AgentClient {
  public:
+  // `keep_idle`: how long a channel that nothing uses is kept; agents that were started anew have other addresses.
+  explicit GrpcAgentClient(absl::Duration keep_idle = absl::Minutes(10)) : keep_idle_(keep_idle) {}
   ~GrpcAgentClient() override;
+
+  int channels();
 
   void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
                Answered<v1::PrepareResponse> answered) override;
@@ -39,10 +43,17 @@ class GrpcAgentClient final : public AgentClient {
            absl::Time deadline, Answered<Response> answered);
   std::shared_ptr<v1::Agent::Stub> StubOf(const std::string& agent_address);
 
+  struct Kept {
+    std::shared_ptr<v1::Agent::Stub> stub;  // and of each call that uses it
+    absl::Time used;
+  };
+
+  const absl::Duration keep_idle_;
   TimerQueue timers_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::map<std::string, std::shared_ptr<v1::Agent::Stub>> stubs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Kept> stubs_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_for_idle_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // calls but for tasks
 };
 

@@ -286,6 +286,27 @@ TEST_CASE("an event that cannot be read ends the task instead of hanging it") {
   CHECK(absl::IsCancelled(heard.AwaitEnd()));
 }
 
+TEST_CASE("channels that nothing uses any more are not kept for ever, those of tasks are") {
+  Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
+  GrpcAgentClient client(absl::ZeroDuration());
+  Heard heard;
+  const auto task = client.Start(agents.address(), Task("t"), kPatience, heard.Listener());
+  REQUIRE(heard.AwaitEvents(1));
+  const auto ask = [&](const std::string& address) {
+    Heard answered;
+    client.Stop(address, {}, [&] { answered.Listener().ended(absl::OkStatus()); });
+    return answered.AwaitEnd().ok();
+  };
+  for (int i = 0; i < 20; ++i) REQUIRE(ask(absl::StrCat("127.0.0.1:", 1 + i)));
+  // A call lets its channel go shortly after it was answered.
+  const absl::Time deadline = Now() + kPatience;
+  while (client.channels() > 2 && Now() < deadline) REQUIRE(ask("127.0.0.1:1"));
+  CHECK(client.channels() == 2);
+  REQUIRE(ask(agents.address()));
+  MutexLock lock(heard.mutex);
+  CHECK(heard.ends.empty());
+}
+
 TEST_CASE("what is asked of an agent is answered") {
   Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
   GrpcAgentClient client;

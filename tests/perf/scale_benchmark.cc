@@ -259,6 +259,25 @@ int AskAsUsers(v1::Coordinator::Stub& coordinator, absl::Duration time, Latencie
   return alive;
 }
 
+// A job that waits, for a device that never comes.
+bool SubmitWaitingJob(v1::Coordinator::Stub& coordinator) {
+  v1::SubmitJobRequest request;
+  v1::JobSpec& spec = *request.mutable_spec();
+  spec.set_name("waits");
+  v1::Gpt2Spec& model = *spec.mutable_model()->mutable_gpt2();
+  model.set_layers(2);
+  model.set_hidden(8);
+  model.set_heads(2);
+  spec.mutable_data()->set_train("/data/train.txt");
+  spec.mutable_batch()->set_sequences(4);
+  spec.mutable_batch()->set_sequence_length(8);
+  spec.set_steps(3);
+  spec.mutable_constraints()->add_devices("nobody/cpu0");
+  grpc::ClientContext context;
+  v1::SubmitJobResponse response;
+  return coordinator.SubmitJob(&context, request, &response).ok();
+}
+
 void Run(const std::string& program, const std::string& directory, int count, int devices, double seconds) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -275,7 +294,7 @@ void Run(const std::string& program, const std::string& directory, int count, in
   RegisterAll(agents, registered);
   const double registration_seconds = absl::ToDoubleSeconds(Now() - begun);
   const auto users = v1::Coordinator::NewStub(ConnectionTo(coordinator.address()));
-  // What renewing alone costs, then with users beside it.
+  // What renewing alone costs, then with a job that waits, then with users, too.
   const auto cpu_share = [&](const auto& meanwhile) {
     const absl::Time from = Now();
     const double before = coordinator.CpuSeconds();
@@ -283,6 +302,8 @@ void Run(const std::string& program, const std::string& directory, int count, in
     return (coordinator.CpuSeconds() - before) / absl::ToDoubleSeconds(Now() - from);
   };
   const double share = cpu_share([&] { absl::SleepFor(absl::Seconds(seconds)); });
+  if (!SubmitWaitingJob(*users)) throw std::runtime_error("the coordinator refuses a job");
+  const double share_with_job = cpu_share([&] { absl::SleepFor(absl::Seconds(seconds)); });
   int alive = 0;
   const double share_with_users =
       cpu_share([&] { alive = AskAsUsers(*users, absl::Seconds(seconds), status, nodes); });
@@ -290,8 +311,9 @@ void Run(const std::string& program, const std::string& directory, int count, in
               registration_seconds);
   registered.Print("register");
   std::printf(
-      "scale_alive %d\nscale_coordinator_cpu_share %.3f\nscale_coordinator_cpu_share_with_users %.3f\n",
-      alive, share, share_with_users);
+      "scale_alive %d\nscale_coordinator_cpu_share %.3f\nscale_coordinator_cpu_share_with_waiting_job %.3f\n"
+      "scale_coordinator_cpu_share_with_users %.3f\n",
+      alive, share, share_with_job, share_with_users);
   std::printf(
       "scale_coordinator_resident_mib %.1f\nscale_coordinator_idle_mib %.1f\nscale_coordinator_threads "
       "%.0f\n",
@@ -316,7 +338,7 @@ int main(int argc, char** argv) {
   app.add_option("--directory", directory, "for its state; must exist")->required();
   app.add_option("--agents", agents)->check(CLI::Range(1, 4096));
   app.add_option("--devices", devices, "of each agent")->check(CLI::Range(1, 64));
-  app.add_option("--seconds", seconds, "of each of the two measurements")->check(CLI::Range(1.0, 3600.0));
+  app.add_option("--seconds", seconds, "of each of the three measurements")->check(CLI::Range(1.0, 3600.0));
   CLI11_PARSE(app, argc, argv);
   try {
     medley::Run(program, directory, agents, devices, seconds);
