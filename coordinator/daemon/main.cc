@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
@@ -91,6 +92,8 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
 }  // namespace medley
 
 int main(int argc, char** argv) {
+  // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.",
                "medley-coordinator");
   std::string config_file;

@@ -20,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
@@ -330,6 +331,7 @@ void Run(const std::string& program, const std::string& directory, int count, in
 }  // namespace medley
 
 int main(int argc, char** argv) {
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);  // as the coordinator does
   CLI::App app("A coordinator with thousands of simulated agents.", "scale_benchmark");
   std::string program, directory;
   int agents = 1024, devices = 8;
