@@ -99,6 +99,9 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   plan->add_option("--cluster", arguments.plan.cluster_file,
                    "cluster (YAML) to plan for, without a coordinator");
   AddPageOption(*plan, arguments);
+  plan->add_option("--time-limit", arguments.plan.time_limit_seconds,
+                   "seconds of planning after which the best plan so far is shown, not proven to be optimal")
+      ->check(CLI::Range(0.001, 1e6));
   plan->callback([&] {
     arguments.plan.detail = arguments.explain ? PlanDetail::kExplanation : PlanDetail::kSummary;
     arguments.plan.page_file = arguments.page_file;

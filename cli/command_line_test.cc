@@ -72,9 +72,13 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return status;
   }
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
-                        v1::ListJobsResponse* reply) override {
+                        grpc::ServerWriter<v1::ListJobsResponse>* writer) override {
     See("jobs", *request);
-    for (int i = 0; i < 100; ++i) *reply->add_jobs() = job;
+    for (int i = 0; i < 100; ++i) {
+      v1::ListJobsResponse part;
+      *part.add_jobs() = job;
+      writer->Write(part);
+    }
     return status;
   }
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request, v1::Job* reply) override {
@@ -147,9 +151,16 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return status;
   }
   grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
-                         v1::ListStepsResponse* reply) override {
+                         grpc::ServerWriter<v1::ListStepsResponse>* writer) override {
     See("steps", *request);
-    *reply = steps;
+    for (const v1::StepMetrics& step : steps.steps()) {
+      v1::ListStepsResponse part;
+      *part.add_steps() = step;
+      writer->Write(part);
+    }
+    v1::ListStepsResponse last;
+    *last.mutable_validations() = steps.validations();
+    writer->Write(last);
     return status;
   }
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
@@ -503,6 +514,16 @@ TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {
   CHECK(outcome.err == "medley: interrupted; nothing was started\n");
   coordinator.Stop();  // waits for its calls
   CHECK(coordinator.plan_cancelled);
+}
+
+TEST_CASE("a time limit of planning goes to the coordinator, which says when it was too short") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::DEADLINE_EXCEEDED, "the time limit of 2.5 s passed"};
+  const Outcome outcome = Ask(coordinator, {"plan", SpecFile(), "--time-limit", "2.5"});
+  CHECK(outcome.code == 1);
+  CHECK_THAT(outcome.err, Catch::Contains("the time limit of 2.5 s passed"));
+  CHECK_THAT(coordinator.Seen()["plan"], Catch::Contains("time_limit_seconds: 2.5"));
+  CHECK(Ask(coordinator, {"plan", SpecFile(), "--time-limit", "0"}).code == 2);
 }
 
 TEST_CASE("lists say when there is more, and take as many as is asked for") {

@@ -111,6 +111,24 @@ struct CoordinatorClient::Impl {
     return response;
   }
 
+  template <typename Part, typename Request>
+  using StreamMethod = std::unique_ptr<grpc::ClientReader<Part>> (v1::Coordinator::Stub::*)(
+      grpc::ClientContext*, const Request&);
+
+  // The parts of an answer, merged.
+  template <typename Part, typename Request>
+  absl::StatusOr<Part> CallForParts(StreamMethod<Part, Request> method, const Request& request,
+                                    absl::Duration limit) const {
+    grpc::ClientContext context;
+    context.set_deadline(ToSystemClock(Now() + limit));
+    const std::unique_ptr<grpc::ClientReader<Part>> reader = (stub.get()->*method)(&context, request);
+    Part whole, part;
+    while (reader->Read(&part)) whole.MergeFrom(part);
+    const grpc::Status status = reader->Finish();
+    if (!status.ok()) return FromGrpc(context, status);
+    return whole;
+  }
+
   template <typename Response, typename Request>
   absl::StatusOr<Response> OfJob(Method<Response, Request> method, const std::string& job_id) const {
     Request request;
@@ -147,7 +165,7 @@ absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job_id) {
 absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs(uint32_t limit) {
   v1::ListJobsRequest request;
   request.set_limit(limit);
-  return impl_->Call(&Stub::ListJobs, request, impl_->timeout);
+  return impl_->CallForParts(&Stub::ListJobs, request, impl_->timeout);
 }
 
 absl::StatusOr<v1::Job> CoordinatorClient::Cancel(const v1::CancelJobRequest& request) {
@@ -200,14 +218,14 @@ absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std
 absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
   v1::ListLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
-  return impl_->Call(&Stub::ListLinks, request, impl_->timeout);
+  return impl_->CallForParts(&Stub::ListLinks, request, impl_->timeout);
 }
 
 absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(
     const std::vector<std::string>& devices) {
   v1::MeasureLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
-  return impl_->Call(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
+  return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
 }
 
 absl::StatusOr<v1::AllReduceExplanation> CoordinatorClient::ExplainAllReduce(
@@ -226,7 +244,7 @@ absl::StatusOr<v1::Trace> CoordinatorClient::GetTrace(const std::string& job_id,
 }
 
 absl::StatusOr<v1::ListStepsResponse> CoordinatorClient::ListSteps(const v1::ListStepsRequest& request) {
-  return impl_->Call(&Stub::ListSteps, request, impl_->timeout);
+  return impl_->CallForParts(&Stub::ListSteps, request, impl_->timeout);
 }
 
 absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListLogsRequest& request) {
@@ -234,7 +252,7 @@ absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListL
 }
 
 absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {
-  return impl_->Call(&Stub::ExportCluster, v1::ExportClusterRequest(), impl_->timeout);
+  return impl_->CallForParts(&Stub::ExportCluster, v1::ExportClusterRequest(), impl_->timeout);
 }
 
 absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,

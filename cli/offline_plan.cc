@@ -1,11 +1,13 @@
 #include "cli/offline_plan.h"
 
+#include <atomic>
 #include <optional>
 
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/stop_after.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
@@ -22,11 +24,16 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request,
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
   ASSIGN_OR_RETURN(const Cluster decoded, DecodeCluster(cluster));
-  ASSIGN_OR_RETURN(const PlannedJob planned,
-                   PlanJob(training, constraints, decoded, Comparison::kOtherKinds));
-  v1::PlanReport report = EncodePlanReport(planned);
+  std::atomic<bool> stop = false;
+  const StopAfter limit(stop, request.time_limit_seconds() > 0 ? absl::Seconds(request.time_limit_seconds())
+                                                               : absl::InfiniteDuration());
+  const absl::StatusOr<PlannedJob> planned =
+      PlanJob(training, constraints, decoded, Comparison::kOtherKinds, /*left_out=*/{}, {.stop = &stop});
+  if (absl::IsCancelled(planned.status())) return NoPlanWithin(request.time_limit_seconds());
+  RETURN_IF_ERROR(planned.status());
+  v1::PlanReport report = EncodePlanReport(*planned);
   if (request.with_predicted_step())
-    *report.mutable_predicted_step() = EncodePredictedStep(planned, training.shape);
+    *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
   return report;
 }
 

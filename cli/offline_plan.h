@@ -5,7 +5,7 @@
 
 namespace medley {
 
-// What the coordinator would answer to `request` with `cluster`, without a coordinator: the same functions, all
+// What the coordinator would answer to `request` on `cluster`, without a coordinator: the same functions, all
 // devices taken as free. model.hugging_face is read from this machine.
 // Errors: those of DecodeJobSpec, DecodeCluster, PlanJob (coordinator/problem/planned_job.h) and
 // ReadModelConfig.

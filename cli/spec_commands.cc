@@ -90,6 +90,7 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   v1::PlanJobRequest request;
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
   request.set_with_predicted_step(!command.page_file.empty());
+  request.set_time_limit_seconds(command.time_limit_seconds);
   absl::StatusOr<v1::PlanReport> report;
   if (command.cluster_file.empty()) {
     BlockInterrupts();

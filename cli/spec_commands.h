@@ -27,7 +27,8 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
 
 struct PlanCommand {
   SpecSource spec;
-  std::string cluster_file;  // empty: ask the coordinator
+  std::string cluster_file;       // empty: ask the coordinator
+  double time_limit_seconds = 0;  // 0: none
   PlanDetail detail = PlanDetail::kSummary;
   std::string page_file;  // to write the page of plan_page.h to; empty: none, "-": standard output, alone
 };

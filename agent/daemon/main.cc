@@ -23,6 +23,7 @@
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -100,6 +101,7 @@ absl::Status Serve(v1::AgentConfig config) {
   int port = 0;
   builder.AddListeningPort(config.listen_address(), grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
   // The coordinator asks every few seconds whether the host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);

@@ -44,6 +44,11 @@ absl::StatusOr<std::vector<LostNode>> ClusterView::Register(const NodeDescriptio
   return lost;
 }
 
+bool ClusterView::IsAlive(const std::string& node, uint64_t incarnation) const {
+  const auto known = nodes_.find(node);
+  return known != nodes_.end() && known->second.alive && known->second.description.incarnation == incarnation;
+}
+
 absl::Status ClusterView::Renew(const std::string& node, uint64_t incarnation, absl::Time now) {
   RETURN_IF_ERROR(leases_.Renew(node, incarnation, now));
   nodes_.at(node).renewed = now;

@@ -101,6 +101,9 @@ class ClusterView {
   // NotFound: no such device. FailedPrecondition: its node is not alive.
   absl::StatusOr<ClusterDeviceLocation> Find(const std::string& device) const;
 
+  // Whether the node holds a lease in this life.
+  bool IsAlive(const std::string& node, uint64_t incarnation) const;
+
   // All nodes that are not forgotten, by name.
   std::vector<NodeSnapshot> Nodes(absl::Time now) const;
 

@@ -40,6 +40,19 @@ TEST_CASE("devices are free until a job has them and again once it releases them
   CHECK(view.FreeDevices() == Names{"a/cpu0", "b/cpu0", "b/cpu1"});
 }
 
+TEST_CASE("a node is alive in the life that holds its lease, until that ends") {
+  ClusterView view = TwoNodes();
+  CHECK(view.IsAlive("a", 1));
+  CHECK_FALSE(view.IsAlive("a", 2));
+  CHECK_FALSE(view.IsAlive("c", 1));
+  REQUIRE(view.Register(NodeWith("a", 2, {"cpu0"}), At(5)).ok());
+  CHECK_FALSE(view.IsAlive("a", 1));
+  CHECK(view.IsAlive("a", 2));
+  view.Expire(At(10));
+  CHECK_FALSE(view.IsAlive("b", 1));
+  CHECK(view.IsAlive("a", 2));
+}
+
 TEST_CASE("a job gets all the devices it asks for or none") {
   ClusterView view = TwoNodes();
   REQUIRE(view.Occupy(Names{"b/cpu0"}, "job-1").ok());

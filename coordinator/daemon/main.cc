@@ -10,6 +10,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
@@ -19,6 +20,7 @@
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -53,6 +55,7 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
   int port = 0;
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
   // Who watches a job asks now and then whether this host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -81,6 +84,8 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
 
 int main(int argc, char** argv) {
   medley::RaiseOpenFilesLimit();
+  // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.",
                "medley-coordinator");
   std::string config_file;

@@ -10,38 +10,48 @@
 
 namespace medley {
 
-// A task that an agent runs, as it is listened to. The task does not depend on it: AgentClient::Stop ends
-// one. Cancel from any thread; Join from one. The destructor cancels and joins.
+// A task that an agent runs, as it is listened to. The task does not depend on it: AgentClient::Stop ends one. The
+// destructor cancels, and returns when TaskListener::ended has returned; not to be called from there.
 class RunningTask {
  public:
   virtual ~RunningTask() = default;
-  // Listens no longer. Returns at once.
+  // Listens no longer. Returns at once. From any thread.
   virtual void Cancel() = 0;
-  // Blocks until the task has ended, or nobody listens any more, and `on_event` will not be called any more.
-  // OK: its last event was `finished`, whatever that says. Unavailable: the agent is gone. NotFound: the
-  // agent does not have the task (any more). Cancelled: by Cancel, or the task was stopped.
-  virtual absl::Status Join() = 0;
 };
 
-// The agents, as the orchestrator sees them (proto/medley/v1/agent.proto). Thread-safe.
+// What is heard of a task. Called by one thread at a time, which waits for it and may not be the same each time.
+struct TaskListener {
+  std::function<void(const v1::WorkerEvent&)> event;
+  // The last call, once: the task has ended, or nobody listens any more.
+  // OK: its last event was `finished`, whatever that says. Unavailable: the agent is gone. NotFound: the
+  // agent does not have the task (any more). Cancelled: by Cancel, or the task was stopped.
+  std::function<void(const absl::Status&)> ended;
+};
+
+// The agents, as the orchestrator sees them (proto/medley/v1/agent.proto). Thread-safe. Nothing here blocks, and
+// however many tasks and calls there are, few threads serve them: `answered` and listeners are called by some thread,
+// maybe before the call returns, and should be brief.
 class AgentClient {
  public:
   virtual ~AgentClient() = default;
 
-  // Blocks until the agent answers, however long that takes; Stop makes it answer. Unavailable: the agent
-  // cannot be reached; others as Agent.Prepare.
-  virtual absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address,
-                                                      const v1::PrepareRequest& request) = 0;
-  // `on_event` is called from one thread of the task's own. An agent that cannot be reached is tried again
-  // for `patience`, and asked for what was not heard yet.
+  template <typename Response>
+  using Answered = std::function<void(absl::StatusOr<Response>)>;
+
+  // Takes as long as the agent does; Stop makes it answer. Unavailable: the agent cannot be reached; others as
+  // Agent.Prepare.
+  virtual void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+                       Answered<v1::PrepareResponse> answered) = 0;
+  // An agent that cannot be reached is tried again for `patience`, and asked for what was not heard yet.
   virtual std::unique_ptr<RunningTask> Start(const std::string& agent_address,
                                              const v1::StartRequest& request, absl::Duration patience,
-                                             std::function<void(const v1::WorkerEvent&)> on_event) = 0;
-  // Blocks. Errors as for Prepare, and as Agent.DescribeKernels.
-  virtual absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address,
-                                                          absl::Time deadline) = 0;
-  // Best effort, within a second. `request`: as Agent.Stop.
-  virtual void Stop(const std::string& agent_address, const v1::StopRequest& request) = 0;
+                                             TaskListener listener) = 0;
+  // Errors as for Prepare, and as Agent.DescribeKernels.
+  virtual void DescribeKernels(const std::string& agent_address, absl::Time deadline,
+                               Answered<v1::NodeKernels> answered) = 0;
+  // Best effort, answered within about a second, whatever comes of it. `request`: as Agent.Stop.
+  virtual void Stop(const std::string& agent_address, const v1::StopRequest& request,
+                    std::function<void()> answered) = 0;
 };
 
 }  // namespace medley

@@ -1,7 +1,6 @@
 #include "coordinator/orchestrator/attempt_run.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/attempt_secret.h"
@@ -59,19 +58,14 @@ void AttemptRun::Abort(const absl::Status& reason, const std::string& device) {
   Fail({.task = -1, .device = device, .status = reason});
 }
 
-AttemptRun::~AttemptRun() {
-  for (std::thread& thread : asking_) thread.join();
-}
+AttemptRun::~AttemptRun() { AwaitStopped(); }
 
 void AttemptRun::FinishEarly() {
-  MutexLock lock(mutex_);
-  asking_.emplace_back([this] {
-    v1::StopRequest request;
-    request.set_after_checkpoint(true);
-    // One is enough: they agree on the step.
-    request.set_task_id(tasks_.front().request.task_id());
-    agents_.Stop(tasks_.front().agent_address, request);
-  });
+  v1::StopRequest request;
+  request.set_after_checkpoint(true);
+  // One is enough: they agree on the step.
+  request.set_task_id(tasks_.front().request.task_id());
+  Stop(tasks_.front(), request);
 }
 
 void AttemptRun::Leave() {
@@ -141,11 +135,8 @@ bool AttemptRun::AwaitPrepared(absl::Time deadline) {
 }
 
 bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
-  std::vector<std::thread> threads;
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
-    threads.emplace_back([&, i] {
-      absl::StatusOr<v1::PrepareResponse> response =
-          agents_.Prepare(tasks_[i].agent_address, tasks_[i].request);
+    const auto answered = [this, &responses, i](absl::StatusOr<v1::PrepareResponse> response) {
       MutexLock lock(mutex_);
       if (response.ok()) {
         responses[i] = *std::move(response);
@@ -159,7 +150,8 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
       }
       ++prepared_;
       changed_.NotifyAll();
-    });
+    };
+    agents_.Prepare(tasks_[i].agent_address, tasks_[i].request, answered);
   }
   {
     MutexLock lock(mutex_);
@@ -173,7 +165,6 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
     StopAll();
     AwaitPrepared(Now() + kGrace);
   }
-  for (std::thread& thread : threads) thread.join();
   MutexLock lock(mutex_);
   return failures_.empty();
 }
@@ -181,52 +172,50 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
 void AttemptRun::StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks,
                           absl::Duration patience) {
   for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
-    running_.push_back(agents_.Start(
-        tasks_[i].agent_address, requests[i], patience, [this, i, &callbacks](const v1::WorkerEvent& event) {
-          const v1::Finished& finished = event.finished();
-          if (event.has_finished() && finished.code() != 0) {
-            Fail({.task = i,
-                  .device = tasks_[i].device,
-                  .status = absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message()),
-                  .died = finished.died()});
-          }
-          if (event.has_finished() && finished.stopped()) {
-            MutexLock lock(mutex_);
-            stopped_ = true;
-          }
-          callbacks.event(i, event);
-        }));
+    const auto event = [this, i, &callbacks](const v1::WorkerEvent& said) {
+      const v1::Finished& finished = said.finished();
+      if (said.has_finished() && finished.code() != 0) {
+        Fail({.task = i,
+              .device = tasks_[i].device,
+              .status = absl::Status(static_cast<absl::StatusCode>(finished.code()), finished.message()),
+              .died = finished.died()});
+      }
+      if (said.has_finished() && finished.stopped()) {
+        MutexLock lock(mutex_);
+        stopped_ = true;
+      }
+      callbacks.event(i, said);
+    };
+    const auto ended = [this, i](const absl::Status& status) { Ended(i, status); };
+    running_.push_back(agents_.Start(tasks_[i].agent_address, requests[i], patience, {event, ended}));
   }
   MutexLock lock(mutex_);
   started_ = true;
 }
 
-void AttemptRun::JoinAll() {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < static_cast<int>(running_.size()); ++i) {
-    threads.emplace_back([this, i] {
-      const absl::Status status = running_[i]->Join();
-      MutexLock lock(mutex_);
-      if (!status.ok() && !left_) {
-        const bool gone = absl::IsUnavailable(status), unknown = absl::IsNotFound(status);
-        failures_.push_back({.task = i,
-                             .device = tasks_[i].device,
-                             .status = gone      ? Annotate(status, "its agent is gone")
-                                       : unknown ? absl::UnavailableError(
-                                                       "its agent was started anew, or has given the task up")
-                                                 : status,
-                             .agent_unreachable = gone,
-                             .died = gone || unknown});
-      }
-      ++joined_;
-      changed_.NotifyAll();
-    });
+void AttemptRun::Ended(int task, const absl::Status& status) {
+  MutexLock lock(mutex_);
+  if (!status.ok() && !left_) {
+    const bool gone = absl::IsUnavailable(status), unknown = absl::IsNotFound(status);
+    failures_.push_back(
+        {.task = task,
+         .device = tasks_[task].device,
+         .status = gone      ? Annotate(status, "its agent is gone")
+                   : unknown ? absl::UnavailableError("its agent was started anew, or has given the task up")
+                             : status,
+         .agent_unreachable = gone,
+         .died = gone || unknown});
   }
+  ++ended_;
+  changed_.NotifyAll();
+}
+
+void AttemptRun::JoinAll() {
+  const int all = static_cast<int>(running_.size());
   bool stop = false;
   {
     MutexLock lock(mutex_);
-    const int all = static_cast<int>(running_.size());
-    const auto ended = [&] { return joined_ == all; };
+    const auto ended = [&] { return ended_ == all; };
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(),
                        [&] { return ended() || left_ || !failures_.empty(); });
     const bool asked = left_ || (!failures_.empty() && failures_.front().task < 0);
@@ -236,19 +225,33 @@ void AttemptRun::JoinAll() {
   }
   if (stop) StopAll();
   for (const std::unique_ptr<RunningTask>& task : running_) task->Cancel();
-  for (std::thread& thread : threads) thread.join();
+  running_.clear();
+}
+
+void AttemptRun::Stop(const AttemptTask& task, const v1::StopRequest& request) {
+  {
+    MutexLock lock(mutex_);
+    ++stopping_;
+  }
+  agents_.Stop(task.agent_address, request, [this] {
+    MutexLock lock(mutex_);
+    --stopping_;
+    changed_.NotifyAll();
+  });
+}
+
+void AttemptRun::AwaitStopped() {
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return stopping_ == 0; });
 }
 
 void AttemptRun::StopAll() {
-  std::vector<std::thread> threads;
   for (const AttemptTask& task : tasks_) {
-    threads.emplace_back([&] {
-      v1::StopRequest request;
-      request.set_task_id(task.request.task_id());
-      agents_.Stop(task.agent_address, request);
-    });
+    v1::StopRequest request;
+    request.set_task_id(task.request.task_id());
+    Stop(task, request);
   }
-  for (std::thread& thread : threads) thread.join();
+  AwaitStopped();
 }
 
 AttemptEnd AttemptRun::RootCause() {

@@ -2,7 +2,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,7 +31,7 @@ struct AttemptEnd {
 
 // Tasks that run together: all are prepared, then all are started with each other's addresses, then all end.
 // The first failure ends the others. Used for training, link probes and profiles alike. Those that have peers
-// are given a secret that is this attempt's alone.
+// are given a secret that is this attempt's alone. Has no threads of its own, however many tasks.
 //
 // Run, or TakeUp, blocks and one of them is called once; the others from any thread.
 class AttemptRun {
@@ -41,7 +40,7 @@ class AttemptRun {
     // All are prepared; a status that is not OK ends the attempt.
     std::function<absl::Status(const std::vector<v1::PrepareResponse>&)> prepared;
     std::function<void()> launched;                                     // all are prepared and started
-    std::function<void(int task, const v1::WorkerEvent& event)> event;  // from several threads
+    std::function<void(int task, const v1::WorkerEvent& event)> event;  // from any thread
   };
   AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks);
   ~AttemptRun();
@@ -78,19 +77,23 @@ class AttemptRun {
   void StartAll(const std::vector<v1::StartRequest>& requests, const Callbacks& callbacks,
                 absl::Duration patience);
   void JoinAll();
+  void Ended(int task, const absl::Status& status);
   void Fail(Failure failure);
+  // Blocks until all have answered, or have not for a second.
   void StopAll();
+  void Stop(const AttemptTask& task, const v1::StopRequest& request);
+  void AwaitStopped();
   AttemptEnd RootCause();
 
   AgentClient& agents_;
   std::vector<AttemptTask> tasks_;  // not changed once it runs
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);    // in the order in which they were seen
-  std::vector<std::unique_ptr<RunningTask>> running_;        // parallel to tasks_; set by Run's thread
-  std::vector<std::thread> asking_ ABSL_GUARDED_BY(mutex_);  // the tasks to finish early
-  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;                 // or failed to
-  int joined_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
+  std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  int stopping_ ABSL_GUARDED_BY(mutex_) = 0;               // tasks that have not answered to that yet
+  int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
+  int ended_ ABSL_GUARDED_BY(mutex_) = 0;
   bool started_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a task said so

@@ -238,7 +238,7 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
                v1::StopRequest request;
                request.set_task_id("job/1/1");
                request.set_after_checkpoint(true);
-               agents.Stop("b:1", request);
+               agents.Stop("b:1", request, [] {});
              }
            }},
       absl::Seconds(20));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/link_pairs.h"
+#include "coordinator/orchestrator/link_samples.h"
 
 namespace medley {
 namespace {
@@ -18,7 +19,7 @@ ClusterDeviceLocation DeviceOn(const std::string& node, const std::string& name)
 // Inside a node 10 GB/s and 1 us, between nodes 0.1 GB/s and 100 us.
 LinkTable Links(const std::vector<ClusterDeviceLocation>& devices) {
   std::vector<v1::LinkProfile> links;
-  for (const DevicePair& pair : PairsToMeasure(devices, {})) {
+  for (const DevicePair& pair : PairsToMeasure(devices, LinkTable({}))) {
     const ClusterDeviceLocation &a = devices[pair.first], &b = devices[pair.second];
     v1::LinkProfile& link = links.emplace_back();
     link.set_kind(LinkKind(a, b));

@@ -102,25 +102,21 @@ class FakeAgents::Task final : public FakeWorker {
 class FakeAgents::Listener final : public RunningTask {
  public:
   Listener(FakeAgents& agents, std::string address, v1::StartRequest request, absl::Duration patience,
-           std::function<void(const v1::WorkerEvent&)> on_event)
+           TaskListener listener)
       : agents_(agents),
         address_(std::move(address)),
         request_(std::move(request)),
         patience_(patience),
-        on_event_(std::move(on_event)),
-        thread_([this] { status_ = Listen(); }) {}
+        listener_(std::move(listener)),
+        thread_([this] { listener_.ended(Listen()); }) {}
   ~Listener() override {
     Cancel();
-    (void)Join();
+    thread_.join();
   }
   void Cancel() override {
     MutexLock lock(agents_.mutex_);
     cancelled_ = true;
     agents_.changed_.NotifyAll();
-  }
-  absl::Status Join() override {
-    if (thread_.joinable()) thread_.join();
-    return status_;
   }
 
  private:
@@ -148,7 +144,7 @@ class FakeAgents::Listener final : public RunningTask {
         if (heard >= task->events_.size()) return absl::OkStatus();  // its end was heard before
         event = task->events_[heard++];
       }
-      on_event_(event);
+      listener_.event(event);
       if (event.has_finished()) return absl::OkStatus();
     }
   }
@@ -157,14 +153,19 @@ class FakeAgents::Listener final : public RunningTask {
   const std::string address_;
   const v1::StartRequest request_;
   const absl::Duration patience_;
-  const std::function<void(const v1::WorkerEvent&)> on_event_;
+  const TaskListener listener_;
   bool cancelled_ = false;  // under agents_.mutex_
-  absl::Status status_;     // set by the thread, read after it
   std::thread thread_;
 };
 
 FakeAgents::~FakeAgents() {
-  std::map<std::string, std::shared_ptr<Task>> tasks;  // ends without the lock
+  std::map<std::string, std::shared_ptr<Task>> tasks;  // end without the lock, as the next
+  std::vector<std::thread> preparing;
+  {
+    MutexLock lock(mutex_);
+    preparing.swap(preparing_);
+  }
+  for (std::thread& thread : preparing) thread.join();
   MutexLock lock(mutex_);
   for (const auto& [id, task] : tasks_) task->stopped_ = true;
   changed_.NotifyAll();
@@ -277,42 +278,57 @@ bool FakeAgents::AwaitTrainings(size_t count) {
   });
 }
 
-absl::StatusOr<v1::PrepareResponse> FakeAgents::Prepare(const std::string& agent_address,
-                                                        const v1::PrepareRequest& request) {
+void FakeAgents::Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+                         Answered<v1::PrepareResponse> answered) {
   Preparation preparation;
   Fingerprint fingerprint;
+  bool is_down = false;
   {
     MutexLock lock(mutex_);
-    if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
-    requests_.push_back(request);
+    is_down = down_.count(agent_address) > 0;
+    if (!is_down) requests_.push_back(request);
     preparation = preparation_;
     fingerprint = fingerprint_;
     changed_.NotifyAll();
   }
-  if (preparation) {
-    if (const absl::Status status = preparation(request); !status.ok()) return status;
-  }
+  if (is_down) return answered(absl::UnavailableError("connection refused"));
   v1::PrepareResponse response;
   response.set_data_plane_address(absl::StrCat("address of ", request.task_id()));
   if (fingerprint && request.has_train()) response.set_data_fingerprint(fingerprint(request));
-  return response;
+  if (!preparation) return answered(response);
+  // It may take until the task is stopped.
+  MutexLock lock(mutex_);
+  preparing_.emplace_back([request, preparation, response, answered] {
+    const absl::Status status = preparation(request);
+    status.ok() ? answered(response) : answered(status);
+  });
 }
 
 std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address,
                                                const v1::StartRequest& request, absl::Duration patience,
-                                               std::function<void(const v1::WorkerEvent&)> on_event) {
-  return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(on_event));
+                                               TaskListener listener) {
+  return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(listener));
 }
 
-absl::StatusOr<v1::NodeKernels> FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time) {
-  MutexLock lock(mutex_);
-  if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
+void FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time,
+                                 Answered<v1::NodeKernels> answered) {
+  bool is_down = false;
+  {
+    MutexLock lock(mutex_);
+    is_down = down_.count(agent_address) > 0;
+  }
+  if (is_down) return answered(absl::UnavailableError("connection refused"));
   v1::NodeKernels kernels;
   kernels.add_devices()->set_description(absl::StrCat("fake at ", agent_address));
-  return kernels;
+  answered(kernels);
 }
 
-void FakeAgents::Stop(const std::string&, const v1::StopRequest& request) {
+void FakeAgents::Stop(const std::string&, const v1::StopRequest& request, std::function<void()> answered) {
+  StopTask(request);
+  answered();
+}
+
+void FakeAgents::StopTask(const v1::StopRequest& request) {
   MutexLock lock(mutex_);
   const auto task = tasks_.find(request.task_id());
   if (request.after_checkpoint()) {

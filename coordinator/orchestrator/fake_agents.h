@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coordinator/orchestrator/agent_client.h"
@@ -70,21 +71,23 @@ class FakeAgents final : public AgentClient {
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
 
-  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address,
-                                              const v1::PrepareRequest& request) override;
+  // Answers before it returns, but where a script says how it ends.
+  void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+               Answered<v1::PrepareResponse> answered) override;
   // An agent that is down is tried again until `patience` is over.
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
-                                     absl::Duration patience,
-                                     std::function<void(const v1::WorkerEvent&)> on_event) override;
+                                     absl::Duration patience, TaskListener listener) override;
   // One device, which says where it was asked.
-  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address,
-                                                  absl::Time deadline) override;
-  void Stop(const std::string& agent_address, const v1::StopRequest& request) override;
+  void DescribeKernels(const std::string& agent_address, absl::Time deadline,
+                       Answered<v1::NodeKernels> answered) override;
+  void Stop(const std::string& agent_address, const v1::StopRequest& request,
+            std::function<void()> answered) override;
 
  private:
   class Task;
   class Listener;
   absl::Status Run(FakeWorker& worker);
+  void StopTask(const v1::StopRequest& request);
   absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address,
                                               const v1::StartRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -101,6 +104,7 @@ class FakeAgents final : public AgentClient {
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
   std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun
+  std::vector<std::thread> preparing_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Events and requests.

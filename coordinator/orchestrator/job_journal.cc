@@ -14,8 +14,7 @@
 namespace medley {
 namespace {
 
-constexpr size_t kWarmUpSteps = 2;  // not counted in measured_step_seconds
-constexpr absl::Duration kKeepEnded = absl::Minutes(1);
+constexpr size_t kWarmUpSteps = 2;       // not counted in measured_step_seconds
 constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the median of so many does not move
 
 double Median(std::vector<double> values) {
@@ -30,13 +29,13 @@ double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch
 absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
   const auto known = entries_.find(job_id);
   if (known != entries_.end()) {
-    known->second.used = Now();
+    known->second.used = clock_.Now();
     return &known->second;
   }
   ASSIGN_OR_RETURN(v1::Job job, store_.GetJob(job_id));
   Entry& entry = entries_[job_id];
   entry.job = std::move(job);
-  entry.used = Now();
+  entry.used = clock_.Now();
   return &entry;
 }
 
@@ -82,7 +81,7 @@ void JobJournal::Add(const v1::Job& job) {
   const auto [entry, is_new] = entries_.try_emplace(job.id());
   if (!is_new) return;
   entry->second.job = job;
-  entry->second.used = Now();
+  entry->second.used = clock_.Now();
   changed_.NotifyAll();
 }
 
@@ -215,8 +214,10 @@ absl::Status JobJournal::TryWrite(const std::string& job_id, const Entry& entry)
 
 void JobJournal::Write(const std::string& job_id, Entry& entry) {
   const absl::Status written = TryWrite(job_id, entry);
-  entry.dirty = !written.ok();
-  if (!written.ok()) {
+  // Of a job that was deleted while somebody watched it nothing is kept.
+  const bool is_gone = absl::IsNotFound(written);
+  entry.dirty = !written.ok() && !is_gone;
+  if (entry.dirty) {
     spdlog::error("job {}: {}; trying again", job_id, std::string(written.message()));
     return;
   }
@@ -235,10 +236,15 @@ void JobJournal::Flush() {
       if (!e.dirty) Changed(e);
     }
     const absl::StatusOr<JobLife> life = LifeOf(e.job);
-    const bool over =
-        life.ok() && IsEnded(life->state) && !e.dirty && e.watchers == 0 && Now() - e.used > kKeepEnded;
+    const bool over = life.ok() && IsEnded(life->state) && !e.dirty && e.watchers == 0 &&
+                      clock_.Now() - e.used > kKeepEnded;
     if (over) entries_.erase(entry);
   }
+}
+
+int JobJournal::Kept() {
+  MutexLock lock(mutex_);
+  return static_cast<int>(entries_.size());
 }
 
 JobJournal::Glance JobJournal::AwaitChange(const std::string& job_id, uint64_t seen, absl::Time deadline) {

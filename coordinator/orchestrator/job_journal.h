@@ -11,6 +11,7 @@
 #include "coordinator/jobs/job_life.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -24,7 +25,8 @@ namespace medley {
 // next flush.
 class JobJournal {
  public:
-  explicit JobJournal(Store& store) : store_(store) {}
+  // Both outlive it. `clock`: by which a job that has ended is forgotten.
+  explicit JobJournal(Store& store, const Clock& clock = Clock::Steady()) : store_(store), clock_(clock) {}
 
   // From the store on first use. NotFound. What it waits for (SetWait) is in its reason.
   absl::StatusOr<v1::Job> Get(const std::string& job_id);
@@ -60,6 +62,10 @@ class JobJournal {
   void Flush();
   static constexpr absl::Duration kFlushEvery = absl::Milliseconds(200);
 
+  // How many jobs it has in memory: those that have not ended, and those that were asked for within kKeepEnded.
+  int Kept();
+  static constexpr absl::Duration kKeepEnded = absl::Minutes(1);
+
   struct Glance {
     uint64_t version = 0;  // grows with every change of the job
     uint32_t attempt = 0;
@@ -92,6 +98,7 @@ class JobJournal {
   static v1::Job View(const Entry& entry);
 
   Store& store_;
+  const Clock& clock_;
   Mutex mutex_;
   ConditionVariable changed_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);

@@ -9,10 +9,17 @@
 namespace medley {
 namespace {
 
+class SetClock final : public Clock {
+ public:
+  absl::Time Now() const override { return now; }
+  absl::Time now = absl::FromUnixSeconds(1'000'000);
+};
+
 struct Desk {
   TemporaryDirectory directory;
   std::unique_ptr<Store> store = OpenStore(directory);
-  JobJournal journal{*store};
+  SetClock clock;
+  JobJournal journal{*store, clock};
   std::string id = store->InsertJob(SpecNamed("tiny"), "", 1)->id();
 };
 
@@ -175,6 +182,37 @@ TEST_CASE("only a job that has ended can be deleted, and then it is gone with al
   CHECK(absl::IsNotFound(desk.journal.Get(desk.id).status()));
   CHECK(absl::IsNotFound(desk.journal.Delete(desk.id)));
   CHECK(absl::IsNotFound(desk.store->ListSteps(desk.id, 0).status()));
+}
+
+TEST_CASE(
+    "a job that has ended is forgotten when nobody has asked for it for a while, and can still be read") {
+  Desk desk;
+  const std::string ended = desk.store->InsertJob(SpecNamed("ended"), "", 1)->id();
+  desk.journal.Log(desk.id, "coordinator", "waits");
+  REQUIRE(desk.journal.Apply(ended, JobEvent::kCancelled, "enough").ok());
+  desk.journal.Flush();
+  CHECK(desk.journal.Kept() == 2);
+  desk.clock.now += JobJournal::kKeepEnded;
+  desk.journal.Flush();
+  CHECK(desk.journal.Kept() == 2);
+  desk.clock.now += absl::Seconds(1);
+  desk.journal.Flush();
+  CHECK(desk.journal.Kept() == 1);
+  CHECK(desk.journal.Get(ended)->state() == v1::JOB_STATE_CANCELLED);
+  desk.clock.now += 2 * JobJournal::kKeepEnded;
+  desk.journal.Flush();
+  CHECK(desk.journal.Kept() == 1);  // the one that waits
+}
+
+TEST_CASE("what is said of a job that the store does not have any more is not kept for ever") {
+  Desk desk;
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kCancelled, "enough").ok());
+  REQUIRE(desk.store->DeleteJob(desk.id).ok());
+  desk.journal.Log(desk.id, "coordinator", "late");
+  desk.journal.Flush();
+  desk.clock.now += 2 * JobJournal::kKeepEnded;
+  desk.journal.Flush();
+  CHECK(desk.journal.Kept() == 0);
 }
 
 TEST_CASE("who waits for a change is woken by it, and not before its deadline otherwise") {

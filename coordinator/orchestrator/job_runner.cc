@@ -15,6 +15,7 @@
 #include "coordinator/wire/plan_report_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/stop_after.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/ir/link/link_model.h"
@@ -62,9 +63,10 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
 
 absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
                                   const TrainingSpec& training, Comparison comparison,
+                                  const SearchLimits& limits,
                                   const std::vector<LeftOutDevice>& left_out = {}) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  return PlanJob(training, constraints, cluster, comparison, left_out);
+  return PlanJob(training, constraints, cluster, comparison, left_out, limits);
 }
 
 }  // namespace
@@ -83,6 +85,7 @@ absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::str
 void JobRunner::Abort(JobEvent event, const std::string& cause) {
   MutexLock lock(mutex_);
   if (!aborted_) aborted_ = RunOutcome{.event = event, .cause = cause};
+  stop_planning_ = true;
   for (AttemptRun* run : current_) run->Abort(absl::CancelledError(cause));
 }
 
@@ -95,6 +98,7 @@ void JobRunner::FinishEarly(JobEvent event, const std::string& cause) {
 void JobRunner::Leave() {
   MutexLock lock(mutex_);
   leaving_ = true;
+  stop_planning_ = true;
   for (AttemptRun* run : current_) {
     if (run == training_) {
       run->Leave();
@@ -121,6 +125,13 @@ std::vector<std::string> JobRunner::TaskIds() {
 absl::Time JobRunner::LastHeard() {
   MutexLock lock(mutex_);
   return training_ == nullptr ? absl::InfinitePast() : heard_;
+}
+
+absl::Status JobRunner::StillWanted() {
+  MutexLock lock(mutex_);
+  if (aborted_) return absl::CancelledError(aborted_->cause);
+  if (leaving_) return absl::CancelledError("the coordinator is stopping");
+  return absl::OkStatus();
 }
 
 AttemptEnd JobRunner::WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work) {
@@ -161,7 +172,8 @@ Measurement JobRunner::MeasurementOf() {
 }
 
 Measurement::Result JobRunner::Measure(const v1::JobSpec& spec, const TrainingSpec& training) {
-  return MeasurementOf().Complete({.spec = spec, .training = training, .devices = devices_});
+  return MeasurementOf().Complete(
+      {.spec = spec, .training = training, .devices = devices_, .stop = &stop_planning_});
 }
 
 // A job that does not name its devices was given none that it must not have: the refusal is the one for those
@@ -176,13 +188,26 @@ absl::Status JobRunner::RefuseEmulated(const v1::JobSpec& spec) const {
   return EmulatedRefusal(spec.has_plan() ? "plan.units" : "constraints.devices", names);
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec) {
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec, absl::Duration time_limit) {
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
-  return PlanOn(measured.cluster, OnDevicesOf(measured.cluster, spec), training, Comparison::kOtherKinds,
-                measured.left_out);
+  const StopAfter limit(stop_planning_, time_limit);
+  absl::StatusOr<PlannedJob> planned = PlanOn(measured.cluster, OnDevicesOf(measured.cluster, spec), training,
+                                              Comparison::kOtherKinds, Limits(), measured.left_out);
+  RETURN_IF_ERROR(StillWanted());
+  if (absl::IsCancelled(planned.status())) return NoPlanWithin(absl::ToDoubleSeconds(time_limit));
+  return planned;
+}
+
+absl::StatusOr<Explanation> JobRunner::Compare(const Plan& plan, const v1::PlanGrounds& grounds) {
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds.spec(), job_id_));
+  ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(grounds.spec()));
+  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds.cluster()));
+  absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster, Limits());
+  RETURN_IF_ERROR(StillWanted());
+  return explanation;
 }
 
 absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
@@ -201,7 +226,10 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
       [](const ClusterLink& a, const ClusterLink& b) { return a.bytes_per_second < b.bytes_per_second; });
   const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
   cluster.default_link = slowest != cluster.links.end() ? slowest->cost : LinkCost{unknown, unknown};
-  return PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone);
+  absl::StatusOr<PlannedJob> planned =
+      PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits());
+  RETURN_IF_ERROR(StillWanted());
+  return planned;
 }
 
 absl::Status JobRunner::RefreshLinks() {
@@ -247,7 +275,8 @@ RunOutcome JobRunner::Run() {
   *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
   *grounds.mutable_cluster() = EncodeCluster(measured.cluster);
   const absl::StatusOr<PlannedJob> planned =
-      PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, measured.left_out);
+      PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out);
+  if (const absl::Status wanted = StillWanted(); !wanted.ok()) return refuse(wanted);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
   }

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <set>
@@ -46,8 +47,14 @@ class JobRunner {
   // The job as it was stored, running. Its agents are waited for, `patience` long.
   RunOutcome TakeUp(const v1::Job& job, absl::Duration patience);
 
-  // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's.
-  absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec);
+  // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's. When planning
+  // has taken `time_limit` it ends with the best plan so far. Cancelled: it was aborted. DeadlineExceeded: no plan had been
+  // found by then.
+  absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec,
+                                      absl::Duration time_limit = absl::InfiniteDuration());
+
+  // Why other plans than `plan` would be slower: ComparePlan by what it was made from. Cancelled: it was aborted.
+  absl::StatusOr<Explanation> Compare(const Plan& plan, const v1::PlanGrounds& grounds);
 
   // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former
   // is measured, links to the latter that were not measured are taken to be as slow as the slowest that was,
@@ -58,7 +65,7 @@ class JobRunner {
   // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.
   absl::Status RefreshLinks();
 
-  // Ends what is under way. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:
+  // Ends what is under way, planning too. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:
   // planned anew.
   void Abort(JobEvent event, const std::string& cause);
 
@@ -80,6 +87,9 @@ class JobRunner {
   const std::vector<ClusterDeviceLocation>& devices() const { return devices_; }
 
  private:
+  // OK while nothing has ended what is under way.
+  absl::Status StillWanted();
+  SearchLimits Limits() const { return {.stop = &stop_planning_}; }
   AttemptEnd RunAttempt(std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks);
   // `run` is under way while `work` is done.
   AttemptEnd WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work);
@@ -100,6 +110,7 @@ class JobRunner {
   const std::string job_id_;
   const std::vector<ClusterDeviceLocation> devices_;
   const absl::Time granted_ = Now();
+  std::atomic<bool> stop_planning_ = false;
   Mutex mutex_;
   std::set<AttemptRun*> current_ ABSL_GUARDED_BY(mutex_);  // several while links are measured
   AttemptRun* training_ ABSL_GUARDED_BY(mutex_) = nullptr;

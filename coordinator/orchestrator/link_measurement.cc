@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/orchestrator/link_table.h"
+#include "coordinator/orchestrator/link_samples.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/link_codec.h"
@@ -44,21 +44,24 @@ AttemptTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_
 }
 
 AttemptEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devices, What what) {
-  std::vector<std::string> known;
+  LinkTable known({});
   if (what == What::kMissing) {
     const absl::StatusOr<std::vector<v1::LinkProfile>> stored = store_.ListLinks();
     if (!stored.ok()) return {.status = stored.status()};
-    known = LinkTable(*stored).kinds();
+    known = LinkTable(*stored);
   }
-  for (const std::vector<DevicePair>& round : ProbeRounds(devices, PairsToMeasure(devices, known))) {
-    AttemptEnd end = MeasureRound(devices, round);
-    if (!end.status.ok()) return end;
+  while (true) {
+    const std::vector<DevicePair> pairs = PairsToMeasure(devices, known);
+    if (pairs.empty()) return {};
+    for (const std::vector<DevicePair>& round : ProbeRounds(devices, pairs)) {
+      AttemptEnd end = MeasureRound(devices, round, known);
+      if (!end.status.ok()) return end;
+    }
   }
-  return {};
 }
 
 AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
-                                         const std::vector<DevicePair>& round) {
+                                         const std::vector<DevicePair>& round, LinkTable& known) {
   std::vector<std::string> names;
   for (const DevicePair& pair : round) names.push_back(NameOf(devices, pair));
   progress_(absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", ")));
@@ -70,6 +73,7 @@ AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation
       continue;
     }
     if (const absl::Status stored = store_.PutLink(one.link); !stored.ok()) return {.status = stored};
+    known.Add(one.link);
   }
   return end;
 }
@@ -132,6 +136,7 @@ LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
   link->set_a(FullName(a));
   link->set_b(FullName(b));
   link->set_kind(LinkKind(a, b));
+  link->set_link_class(LinkClass(a, b));
   if (const absl::Status sound = CheckMeasured(*link); !sound.ok()) {
     return {.end = {.status = absl::InternalError(
                         absl::StrCat(name, ": the probe's measurement: ", sound.message()))}};

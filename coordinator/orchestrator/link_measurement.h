@@ -7,12 +7,14 @@
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/orchestrator/attempt_run.h"
 #include "coordinator/orchestrator/link_pairs.h"
+#include "coordinator/orchestrator/link_table.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/cluster.pb.h"
 
 namespace medley {
 
-// Probes links, one of each kind (link_pairs.h), and puts them in the store.
+// Probes links, one of each kind (link_pairs.h) or, where very many should be alike, some of them (link_samples.h), and
+// puts them in the store.
 //
 // Links that have no machine in common are probed at the same time. Whether they disturb each other all the
 // same, somewhere in the network, is tried: the slowest of those that were probed together is probed again
@@ -26,7 +28,8 @@ class LinkMeasurement {
       : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
 
   enum class What { kMissing, kAll };
-  // Blocks, for seconds a link. What was measured before an error is kept.
+  // Blocks, for seconds a round of links. What was measured before an error is kept. Never has more than
+  // kMostProbesTogether threads.
   // Errors: those of the tasks, naming the device; the store's; Internal, a probe ended without a sound
   // measurement.
   AttemptEnd Measure(const std::vector<ClusterDeviceLocation>& devices, What what);
@@ -36,8 +39,9 @@ class LinkMeasurement {
     AttemptEnd end;
     v1::LinkProfile link;
   };
+  // Adds what was measured to `known`.
   AttemptEnd MeasureRound(const std::vector<ClusterDeviceLocation>& devices,
-                          const std::vector<DevicePair>& round);
+                          const std::vector<DevicePair>& round, LinkTable& known);
   std::vector<Probed> ProbeTogether(const std::vector<ClusterDeviceLocation>& devices,
                                     const std::vector<DevicePair>& round);
   AttemptEnd ProbeAgainIfDisturbed(const std::vector<ClusterDeviceLocation>& devices,

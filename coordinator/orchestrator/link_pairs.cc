@@ -1,14 +1,21 @@
 #include "coordinator/orchestrator/link_pairs.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace medley {
 namespace {
+
+constexpr size_t kLongestClass = 1024;
 
 bool IsOnCores(const ClusterDeviceLocation& device) { return !device.device.description.cores.empty(); }
 
@@ -29,16 +36,32 @@ std::string LinkKind(const ClusterDeviceLocation& a, const ClusterDeviceLocation
   return absl::StrCat(first.first, " - ", second.first, ": ", first.second, ", ", second.second);
 }
 
-std::vector<DevicePair> PairsToMeasure(const std::vector<ClusterDeviceLocation>& devices,
-                                       const std::vector<std::string>& known_kinds) {
-  std::set<std::string> known(known_kinds.begin(), known_kinds.end());
-  std::vector<DevicePair> pairs;
-  for (int second = 1; second < static_cast<int>(devices.size()); ++second) {
-    for (int first = 0; first < second; ++first) {
-      if (known.insert(LinkKind(devices[first], devices[second])).second) pairs.push_back({first, second});
-    }
+std::string NetworkOf(const std::string& agent_address) {
+  absl::string_view host = absl::string_view(agent_address).substr(0, agent_address.rfind(':'));
+  if (absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]")) {
+    in6_addr address;
+    if (inet_pton(AF_INET6, std::string(host).c_str(), &address) != 1) return "";
+    const auto* const bytes = reinterpret_cast<const char*>(address.s6_addr);
+    return absl::StrCat(absl::BytesToHexString({bytes, 8}), "/64");
   }
-  return pairs;
+  in_addr address;
+  if (inet_pton(AF_INET, std::string(host).c_str(), &address) == 1)
+    return absl::StrCat(host.substr(0, host.rfind('.')), ".0/24");
+  const size_t dot = host.find('.');
+  return dot == absl::string_view::npos ? "" : std::string(host.substr(dot + 1));
+}
+
+std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b) {
+  const bool inside = MachineOf(a) == MachineOf(b);
+  const auto end = [&](const ClusterDeviceLocation& device) {
+    const std::vector<int>& cores = device.device.description.cores;
+    if (!inside) return absl::StrCat(NetworkOf(device.agent_address), " ", device.device.kind);
+    if (cores.empty()) return device.device.kind;
+    return absl::StrCat(device.device.kind, " on cores ", absl::StrJoin(cores, ","));
+  };
+  const auto [first, second] = std::minmax({end(a), end(b)});  // copies: the ends are temporaries
+  return absl::StrCat(inside ? "inside a machine: " : "between machines: ", first, " - ", second)
+      .substr(0, kLongestClass);
 }
 
 std::vector<std::vector<DevicePair>> ProbeRounds(const std::vector<ClusterDeviceLocation>& devices,
@@ -48,7 +71,10 @@ std::vector<std::vector<DevicePair>> ProbeRounds(const std::vector<ClusterDevice
   for (const DevicePair& pair : pairs) {
     const std::string first = MachineOf(devices[pair.first]), second = MachineOf(devices[pair.second]);
     size_t round = 0;
-    while (round < rounds.size() && (busy[round].count(first) > 0 || busy[round].count(second) > 0)) ++round;
+    while (round < rounds.size() && (rounds[round].size() >= kMostProbesTogether ||
+                                     busy[round].count(first) > 0 || busy[round].count(second) > 0)) {
+      ++round;
+    }
     if (round == rounds.size()) {
       rounds.emplace_back();
       busy.emplace_back();

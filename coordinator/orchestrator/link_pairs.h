@@ -29,13 +29,25 @@ std::string LinkKind(const ClusterDeviceLocation& a, const ClusterDeviceLocation
 // The machine that a device is of: where measurements disturb each other.
 std::string MachineOf(const ClusterDeviceLocation& device);
 
-// One pair of each kind that is neither in `known` nor in an earlier pair, in the order of `devices`.
-std::vector<DevicePair> PairsToMeasure(const std::vector<ClusterDeviceLocation>& devices,
-                                       const std::vector<std::string>& known_kinds);
+// Links of one class are expected to be alike although they join other nodes: where there are many, a few are measured
+// for all (link_samples.h).
+//
+// Between two machines: devices of the same two kinds, in the same two networks. On one machine: devices of the same two
+// kinds, those on a CPU's cores also of the same cores.
+//
+// Symmetric, for people, at most 1024 characters.
+std::string LinkClass(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b);
 
-// `pairs` in rounds: those of a round have no machine, and so no device and no network port, in common. Each
-// pair once, in the first round that is free: there are fewer than twice as many rounds as the busiest
-// machine has pairs.
+// The network of a node, by what its agent's address ("host:port") says: the first 24 bits of an IPv4 address, the first
+// 64 of an IPv6 address, a name's domain. Empty: a name without a domain.
+std::string NetworkOf(const std::string& agent_address);
+
+// Probes at a time, at most: each takes two agents and a few threads here.
+inline constexpr size_t kMostProbesTogether = 32;
+
+// `pairs` in rounds of at most kMostProbesTogether: those of a round have no machine, and so no device and no network
+// port, in common. Each pair once, in the first round that has room: but for full ones there are fewer than twice as
+// many rounds as the busiest machine has pairs.
 std::vector<std::vector<DevicePair>> ProbeRounds(const std::vector<ClusterDeviceLocation>& devices,
                                                  const std::vector<DevicePair>& pairs);
 

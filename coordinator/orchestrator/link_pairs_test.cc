@@ -1,10 +1,6 @@
 #include "coordinator/orchestrator/link_pairs.h"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
-#include <random>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -58,84 +54,55 @@ TEST_CASE("a device that becomes another under its name has other links") {
         LinkKind(DeviceOn("a", "y", "cpu0", "amx", {0}), other));
 }
 
-// Nodes of up to four devices of up to two kinds each, some on one machine.
-std::vector<ClusterDeviceLocation> RandomDevices(std::mt19937& random) {
-  std::vector<ClusterDeviceLocation> devices;
-  const int nodes = 1 + static_cast<int>(random() % 9);
-  for (int node = 0; node < nodes; ++node) {
-    const std::string host = absl::StrCat("host", random() % 3 == 0 ? 0 : node);
-    const int count = 1 + static_cast<int>(random() % 4);
-    for (int device = 0; device < count; ++device) {
-      const bool cores = random() % 2 == 0;
-      devices.push_back(DeviceOn(absl::StrCat("n", node), host, absl::StrCat("d", device),
-                                 cores ? "cpu" : absl::StrCat("gpu", random() % 2),
-                                 cores ? std::vector<int>{device} : std::vector<int>{}));
-    }
-  }
-  return devices;
-}
-
-TEST_CASE("every kind is measured once, unless it is known") {
-  const auto seed = GENERATE(range(0u, 60u));
-  CAPTURE(seed);
-  std::mt19937 random(seed);
-  const std::vector<ClusterDeviceLocation> devices = RandomDevices(random);
-  std::set<std::string> all;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) all.insert(LinkKind(devices[i], devices[j]));
-  }
-  std::vector<std::string> known = {"another"};
-  for (const std::string& kind : all) {
-    if (random() % 3 == 0) known.push_back(kind);
-  }
-  std::multiset<std::string> measured;
-  for (const DevicePair& pair : PairsToMeasure(devices, known)) {
-    CHECK(pair.first < pair.second);
-    measured.insert(LinkKind(devices[pair.first], devices[pair.second]));
-  }
-  for (const std::string& kind : all) {
-    CAPTURE(kind);
-    const bool is_known = std::count(known.begin(), known.end(), kind) > 0;
-    CHECK(measured.count(kind) == (is_known ? 0u : 1u));
-  }
-  CHECK(measured.size() + known.size() - 1 == all.size());
-}
-
 TEST_CASE(
-    "rounds hold each pair once, no machine twice, and are fewer than twice the busiest machine's pairs") {
-  const auto seed = GENERATE(range(0u, 60u));
-  CAPTURE(seed);
-  std::mt19937 random(seed);
-  const std::vector<ClusterDeviceLocation> devices = RandomDevices(random);
-  const std::vector<DevicePair> pairs = PairsToMeasure(devices, {});
-  const std::vector<std::vector<DevicePair>> rounds = ProbeRounds(devices, pairs);
-  std::set<std::pair<int, int>> seen;
-  std::map<std::string, int> degree;
-  for (const std::vector<DevicePair>& round : rounds) {
-    CHECK_FALSE(round.empty());
-    std::set<std::string> busy;
-    for (const DevicePair& pair : round) {
-      CHECK(seen.emplace(pair.first, pair.second).second);
-      const std::set<std::string> its = {MachineOf(devices[pair.first]), MachineOf(devices[pair.second])};
-      for (const std::string& machine : its) {
-        CHECK(busy.insert(machine).second);
-        ++degree[machine];
-      }
-    }
-  }
-  CHECK(seen.size() == pairs.size());
-  int busiest = 0;
-  for (const auto& [machine, count] : degree) busiest = std::max(busiest, count);
-  CHECK(static_cast<int>(rounds.size()) <= std::max(0, 2 * busiest - 1));
+    "links of devices of the same kinds in the same networks are of one class, whatever their nodes are "
+    "called") {
+  auto a = DeviceOn("a", "x", "gpu0", "h100"), b = DeviceOn("b", "y", "gpu0", "h100");
+  auto c = DeviceOn("c", "z", "gpu0", "h100"), other = DeviceOn("d", "w", "gpu0", "a100");
+  a.agent_address = "10.1.2.3:1", b.agent_address = "10.1.2.4:1", c.agent_address = "10.1.2.99:7";
+  other.agent_address = "10.1.2.5:1";
+  CHECK(LinkClass(a, b) == "between machines: 10.1.2.0/24 h100 - 10.1.2.0/24 h100");
+  CHECK(LinkClass(a, b) == LinkClass(c, a));
+  CHECK(LinkClass(a, other) == LinkClass(other, b));
+  CHECK(LinkClass(a, other) != LinkClass(a, b));
+  c.agent_address = "10.1.3.99:7";
+  CHECK(LinkClass(a, c) == LinkClass(c, b));
+  CHECK(LinkClass(a, c) != LinkClass(a, b));
 }
 
-TEST_CASE("eight machines of one kind are measured in seven rounds of four") {
+TEST_CASE("inside machines, links of the same kinds and the same cores are of one class") {
+  const auto on = [](const std::string& node, std::vector<int> cores) {
+    return DeviceOn(node, node, "cpu", "avx2", std::move(cores));
+  };
+  CHECK(LinkClass(on("a", {0, 1}), on("a", {2, 3})) ==
+        "inside a machine: avx2 on cores 0,1 - avx2 on cores 2,3");
+  CHECK(LinkClass(on("a", {0}), on("a", {2})) == LinkClass(on("b", {2}), on("b", {0})));
+  CHECK(LinkClass(on("a", {0}), on("a", {2})) != LinkClass(on("b", {0}), on("b", {1})));
+  CHECK(LinkClass(DeviceOn("a", "x", "gpu0", "h100"), DeviceOn("a", "x", "gpu1", "h100")) ==
+        LinkClass(DeviceOn("b", "y", "gpu5", "h100"), DeviceOn("b", "y", "gpu2", "h100")));
+  CHECK(LinkClass(on("a", {0}), on("a", {2})) != LinkClass(on("a", {0}), on("b", {2})));
+}
+
+TEST_CASE("a node's network is what its agent's address says") {
+  CHECK(NetworkOf("192.168.7.21:7071") == "192.168.7.0/24");
+  CHECK(NetworkOf("[fd00:1:2:3:4::5]:7071") == "fd00000100020003/64");
+  CHECK(NetworkOf("[fd00:1:2:3::]:1") == NetworkOf("[fd00:1:2:3:ffff::1]:2"));
+  CHECK(NetworkOf("gpu7.rack3.example.org:7071") == "rack3.example.org");
+  CHECK(NetworkOf("a:1").empty());
+  CHECK(NetworkOf("[no address]:1").empty());
+  CHECK(NetworkOf("").empty());
+}
+
+TEST_CASE("no more than so many probes are made at a time") {
   std::vector<ClusterDeviceLocation> devices;
-  for (int i = 0; i < 8; ++i)
-    devices.push_back(DeviceOn(absl::StrCat("n", i), absl::StrCat("h", i), "gpu0", "h100"));
-  const auto rounds = ProbeRounds(devices, PairsToMeasure(devices, {}));
-  CHECK(rounds.size() == 7);
-  for (const auto& round : rounds) CHECK(round.size() == 4);
+  std::vector<DevicePair> pairs;
+  for (int i = 0; i < 200; i += 2) {
+    for (int j : {i, i + 1}) devices.push_back(DeviceOn(absl::StrCat("n", j), "", "gpu0", "h100"));
+    pairs.push_back({i, i + 1});
+  }
+  const auto rounds = ProbeRounds(devices, pairs);
+  REQUIRE(rounds.size() == 4);
+  for (const auto& round : rounds) CHECK(round.size() <= kMostProbesTogether);
 }
 
 }  // namespace

@@ -1,27 +1,101 @@
 #include "coordinator/orchestrator/link_table.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/link_pairs.h"
 
 namespace medley {
+namespace {
+
+// What two measurements of links that are alike differ by at most; latencies also by so many seconds.
+constexpr double kBandwidthSpread = 1.3, kLatencySpread = 2, kLatencyNoiseSeconds = 2e-5;
+// From so many on half of them, the middle ones, have to agree: some may join a node that is not like the others.
+constexpr size_t kMany = 12;
+
+// `links` ascend by bandwidth.
+bool Agree(const std::vector<const v1::LinkProfile*>& links) {
+  const size_t left_out = links.size() < kMany ? 0 : links.size() / 4;
+  const std::vector<const v1::LinkProfile*> middle(links.begin() + left_out, links.end() - left_out);
+  const auto [quickest, latest] = std::minmax_element(middle.begin(), middle.end(),
+                                                      [](const v1::LinkProfile* a, const v1::LinkProfile* b) {
+                                                        return a->latency_seconds() < b->latency_seconds();
+                                                      });
+  const bool one_transport = std::all_of(middle.begin(), middle.end(), [&](const v1::LinkProfile* link) {
+    return link->transport() == middle.front()->transport();
+  });
+  return one_transport &&
+         middle.back()->bytes_per_second() <= kBandwidthSpread * middle.front()->bytes_per_second() &&
+         (*latest)->latency_seconds() <=
+             kLatencySpread * (*quickest)->latency_seconds() + kLatencyNoiseSeconds;
+}
+
+std::string DescribeStanding(const std::string& provenance, const LinkTable::Samples& samples) {
+  return absl::StrCat(provenance.empty() ? "" : absl::StrCat(provenance, "; "),
+                      samples.agree ? "the middle one" : "slower than three quarters, for they differ,",
+                      " of ", samples.count, " links measured of many that should be alike");
+}
+
+}  // namespace
 
 std::string FullName(const ClusterDeviceLocation& device) {
   return absl::StrCat(device.node, "/", device.device.description.name);
 }
 
 LinkTable::LinkTable(const std::vector<v1::LinkProfile>& measured) {
-  for (const v1::LinkProfile& link : measured) {
-    if (link.kind().empty()) continue;
-    const auto [present, is_new] = newest_.emplace(link.kind(), link);
-    if (!is_new && link.measured_at_seconds() > present->second.measured_at_seconds()) present->second = link;
-  }
+  for (const v1::LinkProfile& link : measured) Add(link);
+}
+
+void LinkTable::Add(const v1::LinkProfile& measured) {
+  if (measured.kind().empty()) return;
+  const auto [present, is_new] = newest_.emplace(measured.kind(), measured);
+  if (!is_new && measured.measured_at_seconds() > present->second.measured_at_seconds())
+    present->second = measured;
+  if (!measured.link_class().empty()) kinds_of_class_[measured.link_class()].insert(measured.kind());
+}
+
+LinkTable::Samples LinkTable::SamplesOf(const std::string& link_class) const {
+  const auto kinds = kinds_of_class_.find(link_class);
+  if (kinds == kinds_of_class_.end()) return {};
+  std::vector<const v1::LinkProfile*> links;
+  for (const std::string& kind : kinds->second) links.push_back(&newest_.at(kind));
+  std::stable_sort(links.begin(), links.end(), [](const v1::LinkProfile* a, const v1::LinkProfile* b) {
+    return a->measured_at_seconds() > b->measured_at_seconds();
+  });
+  links.resize(std::min<size_t>(links.size(), kMostSamples));
+  Samples samples{.count = static_cast<int>(links.size())};
+  if (samples.count < kFewestSamples) return samples;
+  std::stable_sort(links.begin(), links.end(), [](const v1::LinkProfile* a, const v1::LinkProfile* b) {
+    return a->bytes_per_second() < b->bytes_per_second();
+  });
+  samples.agree = Agree(links);
+  samples.stands = links[samples.agree ? (links.size() - 1) / 2 : links.size() / 4];
+  return samples;
 }
 
 std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
                                                   const ClusterDeviceLocation& b) const {
+  SamplesByClass known;
+  return Between(a, b, known);
+}
+
+std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a,
+                                                  const ClusterDeviceLocation& b,
+                                                  SamplesByClass& known) const {
   const auto found = newest_.find(LinkKind(a, b));
-  if (found == newest_.end()) return std::nullopt;
-  v1::LinkProfile link = found->second;
+  v1::LinkProfile link;
+  if (found != newest_.end()) {
+    link = found->second;
+  } else {
+    const std::string link_class = LinkClass(a, b);
+    const auto [entry, is_new] = known.try_emplace(link_class);
+    if (is_new) entry->second = SamplesOf(link_class);
+    const Samples& samples = entry->second;
+    if (samples.stands == nullptr) return std::nullopt;
+    link = *samples.stands;
+    link.set_kind(LinkKind(a, b));
+    link.set_provenance(DescribeStanding(link.provenance(), samples));
+  }
   const std::string first = FullName(a), second = FullName(b);
   const bool is_itself =
       (link.a() == first && link.b() == second) || (link.a() == second && link.b() == first);
@@ -31,21 +105,15 @@ std::optional<v1::LinkProfile> LinkTable::Between(const ClusterDeviceLocation& a
   return link;
 }
 
-std::vector<v1::LinkProfile> LinkTable::Among(const std::vector<ClusterDeviceLocation>& devices) const {
-  std::vector<v1::LinkProfile> links;
+void LinkTable::ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
+                             const std::function<bool(const v1::LinkProfile&)>& each) const {
+  SamplesByClass known;
   for (size_t second = 1; second < devices.size(); ++second) {
     for (size_t first = 0; first < second; ++first) {
-      if (std::optional<v1::LinkProfile> link = Between(devices[first], devices[second]))
-        links.push_back(*std::move(link));
+      const std::optional<v1::LinkProfile> link = Between(devices[first], devices[second], known);
+      if (link && !each(*link)) return;
     }
   }
-  return links;
-}
-
-std::vector<std::string> LinkTable::kinds() const {
-  std::vector<std::string> kinds;
-  for (const auto& [kind, link] : newest_) kinds.push_back(kind);
-  return kinds;
 }
 
 }  // namespace medley

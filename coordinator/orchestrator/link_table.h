@@ -1,6 +1,8 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,22 +11,43 @@
 
 namespace medley {
 
-// What was measured of links, by kind (link_pairs.h). Pure.
+// What was measured of links, by kind and class (link_pairs.h). Pure.
 class LinkTable {
  public:
   // The newest of several of a kind counts. Those without a kind, from before there were kinds, are left out.
   explicit LinkTable(const std::vector<v1::LinkProfile>& measured);
+  void Add(const v1::LinkProfile& measured);
 
-  // The link between two devices: its kind's, with these ends, and `measured_between` if others were measured
-  // for it. Nothing: its kind was not measured.
+  // The link between two devices: its kind's, or that which stands for its class, with these ends, and
+  // `measured_between` if others were measured for it. Nothing: its kind was not measured, nor enough of its class.
   std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a,
                                          const ClusterDeviceLocation& b) const;
-  // The links of all pairs of `devices`, as far as they are known.
-  std::vector<v1::LinkProfile> Among(const std::vector<ClusterDeviceLocation>& devices) const;
-  std::vector<std::string> kinds() const;
+  // Calls `each` with the links of all pairs of `devices`, as far as they are known, until it returns false: there are too
+  // many for a list of them.
+  void ForEachAmong(const std::vector<ClusterDeviceLocation>& devices,
+                    const std::function<bool(const v1::LinkProfile&)>& each) const;
+  bool IsMeasured(const std::string& kind) const { return newest_.count(kind) > 0; }
+
+  // What was measured of a class: its newest links, kMostSamples at most.
+  struct Samples {
+    int count = 0;
+    // They differ by no more than a repeated measurement does; of many, half of them.
+    bool agree = false;
+    // That which stands for the class: the middle one by bandwidth if they agree, otherwise one that is slower than three
+    // quarters of them, so that no plan counts on more than it gets. Null: fewer than kFewestSamples were measured.
+    const v1::LinkProfile* stands = nullptr;
+  };
+  static constexpr int kFewestSamples = 6, kMostSamples = 48;
+  Samples SamplesOf(const std::string& link_class) const;
 
  private:
+  using SamplesByClass = std::map<std::string, Samples>;
+  // As the other one; keeps what it finds out of classes in `known`.
+  std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b,
+                                         SamplesByClass& known) const;
+
   std::map<std::string, v1::LinkProfile> newest_;  // by kind
+  std::map<std::string, std::set<std::string>> kinds_of_class_;
 };
 
 // "node/device"

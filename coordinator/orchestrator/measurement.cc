@@ -175,7 +175,7 @@ Measurement::Shares Measurement::MeasureShares(const MeasurementRequest& request
     more = false;
     const auto needs_of = [&]() -> absl::StatusOr<SharingNeeds> {
       ASSIGN_OR_RETURN(const Cluster cluster, Known(request));
-      return FindSharingNeeds(request.training, constraints, cluster);
+      return FindSharingNeeds(request.training, constraints, cluster, {.stop = request.stop});
     };
     const absl::StatusOr<SharingNeeds> needs = needs_of();
     if (!needs.ok()) return {.end = Failed(needs.status())};
@@ -222,12 +222,17 @@ absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  for (const v1::LinkProfile& link : LinkTable(measured).Among(request.devices)) {
+  absl::Status decoded;
+  LinkTable(measured).ForEachAmong(request.devices, [&](const v1::LinkProfile& link) {
     absl::StatusOr<ClusterLink> known = DecodeClusterLink(link);
-    if (!known.ok())
-      return Annotate(known.status(), absl::StrCat("the link between ", link.a(), " and ", link.b()));
-    cluster.links.push_back(*std::move(known));
-  }
+    if (known.ok()) {
+      cluster.links.push_back(*std::move(known));
+    } else {
+      decoded = Annotate(known.status(), absl::StrCat("the link between ", link.a(), " and ", link.b()));
+    }
+    return decoded.ok();
+  });
+  RETURN_IF_ERROR(decoded);
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
   return cluster;

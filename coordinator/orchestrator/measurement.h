@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct MeasurementRequest {
   v1::JobSpec spec;
   TrainingSpec training;
   std::vector<ClusterDeviceLocation> devices;
+  // SearchLimits::stop of what is searched to find out what has to be measured.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // Makes sure that the profiles of all device kinds, what devices of a host do to each other, and the links of

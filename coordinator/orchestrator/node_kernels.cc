@@ -1,52 +1,66 @@
 #include "coordinator/orchestrator/node_kernels.h"
 
-#include <future>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
 namespace {
 
-absl::StatusOr<v1::NodeKernels> Ask(const v1::Node& node, AgentClient& agents, absl::Time deadline) {
-  if (!node.alive())
-    return absl::UnavailableError(absl::StrCat("node ", node.name(), " is lost: ", node.status()));
-  absl::StatusOr<v1::NodeKernels> answer = agents.DescribeKernels(node.agent_address(), deadline);
-  if (answer.ok()) {
-    answer->set_node(node.name());
-    return answer;
+// Asks all of `nodes` at once; parallel to them.
+std::vector<absl::StatusOr<v1::NodeKernels>> Ask(const std::vector<v1::Node>& nodes, AgentClient& agents,
+                                                 absl::Time deadline) {
+  Mutex mutex;
+  ConditionVariable changed;
+  size_t answered = 0;
+  std::vector<absl::StatusOr<v1::NodeKernels>> answers(nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    agents.DescribeKernels(nodes[i].agent_address(), deadline,
+                           [&, i](absl::StatusOr<v1::NodeKernels> answer) {
+                             MutexLock lock(mutex);
+                             answers[i] = std::move(answer);
+                             ++answered;
+                             changed.NotifyAll();
+                           });
   }
-  // Whatever it is called on the wire, to the user an agent did not answer.
-  return absl::UnavailableError(absl::StrCat("the agent of node ", node.name(), " at ", node.agent_address(),
-                                             " does not answer: ", answer.status().message()));
+  MutexLock lock(mutex);
+  changed.WaitUntil(mutex, absl::InfiniteFuture(), [&] { return answered == nodes.size(); });
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (answers[i].ok()) {
+      answers[i]->set_node(nodes[i].name());
+      continue;
+    }
+    // Whatever it is called on the wire, to the user an agent did not answer.
+    answers[i] = absl::UnavailableError(absl::StrCat("the agent of node ", nodes[i].name(), " at ",
+                                                     nodes[i].agent_address(),
+                                                     " does not answer: ", answers[i].status().message()));
+  }
+  return answers;
 }
 
 absl::StatusOr<v1::ListKernelsResponse> AskOne(const v1::Node& node, AgentClient& agents,
                                                absl::Time deadline) {
+  if (!node.alive())
+    return absl::UnavailableError(absl::StrCat("node ", node.name(), " is lost: ", node.status()));
   v1::ListKernelsResponse response;
-  ASSIGN_OR_RETURN(*response.add_nodes(), Ask(node, agents, deadline));
+  ASSIGN_OR_RETURN(*response.add_nodes(), Ask({node}, agents, deadline)[0]);
   return response;
 }
 
-v1::ListKernelsResponse AskAll(const std::vector<v1::Node>& nodes, AgentClient& agents, absl::Time deadline) {
-  std::vector<std::future<absl::StatusOr<v1::NodeKernels>>> answers;
-  std::vector<std::string> names;
-  for (const v1::Node& node : nodes) {
-    if (!node.alive()) continue;
-    names.push_back(node.name());
-    answers.push_back(
-        std::async(std::launch::async, [&agents, &node, deadline] { return Ask(node, agents, deadline); }));
-  }
+v1::ListKernelsResponse AskAll(std::vector<v1::Node> nodes, AgentClient& agents, absl::Time deadline) {
+  std::erase_if(nodes, [](const v1::Node& node) { return !node.alive(); });
+  const std::vector<absl::StatusOr<v1::NodeKernels>> answers = Ask(nodes, agents, deadline);
   v1::ListKernelsResponse response;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    absl::StatusOr<v1::NodeKernels> answer = answers[i].get();
+  for (size_t i = 0; i < nodes.size(); ++i) {
     v1::NodeKernels& kernels = *response.add_nodes();
-    if (answer.ok()) {
-      kernels = *std::move(answer);
+    if (answers[i].ok()) {
+      kernels = *answers[i];
     } else {
-      kernels.set_node(names[i]);
-      kernels.set_failure(std::string(answer.status().message()));
+      kernels.set_node(nodes[i].name());
+      kernels.set_failure(std::string(answers[i].status().message()));
     }
   }
   return response;

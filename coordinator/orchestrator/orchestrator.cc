@@ -30,7 +30,7 @@ Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& ag
     : options_(options),
       store_(store),
       agents_(agents),
-      journal_(store),
+      journal_(store, *options.clock),
       created_(options.clock->Now()),
       cluster_({.lease = options.lease}),
       ticked_(created_) {}
@@ -140,6 +140,7 @@ void Orchestrator::ExpireLeases() {
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
     renewals_.Ended(node.name);
+    suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
     for (const std::string& job : node.jobs) {
@@ -325,11 +326,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   ASSIGN_OR_RETURN(const NodeDescription node, DecodeNode(request.node(), request.incarnation()));
   MutexLock lock(mutex_);
   const absl::Time now = Time();
-  bool was_there = false;
-  for (const NodeSnapshot& snapshot : cluster_.Nodes(now)) {
-    was_there |= snapshot.description.name == node.name && snapshot.alive &&
-                 snapshot.description.incarnation == node.incarnation;
-  }
+  const bool was_there = cluster_.IsAlive(node.name, node.incarnation);
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
@@ -414,8 +411,6 @@ absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {
   cluster.mutable_profiles()->Add(profiles.begin(), profiles.end());
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   cluster.mutable_slowdowns()->Add(slowdowns.begin(), slowdowns.end());
-  ASSIGN_OR_RETURN(const v1::ListLinksResponse links, Links({}));
-  *cluster.mutable_links() = links.links();
   return cluster;
 }
 

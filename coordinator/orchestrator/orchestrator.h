@@ -16,6 +16,7 @@
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/orchestrator/job_journal.h"
 #include "coordinator/orchestrator/job_runner.h"
+#include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
 #include "coordinator/wire/predicted_step_codec.h"
@@ -58,11 +59,13 @@ class Orchestrator {
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
-  absl::StatusOr<v1::PlanReport> Plan(const v1::JobSpec& spec,
-                                      const std::function<bool()>& cancelled = nullptr,
-                                      StepInReport step = StepInReport::kNo);
+  // With the predicted step if it asks for that.
+  absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request,
+                                      const std::function<bool()>& cancelled = nullptr);
+  // GetPlan. `cancelled` as of Plan.
   absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id,
-                                        StepInReport step = StepInReport::kNo);  // GetPlan
+                                        const std::function<bool()>& cancelled = nullptr,
+                                        StepInReport step = StepInReport::kNo);
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);
@@ -70,13 +73,18 @@ class Orchestrator {
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
+  // Without its links, which are those of Links({}).
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
-  absl::StatusOr<v1::ListLinksResponse> Links(const std::vector<std::string>& devices);
+  struct KnownLinks {
+    std::vector<ClusterDeviceLocation> devices;
+    LinkTable table;
+  };
+  absl::StatusOr<KnownLinks> Links(const std::vector<std::string>& devices);
   // `cancelled` as of Plan.
-  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices,
-                                                     const std::function<bool()>& cancelled = nullptr);
+  absl::StatusOr<KnownLinks> MeasureLinks(const std::vector<std::string>& devices,
+                                          const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
-  // Ends the dry runs and measurements that calls are waiting for, and those to come, with Cancelled.
+  // Ends the dry runs, comparisons and measurements that calls are waiting for, and those to come, with Cancelled.
   void StopCalls();
   JobJournal& journal() { return journal_; }
 
@@ -131,12 +139,12 @@ class Orchestrator {
   // The locations of `devices`, or of all live ones if it is empty.
   absl::StatusOr<std::vector<ClusterDeviceLocation>> LocateOrAll(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Does what a call waits for, on devices occupied under `name`, which are free again afterwards.
+  // Does what a call waits for, on devices occupied under `name`, if any are, which are free again afterwards.
   void Serve(const std::string& name, JobRunner& runner, const std::function<void()>& work,
              const std::function<bool()>& cancelled = nullptr);
   absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<v1::ListLinksResponse> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
+  absl::StatusOr<KnownLinks> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -27,6 +27,7 @@ absl::StatusOr<v1::Job> Orchestrator::Cancel(const v1::CancelJobRequest& request
   if (active == active_.end() || active->second.ended) {
     std::erase(waiting_, id);
     tried_in_vain_.erase(id);
+    not_before_.erase(id);
     return journal_.Apply(id, JobEvent::kCancelled, kCancelledByUser);
   }
   if (!request.after_checkpoint() || job.state() != v1::JOB_STATE_RUNNING) {
@@ -90,8 +91,9 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
   return store_.DeleteNode(node);
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
-                                                  const std::function<bool()>& cancelled, StepInReport step) {
+absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& request,
+                                                  const std::function<bool()>& cancelled) {
+  const v1::JobSpec& spec = request.spec();
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   std::string name;
   std::vector<ClusterDeviceLocation> locations;
@@ -131,17 +133,22 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::JobSpec& spec,
     RETURN_IF_ERROR(cluster_.Occupy(devices, name));
   }
   JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  const absl::Duration time_limit = request.time_limit_seconds() > 0
+                                        ? absl::Seconds(request.time_limit_seconds())
+                                        : absl::InfiniteDuration();
   absl::StatusOr<PlannedJob> planned;
   Serve(
-      name, runner, [&] { planned = runner.PlanOnly(spec); }, cancelled);
+      name, runner, [&] { planned = runner.PlanOnly(spec, time_limit); }, cancelled);
   if (!planned.ok()) return planned.status();
   v1::PlanReport report = EncodePlanReport(*planned);
-  if (step == StepInReport::kYes)
+  if (request.with_predicted_step())
     *report.mutable_predicted_step() = EncodePredictedStep(*planned, training.shape);
   return report;
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id, StepInReport step) {
+absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id,
+                                                    const std::function<bool()>& cancelled,
+                                                    StepInReport step) {
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
   if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no plan yet"));
   if (job.plan().compared() && step == StepInReport::kNo) return job.plan();
@@ -150,13 +157,14 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id, S
   if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch()))
     return job.plan();
   RETURN_IF_ERROR(grounds.status());
-  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
-  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds->spec()));
-  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
   ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
   v1::PlanReport report = job.plan();
   if (!report.compared()) {
-    const absl::StatusOr<Explanation> explanation = ComparePlan(plan, training, constraints, cluster);
+    JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, job_id, {});
+    absl::StatusOr<Explanation> explanation;
+    Serve(
+        absl::StrCat("(comparison of ", job_id, ")"), runner,
+        [&] { explanation = runner.Compare(plan, *grounds); }, cancelled);
     // An older coordinator's profiles may be kept under what this one calls otherwise.
     if (absl::IsFailedPrecondition(explanation.status())) return job.plan();
     RETURN_IF_ERROR(explanation.status());
@@ -166,6 +174,9 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id, S
     });
   }
   if (step == StepInReport::kNo) return report;
+  ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
+  ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds->spec()));
+  ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));
   constraints.plan = plan;
   constraints.open_activations.clear();
   const absl::StatusOr<PlannedJob> planned = PlanJob(training, constraints, cluster, Comparison::kNone);

@@ -31,17 +31,13 @@ absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::LocateOrAll(
       absl::StrCat(located.status().message(), "; there are ", absl::StrJoin(live, ", ")));
 }
 
-absl::StatusOr<v1::ListLinksResponse> Orchestrator::LinksAmong(
+absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::LinksAmong(
     const std::vector<ClusterDeviceLocation>& devices) {
-  v1::ListLinksResponse response;
-  for (const ClusterDeviceLocation& device : devices) response.add_devices(FullName(device));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  const std::vector<v1::LinkProfile> links = LinkTable(measured).Among(devices);
-  response.mutable_links()->Add(links.begin(), links.end());
-  return response;
+  return KnownLinks{devices, LinkTable(measured)};
 }
 
-absl::StatusOr<v1::ListLinksResponse> Orchestrator::Links(const std::vector<std::string>& devices) {
+absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::Links(const std::vector<std::string>& devices) {
   absl::StatusOr<std::vector<ClusterDeviceLocation>> locations;
   {
     MutexLock lock(mutex_);
@@ -76,8 +72,8 @@ absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>&
       in_use.size() == 1 ? " is" : " are", " in use; `medley nodes` shows by whom"));
 }
 
-absl::StatusOr<v1::ListLinksResponse> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,
-                                                                 const std::function<bool()>& cancelled) {
+absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,
+                                                                    const std::function<bool()>& cancelled) {
   std::vector<ClusterDeviceLocation> locations;
   std::string name;
   {

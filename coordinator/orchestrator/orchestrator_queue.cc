@@ -110,6 +110,7 @@ void Orchestrator::StartWaitingJobs() {
     if (tried != tried_in_vain_.end() && settled && !MoreMayCome(*job, tried->second.devices, round)) {
       (void)journal_.Apply(id, JobEvent::kRefused, tried->second.cause);
       tried_in_vain_.erase(id);
+      not_before_.erase(id);
       std::erase(waiting_, id);
       continue;
     }

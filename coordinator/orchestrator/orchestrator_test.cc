@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "coordinator/orchestrator/orchestrator_under_test.h"
 
@@ -222,6 +223,67 @@ TEST_CASE("a job can be cancelled while it waits, prepares or runs, and stays ca
   CHECK(absl::IsNotFound(site.Cancel("nobody-1").status()));
 }
 
+// Planned for minutes: so many micro-batches.
+v1::JobSpec LongPlannedJob() {
+  v1::JobSpec spec = FakeJob("long");
+  spec.mutable_batch()->set_sequences(60'000);
+  spec.mutable_constraints()->add_micro_batch_sizes(1);
+  return spec;
+}
+
+v1::PlanJobRequest DryRun(const v1::JobSpec& spec, double time_limit_seconds = 0) {
+  v1::PlanJobRequest request;
+  *request.mutable_spec() = spec;
+  request.set_time_limit_seconds(time_limit_seconds);
+  return request;
+}
+
+TEST_CASE("planning ends when its job is cancelled") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string id = site.Submit(LongPlannedJob());
+  site.Await(id, v1::JOB_STATE_PLANNING);
+  REQUIRE(site.Cancel(id).ok());
+  site.Await(id, v1::JOB_STATE_CANCELLED);
+  CHECK(site.AllDevicesAreFree());
+}
+
+TEST_CASE("planning ends with the coordinator, and the job waits for the next one") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string id = site.Submit(LongPlannedJob());
+  site.Await(id, v1::JOB_STATE_PLANNING);
+  site.orchestrator.reset();
+  const v1::Job job = *site.store->GetJob(id);
+  CHECK(job.state() == v1::JOB_STATE_QUEUED);
+  CHECK(job.restarts() == 0);
+}
+
+TEST_CASE("a dry run ends with its client, with its coordinator, and at its time limit") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a", 3));
+  const std::string way = GENERATE("client", "coordinator", "limit");
+  CAPTURE(way);
+  std::atomic<bool> gone = false;
+  absl::Status answer;
+  std::thread call([&] {
+    answer = site.orchestrator
+                 ->Plan(DryRun(LongPlannedJob(), way == "limit" ? 0.05 : 0), [&] { return gone.load(); })
+                 .status();
+  });
+  while (way != "limit" && site.agents.profiles() == 0) std::this_thread::yield();
+  if (way == "client") gone = true;
+  if (way == "coordinator") site.orchestrator->StopCalls();
+  call.join();
+  INFO(answer.ToString());
+  if (way == "limit") {
+    CHECK((answer.ok() || absl::IsDeadlineExceeded(answer)));
+  } else {
+    CHECK(absl::IsCancelled(answer));
+  }
+  CHECK(site.AllDevicesAreFree());
+}
+
 TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   OrchestratorSite site;
   site.Register(FakeNode("a"));
@@ -238,7 +300,7 @@ TEST_CASE("a run that is cancelled while no plan fits remembers the wish") {
   CHECK_FALSE(runner.cancelled());
   runner.Abort(JobEvent::kCancelled, "cancelled by the user");
   const RunOutcome outcome = runner.Run();
-  CHECK(outcome.event == JobEvent::kWaitForDevices);  // what the orchestrator then overrules:
+  CHECK(outcome.event == JobEvent::kCancelled);
   CHECK(runner.cancelled());
 }
 
@@ -320,9 +382,9 @@ TEST_CASE(
 
 TEST_CASE("a dry run measures and plans, starts nothing and leaves no trace") {
   OrchestratorSite site;
-  CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(FakeJob("dry")).status()));
+  CHECK(absl::IsFailedPrecondition(site.orchestrator->Plan(DryRun(FakeJob("dry"))).status()));
   site.Register(FakeNode("a", 2));
-  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(FakeJob("dry"));
+  const absl::StatusOr<v1::PlanReport> report = site.orchestrator->Plan(DryRun(FakeJob("dry")));
   INFO(report.status().ToString());
   REQUIRE(report.ok());
   CHECK(report->predicted_step_seconds() > 0);
@@ -348,6 +410,16 @@ TEST_CASE("a submission repeated under its request id is the same job") {
   CHECK(absl::IsInvalidArgument(site.orchestrator->Submit(request).status()));
 }
 
+std::vector<v1::LinkProfile> LinksOf(const absl::StatusOr<Orchestrator::KnownLinks>& links) {
+  REQUIRE(links.ok());
+  std::vector<v1::LinkProfile> all;
+  links->table.ForEachAmong(links->devices, [&](const v1::LinkProfile& link) {
+    all.push_back(link);
+    return true;
+  });
+  return all;
+}
+
 TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
@@ -356,30 +428,35 @@ TEST_CASE("an exported cluster has the live nodes and all that was measured") {
   REQUIRE(cluster.ok());
   CHECK(cluster->nodes_size() == 1);
   CHECK(cluster->profiles_size() == 1);
-  CHECK(cluster->links_size() == 1);
+  CHECK(LinksOf(site.orchestrator->Links({})).size() == 1);
+}
+
+std::vector<std::string> NamesOf(const Orchestrator::KnownLinks& links) {
+  std::vector<std::string> names;
+  for (const ClusterDeviceLocation& device : links.devices) names.push_back(FullName(device));
+  return names;
 }
 
 TEST_CASE("links are listed as far as they are known, for all devices or for some") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));
   site.Register(FakeNode("b", 1));
-  absl::StatusOr<v1::ListLinksResponse> links = site.orchestrator->Links({});
+  absl::StatusOr<Orchestrator::KnownLinks> links = site.orchestrator->Links({});
   REQUIRE(links.ok());
-  CHECK(std::vector<std::string>(links->devices().begin(), links->devices().end()) ==
-        std::vector<std::string>{"a/cpu0", "a/cpu1", "b/cpu0"});
-  CHECK(links->links_size() == 0);
+  CHECK(NamesOf(*links) == std::vector<std::string>{"a/cpu0", "a/cpu1", "b/cpu0"});
+  CHECK(LinksOf(links).size() == 0);
   links = site.orchestrator->MeasureLinks({"b/cpu0", "a/cpu1"});
   REQUIRE(links.ok());
-  REQUIRE(links->links_size() == 1);
-  CHECK(links->links(0).a() == "b/cpu0");
+  REQUIRE(LinksOf(links).size() == 1);
+  CHECK(LinksOf(links)[0].a() == "b/cpu0");
   CHECK(site.agents.probes() == 2);
   CHECK(site.AllDevicesAreFree());
   links = site.orchestrator->Links({});
   REQUIRE(links.ok());
-  CHECK(links->links_size() == 2);  // both of a's devices to b: alike
+  CHECK(LinksOf(links).size() == 2);  // both of a's devices to b: alike
   links = site.orchestrator->MeasureLinks({});
   REQUIRE(links.ok());
-  CHECK(links->links_size() == 3);
+  CHECK(LinksOf(links).size() == 3);
   CHECK(site.agents.probes() == 2 + 2 * 2);
 
   const absl::Status unknown = site.orchestrator->Links({"a/cpu0", "c/cpu0"}).status();

@@ -43,13 +43,13 @@ Plan EqualReplicas(const PlanningProblem& problem, int size, Schedule schedule) 
   return plan;
 }
 
-Alternative BestEqualSplit(const PlanningProblem& problem) {
+Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& limits) {
   const int devices = static_cast<int>(problem.devices.size());
   const PlanConstraints& constraints = problem.constraints;
   ChosenPlan best;
   std::string description;
   const auto consider = [&](const Plan& plan, const std::string& what) {
-    if (!FitsMemory(problem, plan)) return;
+    if (limits.stopped() || !FitsMemory(problem, plan)) return;
     ++best.simulated_plans;
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
     if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
@@ -72,12 +72,14 @@ Alternative BestEqualSplit(const PlanningProblem& problem) {
       }
     }
   }
+  if (best.plan.units.empty() && limits.stopped())
+    return {PlanKind::kEqualSplit, absl::CancelledError("planning was stopped"), ""};
   if (best.plan.units.empty()) {
     return {PlanKind::kEqualSplit, absl::ResourceExhaustedError("no equal split over all devices fits them"),
             ""};
   }
-  best.lower_bound_seconds = best.step_seconds;  // they were all tried
-  best.proven_optimal = true;
+  best.proven_optimal = !limits.stopped();  // they were all tried
+  best.lower_bound_seconds = best.proven_optimal ? best.step_seconds : 0;
   return {PlanKind::kEqualSplit, best, description};
 }
 
@@ -123,7 +125,7 @@ absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& w
     return all;
   }
   all.push_back(BestOf(PlanKind::kSingleDevice, problem, {.max_routes = 1, .max_stages = 1}, limits));
-  all.push_back(BestEqualSplit(problem));
+  all.push_back(BestEqualSplit(problem, limits));
   all.push_back(BestOf(PlanKind::kPureDataParallel, problem, {.min_routes = 2, .max_stages = 1}, limits));
   all.push_back(BestOf(PlanKind::kPurePipeline, problem, {.max_routes = 1, .min_stages = 2}, limits));
   return all;

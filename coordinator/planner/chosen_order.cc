@@ -6,10 +6,14 @@
 namespace medley {
 
 void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
-                 ChosenPlan& chosen) {
+                 const SearchLimits& limits, ChosenPlan& chosen) {
   if (!problem.constraints.synthesised_orders || plans.empty()) return;
   const PredictedPlan named = {chosen.plan, chosen.step_seconds};
-  std::optional<PredictedPlan> best = BestSynthesised(problem, plans, named);
+  std::optional<PredictedPlan> best = BestSynthesised(problem, plans, named, limits.stop);
+  if (!best && limits.stopped()) {
+    chosen.orders = "as the schedule says: planning was stopped before an order was found that is faster";
+    return;
+  }
   if (!best) {
     chosen.orders = DescribeNoOrder(plans.size());
     return;

@@ -7,7 +7,8 @@
 namespace medley {
 
 // Puts the passes of the best of `plans`, which a search found beside `chosen`, in an order of their own
-// where the constraints allow that and it pays; says so in `chosen`.
-void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans, ChosenPlan& chosen);
+// where the constraints allow that and it pays; says so in `chosen`. Of `limits` it looks at `stop` alone.
+void ChooseOrder(const PlanningProblem& problem, const std::vector<PredictedPlan>& plans,
+                 const SearchLimits& limits, ChosenPlan& chosen);
 
 }  // namespace medley

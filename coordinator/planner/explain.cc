@@ -299,10 +299,12 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   return explanation;
 }
 
-absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan) {
+absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan,
+                                              const SearchLimits& limits) {
   ASSIGN_OR_RETURN(Explanation explanation, ExplainPlan(problem, plan));
   if (problem.devices.size() > kMostSearchedDevices) return explanation;
-  ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem));
+  ASSIGN_OR_RETURN(const std::vector<Alternative> alternatives, BestOfEachKind(problem, limits));
+  if (limits.stopped()) return absl::CancelledError("planning was stopped before other kinds were searched");
   for (const Alternative& alternative : alternatives) {
     if (alternative.plan.ok() && alternative.plan->plan == plan) continue;
     Explanation::Rejected& rejected = explanation.rejected.emplace_back();

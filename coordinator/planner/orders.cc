@@ -81,9 +81,10 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
 
 std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
                                              const std::vector<PredictedPlan>& plans,
-                                             const PredictedPlan& named) {
+                                             const PredictedPlan& named, const std::atomic<bool>* stop) {
   std::optional<PredictedPlan> best;
   for (const PredictedPlan& each : plans) {
+    if (stop != nullptr && stop->load(std::memory_order_relaxed)) break;
     const double below = best ? best->step_seconds : named.step_seconds * (1 - kLeastGain);
     std::optional<PredictedPlan> listed = WithSynthesisedOrder(problem, each.plan, below);
     if (listed) best = std::move(listed);

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,11 +26,13 @@ std::optional<PredictedPlan> WithSynthesisedOrder(const PlanningProblem& problem
                                                   double below_seconds);
 
 // The best of `plans`, which are valid and have named schedules, with a synthesised order; none: none is
-// predicted to be faster than `named` by more than kLeastGain of its time.
+// predicted to be faster than `named` by more than kLeastGain of its time. Once `stop` is set, if it is not null: of
+// those looked at until then.
 constexpr double kLeastGain = 0.005;
 std::optional<PredictedPlan> BestSynthesised(const PlanningProblem& problem,
                                              const std::vector<PredictedPlan>& plans,
-                                             const PredictedPlan& named);
+                                             const PredictedPlan& named,
+                                             const std::atomic<bool>* stop = nullptr);
 
 // What is told to people of an order that was chosen over `named`, the best plan of a named schedule.
 std::string DescribeOrder(const PlanningProblem& problem, const PredictedPlan& chosen,

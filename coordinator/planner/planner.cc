@@ -42,7 +42,7 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
     chosen.proven_optimal = false;
     chosen.lower_bound_seconds = 0;
   }
-  ChooseOrder(whole, pipelines, chosen);
+  ChooseOrder(whole, pipelines, limits, chosen);
   return chosen;
 }
 
@@ -69,23 +69,25 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   return ChooseWayOut(problem, std::string(alone.status().message()), limits);
 }
 
-bool FitsWithoutSharing(const PlanningProblem& problem) {
+bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {
   const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
-  return !whole.devices.empty() && Search(whole, SearchSpace{}, {}).Fits();
+  return !whole.devices.empty() && Search(whole, SearchSpace{}, limits).Fits();
 }
 
-bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units, MemorySaving saving) {
+bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units, MemorySaving saving,
+                const SearchLimits& limits) {
   const UnitProblem of_units = MakeUnitProblem(problem, units);
-  return Search(problem, of_units, {.saving = saving}, {}).Fits();
+  return Search(problem, of_units, {.saving = saving}, limits).Fits();
 }
 
-std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem) {
+std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits) {
   const MemorySaving saving = SavingOf(problem);
   for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
     bool fits = false;
     for (const std::vector<SharedUnit>& units : WaysToShare(problem, degree)) {
-      const bool fits_as_it_is = FitInUnits(problem, units, {});
-      if (!fits_as_it_is && !(saving.any() && FitInUnits(problem, units, saving))) continue;
+      if (limits.stopped()) return {};
+      const bool fits_as_it_is = FitInUnits(problem, units, {}, limits);
+      if (!fits_as_it_is && !(saving.any() && FitInUnits(problem, units, saving, limits))) continue;
       fits = fits || fits_as_it_is;
       std::vector<WantedShare> wanted;
       for (const SharedUnit& unit : units) {

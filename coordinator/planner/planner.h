@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ struct SearchLimits {
   // 840,000; beyond the limit the fastest devices in obvious forms (and what is near them) are what is
   // compared.
   int64_t max_device_lists = 1'000'000;
+  // Looked at often, if it is not null: once it is true planning ends soon, with the best plan found so far as at
+  // the other limits, or with Cancelled if there is none. Must not become false again while planning is under way.
+  const std::atomic<bool>* stop = nullptr;
+
+  bool stopped() const { return stop != nullptr && stop->load(std::memory_order_relaxed); }
 };
 
 // Beyond so many devices plans are made by classes of devices (coordinator/planner/classes): those of a class are no
@@ -71,6 +77,7 @@ struct ChosenPlan {
 //   ResourceExhausted   no plan fits the devices' memory, with units of one device or of several whose shares have
 //                       been measured; says how much the best attempt lacks, and where, and what it would
 //                       need with each way to need less.
+//   Cancelled           limits.stop was set before any plan was found.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // A share that a device has to be measured with.
@@ -80,15 +87,15 @@ struct WantedShare {
 };
 
 // Whether a plan fits the memory of the devices that were measured with whole blocks, one device a unit that
-// recomputes nothing and has all of its optimizer's state. Pure.
-bool FitsWithoutSharing(const PlanningProblem& problem);
+// recomputes nothing and has all of its optimizer's state. Once limits.stop is set: anything. Pure.
+bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // What has to be measured before ChoosePlan can share the width of blocks, if nothing fits without: nothing
 // if nothing fits however it is shared, or if all is measured. Asks for even shares first, and when those are
 // there for shares by speed; of 2, 3, ... devices a unit, up to the first number with which something fits,
 // and where memory may be saved (PlanConstraints::saves_memory) up to the first with which it does without
-// that. `problem` may have devices without times and shares. Pure.
-std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem);
+// that. `problem` may have devices without times and shares. Once limits.stop is set: anything. Pure.
+std::vector<WantedShare> SharesToMeasure(const PlanningProblem& problem, const SearchLimits& limits = {});
 
 // The best plan of one kind, to compare with.
 enum class PlanKind { kSingleDevice, kEqualSplit, kPureDataParallel, kPurePipeline };
@@ -107,7 +114,8 @@ struct Alternative {
 //   kPureDataParallel  two or more routes of one device each; uneven micro-batches.
 //   kPurePipeline      one route of two or more devices; uneven blocks.
 // Micro-batch sizes that do not divide the global batch, which are those of a pinned plan that mixes sizes,
-// are passed over; so are devices that were not measured with whole blocks. InvalidArgument as ChoosePlan.
+// are passed over; so are devices that were not measured with whole blocks. Once limits.stop is set, a plan is the
+// best that was found of its kind until then, or Cancelled. InvalidArgument as ChoosePlan.
 absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& problem,
                                                         const SearchLimits& limits = {});
 
@@ -149,8 +157,10 @@ struct Explanation {
 absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Plan& plan);
 
 // The same, and why the best plans of other kinds are not faster, of up to kMostSearchedDevices devices. Takes a search
-// for each.
-absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan);
+// for each. Cancelled: limits.stop was
+// set before all were found.
+absl::StatusOr<Explanation> ExplainAndCompare(const PlanningProblem& problem, const Plan& plan,
+                                              const SearchLimits& limits = {});
 
 // For a terminal: the explanation as aligned text, lines of at most 110 columns.
 std::string FormatExplanation(const Explanation& explanation);

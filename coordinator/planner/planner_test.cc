@@ -1,6 +1,7 @@
 #include "coordinator/planner/planner.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/random_problem.h"
@@ -79,6 +80,50 @@ TEST_CASE("no plan is predicted to be faster than the lower bound, also when the
     CHECK(cut->step_seconds >= whole->step_seconds * (1 - 1e-9));
     if (cut->proven_optimal) CHECK(cut->step_seconds == Approx(whole->step_seconds).epsilon(1e-9));
   }
+}
+
+TEST_CASE("planning that was stopped before ends at once, however long it would take") {
+  PlanningProblem problem = RandomProblem(5, AlikeDevices(16));
+  problem.micro_batch_sizes = {problem.micro_batch_sizes.front()};
+  for (DeviceCost& device : problem.devices) device.times.resize(1);
+  problem.shape.global_batch_sequences = 1'000'000 * problem.micro_batch_sizes.front();
+  const std::atomic<bool> stop = true;
+  const SearchLimits limits{.stop = &stop};
+  CHECK(absl::IsCancelled(ChoosePlan(problem, limits).status()));
+  (void)FitsWithoutSharing(problem, limits);
+  CHECK(SharesToMeasure(problem, limits).empty());
+  const absl::StatusOr<std::vector<Alternative>> alternatives = BestOfEachKind(problem, limits);
+  REQUIRE(alternatives.ok());
+  for (const Alternative& alternative : *alternatives) CHECK(absl::IsCancelled(alternative.plan.status()));
+}
+
+TEST_CASE("planning that is stopped on its way gives a valid plan and a bound that holds", "[property]") {
+  int ended_early = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, {.min_devices = 4, .max_devices = 6});
+    const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
+    std::atomic<bool> stop = false;
+    std::thread stopper([&] {
+      for (uint64_t i = 0; i < seed; ++i) std::this_thread::yield();
+      stop = true;
+    });
+    const absl::StatusOr<ChosenPlan> stopped = ChoosePlan(problem, {.stop = &stop});
+    stopper.join();
+    if (!stopped.ok()) {
+      CHECK((absl::IsCancelled(stopped.status()) || stopped.status() == best.status()));
+      ++ended_early;
+      continue;
+    }
+    REQUIRE(best.ok());
+    for (const PlanViolation& violation : CheckPlan(stopped->plan, problem.shape, SiteOf(problem)))
+      FAIL_CHECK(violation.detail);
+    CHECK(stopped->step_seconds >= best->step_seconds * (1 - 1e-9));
+    CHECK(stopped->lower_bound_seconds <= best->step_seconds * (1 + 1e-9));
+    if (stopped->proven_optimal) CHECK(stopped->step_seconds == Approx(best->step_seconds).epsilon(1e-9));
+    if (!stopped->proven_optimal) ++ended_early;
+  }
+  CHECK(ended_early > 0);
 }
 
 TEST_CASE("equal problems give equal plans") {

@@ -110,6 +110,7 @@ absl::StatusOr<ChosenPlan> Search::Run() {
     unfinished_bound = std::min(unfinished_bound, arrangement->bound_seconds);
   }
   if (best_.plan.units.empty()) {
+    if (limits_.stopped()) return absl::CancelledError("planning was stopped before it had found a plan");
     return absl::ResourceExhaustedError(DescribeShortage(tables_, Shortage()));
   }
   if (!units_.empty()) return best_;
@@ -176,7 +177,7 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
            tables_.ForwardSeconds(b, 0, {0, whole}) + tables_.BackwardSeconds(b, 0, {0, whole});
   });
   std::vector<Arrangement> obvious;
-  for (size_t count = 1; count <= order.size(); ++count) {
+  for (size_t count = 1; count <= order.size() && !limits_.stopped(); ++count) {
     const std::vector<int> fastest(order.begin(), order.begin() + count);
     Lists apart;
     for (const int c : fastest) apart.push_back({c});
@@ -381,11 +382,12 @@ int64_t Search::SpentInstructions() const {
 
 // What is not enumerated is not searched, so the search keeps a part of what may be spent.
 bool Search::EnoughLists() const {
-  return device_lists_ >= limits_.max_device_lists ||
+  return limits_.stopped() || device_lists_ >= limits_.max_device_lists ||
          SpentInstructions() >= limits_.max_simulated_instructions * 3 / 4;
 }
 
 bool Search::OutOfBudget() const {
+  if (limits_.stopped()) return true;
   const int64_t spent = SpentInstructions();
   return best_.simulated_plans >= limits_.max_simulations || best_.simulated_plans >= arrangement_limit_ ||
          (arrangement_instructions_ > 0 && spent >= arrangement_instructions_) ||

@@ -39,7 +39,7 @@ class Search {
   Search(const PlanningProblem& problem, const UnitProblem& units, const SearchSpace& space,
          const SearchLimits& limits);
 
-  // ResourceExhausted: no plan of the space fits.
+  // ResourceExhausted: no plan of the space fits. Cancelled: limits.stop was set before one was found.
   absl::StatusOr<ChosenPlan> Run();
 
   // The same for `kept`, the best plan of those that save nothing: of those that save, only such are searched
@@ -190,6 +190,7 @@ class Search {
 };
 
 // Whether a plan of such units, all shared alike, fits the memory of their devices (Search::Fits).
-bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units, MemorySaving saving);
+bool FitInUnits(const PlanningProblem& problem, const std::vector<SharedUnit>& units, MemorySaving saving,
+                const SearchLimits& limits);
 
 }  // namespace medley

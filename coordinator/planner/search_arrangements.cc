@@ -111,6 +111,7 @@ bool Search::WorthBounding(const Arrangement& arrangement) {
   const double below = Below(arrangement.units);
   int possible = 0;
   for (int r = 0; r < routes; ++r) {
+    if (limits_.stopped()) return false;
     int most = 0, too_many = total - routes + 2;
     while (too_many - most > 1) {
       const int count = (most + too_many) / 2;
@@ -122,7 +123,8 @@ bool Search::WorthBounding(const Arrangement& arrangement) {
   return possible >= total;
 }
 
-// Micro-batches of each route so that the greatest bound is least. Empty if no distribution fits.
+// Micro-batches of each route so that the greatest bound is least. Empty if no distribution fits, or planning was
+// stopped.
 std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
   const size_t routes = arrangement.lists.size();
   std::vector<int> counts(routes, 1);
@@ -133,7 +135,7 @@ std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
   }
   for (int left = tables_.MicroBatches(arrangement.size) - static_cast<int>(routes); left > 0; --left) {
     const size_t r = std::min_element(next.begin(), next.end()) - next.begin();
-    if (next[r] == kInfinity) return {};
+    if (next[r] == kInfinity || limits_.stopped()) return {};
     ++counts[r];
     next[r] = left > 1 ? Bound(arrangement, r, counts[r] + 1) : 0;
   }

@@ -41,7 +41,7 @@ bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulatio
   if (OutOfBudget()) return false;
   const std::vector<std::vector<int>> all = CountsBelow(arrangement, Below(arrangement.units));
   evaluated_ += kCountsInstructions * static_cast<int64_t>(all.size());
-  bool complete = all.size() < kMostCounts;
+  bool complete = all.size() < kMostCounts && !limits_.stopped();
   for (const std::vector<int>& counts : all) {
     if (!SearchCounts(arrangement, counts)) complete = false;
     if (OutOfBudget()) return false;
@@ -56,7 +56,8 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
   std::vector<std::pair<double, std::vector<int>>> found;
   std::vector<int> counts, most(routes, 0);
   for (int r = 0; r < routes; ++r) {
-    while (most[r] <= total - routes && Bound(arrangement, r, most[r] + 1) < below) ++most[r];
+    while (most[r] <= total - routes && !limits_.stopped() && Bound(arrangement, r, most[r] + 1) < below)
+      ++most[r];
   }
   const auto extend = [&](const auto& self, int left, double bound) -> void {
     const int r = static_cast<int>(counts.size());
@@ -69,6 +70,7 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
     // Equal lists are interchangeable: the first takes the most.
     if (r > 0 && arrangement.lists[r] == arrangement.lists[r - 1]) last = std::min(last, counts.back());
     for (int count = last; count >= std::max(1, left - later) && found.size() < kMostCounts; --count) {
+      if (limits_.stopped()) return;
       counts.push_back(count);
       self(self, left - count, std::max(bound, Bound(arrangement, r, count)));
       counts.pop_back();

@@ -201,15 +201,22 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
   return UntiedParameters(blocks) + (tied ? tied_ : 0);
 }
 
+// The buffers of such a stage that has a layer, or where its layers live in host memory several.
 BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, int windows) {
-  BufferCounts buffers = buffers_.Of({.schedule = stage.schedule,
-                                      .first = stage.first,
-                                      .from_end = stage.from_end,
-                                      .micro_batches = stage.micro_batches,
-                                      .activations = stage.activations,
-                                      .before = stage.before,
-                                      .recompute = recompute,
-                                      .windows = windows});
+  const auto known = [&](const PipelineStage& of) -> const BufferCounts& {
+    const auto [entry, inserted] = buffers_.try_emplace(of);
+    if (inserted) entry->second = CompileStage(of);
+    return entry->second;
+  };
+  PipelineStage of{stage.schedule,    stage.first,  stage.from_end, stage.micro_batches,
+                   stage.activations, stage.before, recompute,      windows};
+  const int settled = SettledMicroBatches(of);
+  of.micro_batches = std::min(of.micro_batches, settled);
+  BufferCounts buffers = known(of);
+  if (stage.micro_batches > settled) {
+    ++of.micro_batches;
+    buffers = WithMore(buffers, known(of), stage.micro_batches - settled);
+  }
   buffers.narrowest = stage.narrowest;
   return buffers;
 }

@@ -2,18 +2,8 @@
 
 namespace medley {
 
-const BufferCounts& StageBuffers::Of(const BufferedStage& stage) {
-  const std::array<int, 8> key = {static_cast<int>(stage.schedule),
-                                  stage.first ? 1 : 0,
-                                  stage.from_end,
-                                  stage.micro_batches,
-                                  static_cast<int>(stage.activations),
-                                  static_cast<int>(stage.before),
-                                  static_cast<int>(stage.recompute),
-                                  stage.windows};
-  const auto [known, inserted] = known_.try_emplace(key);
-  BufferCounts& buffers = known->second;
-  if (!inserted) return buffers;
+// Its numbers depend on nothing but the stage, so a small plan tells.
+BufferCounts CompileStage(const PipelineStage& stage) {
   const int stages = stage.first ? stage.from_end : stage.from_end + 1;
   const int layers = 1 + stage.windows;  // of each stage
   TrainingShape shape{.model = {.layers = layers * stages, .heads = 1}, .sequence = 1};
@@ -30,8 +20,27 @@ const BufferCounts& StageBuffers::Of(const BufferedStage& stage) {
   const int own = stages - stage.from_end;
   plan.units[own].window_layers = stage.windows;
   if (!stage.first) plan.units[own - 1].activations = stage.before;
-  buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
+  BufferCounts buffers = CompileStep(plan, own, shape, Purpose::kTrain).buffers;
   buffers.activations = stage.activations;
+  return buffers;
+}
+
+int SettledMicroBatches(const PipelineStage& stage) { return 2 * stage.from_end + 6; }
+
+BufferCounts WithMore(const BufferCounts& settled, const BufferCounts& next, int more) {
+  BufferCounts buffers = settled;
+  const auto add = [&](int& count, int after_one) { count += more * (after_one - count); };
+  for (size_t chunk = 0; chunk < buffers.stash.size(); ++chunk) {
+    add(buffers.stash[chunk], next.stash[chunk]);
+    add(buffers.deferred[chunk], next.deferred[chunk]);
+    add(buffers.stash_home[chunk], next.stash_home[chunk]);
+  }
+  add(buffers.recomputed, next.recomputed);
+  add(buffers.stream_gradient, next.stream_gradient);
+  add(buffers.input, next.input);
+  add(buffers.output, next.output);
+  add(buffers.input_gradient, next.input_gradient);
+  add(buffers.output_gradient, next.output_gradient);
   return buffers;
 }
 

@@ -1,35 +1,34 @@
 #pragma once
-#include <array>
-#include <map>
+#include <compare>
 
 #include "runtime/base/dtype.h"
-#include "runtime/ir/model/recompute.h"
 #include "runtime/ir/plan/plan.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
 
-// A stage of a route whose units are on no other one, by what the number of its buffers depends on.
-struct BufferedStage {
-  Schedule schedule = Schedule::kOneForwardOneBackward;
-  bool first = false;  // of its route
-  int from_end = 1;    // 1: the last of its route
+// What the number of buffers of a stage with a layer depends on.
+struct PipelineStage {
+  Schedule schedule = Schedule::kOneForwardOneBackward;  // of kPlannedSchedules
+  bool first = false;                                    // of its route
+  int from_end = 1;                                      // 1: the last of its route
   int micro_batches = 1;
   Dtype activations = Dtype::kF32;
-  Dtype before = Dtype::kF32;  // of the stage before
+  Dtype before = Dtype::kF32;  // of the activations of the stage before
   Recompute recompute = Recompute::kNone;
-  int windows = 0;
+  int windows = 0;  // of layers in host memory
+
+  friend auto operator<=>(const PipelineStage&, const PipelineStage&) = default;
 };
 
-// The buffers that the compiler gives a stage that has a layer, or where its layers live in host memory several.
-// Their numbers depend on nothing but what BufferedStage says, so a small plan tells, and each is compiled once.
-class StageBuffers {
- public:
-  // `narrowest` is the widest there is; whoever knows the stage's neighbours says better.
-  const BufferCounts& Of(const BufferedStage& stage);
+// The buffers that the compiler gives it. Takes time by the micro-batches. Pure.
+BufferCounts CompileStage(const PipelineStage& stage);
 
- private:
-  std::map<std::array<int, 8>, BufferCounts> known_;
-};
+// From so many micro-batches on each further one takes as many buffers as the one before: none under 1F1B, a stash and
+// what else waits under GPipe.
+int SettledMicroBatches(const PipelineStage& stage);
+
+// The buffers with `more` micro-batches than `settled` has, `next` being with one more.
+BufferCounts WithMore(const BufferCounts& settled, const BufferCounts& next, int more);
 
 }  // namespace medley

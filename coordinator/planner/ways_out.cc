@@ -34,22 +34,23 @@ struct WaysOut {
   std::string unmeasured;  // what might do if it were measured, for people
 };
 
-WaysOut FindWays(const PlanningProblem& problem) {
+WaysOut FindWays(const PlanningProblem& problem, const SearchLimits& limits) {
   WaysOut found;
   const MemorySaving saving = SavingOf(problem);
   if (saving.any() && !OnDevicesOfWholeBlocks(problem).devices.empty()) found.ways.push_back({});
   for (int degree = 2; degree <= MostDevicesOfHost(problem); ++degree) {
     bool fits = false;
     for (const std::vector<SharedUnit>& all : WaysToShare(problem, degree)) {
+      if (limits.stopped()) return found;
       std::vector<SharedUnit> units = all;
       std::erase_if(units, [&](const SharedUnit& unit) { return !IsMeasured(problem, unit); });
-      if (units.size() < all.size() && found.unmeasured.empty() && FitInUnits(problem, all, saving)) {
+      if (units.size() < all.size() && found.unmeasured.empty() && FitInUnits(problem, all, saving, limits)) {
         found.unmeasured =
             absl::StrCat("; it may fit in units of ", degree,
                          " devices of a host, but these have not been measured with such shares");
       }
-      if (units.empty() || !FitInUnits(problem, units, saving)) continue;
-      fits = fits || FitInUnits(problem, units, {});
+      if (units.empty() || !FitInUnits(problem, units, saving, limits)) continue;
+      fits = fits || FitInUnits(problem, units, {}, limits);
       found.ways.push_back({degree, std::move(units)});
     }
     if (fits) break;
@@ -65,7 +66,7 @@ absl::StatusOr<ChosenPlan> Choose(const PlanningProblem& problem, const Way& way
     const PlanningProblem whole = OnDevicesOfWholeBlocks(problem);
     Search search(whole, space, limits);
     ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
-    ChooseOrder(whole, search.best_pipelines(), chosen);
+    ChooseOrder(whole, search.best_pipelines(), limits, chosen);
     return chosen;
   }
   const UnitProblem of_units = MakeUnitProblem(problem, way.units);
@@ -73,7 +74,7 @@ absl::StatusOr<ChosenPlan> Choose(const PlanningProblem& problem, const Way& way
   ASSIGN_OR_RETURN(ChosenPlan chosen, search.Run());
   if (!FitsMemory(problem, chosen.plan))
     return absl::ResourceExhaustedError("the plan of units does not fit");
-  ChooseOrder(problem, search.best_pipelines(), chosen);
+  ChooseOrder(problem, search.best_pipelines(), limits, chosen);
   return chosen;
 }
 
@@ -178,7 +179,8 @@ std::string DescribeNeeds(const PlanningProblem& problem) {
 
 absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const std::string& shortage,
                                         const SearchLimits& limits) {
-  const WaysOut found = FindWays(problem);
+  // What may be looked for is looked for within limits of its own.
+  const WaysOut found = FindWays(problem, {.stop = limits.stop});
   SearchLimits part = limits;
   const auto parts = std::max<int64_t>(1, static_cast<int64_t>(found.ways.size()));
   part.max_simulations = std::max<int64_t>(1, limits.max_simulations / parts);
@@ -201,6 +203,8 @@ absl::StatusOr<ChosenPlan> ChooseWayOut(const PlanningProblem& problem, const st
     best = *std::move(chosen);
     best_degree = way.degree;
   }
+  if (!best && limits.stopped())
+    return absl::CancelledError("planning was stopped before it had found a plan");
   if (!best) {
     return absl::ResourceExhaustedError(absl::StrCat(shortage, DescribeNeeds(problem), found.unmeasured));
   }

@@ -88,7 +88,7 @@ bool PassesAsProfiled(const PlanningProblem& problem, const Plan& plan) {
 
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
-                                   std::vector<LeftOutDevice> left_out) {
+                                   std::vector<LeftOutDevice> left_out, const SearchLimits& limits) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
@@ -99,7 +99,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {
-    ASSIGN_OR_RETURN(ChosenPlan chosen, ChoosePlan(problem));
+    ASSIGN_OR_RETURN(ChosenPlan chosen, ChoosePlan(problem, limits));
     if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
       return absl::InternalError(absl::StrCat("the planner chose an invalid plan: ", valid.message()));
     }
@@ -116,9 +116,12 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, planned.plan));
   planned.reductions.insert(planned.reductions.end(), exchanges.begin(), exchanges.end());
   report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
-  report.compared = comparison == Comparison::kOtherKinds;
-  ASSIGN_OR_RETURN(report.explanation, report.compared ? ExplainAndCompare(problem, planned.plan)
-                                                       : ExplainPlan(problem, planned.plan));
+  absl::StatusOr<Explanation> explanation = comparison == Comparison::kOtherKinds
+                                                ? ExplainAndCompare(problem, planned.plan, limits)
+                                                : ExplainPlan(problem, planned.plan);
+  report.compared = comparison == Comparison::kOtherKinds && !absl::IsCancelled(explanation.status());
+  if (absl::IsCancelled(explanation.status())) explanation = ExplainPlan(problem, planned.plan);
+  ASSIGN_OR_RETURN(report.explanation, std::move(explanation));
   report.explanation.fitting = std::move(fitting);
   report.explanation.orders = std::move(orders);
   AddProvenance(training, cluster, planned.plan, report);
@@ -128,10 +131,16 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   return planned;
 }
 
+absl::Status NoPlanWithin(double seconds) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the time limit of ", seconds, " s passed before any plan was found; more time may find one"));
+}
+
 absl::StatusOr<Explanation> ComparePlan(const Plan& plan, const TrainingSpec& training,
-                                        const JobConstraints& constraints, const Cluster& cluster) {
+                                        const JobConstraints& constraints, const Cluster& cluster,
+                                        const SearchLimits& limits) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
-  return ExplainAndCompare(problem, plan);
+  return ExplainAndCompare(problem, plan, limits);
 }
 
 }  // namespace medley

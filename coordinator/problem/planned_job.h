@@ -46,14 +46,20 @@ struct PlannedJob {
 enum class Comparison : uint8_t { kNone, kOtherKinds };
 
 // Takes the plan of `constraints` or chooses one, checks it and explains it. `left_out`: devices that the job
-// may use and that are not in `cluster`, for the report. Pure. Used for live and offline planning alike.
+// may use and that are not in `cluster`, for the report. Once limits.stop is set the best plan so far is what it
+// returns, not compared with others. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
-                                   std::vector<LeftOutDevice> left_out = {});
+                                   std::vector<LeftOutDevice> left_out = {}, const SearchLimits& limits = {});
 
-// Of `plan`, made of these with Comparison::kNone, what kOtherKinds would have explained. Errors as PlanJob.
+// Of a PlanJob that a time limit stopped before it had found a plan: DeadlineExceeded in the place of its Cancelled.
+absl::Status NoPlanWithin(double seconds);
+
+// Of `plan`, made of these with Comparison::kNone, what kOtherKinds would have explained. Errors as PlanJob; Cancelled:
+// limits.stop was set before that was known.
 absl::StatusOr<Explanation> ComparePlan(const Plan& plan, const TrainingSpec& training,
-                                        const JobConstraints& constraints, const Cluster& cluster);
+                                        const JobConstraints& constraints, const Cluster& cluster,
+                                        const SearchLimits& limits = {});
 
 }  // namespace medley

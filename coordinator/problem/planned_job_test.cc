@@ -46,6 +46,23 @@ JobConstraints Pinned() {
   return constraints;
 }
 
+TEST_CASE("a plan that is stopped while it is compared with others stands without the comparison") {
+  std::atomic<bool> stop = true;
+  const auto stopped = PlanJob(Spec(), Pinned(), TwoNodes(), Comparison::kOtherKinds, {}, {.stop = &stop});
+  REQUIRE(stopped.status().ToString() == "OK");
+  CHECK_FALSE(stopped->report.compared);
+  CHECK(stopped->report.explanation.rejected.empty());
+  CHECK(stopped->report.explanation.step_seconds > 0);
+  CHECK(
+      absl::IsCancelled(ComparePlan(stopped->plan, Spec(), Pinned(), TwoNodes(), {.stop = &stop}).status()));
+  CHECK(absl::IsCancelled(PlanJob(Spec(), {}, TwoNodes(), Comparison::kNone, {}, {.stop = &stop}).status()));
+
+  stop = false;
+  const auto whole = PlanJob(Spec(), Pinned(), TwoNodes(), Comparison::kOtherKinds, {}, {.stop = &stop});
+  REQUIRE(whole.status().ToString() == "OK");
+  CHECK(whole->report.compared);
+}
+
 TEST_CASE("in a bf16 job devices that compute it store activations in it, unless the plan says otherwise") {
   const auto chosen = PlanJob(Spec(), {}, TwoNodes(), Comparison::kNone);
   REQUIRE(chosen.status().ToString() == "OK");

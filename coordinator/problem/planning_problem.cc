@@ -527,16 +527,16 @@ absl::StatusOr<PlanningProblem> MakeProblem(const TrainingSpec& spec, const JobC
 }
 
 absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const JobConstraints& constraints,
-                                              const Cluster& cluster) {
+                                              const Cluster& cluster, const SearchLimits& limits) {
   ASSIGN_OR_RETURN(const PlanningProblem problem,
                    BuildProblem(spec, constraints, cluster, Missing::kLeftOpen));
   SharingNeeds needs;
   for (const DeviceCost& device : problem.devices) {
     if (!device.times.empty() || !device.shares.empty()) needs.usable.push_back(device.name);
   }
-  needs.nothing_fits_alone = !FitsWithoutSharing(problem);
+  needs.nothing_fits_alone = !FitsWithoutSharing(problem, limits);
   if (!needs.nothing_fits_alone) return needs;
-  for (const WantedShare& wanted : SharesToMeasure(problem)) {
+  for (const WantedShare& wanted : SharesToMeasure(problem, limits)) {
     const DeviceCost& device = problem.devices[wanted.device];
     const bool known =
         std::any_of(needs.missing.begin(), needs.missing.end(), [&](const MissingProfile& other) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/cluster/host_slowdown.h"
@@ -59,7 +60,7 @@ absl::StatusOr<std::vector<MissingProfile>> MissingProfiles(const TrainingSpec& 
 
 // What has to be measured so that ChoosePlan can have devices of a host share the width of blocks, where nothing
 // fits without: nothing if something does, or if all is known. Asked again when that is measured it may have
-// more to ask for, by how fast the devices were. Errors as AllowedDevices.
+// more to ask for, by how fast the devices were. Once limits.stop is set: anything. Errors as AllowedDevices.
 struct SharingNeeds {
   bool nothing_fits_alone = false;      // with one device a unit
   std::vector<MissingProfile> missing;  // one entry a kind and share
@@ -68,7 +69,7 @@ struct SharingNeeds {
   std::vector<std::string> usable;
 };
 absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const JobConstraints& constraints,
-                                              const Cluster& cluster);
+                                              const Cluster& cluster, const SearchLimits& limits = {});
 
 // The problem of planning `spec` on the allowed devices of `cluster`. Whether nodes are alive and devices
 // free is not looked at: give those that may be used.

@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kDefaultJobs = 100;
 constexpr int kDefaultLogLines = 1000;
+// A part of an answer that has so many bytes is sent.
+constexpr size_t kPartBytes = size_t{1} << 20;
+constexpr size_t kStepsOfAnUpdate = 4096;
 // How often a stream without news looks whether its reader is still there.
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(250);
 
@@ -27,6 +30,50 @@ grpc::Status Answer(const Request& request, Response& response, Call call) {
   if (!result.ok()) return ToGrpc(result.status());
   response = *std::move(result);
   return grpc::Status::OK;
+}
+
+// An answer on its way, a part at a time.
+template <typename Part>
+class Parts {
+ public:
+  explicit Parts(grpc::ServerWriter<Part>& writer) : writer_(writer) {}
+
+  // `add`, as in &Part::add_links, makes room for the message. False: nobody reads any more.
+  template <typename Message>
+  bool Add(Message* (Part::*add)(), const Message& message) {
+    *(part_.*add)() = message;
+    bytes_ += message.ByteSizeLong();
+    return bytes_ < kPartBytes || Send();
+  }
+  Part& part() { return part_; }
+  bool Send() {
+    const bool is_read = writer_.Write(part_);
+    part_.Clear();
+    bytes_ = 0;
+    return is_read;
+  }
+
+ private:
+  grpc::ServerWriter<Part>& writer_;
+  Part part_;
+  size_t bytes_ = 0;
+};
+
+// Checks the request and has `fill` send the answer but for its end.
+template <typename Request, typename Part, typename Fill>
+grpc::Status AnswerInParts(const Request& request, grpc::ServerWriter<Part>& writer, Fill fill) {
+  if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return ToGrpc(valid);
+  Parts<Part> parts(writer);
+  if (const absl::Status filled = fill(parts); !filled.ok()) return ToGrpc(filled);
+  parts.Send();
+  return grpc::Status::OK;
+}
+
+void AddLinks(const Orchestrator::KnownLinks& links, Parts<v1::ListLinksResponse>& parts) {
+  for (const ClusterDeviceLocation& device : links.devices) parts.part().add_devices(FullName(device));
+  links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
+    return parts.Add(&v1::ListLinksResponse::add_links, link);
+  });
 }
 
 template <typename Message>
@@ -54,13 +101,14 @@ grpc::Status CoordinatorService::GetJob(grpc::ServerContext*, const v1::GetJobRe
 }
 
 grpc::Status CoordinatorService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
-                                          v1::ListJobsResponse* response) {
-  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListJobsResponse> {
+                                          grpc::ServerWriter<v1::ListJobsResponse>* writer) {
+  return AnswerInParts(*request, *writer, [&](Parts<v1::ListJobsResponse>& parts) -> absl::Status {
     const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
     ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, orchestrator_.journal().List(limit));
-    v1::ListJobsResponse all;
-    Fill(*all.mutable_jobs(), jobs);
-    return all;
+    for (const v1::Job& job : jobs) {
+      if (!parts.Add(&v1::ListJobsResponse::add_jobs, job)) break;
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -88,16 +136,22 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
     }
     const absl::StatusOr<v1::Job> job = journal.Get(request->job_id());
     if (!job.ok()) return ToGrpc(job.status());
-    const auto steps = store_.ListSteps(request->job_id(), after_step);
-    const auto validations = store_.ListValidations(request->job_id(), after_validation);
-    if (!steps.ok() || !validations.ok()) return ToGrpc(steps.ok() ? validations.status() : steps.status());
-    v1::JobUpdate update;
-    *update.mutable_job() = *job;
-    Fill(*update.mutable_steps(), *steps);
-    Fill(*update.mutable_validations(), *validations);
-    if (!steps->empty()) after_step = steps->back().step();
-    if (!validations->empty()) after_validation = validations->back().step();
-    if (!writer->Write(update)) return grpc::Status::OK;
+    for (bool more = true; more;) {
+      const auto steps = store_.NextSteps(request->job_id(), after_step, kStepsOfAnUpdate);
+      auto validations = store_.ListValidations(request->job_id(), after_validation);
+      if (!steps.ok() || !validations.ok()) return ToGrpc(steps.ok() ? validations.status() : steps.status());
+      if (!steps->empty()) after_step = steps->back().step();
+      more = steps->size() == kStepsOfAnUpdate;
+      // A validation comes with its step.
+      if (more)
+        std::erase_if(*validations, [&](const v1::ValidationMetrics& v) { return v.step() > after_step; });
+      if (!validations->empty()) after_validation = validations->back().step();
+      v1::JobUpdate update;
+      *update.mutable_job() = *job;
+      Fill(*update.mutable_steps(), *steps);
+      Fill(*update.mutable_validations(), *validations);
+      if (!writer->Write(update)) return grpc::Status::OK;
+    }
     if (HasEnded(*job)) return grpc::Status::OK;
   }
   return stopping_ ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping")
@@ -138,10 +192,8 @@ grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::Forg
 
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] {
-    return orchestrator_.Plan(
-        request->spec(), [&] { return context->IsCancelled(); }, StepIf(request->with_predicted_step()));
-  });
+  return Answer(*request, *response,
+                [&] { return orchestrator_.Plan(*request, [&] { return context->IsCancelled(); }); });
 }
 
 grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
@@ -159,18 +211,24 @@ grpc::Status CoordinatorService::ListKernels(grpc::ServerContext*, const v1::Lis
 }
 
 grpc::Status CoordinatorService::ListLinks(grpc::ServerContext*, const v1::ListLinksRequest* request,
-                                           v1::ListLinksResponse* response) {
-  return Answer(*request, *response, [&] {
-    return orchestrator_.Links({request->devices().begin(), request->devices().end()});
+                                           grpc::ServerWriter<v1::ListLinksResponse>* writer) {
+  return AnswerInParts(*request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
+    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
+                     orchestrator_.Links({request->devices().begin(), request->devices().end()}));
+    AddLinks(links, parts);
+    return absl::OkStatus();
   });
 }
 
 grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context,
                                               const v1::MeasureLinksRequest* request,
-                                              v1::ListLinksResponse* response) {
-  return Answer(*request, *response, [&] {
-    return orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
-                                      [&] { return context->IsCancelled(); });
+                                              grpc::ServerWriter<v1::ListLinksResponse>* writer) {
+  return AnswerInParts(*request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
+    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
+                     orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
+                                                [&] { return context->IsCancelled(); }));
+    AddLinks(links, parts);
+    return absl::OkStatus();
   });
 }
 
@@ -180,10 +238,11 @@ grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
   return Answer(*request, *response, [&] { return orchestrator_.ExplainAllReduce(*request); });
 }
 
-grpc::Status CoordinatorService::GetPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+grpc::Status CoordinatorService::GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
   return Answer(*request, *response, [&] {
-    return orchestrator_.PlanOf(request->job_id(), StepIf(request->with_predicted_step()));
+    return orchestrator_.PlanOf(
+        request->job_id(), [&] { return context->IsCancelled(); }, StepIf(request->with_predicted_step()));
   });
 }
 
@@ -198,20 +257,28 @@ grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTra
 }
 
 grpc::Status CoordinatorService::ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
-                                           v1::ListStepsResponse* response) {
-  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListStepsResponse> {
-    v1::ListStepsResponse all;
-    const int limit = static_cast<int>(std::min<uint32_t>(request->limit(), std::numeric_limits<int>::max()));
-    ASSIGN_OR_RETURN(auto steps, store_.ListSteps(request->job_id(), request->after_step(), limit));
-    ASSIGN_OR_RETURN(auto validations, store_.ListValidations(request->job_id(), request->after_step()));
-    std::erase_if(steps,
-                  [&](const v1::StepMetrics& step) { return step.at_seconds() < request->since_seconds(); });
-    const uint32_t first = steps.empty() ? std::numeric_limits<uint32_t>::max() : steps.front().step();
-    std::erase_if(validations,
-                  [&](const v1::ValidationMetrics& validation) { return validation.step() < first; });
-    Fill(*all.mutable_steps(), steps);
-    Fill(*all.mutable_validations(), validations);
-    return all;
+                                           grpc::ServerWriter<v1::ListStepsResponse>* writer) {
+  return AnswerInParts(*request, *writer, [&](Parts<v1::ListStepsResponse>& parts) -> absl::Status {
+    const std::string& id = request->job_id();
+    const int limit = static_cast<int>(request->limit());
+    ASSIGN_OR_RETURN(const auto validations, store_.ListValidations(id, request->after_step()));
+    uint32_t first = std::numeric_limits<uint32_t>::max(), after = request->after_step();
+    for (bool more = true; more;) {
+      ASSIGN_OR_RETURN(const auto steps, limit > 0 ? store_.ListSteps(id, after, limit)
+                                                   : store_.NextSteps(id, after, kStepsOfAnUpdate));
+      more = limit == 0 && steps.size() == kStepsOfAnUpdate;
+      if (!steps.empty()) after = steps.back().step();
+      for (const v1::StepMetrics& step : steps) {
+        if (step.at_seconds() < request->since_seconds()) continue;
+        first = std::min(first, step.step());
+        if (!parts.Add(&v1::ListStepsResponse::add_steps, step)) return absl::OkStatus();
+      }
+    }
+    for (const v1::ValidationMetrics& validation : validations) {
+      if (validation.step() >= first && !parts.Add(&v1::ListStepsResponse::add_validations, validation))
+        break;
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -229,8 +296,20 @@ grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLo
 }
 
 grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest* request,
-                                               v1::ClusterSpec* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.ExportCluster(); });
+                                               grpc::ServerWriter<v1::ClusterSpec>* writer) {
+  return AnswerInParts(*request, *writer, [&](Parts<v1::ClusterSpec>& parts) -> absl::Status {
+    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, orchestrator_.ExportCluster());
+    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links, orchestrator_.Links({}));
+    for (const v1::Node& node : cluster.nodes()) parts.Add(&v1::ClusterSpec::add_nodes, node);
+    for (const v1::DeviceProfile& profile : cluster.profiles())
+      parts.Add(&v1::ClusterSpec::add_profiles, profile);
+    for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
+      parts.Add(&v1::ClusterSpec::add_slowdowns, slowdown);
+    links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
+      return parts.Add(&v1::ClusterSpec::add_links, link);
+    });
+    return absl::OkStatus();
+  });
 }
 
 grpc::Status RegistryService::Register(grpc::ServerContext*, const v1::RegisterRequest* request,

@@ -20,7 +20,8 @@ class CoordinatorService final : public v1::Coordinator::Service {
 
   grpc::Status SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest*, v1::SubmitJobResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::Job*) override;
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override;
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        grpc::ServerWriter<v1::ListJobsResponse>*) override;
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
                         grpc::ServerWriter<v1::JobUpdate>*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*, v1::Job*) override;
@@ -34,17 +35,19 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*,
                            v1::ListKernelsResponse*) override;
-  grpc::Status ListLinks(grpc::ServerContext*, const v1::ListLinksRequest*, v1::ListLinksResponse*) override;
+  grpc::Status ListLinks(grpc::ServerContext*, const v1::ListLinksRequest*,
+                         grpc::ServerWriter<v1::ListLinksResponse>*) override;
   grpc::Status MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest*,
-                            v1::ListLinksResponse*) override;
+                            grpc::ServerWriter<v1::ListLinksResponse>*) override;
   grpc::Status ExplainAllReduce(grpc::ServerContext*, const v1::ExplainAllReduceRequest*,
                                 v1::AllReduceExplanation*) override;
   grpc::Status GetPlan(grpc::ServerContext*, const v1::GetPlanRequest*, v1::PlanReport*) override;
   grpc::Status GetTrace(grpc::ServerContext*, const v1::GetTraceRequest*, v1::Trace*) override;
-  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*, v1::ListStepsResponse*) override;
+  grpc::Status ListSteps(grpc::ServerContext*, const v1::ListStepsRequest*,
+                         grpc::ServerWriter<v1::ListStepsResponse>*) override;
   grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest*, v1::ListLogsResponse*) override;
   grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest*,
-                             v1::ClusterSpec*) override;
+                             grpc::ServerWriter<v1::ClusterSpec>*) override;
 
  private:
   Orchestrator& orchestrator_;

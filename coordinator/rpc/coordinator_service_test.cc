@@ -79,6 +79,27 @@ struct Site {
                     const Request& request, Response& response) {
     return (*registry.*rpc)(Patient().get(), request, &response);
   }
+  // One whose answer comes in parts: merged, and how many they were.
+  template <typename Request, typename Part>
+  grpc::Status Call(std::unique_ptr<grpc::ClientReader<Part>> (v1::Coordinator::Stub::*rpc)(
+                        grpc::ClientContext*, const Request&),
+                    const Request& request, Part& whole, int* count = nullptr) {
+    const auto context = Patient();
+    const auto reader = (*coordinator.*rpc)(context.get(), request);
+    whole.Clear();
+    Part part;
+    int parts = 0;
+    for (; reader->Read(&part); ++parts) whole.MergeFrom(part);
+    if (count != nullptr) *count = parts;
+    return reader->Finish();
+  }
+  template <typename Request, typename Part>
+  grpc::Status Try(std::unique_ptr<grpc::ClientReader<Part>> (v1::Coordinator::Stub::*rpc)(
+                       grpc::ClientContext*, const Request&),
+                   const Request& request) {
+    Part whole;
+    return Call(rpc, request, whole);
+  }
   // The status alone.
   template <typename Stub, typename Request, typename Response>
   grpc::Status Try(grpc::Status (Stub::*rpc)(grpc::ClientContext*, const Request&, Response*),
@@ -215,6 +236,9 @@ TEST_CASE("what a request's rules refuse is INVALID_ARGUMENT with the field, and
   v1::ListLogsRequest logs = About<v1::ListLogsRequest>("any");
   logs.set_limit(100001);
   CheckRefused(site.Try(&Stub::ListLogs, logs), Code::INVALID_ARGUMENT, {"limit", "100001", "100000"});
+  v1::ListStepsRequest steps = About<v1::ListStepsRequest>("any");
+  steps.set_limit(100001);
+  CheckRefused(site.Try(&Stub::ListSteps, steps), Code::INVALID_ARGUMENT, {"limit", "100001", "100000"});
   v1::ListKernelsRequest kernels;
   kernels.set_node(std::string(129, 'x'));
   CheckRefused(site.Try(&Stub::ListKernels, kernels), Code::INVALID_ARGUMENT, {"node", "128"});
@@ -401,6 +425,67 @@ TEST_CASE("what a job's state forbids is FAILED_PRECONDITION, and what has happe
   site.Await(id, v1::JOB_STATE_CANCELLED);
   CHECK(site.Try(&Stub::DeleteJob, About<v1::DeleteJobRequest>(id)).ok());
   CheckRefused(site.Try(&Stub::GetJob, About<v1::GetJobRequest>(id)), Code::NOT_FOUND, {id});
+}
+
+TEST_CASE("a long job is listed and watched in parts, each step once and each validation with its step") {
+  using Stub = v1::Coordinator::Stub;
+  Site site;
+  const std::string id = site.Submit(FakeJob("long")).id();
+  constexpr uint32_t kSteps = 20'000;
+  std::vector<v1::StepMetrics> steps;
+  std::vector<v1::ValidationMetrics> validations;
+  for (uint32_t step = 1; step <= kSteps; ++step) {
+    v1::StepMetrics& metrics = steps.emplace_back();
+    metrics.set_step(step);
+    metrics.set_loss(1.0 / step);
+    metrics.set_at_seconds(step);
+    metrics.set_tokens(1e15);
+    metrics.set_step_seconds(0.1);
+    metrics.set_gradient_norm(0.1);
+    metrics.set_learning_rate(0.1);
+    if (step % 1000 == 0) validations.emplace_back().set_step(step);
+  }
+  REQUIRE(site.store->AppendSteps(id, steps).ok());
+  REQUIRE(site.store->AppendValidations(id, validations).ok());
+
+  v1::ListStepsResponse listed;
+  int parts = 0;
+  REQUIRE(site.Call(&Stub::ListSteps, About<v1::ListStepsRequest>(id), listed, &parts).ok());
+  CHECK(parts > 1);
+  REQUIRE(listed.steps_size() == kSteps);
+  bool in_order = true;
+  for (uint32_t i = 0; i < kSteps; ++i) in_order = in_order && listed.steps(i).step() == i + 1;
+  CHECK(in_order);
+  CHECK(listed.validations_size() == 20);
+  v1::ListStepsRequest since = About<v1::ListStepsRequest>(id);
+  since.set_since_seconds(kSteps - 2000);
+  REQUIRE(site.Call(&Stub::ListSteps, since, listed).ok());
+  CHECK(listed.steps_size() == 2001);
+  CHECK(listed.validations_size() == 3);
+
+  v1::CancelJobRequest cancel = About<v1::CancelJobRequest>(id);
+  v1::Job job;
+  REQUIRE(site.Call(&Stub::CancelJob, cancel, job).ok());
+  const auto context = Patient();
+  const auto updates = site.coordinator->WatchJob(context.get(), About<v1::WatchJobRequest>(id));
+  v1::JobUpdate update;
+  uint32_t last = 0;
+  int count = 0, validated = 0;
+  while (updates->Read(&update)) {
+    ++count;
+    for (const v1::StepMetrics& step : update.steps()) {
+      in_order = in_order && step.step() == last + 1;
+      last = step.step();
+    }
+    for (const v1::ValidationMetrics& validation : update.validations())
+      in_order = in_order && validation.step() <= last && validation.step() > last - update.steps_size();
+    validated += update.validations_size();
+  }
+  CHECK(updates->Finish().ok());
+  CHECK(in_order);
+  CHECK(last == kSteps);
+  CHECK(validated == 20);
+  CHECK(count > 1);
 }
 
 TEST_CASE("a job that is done cannot be resumed") {
@@ -601,7 +686,9 @@ TEST_CASE("a dry run that nobody waits for any more gives its devices back") {
   grpc::Status status;
   std::thread caller([&] {
     v1::ListLinksResponse links;
-    status = site.coordinator->MeasureLinks(&context, measure, &links);
+    const auto reader = site.coordinator->MeasureLinks(&context, measure);
+    while (reader->Read(&links)) continue;
+    status = reader->Finish();
   });
   const auto in_use = [&] {
     for (const v1::Node& node : site.orchestrator->Nodes()) {

@@ -1,31 +1,60 @@
 #pragma once
+#include <grpcpp/client_context.h>
+
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "coordinator/orchestrator/agent_client.h"
+#include "coordinator/rpc/timer_queue.h"
 #include "proto/medley/v1/agent.grpc.pb.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
 
-// AgentClient over gRPC: one channel an agent, kept.
+// AgentClient over gRPC: one channel an agent, kept while it is used and for some time after. All calls and tasks are served by gRPC's own threads, which are as
+// many as there are cores, and one for what is to be done later. The destructor waits for the calls under way; tasks
+// end before it.
 class GrpcAgentClient final : public AgentClient {
  public:
-  absl::StatusOr<v1::PrepareResponse> Prepare(const std::string& agent_address,
-                                              const v1::PrepareRequest& request) override;
+  // `keep_idle`: how long a channel that nothing uses is kept; agents that were started anew have other addresses.
+  explicit GrpcAgentClient(absl::Duration keep_idle = absl::Minutes(10)) : keep_idle_(keep_idle) {}
+  ~GrpcAgentClient() override;
+
+  int channels();
+
+  void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+               Answered<v1::PrepareResponse> answered) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
-                                     absl::Duration patience,
-                                     std::function<void(const v1::WorkerEvent&)> on_event) override;
-  absl::StatusOr<v1::NodeKernels> DescribeKernels(const std::string& agent_address,
-                                                  absl::Time deadline) override;
-  void Stop(const std::string& agent_address, const v1::StopRequest& request) override;
+                                     absl::Duration patience, TaskListener listener) override;
+  void DescribeKernels(const std::string& agent_address, absl::Time deadline,
+                       Answered<v1::NodeKernels> answered) override;
+  void Stop(const std::string& agent_address, const v1::StopRequest& request,
+            std::function<void()> answered) override;
 
  private:
+  using Async = v1::Agent::StubInterface::async_interface;
+  template <typename Request, typename Response>
+  using Method = void (Async::*)(grpc::ClientContext*, const Request*, Response*,
+                                 std::function<void(grpc::Status)>);
+  template <typename Request, typename Response>
+  void Ask(const std::string& agent_address, Method<Request, Response> method, const Request& request,
+           absl::Time deadline, Answered<Response> answered);
   std::shared_ptr<v1::Agent::Stub> StubOf(const std::string& agent_address);
 
+  struct Kept {
+    std::shared_ptr<v1::Agent::Stub> stub;  // and of each call that uses it
+    absl::Time used;
+  };
+
+  const absl::Duration keep_idle_;
+  TimerQueue timers_;
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<v1::Agent::Stub>> stubs_ ABSL_GUARDED_BY(mutex_);
+  ConditionVariable changed_;
+  std::map<std::string, Kept> stubs_ ABSL_GUARDED_BY(mutex_);
+  absl::Time looked_for_idle_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // calls but for tasks
 };
 
 }  // namespace medley

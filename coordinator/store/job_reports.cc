@@ -75,6 +75,16 @@ absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string&
   return AllOf<v1::StepMetrics>(*database_, RowsAfter(*database_, "steps", job, after_step));
 }
 
+absl::StatusOr<std::vector<v1::StepMetrics>> Store::NextSteps(const std::string& job_id, uint32_t after_step,
+                                                              int most) {
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
+  return AllOf<v1::StepMetrics>(
+      *database_,
+      database_->Query("SELECT message FROM steps WHERE job = ? AND step > ? ORDER BY step LIMIT ?", job,
+                       after_step, most));
+}
+
 absl::StatusOr<std::vector<v1::ValidationMetrics>> Store::ListValidations(const std::string& job_id,
                                                                           uint32_t after_step) {
   const MutexLock lock(mutex_);

@@ -78,6 +78,9 @@ class Store {
   // Those of steps after `after_step`, ascending; with a `limit`, the newest so many.
   absl::StatusOr<std::vector<v1::StepMetrics>> ListSteps(const std::string& job_id, uint32_t after_step,
                                                          int limit = 0);
+  // The first so many after `after_step`: to read a long job in pieces, between which others use the store.
+  absl::StatusOr<std::vector<v1::StepMetrics>> NextSteps(const std::string& job_id, uint32_t after_step,
+                                                         int most);
   absl::StatusOr<std::vector<v1::ValidationMetrics>> ListValidations(const std::string& job_id,
                                                                      uint32_t after_step);
 

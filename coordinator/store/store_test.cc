@@ -89,6 +89,10 @@ TEST_CASE("steps that are made again are dropped, and the newest can be had alon
   CHECK(newest->front().step() == 8);
   REQUIRE(store->DropStepsAfter("gpt-1", 6).ok());
   CHECK(store->ListSteps("gpt-1", 0)->size() == 6);
+  const auto next = store->NextSteps("gpt-1", 0, 2);
+  REQUIRE(next->size() == 2);
+  CHECK(next->at(0).step() == store->ListSteps("gpt-1", 0)->at(0).step());
+  CHECK(store->NextSteps("gpt-1", next->at(1).step(), 100)->size() == 4);
   CHECK(store->ListValidations("gpt-1", 0)->empty());
 }
 

@@ -9,6 +9,9 @@
 
 namespace medley {
 
+// What a daemon of ours takes at most: a plan and the addresses of thousands of workers.
+inline constexpr Bytes kMostRequest = MiB(64);
+
 struct ChannelSettings {
   // A host that vanishes resets no connection: calls fail within twice this. Zero: calls have deadlines of
   // their own.

@@ -51,9 +51,10 @@ ANY = ["*"]
 # `*_benchmark.cc` and the sources of targets that are testonly) may include besides that and FOR_TESTS.
 ROOMS = {
     # What every room may use.
-    "runtime/base": ([], ["runtime/base/mutex.h", "threads"]),
+    "runtime/base": ([], ["runtime/base/mutex.h", "runtime/base/stop_after.h", "threads"]),
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
+    "runtime/base/stop_after.h": (LOCKS, []),
     "runtime/base/files": (BASE + ["hashes", "JSON"], []),
 
     # The wire's messages; generated, so that nothing here includes anything.
@@ -130,12 +131,12 @@ ROOMS = {
     "coordinator/jobs": (VALUES, []),
     "coordinator/cluster": (VALUES, []),
     "coordinator/predictor": (VALUES, []),
-    "coordinator/planner": (VALUES + ["coordinator/predictor"], []),
+    "coordinator/planner": (VALUES + ["coordinator/predictor"], ["threads"]),
     "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/predictor"], []),
     "coordinator/wire": (RIM + ["coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem"],
                          ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
-    "coordinator/orchestrator": (RIM + FILES + LOCKS + [
+    "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
         "coordinator/wire", "log"], []),
     "coordinator/rpc": (RIM + LOCKS + ["coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC"], []),
@@ -143,7 +144,7 @@ ROOMS = {
         "CLI11", "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log"], []),
 
     # A client of the coordinator.
-    "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf"], []),
+    "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf", "runtime/base/stop_after.h"], []),
 
     # What spans rooms.
     "examples": (ANY, ANY),

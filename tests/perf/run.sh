@@ -10,6 +10,8 @@
 #   tests/perf/run.sh memory [WHICH]  what plans are predicted to take of memory against what allocators count; WHICH: of the
 #                                     kinds of jobs and devices whose names have that in them; without it, or with
 #                                     "offload", also what a model of four times a device's memory costs
+#   tests/perf/run.sh scale           a coordinator with a thousand simulated agents: registration, leases, answers, CPU and memory;
+#                                     --agents 4096, --devices 8, --seconds 10
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -96,6 +98,13 @@ case $name in
       run_on_cluster offload "$@"
     fi
     ;;
+  scale)
+    build //tests/perf:scale_benchmark //coordinator/daemon:medley-coordinator
+    machine
+    directory=$(mktemp -d /tmp/medley-scale-XXXXXX)
+    trap 'rm -rf "$directory"' EXIT
+    bazel-bin/tests/perf/scale_benchmark --coordinator bazel-bin/coordinator/daemon/medley-coordinator --directory "$directory" "$@"
+    ;;
   links)
     build //comm/perf:link_benchmark
     machine
@@ -132,7 +141,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,18s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

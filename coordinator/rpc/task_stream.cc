@@ -1,0 +1,174 @@
+#include "coordinator/rpc/task_stream.h"
+
+#include <utility>
+
+#include "runtime/base/clock.h"
+#include "runtime/wire/grpc_status.h"
+
+namespace medley {
+namespace {
+
+// Between two tries to hear of a task again.
+constexpr absl::Duration kBetweenTries = absl::Milliseconds(100);
+// An end of a call that the agent has begun comes within so long.
+constexpr absl::Duration kFinishTime = absl::Seconds(2);
+
+absl::Status NobodyListens() { return absl::CancelledError("nobody listens any more"); }
+
+}  // namespace
+
+// Lives until its last call has ended.
+class TaskStream::Listening : public std::enable_shared_from_this<Listening> {
+ public:
+  Listening(TimerQueue& timers, std::shared_ptr<v1::Agent::Stub> stub, const v1::StartRequest& request,
+            absl::Duration patience, TaskListener listener)
+      : timers_(timers),
+        stub_(std::move(stub)),
+        request_(request),
+        patience_(patience),
+        listener_(std::move(listener)) {}
+
+  void Try();
+  void Cancel();
+  void AwaitEnd();
+
+ private:
+  class Call;
+  void Heard(const v1::WorkerEvent& event);
+  void CallEnded(bool finished, const grpc::Status& status);
+  void End(const absl::Status& status);
+
+  TimerQueue& timers_;
+  const std::shared_ptr<v1::Agent::Stub> stub_;
+  v1::StartRequest request_;  // changed between calls alone
+  const absl::Duration patience_;
+  const TaskListener listener_;
+  absl::Time heard_ = Now();  // of the call's thread, as the next
+  uint64_t last_number_ = 0;  // of the newest event; 0: none came
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);  // under way
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // and the listener knows it
+};
+
+// Holds itself until gRPC is done with it.
+class TaskStream::Listening::Call : public grpc::ClientReadReactor<v1::WorkerEvent>,
+                                    public std::enable_shared_from_this<Call> {
+ public:
+  explicit Call(std::shared_ptr<Listening> listening) : listening_(std::move(listening)) {}
+
+  void Begin() {
+    self_ = shared_from_this();
+    listening_->stub_->async()->Start(&context_, &listening_->request_, this);
+    StartRead(&event_);
+    StartCall();
+  }
+  void Cancel() { context_.TryCancel(); }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      listening_->Heard(event_);
+      finished_ = event_.has_finished();
+      if (!finished_) return StartRead(&event_);
+    }
+    // An event that cannot be read leaves the call open, and its end would be waited for in vain.
+    listening_->timers_.At(Now() + kFinishTime, [call = weak_from_this()] {
+      if (const std::shared_ptr<Call> open = call.lock()) open->Cancel();
+    });
+  }
+  void OnDone(const grpc::Status& status) override {
+    const std::shared_ptr<Call> self = std::move(self_);
+    listening_->CallEnded(finished_, status);
+  }
+
+ private:
+  const std::shared_ptr<Listening> listening_;
+  grpc::ClientContext context_;
+  v1::WorkerEvent event_;
+  bool finished_ = false;
+  std::shared_ptr<Call> self_;
+};
+
+void TaskStream::Listening::Try() {
+  const auto call = std::make_shared<Call>(shared_from_this());
+  {
+    MutexLock lock(mutex_);
+    if (ending_) return;  // cancelled between two tries
+    if (last_number_ > 0) request_.set_after_event(last_number_);
+    call_ = call;
+  }
+  call->Begin();
+}
+
+void TaskStream::Listening::Heard(const v1::WorkerEvent& event) {
+  heard_ = Now();
+  last_number_ = event.number();
+  listener_.event(event);
+}
+
+void TaskStream::Listening::CallEnded(bool finished, const grpc::Status& grpc_status) {
+  const absl::Status status = FromGrpc(grpc_status);
+  bool cancelled = false;
+  {
+    MutexLock lock(mutex_);
+    call_ = nullptr;
+    cancelled = cancelled_;
+    // An agent that cannot be reached for a moment still has the task, and what it said meanwhile.
+    if (!finished && !cancelled && absl::IsUnavailable(status) && Now() <= heard_ + patience_) {
+      timers_.At(Now() + kBetweenTries, [again = weak_from_this()] {
+        if (const std::shared_ptr<Listening> listening = again.lock()) listening->Try();
+      });
+      return;
+    }
+  }
+  if (finished) return End(absl::OkStatus());
+  if (cancelled) return End(NobodyListens());
+  End(absl::IsCancelled(status) ? absl::CancelledError("the task was stopped, or says what cannot be read")
+                                : status);
+}
+
+void TaskStream::Listening::Cancel() {
+  std::shared_ptr<Call> call;
+  {
+    MutexLock lock(mutex_);
+    cancelled_ = true;
+    call = call_;
+  }
+  if (call != nullptr) return call->Cancel();
+  End(NobodyListens());
+}
+
+void TaskStream::Listening::End(const absl::Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (ending_) return;
+    ending_ = true;
+  }
+  listener_.ended(status);
+  MutexLock lock(mutex_);
+  ended_ = true;
+  changed_.NotifyAll();
+}
+
+void TaskStream::Listening::AwaitEnd() {
+  MutexLock lock(mutex_);
+  changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return ended_; });
+}
+
+TaskStream::TaskStream(TimerQueue& timers, std::shared_ptr<v1::Agent::Stub> stub,
+                       const v1::StartRequest& request, absl::Duration patience, TaskListener listener)
+    : listening_(
+          std::make_shared<Listening>(timers, std::move(stub), request, patience, std::move(listener))) {
+  listening_->Try();
+}
+
+TaskStream::~TaskStream() {
+  listening_->Cancel();
+  listening_->AwaitEnd();
+}
+
+void TaskStream::Cancel() { listening_->Cancel(); }
+
+}  // namespace medley
