@@ -1,0 +1,22 @@
+#pragma once
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/roofline/device_figures.h"
+#include "tests/perf/prediction/published_runs.h"
+
+// Coefficients fitted on one part of what is published and judged on another.
+namespace medley {
+
+struct CrossValidation {
+  std::vector<double>
+      errors;          // predicted / measured - 1, parallel to the runs, none of which its fit has seen
+  Calibration of_all;  // fitted on all runs
+};
+
+// Cuts `runs`, all of one kind and one software and with a step time, into `folds` parts (or as many as there are runs,
+// if that is fewer): the i-th is in part i modulo folds. Deterministic. PredictStep's errors.
+absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
+                                              const std::vector<PublishedRun>& runs, int folds);
+
+}  // namespace medley

@@ -1,0 +1,152 @@
+#include "tests/perf/prediction/published_runs.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+absl::Status Excluded(const std::string& reason) { return absl::FailedPreconditionError(reason); }
+
+// Megatron pads the vocabulary so that its ranks have equal multiples of 128 rows.
+int PaddedVocabulary(int vocabulary, int ranks) {
+  const int multiple = 128 * ranks;
+  return (vocabulary + multiple - 1) / multiple * multiple;
+}
+
+// What all studies of GPT models by Megatron-LM say in the same way.
+PublishedRun MegatronRun(const PublishedRow& row) {
+  PublishedRun published{.line = row.line, .study = StudyOf(row)};
+  TrainingRun& run = published.run;
+  ModelConfig& model = run.shape.model;
+  run.ranks = std::max(1, row.ranks);
+  model.layers = row.layers;
+  model.hidden = row.hidden;
+  model.heads = row.heads > 0 ? row.heads : row.hidden / 128;
+  model.feed_forward = row.feed_forward > 0 ? row.feed_forward : 4 * row.hidden;
+  model.vocabulary = PaddedVocabulary(row.vocabulary > 0 ? row.vocabulary : 51200, run.ranks);
+  model.context = row.sequence;
+  run.shape.sequence = row.sequence;
+  run.shape.global_batch_sequences = row.global_batch;
+  run.micro_batch_sequences = std::max(1, row.micro_batch);
+  run.stages = std::max(1, row.stages);
+  run.chunks_per_stage = std::max(1, row.chunks_per_stage);
+  run.replicas = std::max(1, row.replicas);
+  run.recompute = row.recompute == "full"        ? Recompute::kLayers
+                  : row.recompute == "selective" ? Recompute::kAllButAttention
+                                                 : Recompute::kNone;
+  published.step_seconds = row.step_seconds;
+  published.memory_gibibytes = row.memory_gibibytes;
+  return published;
+}
+
+// Interleaving that is used but not printed: as many chunks as the layers allow with at least two layers each.
+int MostChunks(const TrainingRun& run) {
+  const int layers = run.shape.model.layers / run.stages;
+  if (run.stages == 1 || run.shape.model.layers % run.stages != 0 || run.MicroBatches() % run.stages != 0)
+    return 1;
+  for (int chunks = layers / 2; chunks > 1; --chunks) {
+    if (layers % chunks == 0) return chunks;
+  }
+  return 1;
+}
+
+absl::StatusOr<PublishedRun> VtrainRun(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "A100-40";
+  published.software = "megatron-lm, one node";
+  if (absl::StrContains(row.source, "multi")) {
+    published.software = "megatron-lm, several nodes";
+    published.run.network_bytes_per_second = 12.5e9;  // four HDR adapters for eight devices
+  }
+  return published;
+}
+
+absl::StatusOr<PublishedRun> KorthikantiRun(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "A100-80";
+  published.software = "megatron-lm 2022";
+  published.run.sequence_parallel = absl::StrContains(row.note, "sequence parallel") &&
+                                    !absl::StrContains(row.note, "no sequence parallel");
+  if (row.recompute == "selective") published.run.sequence_parallel = true;
+  return published;
+}
+
+// The scaling table of 2021 and the comparison with ZeRO-3 beside it.
+absl::StatusOr<PublishedRun> Megatron2021Run(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "A100-80";
+  published.software = "megatron-lm 2021";
+  TrainingRun& run = published.run;
+  if (absl::StrContains(row.note, "ZeRO-3")) return Excluded("ZeRO-3 of another system (DeepSpeed)");
+  // Not printed for the scaling table: what fits beside the layers that are made again.
+  if (row.micro_batch == 0) run.micro_batch_sequences = run.stages > 1 ? 1 : run.ranks < 8 ? 16 : 4;
+  if (row.chunks_per_stage == 0) run.chunks_per_stage = MostChunks(run);
+  return published;
+}
+
+absl::StatusOr<PublishedRun> MegatronH100Run(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "H100-80";
+  published.software = "megatron-core 2024";
+  TrainingRun& run = published.run;
+  run.sequence_parallel = run.fused_attention = run.shards_optimizer = true;
+  run.network_bytes_per_second = 50e9;  // a 400 Gb/s adapter each
+  run.micro_batch_sequences = 1;
+  run.chunks_per_stage = MostChunks(run);
+  // Printed are model FLOPs by the formula of Narayanan et al. 2021 without recomputation.
+  const ModelConfig& model = run.shape.model;
+  const double flops =
+      72.0 * row.global_batch * row.sequence * model.layers * model.hidden * model.hidden *
+      (1 + row.sequence / (6.0 * model.hidden) + row.vocabulary / (12.0 * model.hidden * model.layers));
+  published.step_seconds = flops / (row.devices * row.tera_flops_per_device * 1e12);
+  return published;
+}
+
+struct Reader {
+  const char* mark;  // in the source's name
+  const char* study;
+  absl::StatusOr<PublishedRun> (*read)(const PublishedRow&);
+};
+constexpr Reader kReaders[] = {
+    {"VIA-Research/vTrain", "vtrain", VtrainRun},
+    {"Korthikanti 2022", "korthikanti", KorthikantiRun},
+    {"cases_april2021", "megatron", Megatron2021Run},
+    {"2104.04473 Table 2", "megatron", Megatron2021Run},
+    {"images/model_table.png", "megatron", MegatronH100Run},
+};
+
+const Reader* ReaderOf(const PublishedRow& row) {
+  for (const Reader& reader : kReaders) {
+    if (absl::StrContains(row.source, reader.mark)) return &reader;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string StudyOf(const PublishedRow& row) {
+  const Reader* reader = ReaderOf(row);
+  return reader != nullptr ? reader->study : "other";
+}
+
+absl::StatusOr<PublishedRun> RunOf(const PublishedRow& row) {
+  const Reader* reader = ReaderOf(row);
+  if (reader == nullptr) return Excluded("a source that is not read");
+  if (row.layers == 0 || row.hidden == 0) return Excluded("the shape of the layers is not said");
+  if (row.sequence == 0) return Excluded("the length of the sequences is not said");
+  if (row.global_batch == 0) return Excluded("the batch is not said");
+  ASSIGN_OR_RETURN(PublishedRun published, reader->read(row));
+  if (published.step_seconds <= 0 && published.memory_gibibytes <= 0) {
+    return Excluded("neither a time nor a memory is said");
+  }
+  if (published.run.MicroBatches() < 1) return Excluded("less than a micro-batch for each replica");
+  return published;
+}
+
+}  // namespace medley
