@@ -73,7 +73,7 @@ class Fit {
 
  private:
   double Residual(const Measurement& measurement, const Calibration& calibration) const {
-    return std::log(measurement.predicted(calibration) / measurement.seconds) / options_.error;
+    return std::log(measurement.predicted(calibration) / measurement.value) / options_.error;
   }
 
   double Spread(int coefficient) const { return kCoefficients[coefficient].spread * options_.spread_scale; }

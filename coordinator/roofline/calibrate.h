@@ -11,14 +11,14 @@
 namespace medley {
 
 struct Measurement {
-  double seconds = 0;                                   // measured, positive
-  std::function<double(const Calibration&)> predicted;  // positive
+  double value = 0;                                     // measured seconds or bytes, positive
+  std::function<double(const Calibration&)> predicted;  // the same, positive
 };
 
 struct CalibrationOptions {
   double error = 0.03;  // relative, expected of a prediction; errors far above it count in proportion (Huber)
   double spread_scale = 1;  // of all Coefficient::spread
-  int most_rounds = 30;
+  int most_rounds = 300;
 };
 
 // Pure and deterministic; `start` if there are no measurements.

@@ -35,6 +35,10 @@ struct Calibration {
   double gradient_share = 0.8;     // of the network or the node's links, in sums between replicas
   double update_share = 0.7;       // of memory_bytes_per_second, in the optimizer
   double step_seconds = 2e-3;      // of each step, whatever the work
+  // Of memory.
+  double state_bytes_per_parameter = 18;  // weights, gradients, f32 copies and both moments of Adam
+  double kept_factor = 1;                 // of what a count of activations says
+  double reserved_bytes = 5e8;            // that the driver and communication libraries hold
   friend bool operator==(const Calibration&, const Calibration&) = default;
 };
 
@@ -60,7 +64,10 @@ inline constexpr std::array kCoefficients = {
     Coefficient{"message_seconds", &Calibration::message_seconds, 1.0},
     Coefficient{"gradient_share", &Calibration::gradient_share, 0.4},
     Coefficient{"update_share", &Calibration::update_share, 0.4},
-    Coefficient{"step_seconds", &Calibration::step_seconds, 1.0},
+    Coefficient{"step_seconds", &Calibration::step_seconds, 0.5},
+    Coefficient{"state_bytes_per_parameter", &Calibration::state_bytes_per_parameter, 0.1},
+    Coefficient{"kept_factor", &Calibration::kept_factor, 0.1},
+    Coefficient{"reserved_bytes", &Calibration::reserved_bytes, 1.5},
 };
 
 }  // namespace medley

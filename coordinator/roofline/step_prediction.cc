@@ -1,6 +1,7 @@
 #include "coordinator/roofline/step_prediction.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,30 +26,39 @@ double LargestStageParameters(const TrainingRun& run) {
   return largest;
 }
 
+double EndsSeconds(const PipelineTimes& times) {
+  return times.blocks.embedding.Seconds() + times.blocks.head.Seconds();
+}
+
+void Lengthen(PassTimes& pass, double factor) {
+  pass.forward_seconds *= factor;
+  pass.backward_seconds *= factor;
+}
+
 }  // namespace
 
-PipelineProblem PipelineOf(const CalibratedDevice& device, const TrainingRun& run) {
+PipelineTimes PipelineTimesOf(const CalibratedDevice& device, const TrainingRun& run) {
+  return {RooflineTimes(device, run), run.stages > 1 ? MessageSeconds(device, run) : 0};
+}
+
+PipelineProblem PipelineOf(const PipelineTimes& times, const TrainingRun& run) {
   PipelineProblem result;
   PlanningProblem& problem = result.problem;
   problem.shape = run.shape;
   problem.shape.global_batch_sequences = run.MicroBatches() * run.micro_batch_sequences;
   problem.precision = Precision::kBf16;
   problem.micro_batch_sizes = {run.micro_batch_sequences};
-  const BlockTimes times = RooflineTimes(device, run);
-  // Messages are of whole rows in 16 bits; each rank sends its part.
-  const double bytes = 2 * run.Rows() * run.shape.model.hidden;
-  const double latency = device.calibration.message_seconds;
-  const LinkModel line = LinkModel::Line(latency, bytes / (MessageSeconds(device, run) - latency));
   for (int stage = 0; stage < run.stages; ++stage) {
     problem.devices.push_back({.name = absl::StrCat("stage", stage),
-                               .kind = device.figures.kind,
+                               .kind = "stage",
                                .processor = stage,
-                               .room = {.memory = device.figures.memory},
                                .activations = Dtype::kBf16,
-                               .times = {times}});
+                               .times = {times.blocks}});
     result.plan.units.push_back({.devices = {problem.devices.back().name}, .activations = Dtype::kBf16});
   }
-  problem.links.assign(run.stages, std::vector<LinkCost>(run.stages, {line, line}));
+  // Nothing shares a link here: its whole time may be latency.
+  const LinkModel line = LinkModel::Line(times.message_seconds, std::numeric_limits<double>::infinity());
+  problem.links.assign(run.stages, std::vector<LinkCost>(run.stages, {line, {}}));
   Route route{.micro_batches = run.MicroBatches(), .micro_batch_sequences = run.micro_batch_sequences};
   BlockId next = 0;
   for (int chunk = 0; chunk < run.Chunks(); ++chunk) {
@@ -64,26 +74,34 @@ PipelineProblem PipelineOf(const CalibratedDevice& device, const TrainingRun& ru
   return result;
 }
 
-absl::StatusOr<double> PipelineSeconds(const CalibratedDevice& device, const TrainingRun& run) {
-  const PipelineProblem pipeline = PipelineOf(device, run);
+absl::StatusOr<double> PipelineSeconds(const PipelineTimes& times, const TrainingRun& run) {
+  // One stage waits for nobody.
+  if (run.stages == 1) {
+    return run.MicroBatches() * (run.shape.model.layers * times.blocks.layer.Seconds() + EndsSeconds(times));
+  }
+  const PipelineProblem pipeline = PipelineOf(times, run);
   return PredictStepSeconds(pipeline.problem, pipeline.plan);
 }
 
-double ApproximatePipelineSeconds(const CalibratedDevice& device, const TrainingRun& run) {
-  const BlockTimes times = RooflineTimes(device, run);
-  const double message = run.stages > 1 ? MessageSeconds(device, run) : 0;
-  double longest = 0, sum = 0;
-  for (int stage = 0; stage < run.stages; ++stage) {
-    double seconds = 2 * message * run.chunks_per_stage;
-    for (int c = 0; c < run.chunks_per_stage; ++c) {
-      seconds += run.LayersOfChunk(c * run.stages + stage) * times.layer.Seconds();
-    }
-    if (stage == 0) seconds += times.embedding.Seconds();
-    if (stage == run.stages - 1) seconds += times.head.Seconds();
-    longest = std::max(longest, seconds);
-    sum += seconds;
+double PipelineCounts::Seconds(const PipelineTimes& times) const {
+  return layers * times.blocks.layer.Seconds() + ends * EndsSeconds(times) + messages * times.message_seconds;
+}
+
+absl::StatusOr<PipelineCounts> PipelineCountsOf(const PipelineTimes& times, const TrainingRun& run) {
+  if (run.stages == 1) {
+    return PipelineCounts{1.0 * run.MicroBatches() * run.shape.model.layers, 1.0 * run.MicroBatches(), 0};
   }
-  return (run.MicroBatches() - 1.0 / run.chunks_per_stage) * longest + sum / run.chunks_per_stage;
+  constexpr double kStep = 1e-3;
+  PipelineTimes longer_layers = times, longer_ends = times;
+  Lengthen(longer_layers.blocks.layer, 1 + kStep);
+  Lengthen(longer_ends.blocks.embedding, 1 + kStep);
+  Lengthen(longer_ends.blocks.head, 1 + kStep);
+  ASSIGN_OR_RETURN(const double seconds, PipelineSeconds(times, run));
+  ASSIGN_OR_RETURN(const double with_longer_layers, PipelineSeconds(longer_layers, run));
+  ASSIGN_OR_RETURN(const double with_longer_ends, PipelineSeconds(longer_ends, run));
+  const double layers = (with_longer_layers - seconds) / kStep, ends = (with_longer_ends - seconds) / kStep;
+  return PipelineCounts{layers / times.blocks.layer.Seconds(), ends / EndsSeconds(times),
+                        (seconds - layers - ends) / times.message_seconds};
 }
 
 double AfterPipelineSeconds(const CalibratedDevice& device, const TrainingRun& run) {
@@ -93,7 +111,7 @@ double AfterPipelineSeconds(const CalibratedDevice& device, const TrainingRun& r
 }
 
 absl::StatusOr<double> RooflineStepSeconds(const CalibratedDevice& device, const TrainingRun& run) {
-  ASSIGN_OR_RETURN(const double pipeline, PipelineSeconds(device, run));
+  ASSIGN_OR_RETURN(const double pipeline, PipelineSeconds(PipelineTimesOf(device, run), run));
   return pipeline + AfterPipelineSeconds(device, run);
 }
 

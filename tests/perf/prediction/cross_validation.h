@@ -9,12 +9,12 @@
 namespace medley {
 
 struct CrossValidation {
-  std::vector<double>
-      errors;          // predicted / measured - 1, parallel to the runs, none of which its fit has seen
+  // Predicted / measured - 1, parallel to the runs, none of which its fit has seen; NaN where nothing was published.
+  std::vector<double> of_seconds, of_bytes;
   Calibration of_all;  // fitted on all runs
 };
 
-// Cuts `runs`, all of one kind and one software and with a step time, into `folds` parts (or as many as there are runs,
+// Cuts `runs`, all of one kind and one software, into `folds` parts (or as many as there are runs,
 // if that is fewer): the i-th is in part i modulo folds. Deterministic. PredictStep's errors.
 absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
                                               const std::vector<PublishedRun>& runs, int folds);

@@ -52,32 +52,42 @@ int Run(const std::string& data, bool verbose) {
     absl::StatusOr<PublishedRun> run = RunOf(row);
     if (!run.ok()) {
       ++excluded[absl::StrCat(StudyOf(row), ": ", run.status().message())];
-    } else if (run->step_seconds > 0) {
+    } else {
       groups[run->kind + ", " + run->software].push_back(*std::move(run));
     }
   }
   std::map<std::string, std::vector<double>> errors;
   for (const auto& [name, runs] : groups) {
+    if (getenv("ONLY") && name.find(getenv("ONLY")) == std::string::npos) continue;
     const DeviceFigures& figures = library.at(runs.front().kind);
-    const absl::StatusOr<CrossValidation> validation = CrossValidate(figures, runs, 10);
+    const absl::StatusOr<CrossValidation> validation =
+        CrossValidate(figures, runs, runs.size() > 100 ? 5 : 30);
     if (!validation.ok()) {
       std::fprintf(stderr, "%s: %s\n", name.c_str(), validation.status().ToString().c_str());
       return 1;
     }
-    std::printf("# %s: %zu rows, mean error %.4f\n", name.c_str(), runs.size(), Mean(validation->errors));
+    std::printf("# %s: %zu rows\n", name.c_str(), runs.size());
     for (const Coefficient& coefficient : kCoefficients) {
       std::printf("#   %s %.4g\n", coefficient.name, validation->of_all.*coefficient.value);
     }
     for (size_t i = 0; i < runs.size(); ++i) {
-      errors[runs[i].study].push_back(validation->errors[i]);
-      errors["overall"].push_back(validation->errors[i]);
+      const double of_seconds = validation->of_seconds[i], of_bytes = validation->of_bytes[i];
+      if (!std::isnan(of_seconds)) {
+        errors[runs[i].study].push_back(of_seconds);
+        errors["overall"].push_back(of_seconds);
+      }
+      if (!std::isnan(of_bytes)) {
+        errors[runs[i].study + "_memory"].push_back(of_bytes);
+        errors["memory"].push_back(of_bytes);
+      }
       if (verbose) {
         const TrainingRun& run = runs[i].run;
         std::printf(
-            "#   line %d: %d layers of %d, micro-batch %d x %d, %d x %d x %d of %d: %.4g s, error %+.3f\n",
+            "#   line %d: %d layers of %d, micro-batch %d x %d, %d x %d x %d of %d: %.4g s, error %+.3f; "
+            "%.4g GiB, error %+.3f\n",
             runs[i].line, run.shape.model.layers, run.shape.model.hidden, run.micro_batch_sequences,
             run.MicroBatches(), run.ranks, run.stages, run.replicas, run.chunks_per_stage,
-            runs[i].step_seconds, validation->errors[i]);
+            runs[i].step_seconds, of_seconds, runs[i].memory_gibibytes, of_bytes);
       }
     }
   }

@@ -1,6 +1,7 @@
 #include "tests/perf/prediction/published_runs.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -45,12 +46,12 @@ PublishedRun MegatronRun(const PublishedRow& row) {
   return published;
 }
 
-// Interleaving that is used but not printed: as many chunks as the layers allow with at least two layers each.
-int MostChunks(const TrainingRun& run) {
+// Interleaving that is used but not printed: as many chunks, up to four, as the layers allow.
+int UsualChunks(const TrainingRun& run) {
   const int layers = run.shape.model.layers / run.stages;
   if (run.stages == 1 || run.shape.model.layers % run.stages != 0 || run.MicroBatches() % run.stages != 0)
     return 1;
-  for (int chunks = layers / 2; chunks > 1; --chunks) {
+  for (int chunks = 4; chunks > 1; --chunks) {
     if (layers % chunks == 0) return chunks;
   }
   return 1;
@@ -86,7 +87,7 @@ absl::StatusOr<PublishedRun> Megatron2021Run(const PublishedRow& row) {
   if (absl::StrContains(row.note, "ZeRO-3")) return Excluded("ZeRO-3 of another system (DeepSpeed)");
   // Not printed for the scaling table: what fits beside the layers that are made again.
   if (row.micro_batch == 0) run.micro_batch_sequences = run.stages > 1 ? 1 : run.ranks < 8 ? 16 : 4;
-  if (row.chunks_per_stage == 0) run.chunks_per_stage = MostChunks(run);
+  if (row.chunks_per_stage == 0) run.chunks_per_stage = UsualChunks(run);
   return published;
 }
 
@@ -98,13 +99,44 @@ absl::StatusOr<PublishedRun> MegatronH100Run(const PublishedRow& row) {
   run.sequence_parallel = run.fused_attention = run.shards_optimizer = true;
   run.network_bytes_per_second = 50e9;  // a 400 Gb/s adapter each
   run.micro_batch_sequences = 1;
-  run.chunks_per_stage = MostChunks(run);
+  run.chunks_per_stage = UsualChunks(run);
   // Printed are model FLOPs by the formula of Narayanan et al. 2021 without recomputation.
   const ModelConfig& model = run.shape.model;
   const double flops =
       72.0 * row.global_batch * row.sequence * model.layers * model.hidden * model.hidden *
       (1 + row.sequence / (6.0 * model.hidden) + row.vocabulary / (12.0 * model.hidden * model.layers));
   published.step_seconds = flops / (row.devices * row.tera_flops_per_device * 1e12);
+  return published;
+}
+
+// "7/9/9/9" of a plan's note: blocks of each stage, embedding and head counted.
+std::vector<int> BlocksOfStages(const std::string& note) {
+  const std::string mark = "pseudo-layers) ";
+  const size_t at = note.find(mark);
+  std::vector<int> blocks;
+  if (at == std::string::npos) return blocks;
+  const std::string list = note.substr(at + mark.size(), note.find(';', at) - at - mark.size());
+  for (const absl::string_view part : absl::StrSplit(list, '/')) {
+    int count = 0;
+    if (absl::SimpleAtoi(part, &count)) blocks.push_back(count);
+  }
+  return blocks;
+}
+
+absl::StatusOr<PublishedRun> SailorRun(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "GH200-96";
+  published.software = "megatron-deepspeed";
+  TrainingRun& run = published.run;
+  run.devices_per_node = 4;
+  run.chunk_layers = BlocksOfStages(row.note);
+  if (static_cast<int>(run.chunk_layers.size()) != run.stages)
+    return Excluded("the layers of its stages are not said");
+  --run.chunk_layers.front();
+  --run.chunk_layers.back();
+  if (std::accumulate(run.chunk_layers.begin(), run.chunk_layers.end(), 0) != row.layers) {
+    return Excluded("its plan is of another model than it says");
+  }
   return published;
 }
 
@@ -119,6 +151,7 @@ constexpr Reader kReaders[] = {
     {"cases_april2021", "megatron", Megatron2021Run},
     {"2104.04473 Table 2", "megatron", Megatron2021Run},
     {"images/model_table.png", "megatron", MegatronH100Run},
+    {"eth-easl/sailor", "sailor", SailorRun},
 };
 
 const Reader* ReaderOf(const PublishedRow& row) {
