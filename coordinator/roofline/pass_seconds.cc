@@ -63,7 +63,10 @@ double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run,
   if (work.exchanges == 0) return 0;
   const double rate = run.ranks > run.devices_per_node ? BetweenNodes(device, run, run.devices_per_node)
                                                        : device.figures.node_link_bytes_per_second;
-  return work.exchanges *
+  // Of a sum that is cut into pieces beside products, about half is seen: the first and the last piece, and what the
+  // products lose to it.
+  constexpr double kSeenBesideProducts = 0.5;
+  return (run.overlaps_exchanges ? kSeenBesideProducts : 1) * work.exchanges *
          (device.calibration.exchange_seconds +
           RingBytes(work.exchanged_bytes, run.ranks) / (rate * device.calibration.exchange_share));
 }

@@ -24,7 +24,9 @@ struct TrainingRun {
   // Whether attention is one operation that leaves no scores in memory (FlashAttention), and skips what a causal mask
   // hides.
   bool fused_attention = false;
-  bool shards_optimizer = false;            // ZeRO-1
+  bool shards_optimizer = false;  // ZeRO-1
+  // Whether ranks sum parts of what they exchange beside the products that make and use it.
+  bool overlaps_exchanges = false;
   double gradient_bytes_per_parameter = 2;  // as they are summed between replicas
   int devices_per_node = 8;
   // Of a device, one way, to other nodes.

@@ -54,7 +54,7 @@ Calibration FitTo(const DeviceFigures& figures, const std::vector<const Publishe
 // paths. `first`: with the coefficients that fits start from.
 absl::StatusOr<Calibration> Fit(const DeviceFigures& figures, const std::vector<const PublishedRun*>& runs,
                                 const std::vector<PipelineCounts>& first) {
-  constexpr int kMoreRounds = 2;
+  constexpr int kMoreRounds = 1;
   Calibration calibration = FitTo(figures, runs, first);
   for (int round = 0; round < kMoreRounds; ++round) {
     ASSIGN_OR_RETURN(const std::vector<PipelineCounts> counts, CountsOf({figures, calibration}, runs));

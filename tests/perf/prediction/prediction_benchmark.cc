@@ -1,4 +1,5 @@
-// Holds Medley's predictor against published step times of hardware that nobody here owns: `--data DIR` has the table.
+// Holds Medley's predictor against published step times and memory of hardware that nobody here owns. Prints "key value"
+// lines; README.md in this folder says what they mean.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -7,117 +8,215 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/roofline/error_bar.h"
+#include "coordinator/roofline/step_prediction.h"
+#include "coordinator/wire/device_kind_codec.h"
+#include "runtime/base/status_macros.h"
 #include "tests/perf/prediction/cross_validation.h"
+#include "tests/perf/prediction/grouped_pipeline.h"
 #include "tests/perf/prediction/published_runs.h"
 
 namespace medley {
 namespace {
 
-DeviceLibrary BuiltIn() {
-  DeviceLibrary library;
-  library["A100-40"] = {"A100-40", 312e12, 1.555e12, 300e9, GiB(40)};
-  library["A100-80"] = {"A100-80", 312e12, 2.039e12, 300e9, GiB(80)};
-  library["H100-80"] = {"H100-80", 989e12, 3.35e12, 450e9, GiB(80)};
-  library["GH200-96"] = {"GH200-96", 989e12, 4.0e12, 450e9, GiB(96)};
-  return library;
-}
+struct Options {
+  std::string data, profiles = "profiles", only;
+  bool rows = false;
+};
 
-double Mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += std::abs(value);
-  return sum / static_cast<double>(values.size());
-}
+// Runs of one kind and one software.
+struct Group {
+  std::vector<PublishedRun> runs;
+  Calibration fitted;
+};
 
-void Print(const std::string& name, std::vector<double> errors) {
-  if (errors.empty()) return;
-  for (double& error : errors) error = std::abs(error);
-  std::sort(errors.begin(), errors.end());
-  std::printf("%s_error_mean %.4f\n", name.c_str(), Mean(errors));
-  std::printf("%s_error_median %.4f\n", name.c_str(), errors[errors.size() / 2]);
-  std::printf("%s_error_worst %.4f\n", name.c_str(), errors.back());
-  std::printf("%s_rows %zu\n", name.c_str(), errors.size());
-}
+class Benchmark {
+ public:
+  explicit Benchmark(const Options& options) : options_(options) {}
 
-int Run(const std::string& data, bool verbose) {
-  const absl::StatusOr<std::vector<PublishedRow>> rows = ReadPublishedRows(data + "/validation.csv");
-  if (!rows.ok()) {
-    std::fprintf(stderr, "%s\n", rows.status().ToString().c_str());
-    return 1;
+  absl::Status Run() {
+    ASSIGN_OR_RETURN(const std::vector<PublishedRow> rows,
+                     ReadPublishedRows(options_.data + "/validation.csv"));
+    ASSIGN_OR_RETURN(const LayerLibrary layers, ReadLayerLibrary(options_.data + "/profiles/zorse"));
+    for (const PublishedRow& row : rows) {
+      if (StudyOf(row) == "zorse") {
+        RETURN_IF_ERROR(JudgeGroupedPipeline(row, layers));
+      } else {
+        Sort(row);
+      }
+    }
+    for (auto& [name, group] : groups_) {
+      LeaveOutContradictedMemory(group.runs, excluded_);
+      RETURN_IF_ERROR(JudgeGroup(name, group));
+    }
+    RETURN_IF_ERROR(JudgeOtherKinds());
+    for (const auto& [name, errors] : errors_) Print(name, errors);
+    PrintErrorBar("measured_layers", PredictionBasis::kMeasuredLayers, errors_["zorse"]);
+    PrintErrorBar("other_shapes", PredictionBasis::kOtherShapes, of_other_shapes_);
+    PrintErrorBar("other_kinds", PredictionBasis::kOtherKinds, of_other_kinds_);
+    for (const auto& [reason, count] : excluded_)
+      std::printf("# not predicted: %d of %s\n", count, reason.c_str());
+    return absl::OkStatus();
   }
-  const DeviceLibrary library = BuiltIn();
-  std::map<std::string, std::vector<PublishedRun>> groups;
-  std::map<std::string, int> excluded;
-  for (const PublishedRow& row : *rows) {
+
+ private:
+  void Sort(const PublishedRow& row) {
     absl::StatusOr<PublishedRun> run = RunOf(row);
     if (!run.ok()) {
-      ++excluded[absl::StrCat(StudyOf(row), ": ", run.status().message())];
-    } else {
-      groups[run->kind + ", " + run->software].push_back(*std::move(run));
+      ++excluded_[absl::StrCat("rows of ", StudyOf(row), ": ", run.status().message())];
+      return;
     }
+    const std::string name = absl::StrCat(run->kind, ", ", run->software);
+    if (absl::StrContains(name, options_.only)) groups_[name].runs.push_back(*std::move(run));
   }
-  std::map<std::string, std::vector<double>> errors;
-  for (const auto& [name, runs] : groups) {
-    if (getenv("ONLY") && name.find(getenv("ONLY")) == std::string::npos) continue;
-    const DeviceFigures& figures = library.at(runs.front().kind);
-    const absl::StatusOr<CrossValidation> validation =
-        CrossValidate(figures, runs, runs.size() > 100 ? 5 : 30);
-    if (!validation.ok()) {
-      std::fprintf(stderr, "%s: %s\n", name.c_str(), validation.status().ToString().c_str());
-      return 1;
+
+  // Nothing is fitted: layers take what was measured.
+  absl::Status JudgeGroupedPipeline(const PublishedRow& row, const LayerLibrary& layers) {
+    const absl::StatusOr<double> seconds = GroupedPipelineSeconds(row, layers);
+    if (absl::IsFailedPrecondition(seconds.status())) {
+      ++excluded_[absl::StrCat("rows of zorse: ", seconds.status().message())];
+      return absl::OkStatus();
     }
-    std::printf("# %s: %zu rows\n", name.c_str(), runs.size());
-    for (const Coefficient& coefficient : kCoefficients) {
-      std::printf("#   %s %.4g\n", coefficient.name, validation->of_all.*coefficient.value);
+    RETURN_IF_ERROR(seconds.status());
+    const double error = *seconds / row.step_seconds - 1;
+    errors_["zorse"].push_back(error);
+    errors_["overall"].push_back(error);
+    if (options_.rows) {
+      std::printf("# record %d: %s on %s: %.4g s, error %+.3f\n", row.record, row.model.c_str(),
+                  row.device.c_str(), row.step_seconds, error);
     }
-    for (size_t i = 0; i < runs.size(); ++i) {
-      const double of_seconds = validation->of_seconds[i], of_bytes = validation->of_bytes[i];
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<DeviceFigures> FiguresOf(const std::string& kind) {
+    const auto known = figures_.find(kind);
+    if (known != figures_.end()) return known->second;
+    ASSIGN_OR_RETURN(const DeviceKindProfile profile,
+                     ReadDeviceKind(absl::StrCat(options_.profiles, "/", kind, ".yaml")));
+    figures_[kind] = profile.figures;
+    return profile.figures;
+  }
+
+  absl::Status JudgeGroup(const std::string& name, Group& group) {
+    ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(group.runs.front().kind));
+    const int folds = group.runs.size() > 100 ? 5 : 10;
+    ASSIGN_OR_RETURN(const CrossValidation validation, CrossValidate(figures, group.runs, folds));
+    group.fitted = validation.of_all;
+    for (size_t i = 0; i < group.runs.size(); ++i) {
+      const PublishedRun& run = group.runs[i];
+      const double of_seconds = validation.of_seconds[i], of_bytes = validation.of_bytes[i];
       if (!std::isnan(of_seconds)) {
-        errors[runs[i].study].push_back(of_seconds);
-        errors["overall"].push_back(of_seconds);
+        errors_[run.study].push_back(of_seconds);
+        errors_["overall"].push_back(of_seconds);
+        of_other_shapes_.push_back(of_seconds);
       }
       if (!std::isnan(of_bytes)) {
-        errors[runs[i].study + "_memory"].push_back(of_bytes);
-        errors["memory"].push_back(of_bytes);
+        errors_["memory"].push_back(of_bytes);
+        errors_[run.study + "_memory"].push_back(of_bytes);
       }
-      if (verbose) {
-        const TrainingRun& run = runs[i].run;
-        std::printf(
-            "#   line %d: %d layers of %d, micro-batch %d x %d, %d x %d x %d of %d: %.4g s, error %+.3f; "
-            "%.4g GiB, error %+.3f\n",
-            runs[i].line, run.shape.model.layers, run.shape.model.hidden, run.micro_batch_sequences,
-            run.MicroBatches(), run.ranks, run.stages, run.replicas, run.chunks_per_stage,
-            runs[i].step_seconds, of_seconds, runs[i].memory_gibibytes, of_bytes);
+      if (options_.rows) PrintRun(run, of_seconds, of_bytes);
+    }
+    if (!options_.rows) return absl::OkStatus();
+    std::printf("# %s, %zu rows: {", name.c_str(), group.runs.size());
+    for (const Coefficient& coefficient : kCoefficients) {
+      std::printf("%s%s: %.4g", &coefficient == &kCoefficients.front() ? "" : ", ", coefficient.name,
+                  group.fitted.*coefficient.value);
+    }
+    std::printf("}\n");
+    return absl::OkStatus();
+  }
+
+  // What a data sheet alone gives: each run by its own figures and the coefficients of every other kind.
+  absl::Status JudgeOtherKinds() {
+    for (const auto& [name, group] : groups_) {
+      if (group.runs.size() > 100) continue;
+      ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(group.runs.front().kind));
+      for (const auto& [other_name, other] : groups_) {
+        // "A100-40" and "A100-80" are one kind but for their memory.
+        if (figures.kind.substr(0, 4) == other.runs.front().kind.substr(0, 4)) continue;
+        for (const PublishedRun& run : group.runs) {
+          if (run.step_seconds <= 0) continue;
+          ASSIGN_OR_RETURN(const double seconds, RooflineStepSeconds({figures, other.fitted}, run.run));
+          of_other_kinds_.push_back(seconds / run.step_seconds - 1);
+        }
       }
     }
+    return absl::OkStatus();
   }
-  for (const auto& [study, of_study] : errors) Print(study, of_study);
-  for (const auto& [reason, count] : excluded)
-    std::printf("# not predicted, %d rows of %s\n", count, reason.c_str());
-  return 0;
-}
+
+  static void PrintRun(const PublishedRun& published, double of_seconds, double of_bytes) {
+    const TrainingRun& run = published.run;
+    std::printf(
+        "# record %d: %d layers of %d, %d micro-batches of %d, %d ranks x %d stages of %d chunks x %d "
+        "replicas: %.4g s, "
+        "error %+.3f; %.4g GiB, error %+.3f\n",
+        published.record, run.shape.model.layers, run.shape.model.hidden, run.MicroBatches(),
+        run.micro_batch_sequences, run.ranks, run.stages, run.chunks_per_stage, run.replicas,
+        published.step_seconds, of_seconds, published.memory_gibibytes, of_bytes);
+  }
+
+  static void Print(const std::string& name, std::vector<double> errors) {
+    if (errors.empty()) return;
+    double sum = 0;
+    for (double& error : errors) {
+      error = std::abs(error);
+      sum += error;
+    }
+    std::sort(errors.begin(), errors.end());
+    std::printf("%s_error_mean %.4f\n", name.c_str(), sum / static_cast<double>(errors.size()));
+    std::printf("%s_error_median %.4f\n", name.c_str(), errors[errors.size() / 2]);
+    std::printf("%s_error_worst %.4f\n", name.c_str(), errors.back());
+    std::printf("%s_rows %zu\n", name.c_str(), errors.size());
+  }
+
+  static void PrintErrorBar(const std::string& name, PredictionBasis basis,
+                            const std::vector<double>& errors) {
+    const ErrorBar bar = ErrorBarOf(errors, LearntErrorBar(basis));
+    std::printf("error_bar_%s_usual %.3f\nerror_bar_%s_wide %.3f\n", name.c_str(), bar.usual, name.c_str(),
+                bar.wide);
+  }
+
+  const Options options_;
+  std::map<std::string, Group> groups_;
+  std::map<std::string, DeviceFigures> figures_;
+  std::map<std::string, std::vector<double>> errors_;  // by study
+  std::vector<double> of_other_shapes_, of_other_kinds_;
+  std::map<std::string, int> excluded_;
+};
 
 }  // namespace
 }  // namespace medley
 
 int main(int count, char** arguments) {
-  std::string data;
-  bool verbose = false;
+  medley::Options options;
   for (int i = 1; i < count; ++i) {
-    if (std::strcmp(arguments[i], "--data") == 0 && i + 1 < count) {
-      data = arguments[++i];
+    const auto value_of = [&](const char* name) {
+      return std::strcmp(arguments[i], name) == 0 && i + 1 < count ? arguments[++i] : nullptr;
+    };
+    if (const char* data = value_of("--data")) {
+      options.data = data;
+    } else if (const char* profiles = value_of("--profiles")) {
+      options.profiles = profiles;
+    } else if (const char* only = value_of("--only")) {
+      options.only = only;
     } else if (std::strcmp(arguments[i], "--rows") == 0) {
-      verbose = true;
+      options.rows = true;
     } else {
       std::fprintf(stderr,
-                   "%s: unknown; --data DIR (the folder with validation.csv) and --rows are allowed\n",
+                   "%s: allowed are --data DIR (with validation.csv), --profiles DIR, --only PART of \"KIND, "
+                   "SOFTWARE\", "
+                   "--rows\n",
                    arguments[i]);
       return 2;
     }
   }
-  if (data.empty()) {
-    std::fprintf(stderr, "--data DIR is required: the folder with validation.csv\n");
+  if (options.data.empty()) {
+    std::fprintf(stderr, "--data DIR is missing: the folder with validation.csv\n");
     return 2;
   }
-  return medley::Run(data, verbose);
+  const absl::Status status = medley::Benchmark(options).Run();
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
 }

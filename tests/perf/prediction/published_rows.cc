@@ -27,8 +27,8 @@ class Record {
   const std::vector<std::string>& fields_;
 };
 
-PublishedRow RowOf(const Record& record, int line) {
-  return {.line = line,
+PublishedRow RowOf(const Record& record, int number) {
+  return {.record = number,
           .source = record.Text("source"),
           .model = record.Text("model"),
           .recompute = record.Text("recompute"),

@@ -9,7 +9,7 @@ namespace medley {
 
 // 0 or empty: the source does not say.
 struct PublishedRow {
-  int line = 0;  // of the file, from 1
+  int record = 0;  // of the file, from 1, which is the header
   std::string source, model, recompute, device, interconnect, note;
   int layers = 0, hidden = 0, heads = 0, key_value_heads = 0, feed_forward = 0, vocabulary = 0, sequence = 0;
   int global_batch = 0, micro_batch = 0, ranks = 0, stages = 0, chunks_per_stage = 0, replicas = 0,

@@ -1,11 +1,13 @@
 #include "tests/perf/prediction/published_runs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/status_macros.h"
 
@@ -22,7 +24,7 @@ int PaddedVocabulary(int vocabulary, int ranks) {
 
 // What all studies of GPT models by Megatron-LM say in the same way.
 PublishedRun MegatronRun(const PublishedRow& row) {
-  PublishedRun published{.line = row.line, .study = StudyOf(row)};
+  PublishedRun published{.record = row.record, .study = StudyOf(row)};
   TrainingRun& run = published.run;
   ModelConfig& model = run.shape.model;
   run.ranks = std::max(1, row.ranks);
@@ -96,7 +98,7 @@ absl::StatusOr<PublishedRun> MegatronH100Run(const PublishedRow& row) {
   published.kind = "H100-80";
   published.software = "megatron-core 2024";
   TrainingRun& run = published.run;
-  run.sequence_parallel = run.fused_attention = run.shards_optimizer = true;
+  run.sequence_parallel = run.fused_attention = run.shards_optimizer = run.overlaps_exchanges = true;
   run.network_bytes_per_second = 50e9;  // a 400 Gb/s adapter each
   run.micro_batch_sequences = 1;
   run.chunks_per_stage = UsualChunks(run);
@@ -140,6 +142,9 @@ absl::StatusOr<PublishedRun> SailorRun(const PublishedRow& row) {
   return published;
 }
 
+// Of studies with a reader of their own.
+absl::StatusOr<PublishedRun> UnreadRun(const PublishedRow&) { return Excluded("a source that is not read"); }
+
 struct Reader {
   const char* mark;  // in the source's name
   const char* study;
@@ -152,6 +157,7 @@ constexpr Reader kReaders[] = {
     {"2104.04473 Table 2", "megatron", Megatron2021Run},
     {"images/model_table.png", "megatron", MegatronH100Run},
     {"eth-easl/sailor", "sailor", SailorRun},
+    {"2507.10392", "zorse", UnreadRun},
 };
 
 const Reader* ReaderOf(const PublishedRow& row) {
@@ -180,6 +186,35 @@ absl::StatusOr<PublishedRun> RunOf(const PublishedRow& row) {
   }
   if (published.run.MicroBatches() < 1) return Excluded("less than a micro-batch for each replica");
   return published;
+}
+
+void LeaveOutContradictedMemory(std::vector<PublishedRun>& runs, std::map<std::string, int>& excluded) {
+  std::map<std::string, std::vector<PublishedRun*>> alike;
+  for (PublishedRun& published : runs) {
+    const TrainingRun& run = published.run;
+    if (published.memory_gibibytes <= 0 || run.MicroBatches() < run.stages) continue;
+    alike[absl::StrCat(published.study, " ", run.shape.model.hidden, " ", run.shape.model.layers, " ",
+                       run.shape.sequence, " ", run.micro_batch_sequences, " ", run.ranks, " ", run.stages,
+                       " ", run.chunks_per_stage, " ", run.shards_optimizer)]
+        .push_back(&published);
+  }
+  for (auto& [layout, of_layout] : alike) {
+    std::sort(of_layout.begin(), of_layout.end(), [](const PublishedRun* a, const PublishedRun* b) {
+      return a->memory_gibibytes < b->memory_gibibytes;
+    });
+    const double median = of_layout[of_layout.size() / 2]->memory_gibibytes;
+    const auto is_off = [&](const PublishedRun* run, double by) {
+      return std::abs(run->memory_gibibytes / median - 1) > by;
+    };
+    if (std::count_if(of_layout.begin(), of_layout.end(),
+                      [&](const auto* run) { return !is_off(run, 0.02); }) < 3)
+      continue;
+    for (PublishedRun* run : of_layout) {
+      if (!is_off(run, 0.1)) continue;
+      run->memory_gibibytes = 0;
+      ++excluded["memories of " + run->study + ": contradicted by three runs whose ranks hold the same"];
+    }
+  }
 }
 
 }  // namespace medley
