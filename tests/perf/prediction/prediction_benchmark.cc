@@ -12,17 +12,19 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/roofline/error_bar.h"
 #include "coordinator/roofline/step_prediction.h"
+#include "coordinator/roofline/training_memory.h"
 #include "coordinator/wire/device_kind_codec.h"
 #include "runtime/base/status_macros.h"
 #include "tests/perf/prediction/cross_validation.h"
 #include "tests/perf/prediction/grouped_pipeline.h"
+#include "tests/perf/prediction/layer_fit.h"
 #include "tests/perf/prediction/published_runs.h"
 
 namespace medley {
 namespace {
 
 struct Options {
-  std::string data, profiles = "profiles", only;
+  std::string data, profiles = "profiles", only, judge;
   bool rows = false;
 };
 
@@ -51,6 +53,8 @@ class Benchmark {
       LeaveOutContradictedMemory(group.runs, excluded_);
       RETURN_IF_ERROR(JudgeGroup(name, group));
     }
+    if (!options_.judge.empty()) RETURN_IF_ERROR(JudgeUnseen());
+    RETURN_IF_ERROR(JudgeLayers(layers));
     RETURN_IF_ERROR(JudgeOtherKinds());
     for (const auto& [name, errors] : errors_) Print(name, errors);
     PrintErrorBar("measured_layers", PredictionBasis::kMeasuredLayers, errors_["zorse"]);
@@ -118,13 +122,45 @@ class Benchmark {
       }
       if (options_.rows) PrintRun(run, of_seconds, of_bytes);
     }
-    if (!options_.rows) return absl::OkStatus();
-    std::printf("# %s, %zu rows: {", name.c_str(), group.runs.size());
-    for (const Coefficient& coefficient : kCoefficients) {
-      std::printf("%s%s: %.4g", &coefficient == &kCoefficients.front() ? "" : ", ", coefficient.name,
-                  group.fitted.*coefficient.value);
+    if (options_.rows) PrintCalibration(name, Mean(validation.of_seconds), group.runs.size(), group.fitted);
+    return absl::OkStatus();
+  }
+
+  // Rows of another table, with what was fitted on all of the first one.
+  absl::Status JudgeUnseen() {
+    ASSIGN_OR_RETURN(const std::vector<PublishedRow> rows, ReadPublishedRows(options_.judge));
+    for (const PublishedRow& row : rows) {
+      const absl::StatusOr<PublishedRun> run = RunOf(row);
+      if (!run.ok()) continue;
+      const auto group = groups_.find(absl::StrCat(run->kind, ", ", run->software));
+      if (group == groups_.end()) continue;
+      ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(run->kind));
+      double of_seconds = std::nan(""), of_bytes = std::nan("");
+      if (run->step_seconds > 0) {
+        ASSIGN_OR_RETURN(const double seconds,
+                         RooflineStepSeconds({figures, group->second.fitted}, run->run));
+        of_seconds = seconds / run->step_seconds - 1;
+        errors_["unseen_" + run->study].push_back(of_seconds);
+      }
+      if (run->memory_gibibytes > 0) {
+        of_bytes = MemoryBytes(group->second.fitted, run->run) / (run->memory_gibibytes * (1 << 30)) - 1;
+        errors_["unseen_memory"].push_back(of_bytes);
+      }
+      if (options_.rows) PrintRun(*run, of_seconds, of_bytes);
     }
-    std::printf("}\n");
+    return absl::OkStatus();
+  }
+
+  // Layers alone, of models that the fit has not seen.
+  absl::Status JudgeLayers(const LayerLibrary& layers) {
+    for (const auto& [kind, library_kind] : LayerKinds()) {
+      const std::string name = kind + ", layers of zorse";
+      if (!absl::StrContains(name, options_.only)) continue;
+      ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(kind));
+      const LayerFit fit = FitLayers(figures, library_kind, layers);
+      errors_["layers"].insert(errors_["layers"].end(), fit.errors.begin(), fit.errors.end());
+      if (options_.rows) PrintCalibration(name, Mean(fit.errors), fit.errors.size(), fit.of_all);
+    }
     return absl::OkStatus();
   }
 
@@ -146,6 +182,32 @@ class Benchmark {
     return absl::OkStatus();
   }
 
+  // Of those that are numbers.
+  static double Mean(const std::vector<double>& errors) {
+    double sum = 0;
+    int count = 0;
+    for (const double error : errors) {
+      if (std::isnan(error)) continue;
+      sum += std::abs(error);
+      ++count;
+    }
+    return count > 0 ? sum / count : 0;
+  }
+
+  static void PrintCalibration(const std::string& name, double error_mean, size_t rows,
+                               const Calibration& calibration) {
+    std::printf("# %s, %zu rows, mean error %.4f: {", name.c_str(), rows, error_mean);
+    const char* separator = "";
+    for (const Coefficient& coefficient : kCoefficients) {
+      const double value = calibration.*coefficient.value;
+      // What measurements say nothing about stays at its default.
+      if (std::abs(value / (Calibration{}.*coefficient.value) - 1) < 1e-3) continue;
+      std::printf("%s%s: %.4g", separator, coefficient.name, value);
+      separator = ", ";
+    }
+    std::printf("}\n");
+  }
+
   static void PrintRun(const PublishedRun& published, double of_seconds, double of_bytes) {
     const TrainingRun& run = published.run;
     std::printf(
@@ -159,13 +221,9 @@ class Benchmark {
 
   static void Print(const std::string& name, std::vector<double> errors) {
     if (errors.empty()) return;
-    double sum = 0;
-    for (double& error : errors) {
-      error = std::abs(error);
-      sum += error;
-    }
+    for (double& error : errors) error = std::abs(error);
     std::sort(errors.begin(), errors.end());
-    std::printf("%s_error_mean %.4f\n", name.c_str(), sum / static_cast<double>(errors.size()));
+    std::printf("%s_error_mean %.4f\n", name.c_str(), Mean(errors));
     std::printf("%s_error_median %.4f\n", name.c_str(), errors[errors.size() / 2]);
     std::printf("%s_error_worst %.4f\n", name.c_str(), errors.back());
     std::printf("%s_rows %zu\n", name.c_str(), errors.size());
@@ -199,6 +257,8 @@ int main(int count, char** arguments) {
       options.data = data;
     } else if (const char* profiles = value_of("--profiles")) {
       options.profiles = profiles;
+    } else if (const char* judge = value_of("--judge")) {
+      options.judge = judge;
     } else if (const char* only = value_of("--only")) {
       options.only = only;
     } else if (std::strcmp(arguments[i], "--rows") == 0) {

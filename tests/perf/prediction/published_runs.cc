@@ -127,6 +127,7 @@ std::vector<int> BlocksOfStages(const std::string& note) {
 
 absl::StatusOr<PublishedRun> SailorRun(const PublishedRow& row) {
   PublishedRun published = MegatronRun(row);
+  if (!absl::StrContains(row.device, "GH-96")) return Excluded("a kind of which no run was published");
   published.kind = "GH200-96";
   published.software = "megatron-deepspeed";
   TrainingRun& run = published.run;
@@ -141,6 +142,42 @@ absl::StatusOr<PublishedRun> SailorRun(const PublishedRow& row) {
   }
   return published;
 }
+
+// InternLM's own software: Llama's layers, fused attention, the optimizer's state shared by replicas.
+absl::StatusOr<PublishedRun> InternEvoRun(const PublishedRow& row) {
+  PublishedRun published = MegatronRun(row);
+  published.kind = "A100-80";
+  published.software = "internevo";
+  TrainingRun& run = published.run;
+  ModelConfig& model = run.shape.model;
+  model.family = ModelFamily::kLlama;
+  model.feed_forward = (8 * row.hidden / 3 + 255) / 256 * 256;
+  model.vocabulary = row.vocabulary > 0 ? row.vocabulary : 103168;  // of InternLM's first models
+  model.tied_head = false;
+  run.fused_attention = run.shards_optimizer = true;
+  run.network_bytes_per_second = 6.25e9;  // four adapters of 100 Gb/s for eight devices
+  return published;
+}
+
+absl::StatusOr<PublishedRun> LlmCRun(const PublishedRow& row) {
+  if (absl::StrContains(row.note, "inconsistent")) return Excluded("its source contradicts itself");
+  PublishedRun published = MegatronRun(row);
+  published.kind = absl::StrContains(row.device, "H100") ? "H100-80" : "A100-80";
+  published.software = "llm.c";
+  published.run.fused_attention = published.run.shards_optimizer = true;
+  published.run.recompute = Recompute::kNone;
+  return published;
+}
+
+absl::StatusOr<PublishedRun> FullyShardedRun(const PublishedRow&) {
+  return Excluded("parameters sharded by all devices (FSDP), with passes that wait for what they gather");
+}
+
+absl::StatusOr<PublishedRun> MegatronBridgeRun(const PublishedRow&) {
+  return Excluded("8- and 4-bit products, experts and kinds of which no layer was published");
+}
+
+absl::StatusOr<PublishedRun> TpuRun(const PublishedRow&) { return Excluded("no batch and no layout"); }
 
 // Of studies with a reader of their own.
 absl::StatusOr<PublishedRun> UnreadRun(const PublishedRow&) { return Excluded("a source that is not read"); }
@@ -158,6 +195,15 @@ constexpr Reader kReaders[] = {
     {"images/model_table.png", "megatron", MegatronH100Run},
     {"eth-easl/sailor", "sailor", SailorRun},
     {"2507.10392", "zorse", UnreadRun},
+    {"InternLM/InternEvo", "internevo", InternEvoRun},
+    {"karpathy/llm.c", "llm_c", LlmCRun},
+    {"mosaicml/llm-foundry", "mosaicml", FullyShardedRun},
+    {"pytorch/torchtitan", "torchtitan", FullyShardedRun},
+    {"NVIDIA-NeMo/Megatron-Bridge", "megatron_bridge", MegatronBridgeRun},
+    {"AI-Hypercomputer/maxtext", "maxtext", TpuRun},
+    {"NVIDIA/NeMo-Framework-Launcher", "nemo", MegatronBridgeRun},
+    {"images/tables.tex", "megatron_2019", Megatron2021Run},
+    {"examples/llama/README.md", "megatron_llama", MegatronBridgeRun},
 };
 
 const Reader* ReaderOf(const PublishedRow& row) {
