@@ -21,13 +21,13 @@ double Quantile(const std::vector<double>& ascending, double share) {
 ErrorBar LearntErrorBar(PredictionBasis basis) {
   switch (basis) {
     case PredictionBasis::kMeasuredLayers:
-      return {0.11, 0.16};
+      return {0.11, 0.15};
     case PredictionBasis::kOtherShapes:
-      return {0.07, 0.14};
+      return {0.06, 0.14};
     case PredictionBasis::kOtherKinds:
       break;
   }
-  return {0.30, 0.60};
+  return {0.40, 0.65};
 }
 
 ErrorBar ErrorBarOf(std::vector<double> errors, const ErrorBar& before) {

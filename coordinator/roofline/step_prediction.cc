@@ -35,6 +35,10 @@ void Lengthen(PassTimes& pass, double factor) {
   pass.backward_seconds *= factor;
 }
 
+// After so many groups of as many micro-batches as there are stages, each further one takes as long as the one before:
+// what is longer need not be simulated.
+constexpr int kSteadyGroups = 3;
+
 }  // namespace
 
 PipelineTimes PipelineTimesOf(const CalibratedDevice& device, const TrainingRun& run) {
@@ -79,8 +83,18 @@ absl::StatusOr<double> PipelineSeconds(const PipelineTimes& times, const Trainin
   if (run.stages == 1) {
     return run.MicroBatches() * (run.shape.model.layers * times.blocks.layer.Seconds() + EndsSeconds(times));
   }
-  const PipelineProblem pipeline = PipelineOf(times, run);
-  return PredictStepSeconds(pipeline.problem, pipeline.plan);
+  const auto simulated = [&](int micro_batches) {
+    TrainingRun shorter = run;
+    shorter.shape.global_batch_sequences = micro_batches * run.micro_batch_sequences * run.replicas;
+    const PipelineProblem pipeline = PipelineOf(times, shorter);
+    return PredictStepSeconds(pipeline.problem, pipeline.plan);
+  };
+  const int group = run.stages, micro_batches = run.MicroBatches();
+  if (micro_batches < kSteadyGroups * group * 2 || micro_batches % group != 0)
+    return simulated(micro_batches);
+  ASSIGN_OR_RETURN(const double seconds, simulated(kSteadyGroups * group));
+  ASSIGN_OR_RETURN(const double with_one_more, simulated((kSteadyGroups + 1) * group));
+  return seconds + (with_one_more - seconds) * (micro_batches / group - kSteadyGroups);
 }
 
 double PipelineCounts::Seconds(const PipelineTimes& times) const {

@@ -1,6 +1,9 @@
 #include "coordinator/roofline/step_prediction.h"
 
 #include <catch2/catch.hpp>
+#include <vector>
+
+#include "coordinator/predictor/predict.h"
 
 namespace medley {
 namespace {
@@ -51,6 +54,19 @@ TEST_CASE("layers of chunks are as even as they go, or as said") {
   CHECK(pipeline.plan.units[2].chunks[0] == BlockRange{5, 10});
   // The longest stage is passed by all micro-batches, the others once.
   CHECK(Seconds(Unit(0), run) == Approx(3 * 12 + 2 * 6));
+}
+
+TEST_CASE("a long pipeline takes what the whole simulation says") {
+  const int stages = GENERATE(2, 4);
+  const int chunks = GENERATE(1, 2);
+  TrainingRun run = Pipeline(stages, 16 * stages);
+  run.chunks_per_stage = chunks;
+  if (chunks == 1) run.chunk_layers = stages == 2 ? std::vector<int>{3, 5} : std::vector<int>{1, 3, 2, 2};
+  PipelineTimes times = Unit(0.3);
+  times.blocks.embedding = {0.2, 0.1, 0};
+  times.blocks.head = {0.5, 0.7, 0};
+  const PipelineProblem whole = PipelineOf(times, run);
+  CHECK(Seconds(times, run) == Approx(*PredictStepSeconds(whole.problem, whole.plan)).epsilon(1e-4));
 }
 
 TEST_CASE("what lies on the critical path adds up to the simulated time, also beside where it was found") {

@@ -13,6 +13,9 @@
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
+#   tests/perf/run.sh prediction --data DIR [--judge FILE] [--rows] [--only PART]
+#                                     predictions against published step times and memory of hardware that is not here; DIR
+#                                     has validation.csv and profiles/zorse, prediction/README.md says how
 #   tests/perf/run.sh gpu             GPT-2 and Llama on an NVIDIA GPU, bf16, against PyTorch; says so where there is none
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -126,13 +129,18 @@ case $name in
       esac
     done
     ;;
+  prediction)
+    build //tests/perf/prediction:prediction_benchmark
+    machine
+    bazel-bin/tests/perf/prediction/prediction_benchmark "$@"
+    ;;
   gpu)
     build //tests/perf:step_benchmark
     machine
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,16s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,19s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -30,7 +30,7 @@ absl::StatusOr<std::vector<PipelineCounts>> CountsOf(const CalibratedDevice& dev
 }
 
 Calibration FitTo(const DeviceFigures& figures, const std::vector<const PublishedRun*>& runs,
-                  const std::vector<PipelineCounts>& counts) {
+                  const std::vector<PipelineCounts>& counts, const FitStart& start) {
   std::vector<Measurement> measurements;
   for (size_t i = 0; i < runs.size(); ++i) {
     const TrainingRun& run = runs[i]->run;
@@ -47,18 +47,18 @@ Calibration FitTo(const DeviceFigures& figures, const std::vector<const Publishe
                               [&](const Calibration& at) { return MemoryBytes(at, run); }});
     }
   }
-  return Calibrate(Calibration{}, measurements);
+  return Calibrate(start.calibration, measurements, {.spread_scale = start.spread_scale});
 }
 
 // The simulator is too slow to be asked for every derivative: it says before each of a few fits what lies on the critical
 // paths. `first`: with the coefficients that fits start from.
 absl::StatusOr<Calibration> Fit(const DeviceFigures& figures, const std::vector<const PublishedRun*>& runs,
-                                const std::vector<PipelineCounts>& first) {
+                                const std::vector<PipelineCounts>& first, const FitStart& start) {
   constexpr int kMoreRounds = 1;
-  Calibration calibration = FitTo(figures, runs, first);
+  Calibration calibration = FitTo(figures, runs, first, start);
   for (int round = 0; round < kMoreRounds; ++round) {
     ASSIGN_OR_RETURN(const std::vector<PipelineCounts> counts, CountsOf({figures, calibration}, runs));
-    calibration = FitTo(figures, runs, counts);
+    calibration = FitTo(figures, runs, counts, start);
   }
   return calibration;
 }
@@ -66,14 +66,15 @@ absl::StatusOr<Calibration> Fit(const DeviceFigures& figures, const std::vector<
 }  // namespace
 
 absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
-                                              const std::vector<PublishedRun>& runs, int folds) {
+                                              const std::vector<PublishedRun>& runs, int folds,
+                                              const FitStart& start) {
   const int parts = std::min<int>(folds, static_cast<int>(runs.size()));
   CrossValidation result;
   result.of_seconds.resize(runs.size(), std::numeric_limits<double>::quiet_NaN());
   result.of_bytes = result.of_seconds;
   std::vector<const PublishedRun*> all;
   for (const PublishedRun& run : runs) all.push_back(&run);
-  ASSIGN_OR_RETURN(const std::vector<PipelineCounts> first, CountsOf({figures, Calibration{}}, all));
+  ASSIGN_OR_RETURN(const std::vector<PipelineCounts> first, CountsOf({figures, start.calibration}, all));
   for (int part = 0; part < parts; ++part) {
     std::vector<const PublishedRun*> others;
     std::vector<PipelineCounts> first_of_others;
@@ -82,7 +83,7 @@ absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
       others.push_back(all[i]);
       first_of_others.push_back(first[i]);
     }
-    ASSIGN_OR_RETURN(const Calibration calibration, Fit(figures, others, first_of_others));
+    ASSIGN_OR_RETURN(const Calibration calibration, Fit(figures, others, first_of_others, start));
     for (size_t i = part; i < all.size(); i += parts) {
       if (runs[i].memory_gibibytes > 0) {
         result.of_bytes[i] =
@@ -94,7 +95,7 @@ absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
       }
     }
   }
-  ASSIGN_OR_RETURN(result.of_all, Fit(figures, all, first));
+  ASSIGN_OR_RETURN(result.of_all, Fit(figures, all, first, start));
   return result;
 }
 

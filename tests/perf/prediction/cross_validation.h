@@ -14,9 +14,16 @@ struct CrossValidation {
   Calibration of_all;  // fitted on all runs
 };
 
+// Where fits start, and how far from there they are let go.
+struct FitStart {
+  Calibration calibration;
+  double spread_scale = 1;
+};
+
 // Cuts `runs`, all of one kind and one software, into `folds` parts (or as many as there are runs,
 // if that is fewer): the i-th is in part i modulo folds. Deterministic. PredictStep's errors.
 absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
-                                              const std::vector<PublishedRun>& runs, int folds);
+                                              const std::vector<PublishedRun>& runs, int folds,
+                                              const FitStart& start = {});
 
 }  // namespace medley

@@ -106,7 +106,10 @@ class Benchmark {
   absl::Status JudgeGroup(const std::string& name, Group& group) {
     ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(group.runs.front().kind));
     const int folds = group.runs.size() > 100 ? 5 : 10;
-    ASSIGN_OR_RETURN(const CrossValidation validation, CrossValidate(figures, group.runs, folds));
+    FitStart start;
+    const auto predecessor = groups_.find(absl::StrCat(figures.kind, ", ", group.runs.front().predecessor));
+    if (predecessor != groups_.end()) start = {predecessor->second.fitted, 0.5};
+    ASSIGN_OR_RETURN(const CrossValidation validation, CrossValidate(figures, group.runs, folds, start));
     group.fitted = validation.of_all;
     for (size_t i = 0; i < group.runs.size(); ++i) {
       const PublishedRun& run = group.runs[i];

@@ -74,6 +74,7 @@ absl::StatusOr<PublishedRun> KorthikantiRun(const PublishedRow& row) {
   PublishedRun published = MegatronRun(row);
   published.kind = "A100-80";
   published.software = "megatron-lm 2022";
+  published.predecessor = "megatron-lm 2021";
   published.run.sequence_parallel = absl::StrContains(row.note, "sequence parallel") &&
                                     !absl::StrContains(row.note, "no sequence parallel");
   if (row.recompute == "selective") published.run.sequence_parallel = true;

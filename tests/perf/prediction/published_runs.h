@@ -15,6 +15,8 @@ struct PublishedRun {
   std::string study;     // whose errors are reported together: "vtrain"
   std::string software;  // what coefficients are fitted for, with the kind: rows of one are fitted together
   std::string kind;
+  // An earlier version of that software, from whose coefficients on the same kind a fit starts; empty: from the defaults.
+  std::string predecessor;
   TrainingRun run;
   double step_seconds = 0;      // 0: not published
   double memory_gibibytes = 0;  // of the device that needs most; 0: not published
