@@ -35,6 +35,19 @@ double HostSeconds(const CalibratedDevice& device, const TrainingRun& run) {
          (1 + device.calibration.host_peer_share * (std::min(run.ranks, run.devices_per_node) - 1));
 }
 
+// Bytes a second of a ring over the replicas. Ranks of a stage lie side by side, then its replicas, then the stages.
+double ReplicaRate(const CalibratedDevice& device, const TrainingRun& run) {
+  const int on_node = std::clamp(run.devices_per_node / run.ranks, 1, run.replicas);
+  return device.calibration.gradient_share * (run.ranks * run.replicas <= run.devices_per_node
+                                                  ? device.figures.node_link_bytes_per_second
+                                                  : BetweenNodes(device, run, on_node));
+}
+
+// To gather a layer's parameters, or to scatter its gradients: half of a sum of 16-bit values.
+double HalfSumOfLayerSeconds(const CalibratedDevice& device, const TrainingRun& run) {
+  return RingBytes(2 * LayerParameters(run), run.replicas) / 2 / ReplicaRate(device, run);
+}
+
 PassWork Repeated(const TrainingRun& run, const BlockWork& layer) {
   switch (run.recompute) {
     case Recompute::kNone:
@@ -79,14 +92,8 @@ double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run) {
 }
 
 double GradientSumSeconds(const CalibratedDevice& device, const TrainingRun& run, double parameters) {
-  if (run.replicas == 1) return 0;
-  // Ranks of a stage lie side by side, then its replicas, then the stages.
-  const int on_node = std::clamp(run.devices_per_node / run.ranks, 1, run.replicas);
-  const double rate = run.ranks * run.replicas <= run.devices_per_node
-                          ? device.figures.node_link_bytes_per_second
-                          : BetweenNodes(device, run, on_node);
-  return RingBytes(parameters * run.gradient_bytes_per_parameter, run.replicas) /
-         (rate * device.calibration.gradient_share);
+  if (run.parameter_gathers > 0) return 0;
+  return RingBytes(parameters * run.gradient_bytes_per_parameter, run.replicas) / ReplicaRate(device, run);
 }
 
 double UpdateSeconds(const CalibratedDevice& device, const TrainingRun& run, double parameters) {
@@ -109,6 +116,11 @@ BlockTimes RooflineTimes(const CalibratedDevice& device, const TrainingRun& run)
   times.layer.forward_seconds = LargerOf(seconds(layer.forward), host);
   times.layer.backward_seconds =
       LargerOf(seconds(layer.backward) + seconds(Repeated(run, layer)), host_backward + host_again);
+  if (run.parameter_gathers > 0) {
+    const double half_sum = HalfSumOfLayerSeconds(device, run);
+    times.layer.forward_seconds = LargerOf(times.layer.forward_seconds, half_sum);
+    times.layer.backward_seconds = LargerOf(times.layer.backward_seconds, run.parameter_gathers * half_sum);
+  }
   times.embedding = {seconds(embedding.forward), seconds(embedding.backward), 0};
   times.head = {seconds(head.forward), seconds(head.backward), 0};
   return times;

@@ -23,7 +23,7 @@ double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run,
 // A message between stages, each rank sending its part.
 double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run);
 
-// All replicas sum gradients of `parameters` on each rank.
+// All replicas sum gradients of `parameters` on each rank. 0 where layers do so pass by pass.
 double GradientSumSeconds(const CalibratedDevice& device, const TrainingRun& run, double parameters);
 
 // Adam over `parameters`, in f32 with 16-bit copies.

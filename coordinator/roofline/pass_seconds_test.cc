@@ -111,6 +111,20 @@ TEST_CASE("gradients are summed as a ring sends them, over the network where rep
   CHECK(GradientSumSeconds(device, run, 1e9) == Approx(2 * 2e9 * 7 / 8 / 300e9));
 }
 
+TEST_CASE("layers that are gathered take at least as long as that") {
+  TrainingRun run = Run(1, 4);
+  run.replicas = 64;
+  const PassTimes held = RooflineTimes(Device(), run).layer;
+  run.parameter_gathers = 2;
+  CHECK(GradientSumSeconds(Device(), run, 1e9) == 0);
+  CHECK(RooflineTimes(Device(), run).layer.Seconds() == Approx(held.Seconds()).epsilon(0.01));
+  run.network_bytes_per_second = 1e9;
+  const double gather = 2 * LayerParameters(run) * 63 / 64 / (8e9 * Calibration{}.gradient_share);
+  CHECK(RooflineTimes(Device(), run).layer.forward_seconds == Approx(gather).epsilon(0.01));
+  // Gathered again, and gradients scattered.
+  CHECK(RooflineTimes(Device(), run).layer.backward_seconds == Approx(2 * gather).epsilon(0.01));
+}
+
 TEST_CASE("replicas that share the optimizer update a part each") {
   TrainingRun run = Run(8, 1);
   run.replicas = 16;

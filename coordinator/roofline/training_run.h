@@ -25,6 +25,9 @@ struct TrainingRun {
   // hides.
   bool fused_attention = false;
   bool shards_optimizer = false;  // ZeRO-1
+  // How often a micro-batch gathers each layer's parameters, which replicas share (fully sharded: 2, before forward and
+  // backward; 1: kept for the backward). Their gradients are scattered after it. Beside what computes. With one stage.
+  int parameter_gathers = 0;
   // Whether ranks sum parts of what they exchange beside the products that make and use it.
   bool overlaps_exchanges = false;
   double gradient_bytes_per_parameter = 2;  // as they are summed between replicas
