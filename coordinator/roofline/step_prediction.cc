@@ -129,4 +129,10 @@ absl::StatusOr<double> RooflineStepSeconds(const CalibratedDevice& device, const
   return pipeline + AfterPipelineSeconds(device, run);
 }
 
+absl::StatusOr<PredictedSeconds> PredictRooflineStep(const CalibratedDevice& device, const TrainingRun& run,
+                                                     PredictionBasis basis) {
+  ASSIGN_OR_RETURN(const double seconds, RooflineStepSeconds(device, run));
+  return PredictedSeconds{seconds, LearntErrorBar(basis)};
+}
+
 }  // namespace medley

@@ -1,6 +1,7 @@
 #pragma once
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/roofline/error_bar.h"
 #include "coordinator/roofline/pass_seconds.h"
 
 // How long a step of a run takes: its pipeline through Medley's own predictor, and what follows it.
@@ -42,5 +43,13 @@ double AfterPipelineSeconds(const CalibratedDevice& device, const TrainingRun& r
 
 // A whole step. PredictStep's errors.
 absl::StatusOr<double> RooflineStepSeconds(const CalibratedDevice& device, const TrainingRun& run);
+
+struct PredictedSeconds {
+  double seconds = 0;
+  ErrorBar error;  // relative
+};
+// The same with how far such predictions were off. `basis`: where the calibration comes from.
+absl::StatusOr<PredictedSeconds> PredictRooflineStep(const CalibratedDevice& device, const TrainingRun& run,
+                                                     PredictionBasis basis);
 
 }  // namespace medley

@@ -101,6 +101,11 @@ TEST_CASE("a step is its pipeline and what follows it, and grows with the batch"
   CHECK(*four == Approx(Seconds(PipelineTimesOf(device, Pipeline(4, 4)), Pipeline(4, 4)) +
                         AfterPipelineSeconds(device, run)));
   CHECK(*eight > *four);
+  const absl::StatusOr<PredictedSeconds> with_bar =
+      PredictRooflineStep(device, run, PredictionBasis::kOtherKinds);
+  REQUIRE(with_bar.ok());
+  CHECK(with_bar->seconds == *eight);
+  CHECK(with_bar->error.wide == LearntErrorBar(PredictionBasis::kOtherKinds).wide);
 }
 
 }  // namespace

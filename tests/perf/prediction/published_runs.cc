@@ -30,7 +30,7 @@ PublishedRun MegatronRun(const PublishedRow& row) {
   run.ranks = std::max(1, row.ranks);
   model.layers = row.layers;
   model.hidden = row.hidden;
-  model.heads = row.heads > 0 ? row.heads : row.hidden / 128;
+  model.heads = row.heads > 0 ? row.heads : std::max(1, row.hidden / 128);
   model.feed_forward = row.feed_forward > 0 ? row.feed_forward : 4 * row.hidden;
   model.vocabulary = PaddedVocabulary(row.vocabulary > 0 ? row.vocabulary : 51200, run.ranks);
   model.context = row.sequence;
@@ -202,8 +202,9 @@ absl::StatusOr<PublishedRun> MosaicRun(const PublishedRow& row) {
   return published;
 }
 
-absl::StatusOr<PublishedRun> FullyShardedRun(const PublishedRow&) {
-  return Excluded("parameters sharded by all devices (FSDP), with passes that wait for what they gather");
+absl::StatusOr<PublishedRun> TorchtitanRun(const PublishedRow&) {
+  return Excluded(
+      "8-bit products, context parallelism and recomputation op by op, on a slower H100 of its own");
 }
 
 absl::StatusOr<PublishedRun> MegatronBridgeRun(const PublishedRow&) {
@@ -231,7 +232,7 @@ constexpr Reader kReaders[] = {
     {"InternLM/InternEvo", "internevo", InternEvoRun},
     {"karpathy/llm.c", "llm_c", LlmCRun},
     {"mosaicml/llm-foundry", "mosaicml", MosaicRun},
-    {"pytorch/torchtitan", "torchtitan", FullyShardedRun},
+    {"pytorch/torchtitan", "torchtitan", TorchtitanRun},
     {"NVIDIA-NeMo/Megatron-Bridge", "megatron_bridge", MegatronBridgeRun},
     {"AI-Hypercomputer/maxtext", "maxtext", TpuRun},
     {"NVIDIA/NeMo-Framework-Launcher", "nemo", MegatronBridgeRun},
@@ -264,6 +265,7 @@ absl::StatusOr<PublishedRun> RunOf(const PublishedRow& row) {
   if (published.step_seconds <= 0 && published.memory_gibibytes <= 0) {
     return Excluded("neither a time nor a memory is said");
   }
+  if (published.run.Chunks() > published.run.shape.model.layers) return Excluded("more stages than layers");
   if (published.run.MicroBatches() < 1) return Excluded("less than a micro-batch for each replica");
   return published;
 }
