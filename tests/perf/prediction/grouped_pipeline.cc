@@ -59,14 +59,15 @@ std::string KeyOf(const std::string& model, const std::string& kind, int sequenc
   return absl::StrCat(model, " ", kind, " ", sequence);
 }
 
-// What each group takes for a layer. NotFound: it was not measured.
+// What each group takes for a layer. FailedPrecondition: it was not measured.
 absl::StatusOr<std::vector<GroupCost>> CostsOf(const PublishedRow& row, const std::vector<Group>& groups,
                                                const std::string& model, const LayerLibrary& library) {
   std::vector<GroupCost> costs;
   for (const Group& group : groups) {
     const auto layer = library.layers.find(KeyOf(model, group.kind, row.sequence));
     const auto parameters = library.layer_parameters.find(model);
-    if (layer == library.layers.end() || parameters == library.layer_parameters.end()) {
+    if (layer == library.layers.end() || parameters == library.layer_parameters.end() ||
+        layer->second.forward_seconds.empty() || layer->second.backward_seconds.empty()) {
       return absl::FailedPreconditionError("a layer was not measured on one of its kinds");
     }
     // Micro-batches of one sequence: what is not said, and needs least memory.
@@ -80,53 +81,9 @@ absl::StatusOr<std::vector<GroupCost>> CostsOf(const PublishedRow& row, const st
   return costs;
 }
 
-}  // namespace
-
-absl::StatusOr<LayerLibrary> ReadLayerLibrary(const std::string& folder) {
-  ASSIGN_OR_RETURN(const std::string latencies_text, ReadDocumentFile(folder + "/data/model_latencies.json"));
-  ASSIGN_OR_RETURN(const std::string stats_text, ReadDocumentFile(folder + "/data/model_stats.json"));
-  const nlohmann::json latencies = nlohmann::json::parse(latencies_text, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json stats = nlohmann::json::parse(stats_text, nullptr, /*allow_exceptions=*/false);
-  if (!latencies.is_object() || !stats.is_object()) {
-    return absl::InvalidArgumentError(folder + ": its files are not JSON objects");
-  }
-  LayerLibrary library;
-  for (const auto& [model, statistics] : stats.items()) {
-    library.layer_parameters[model] = statistics.value("parameters_per_layer", 0.0);
-  }
-  for (const auto& [model, kinds] : latencies.items()) {
-    for (const auto& [kind, sequences] : kinds.items()) {
-      for (const auto& [sequence, types] : sequences.items()) {
-        const auto measured = types.find("float16");
-        // Lines alone, or a line and points of each pass.
-        if (measured == types.end() || measured->size() < 4) continue;
-        MeasuredLayer& layer = library.layers[absl::StrCat(model, " ", kind, " ", sequence)];
-        for (const double milliseconds : (*measured)[2]) layer.forward_seconds.push_back(milliseconds / 1e3);
-        for (const double milliseconds : (*measured)[3]) layer.backward_seconds.push_back(milliseconds / 1e3);
-      }
-    }
-  }
-  return library;
-}
-
-absl::StatusOr<double> GroupedPipelineSeconds(const PublishedRow& row, const LayerLibrary& library) {
-  if (!absl::StrContains(row.note, "system Zorse")) {
-    return absl::FailedPreconditionError("a plan of another system, which is not published");
-  }
-  // "Llama 13B"
-  const std::string model =
-      absl::AsciiStrToLower(absl::StrCat("deepspeedllama_", row.model.substr(row.model.rfind(' ') + 1)));
-  const std::vector<Group>& groups = absl::StrContains(row.note, "cluster A") ? kClusterA : kClusterB;
-  ASSIGN_OR_RETURN(std::vector<GroupCost> costs, CostsOf(row, groups, model, library));
-  // The last stage has the head, too: the fastest group.
-  std::sort(costs.begin(), costs.end(),
-            [](const GroupCost& a, const GroupCost& b) { return a.Seconds() > b.Seconds(); });
-
-  const int ranges = RangesOf(row);
-  int most_devices = 0;
-  for (const Group& group : groups) most_devices = std::max(most_devices, group.devices);
-  // As many sequences at a time as the largest group has devices; smaller ones take several turns for them.
-  const int waves = (row.global_batch + most_devices - 1) / most_devices;
+// Each group as one device, which takes a wave of the batch at a time.
+PlanningProblem ProblemOf(const PublishedRow& row, const std::vector<GroupCost>& costs, int waves,
+                          double message_seconds) {
   PlanningProblem problem;
   problem.shape.model = {.layers = row.layers,
                          .hidden = row.hidden,
@@ -137,22 +94,31 @@ absl::StatusOr<double> GroupedPipelineSeconds(const PublishedRow& row, const Lay
   problem.shape.sequence = row.sequence;
   problem.shape.global_batch_sequences = waves;
   problem.micro_batch_sizes = {1};
-  Plan plan{.schedule = ranges > 1 ? Schedule::kInterleavedGPipe : Schedule::kGPipe};
-  for (size_t g = 0; g < costs.size(); ++g) {
-    const double forward = (costs[g].forward_seconds + costs[g].parameter_seconds / 4) / waves;
-    const double backward = (costs[g].backward_seconds + 3 * costs[g].parameter_seconds / 4) / waves;
+  for (const GroupCost& cost : costs) {
+    // Gathered before the forward and before the backward; scattered, twice as wide, after it.
+    const double forward = (cost.forward_seconds + cost.parameter_seconds / 4) / waves;
+    const double backward = (cost.backward_seconds + 3 * cost.parameter_seconds / 4) / waves;
+    // The head's product goes as fast as those of the group's layers.
     const double head_layers = kVocabulary / (12.0 * row.hidden);
-    const double head_forward = head_layers * costs[g].forward_seconds / waves;
+    const double head_forward = head_layers * cost.forward_seconds / waves;
+    const int group = static_cast<int>(problem.devices.size());
     problem.devices.push_back(
-        {.name = absl::StrCat("group", g),
-         .processor = static_cast<int>(g),
+        {.name = absl::StrCat("group", group),
+         .processor = group,
          .activations = Dtype::kBf16,
          .times = {{.layer = {forward, backward}, .head = {head_forward, 2 * head_forward}}}});
-    plan.units.push_back({.devices = {problem.devices.back().name}, .activations = Dtype::kBf16});
   }
-  const double message = 2.0 * most_devices * row.sequence * row.hidden / kBytesPerSecondBetweenGroups;
-  const LinkModel line = LinkModel::Line(message, std::numeric_limits<double>::infinity());
+  const LinkModel line = LinkModel::Line(message_seconds, std::numeric_limits<double>::infinity());
   problem.links.assign(costs.size(), std::vector<LinkCost>(costs.size(), {line, {}}));
+  return problem;
+}
+
+// Groups take ranges of layers in turns, `ranges` times each.
+Plan PlanOf(const PublishedRow& row, const std::vector<GroupCost>& costs, int waves, int ranges) {
+  Plan plan{.schedule = ranges > 1 ? Schedule::kInterleavedGPipe : Schedule::kGPipe};
+  for (size_t g = 0; g < costs.size(); ++g) {
+    plan.units.push_back({.devices = {absl::StrCat("group", g)}, .activations = Dtype::kBf16});
+  }
   Route route{.micro_batches = waves, .micro_batch_sequences = 1};
   BlockId next = 0;
   for (int range = 0; range < ranges; ++range) {
@@ -167,7 +133,73 @@ absl::StatusOr<double> GroupedPipelineSeconds(const PublishedRow& row, const Lay
     }
   }
   plan.routes = {route};
-  return PredictStepSeconds(problem, plan);
+  return plan;
+}
+
+// Milliseconds in a JSON array, those that are numbers.
+std::vector<double> SecondsOf(const nlohmann::json& milliseconds) {
+  std::vector<double> seconds;
+  for (const nlohmann::json& value : milliseconds) {
+    if (value.is_number()) seconds.push_back(value.get<double>() / 1e3);
+  }
+  return seconds;
+}
+
+}  // namespace
+
+absl::StatusOr<LayerLibrary> ReadLayerLibrary(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::string latencies_text, ReadDocumentFile(folder + "/data/model_latencies.json"));
+  ASSIGN_OR_RETURN(const std::string stats_text, ReadDocumentFile(folder + "/data/model_stats.json"));
+  const nlohmann::json latencies = nlohmann::json::parse(latencies_text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json stats = nlohmann::json::parse(stats_text, nullptr, /*allow_exceptions=*/false);
+  if (!latencies.is_object() || !stats.is_object()) {
+    return absl::InvalidArgumentError(folder + ": its files are not JSON objects");
+  }
+  LayerLibrary library;
+  for (const auto& [model, statistics] : stats.items()) {
+    const auto parameters = statistics.find("parameters_per_layer");
+    if (parameters != statistics.end() && parameters->is_number())
+      library.layer_parameters[model] = *parameters;
+  }
+  for (const auto& [model, kinds] : latencies.items()) {
+    for (const auto& [kind, sequences] : kinds.items()) {
+      for (const auto& [sequence, types] : sequences.items()) {
+        const auto measured = types.find("float16");
+        // Lines alone, or a line and points of each pass.
+        if (measured == types.end() || measured->size() < 4 || !(*measured)[2].is_array()) continue;
+        MeasuredLayer& layer = library.layers[absl::StrCat(model, " ", kind, " ", sequence)];
+        layer = {SecondsOf((*measured)[2]), SecondsOf((*measured)[3])};
+      }
+    }
+  }
+  return library;
+}
+
+absl::StatusOr<double> GroupedPipelineSeconds(const PublishedRow& row, const LayerLibrary& library) {
+  if (!absl::StrContains(row.note, "system Zorse")) {
+    return absl::FailedPreconditionError("a plan of another system, which is not published");
+  }
+  const bool is_a = absl::StrContains(row.note, "cluster A");
+  if (!is_a && !absl::StrContains(row.note, "cluster B")) {
+    return absl::FailedPreconditionError("a cluster whose nodes are not known");
+  }
+  if (row.step_seconds <= 0) return absl::FailedPreconditionError("no time is said");
+  // "Llama 13B"
+  const std::string model =
+      absl::AsciiStrToLower(absl::StrCat("deepspeedllama_", row.model.substr(row.model.rfind(' ') + 1)));
+  const std::vector<Group>& groups = is_a ? kClusterA : kClusterB;
+  ASSIGN_OR_RETURN(std::vector<GroupCost> costs, CostsOf(row, groups, model, library));
+  // The last stage has the head, too: the fastest group.
+  std::sort(costs.begin(), costs.end(),
+            [](const GroupCost& a, const GroupCost& b) { return a.Seconds() > b.Seconds(); });
+
+  const int ranges = RangesOf(row);
+  int most_devices = 0;
+  for (const Group& group : groups) most_devices = std::max(most_devices, group.devices);
+  // As many sequences at a time as the largest group has devices; smaller ones take several turns for them.
+  const int waves = (row.global_batch + most_devices - 1) / most_devices;
+  const double message = 2.0 * most_devices * row.sequence * row.hidden / kBytesPerSecondBetweenGroups;
+  return PredictStepSeconds(ProblemOf(row, costs, waves, message), PlanOf(row, costs, waves, ranges));
 }
 
 }  // namespace medley
