@@ -21,13 +21,13 @@ double Quantile(const std::vector<double>& ascending, double share) {
 ErrorBar LearntErrorBar(PredictionBasis basis) {
   switch (basis) {
     case PredictionBasis::kMeasuredLayers:
-      return {0.11, 0.15};
+      return {0.11, 0.14};
     case PredictionBasis::kOtherShapes:
-      return {0.06, 0.14};
+      return {0.06, 0.13};
     case PredictionBasis::kOtherKinds:
       break;
   }
-  return {0.40, 0.65};
+  return {0.33, 0.56};
 }
 
 ErrorBar ErrorBarOf(std::vector<double> errors, const ErrorBar& before) {
