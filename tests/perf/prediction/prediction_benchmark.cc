@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -39,9 +41,17 @@ class Benchmark {
   explicit Benchmark(const Options& options) : options_(options) {}
 
   absl::Status Run() {
+    const bool names_table = absl::EndsWith(options_.data, ".csv");
+    const std::filesystem::path data(options_.data), folder = names_table ? data.parent_path() : data;
     ASSIGN_OR_RETURN(const std::vector<PublishedRow> rows,
-                     ReadPublishedRows(options_.data + "/validation.csv"));
-    ASSIGN_OR_RETURN(const LayerLibrary layers, ReadLayerLibrary(options_.data + "/profiles/zorse"));
+                     ReadPublishedRows(names_table ? data : folder / "validation.csv"));
+    absl::StatusOr<LayerLibrary> read_layers = ReadLayerLibrary(folder / "profiles/zorse");
+    // A table alone is good for all that needs no measured layers.
+    if (absl::IsNotFound(read_layers.status())) {
+      std::printf("# no measured layers: %s\n", std::string(read_layers.status().message()).c_str());
+      read_layers = LayerLibrary{};
+    }
+    ASSIGN_OR_RETURN(const LayerLibrary layers, std::move(read_layers));
     for (const PublishedRow& row : rows) {
       if (StudyOf(row) == "zorse") {
         RETURN_IF_ERROR(JudgeGroupedPipeline(row, layers));
@@ -161,6 +171,7 @@ class Benchmark {
       if (!absl::StrContains(name, options_.only)) continue;
       ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(kind));
       const LayerFit fit = FitLayers(figures, library_kind, layers);
+      if (fit.errors.empty()) continue;
       errors_["layers"].insert(errors_["layers"].end(), fit.errors.begin(), fit.errors.end());
       if (options_.rows) PrintCalibration(name, Mean(fit.errors), fit.errors.size(), fit.of_all);
     }
@@ -268,7 +279,8 @@ int main(int count, char** arguments) {
       options.rows = true;
     } else {
       std::fprintf(stderr,
-                   "%s: allowed are --data DIR (with validation.csv), --profiles DIR, --only PART of \"KIND, "
+                   "%s: allowed are --data DIR (with validation.csv) or TABLE.csv, --profiles DIR, --only "
+                   "PART of \"KIND, "
                    "SOFTWARE\", "
                    "--rows\n",
                    arguments[i]);
@@ -276,7 +288,7 @@ int main(int count, char** arguments) {
     }
   }
   if (options.data.empty()) {
-    std::fprintf(stderr, "--data DIR is missing: the folder with validation.csv\n");
+    std::fprintf(stderr, "--data is missing: the folder with validation.csv, or such a table\n");
     return 2;
   }
   const absl::Status status = medley::Benchmark(options).Run();
