@@ -13,7 +13,7 @@
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
-#   tests/perf/run.sh prediction --data DIR [--judge FILE] [--rows] [--only PART]
+#   tests/perf/run.sh prediction --data DIR [--judge TABLE] [--as-shipped] [--rows] [--only PART]
 #                                     predictions against published step times and memory of hardware that is not here; DIR
 #                                     has validation.csv and profiles/zorse, prediction/README.md says how
 #   tests/perf/run.sh gpu             GPT-2 and Llama on an NVIDIA GPU, bf16, against PyTorch; says so where there is none

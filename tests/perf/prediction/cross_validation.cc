@@ -85,17 +85,30 @@ absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
     }
     ASSIGN_OR_RETURN(const Calibration calibration, Fit(figures, others, first_of_others, start));
     for (size_t i = part; i < all.size(); i += parts) {
-      if (runs[i].memory_gibibytes > 0) {
-        result.of_bytes[i] =
-            MemoryBytes(calibration, runs[i].run) / (runs[i].memory_gibibytes * kGibibyte) - 1;
-      }
-      if (runs[i].step_seconds > 0) {
-        ASSIGN_OR_RETURN(const double seconds, RooflineStepSeconds({figures, calibration}, runs[i].run));
-        result.of_seconds[i] = seconds / runs[i].step_seconds - 1;
-      }
+      ASSIGN_OR_RETURN(const CrossValidation judged, Judge({figures, calibration}, {runs[i]}));
+      result.of_seconds[i] = judged.of_seconds[0];
+      result.of_bytes[i] = judged.of_bytes[0];
     }
   }
   ASSIGN_OR_RETURN(result.of_all, Fit(figures, all, first, start));
+  return result;
+}
+
+absl::StatusOr<CrossValidation> Judge(const CalibratedDevice& device, const std::vector<PublishedRun>& runs) {
+  CrossValidation result;
+  result.of_seconds.resize(runs.size(), std::numeric_limits<double>::quiet_NaN());
+  result.of_bytes = result.of_seconds;
+  result.of_all = device.calibration;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].memory_gibibytes > 0) {
+      result.of_bytes[i] =
+          MemoryBytes(device.calibration, runs[i].run) / (runs[i].memory_gibibytes * kGibibyte) - 1;
+    }
+    if (runs[i].step_seconds > 0) {
+      ASSIGN_OR_RETURN(const double seconds, RooflineStepSeconds(device, runs[i].run));
+      result.of_seconds[i] = seconds / runs[i].step_seconds - 1;
+    }
+  }
   return result;
 }
 

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/roofline/device_figures.h"
+#include "coordinator/roofline/pass_seconds.h"
 #include "tests/perf/prediction/published_runs.h"
 
 // Coefficients fitted on one part of what is published and judged on another.
@@ -25,5 +25,8 @@ struct FitStart {
 absl::StatusOr<CrossValidation> CrossValidate(const DeviceFigures& figures,
                                               const std::vector<PublishedRun>& runs, int folds,
                                               const FitStart& start = {});
+
+// The errors of `runs` with given coefficients, which `of_all` is then. PredictStep's errors.
+absl::StatusOr<CrossValidation> Judge(const CalibratedDevice& device, const std::vector<PublishedRun>& runs);
 
 }  // namespace medley

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/roofline/error_bar.h"
 #include "coordinator/roofline/step_prediction.h"
-#include "coordinator/roofline/training_memory.h"
 #include "coordinator/wire/device_kind_codec.h"
 #include "runtime/base/status_macros.h"
 #include "tests/perf/prediction/cross_validation.h"
@@ -27,7 +26,7 @@ namespace {
 
 struct Options {
   std::string data, profiles = "profiles", only, judge;
-  bool rows = false;
+  bool rows = false, as_shipped = false;
 };
 
 // Runs of one kind and one software.
@@ -104,13 +103,29 @@ class Benchmark {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DeviceFigures> FiguresOf(const std::string& kind) {
-    const auto known = figures_.find(kind);
-    if (known != figures_.end()) return known->second;
+  absl::StatusOr<DeviceKindProfile> ProfileOf(const std::string& kind) {
+    const auto known = profiles_.find(kind);
+    if (known != profiles_.end()) return known->second;
     ASSIGN_OR_RETURN(const DeviceKindProfile profile,
                      ReadDeviceKind(absl::StrCat(options_.profiles, "/", kind, ".yaml")));
-    figures_[kind] = profile.figures;
+    profiles_[kind] = profile;
+    return profile;
+  }
+
+  absl::StatusOr<DeviceFigures> FiguresOf(const std::string& kind) {
+    ASSIGN_OR_RETURN(const DeviceKindProfile profile, ProfileOf(kind));
     return profile.figures;
+  }
+
+  // With the coefficients that profiles/ has, which nothing is fitted for here.
+  absl::StatusOr<CrossValidation> AsShipped(const std::vector<PublishedRun>& runs) {
+    const std::string& software = runs.front().software;
+    ASSIGN_OR_RETURN(const DeviceKindProfile profile, ProfileOf(runs.front().kind));
+    const auto learnt = profile.by_software.find(software);
+    if (learnt == profile.by_software.end()) {
+      return absl::NotFoundError(absl::StrCat(profile.figures.kind, " has no calibration of ", software));
+    }
+    return Judge({profile.figures, learnt->second.calibration}, runs);
   }
 
   absl::Status JudgeGroup(const std::string& name, Group& group) {
@@ -119,7 +134,9 @@ class Benchmark {
     FitStart start;
     const auto predecessor = groups_.find(absl::StrCat(figures.kind, ", ", group.runs.front().predecessor));
     if (predecessor != groups_.end()) start = {predecessor->second.fitted, 0.5};
-    ASSIGN_OR_RETURN(const CrossValidation validation, CrossValidate(figures, group.runs, folds, start));
+    ASSIGN_OR_RETURN(
+        const CrossValidation validation,
+        options_.as_shipped ? AsShipped(group.runs) : CrossValidate(figures, group.runs, folds, start));
     group.fitted = validation.of_all;
     for (size_t i = 0; i < group.runs.size(); ++i) {
       const PublishedRun& run = group.runs[i];
@@ -148,17 +165,10 @@ class Benchmark {
       const auto group = groups_.find(absl::StrCat(run->kind, ", ", run->software));
       if (group == groups_.end()) continue;
       ASSIGN_OR_RETURN(const DeviceFigures figures, FiguresOf(run->kind));
-      double of_seconds = std::nan(""), of_bytes = std::nan("");
-      if (run->step_seconds > 0) {
-        ASSIGN_OR_RETURN(const double seconds,
-                         RooflineStepSeconds({figures, group->second.fitted}, run->run));
-        of_seconds = seconds / run->step_seconds - 1;
-        errors_["unseen_" + run->study].push_back(of_seconds);
-      }
-      if (run->memory_gibibytes > 0) {
-        of_bytes = MemoryBytes(group->second.fitted, run->run) / (run->memory_gibibytes * (1 << 30)) - 1;
-        errors_["unseen_memory"].push_back(of_bytes);
-      }
+      ASSIGN_OR_RETURN(const CrossValidation judged, Judge({figures, group->second.fitted}, {*run}));
+      const double of_seconds = judged.of_seconds[0], of_bytes = judged.of_bytes[0];
+      if (!std::isnan(of_seconds)) errors_["unseen_" + run->study].push_back(of_seconds);
+      if (!std::isnan(of_bytes)) errors_["unseen_memory"].push_back(of_bytes);
       if (options_.rows) PrintRun(*run, of_seconds, of_bytes);
     }
     return absl::OkStatus();
@@ -252,7 +262,7 @@ class Benchmark {
 
   const Options options_;
   std::map<std::string, Group> groups_;
-  std::map<std::string, DeviceFigures> figures_;
+  std::map<std::string, DeviceKindProfile> profiles_;  // by kind
   std::map<std::string, std::vector<double>> errors_;  // by study
   std::vector<double> of_other_shapes_, of_other_kinds_;
   std::map<std::string, int> excluded_;
@@ -275,6 +285,8 @@ int main(int count, char** arguments) {
       options.judge = judge;
     } else if (const char* only = value_of("--only")) {
       options.only = only;
+    } else if (std::strcmp(arguments[i], "--as-shipped") == 0) {
+      options.as_shipped = true;
     } else if (std::strcmp(arguments[i], "--rows") == 0) {
       options.rows = true;
     } else {

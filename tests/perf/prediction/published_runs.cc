@@ -87,6 +87,7 @@ absl::StatusOr<PublishedRun> Megatron2021Run(const PublishedRow& row) {
   published.kind = "A100-80";
   published.software = "megatron-lm 2021";
   TrainingRun& run = published.run;
+  if (!absl::StrContains(row.device, "A100")) return Excluded("Megatron-LM of 2019 on V100");
   if (absl::StrContains(row.note, "ZeRO-3")) return Excluded("ZeRO-3 of another system (DeepSpeed)");
   // Not printed for the scaling table: what fits beside the layers that are made again.
   if (row.micro_batch == 0) run.micro_batch_sequences = run.stages > 1 ? 1 : run.ranks < 8 ? 16 : 4;
