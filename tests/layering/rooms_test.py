@@ -131,10 +131,11 @@ ROOMS = {
     "coordinator/jobs": (VALUES, []),
     "coordinator/cluster": (VALUES, []),
     "coordinator/predictor": (VALUES, []),
+    "coordinator/roofline": (VALUES + ["coordinator/predictor"], []),
     "coordinator/planner": (VALUES + ["coordinator/predictor"], ["threads"]),
     "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/predictor"], []),
-    "coordinator/wire": (RIM + ["coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem"],
-                         ["protobuf"]),
+    "coordinator/wire": (RIM + [
+        "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",

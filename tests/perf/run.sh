@@ -4,7 +4,8 @@
 #   tests/perf/run.sh heterogeneity   unlike devices of several kinds, one job: efficiency, what could be, and predictions;
 #                                     --groups, --only: parts of it; --with-load: beside a busy process
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
-#   tests/perf/run.sh planner         planning times
+#   tests/perf/run.sh planner         planning times of up to 16 devices
+#   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that another planner published
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
 #   tests/perf/run.sh memory [WHICH]  what plans are predicted to take of memory against what allocators count; WHICH: of the
@@ -15,6 +16,9 @@
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
+#   tests/perf/run.sh prediction --data DIR [--judge TABLE] [--as-shipped] [--rows] [--only PART]
+#                                     predictions against published step times and memory of hardware that is not here; DIR
+#                                     has validation.csv and profiles/zorse, prediction/README.md says how
 #   tests/perf/run.sh gpu             GPT-2 and Llama on an NVIDIA GPU, bf16, against PyTorch; says so where there is none
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -83,6 +87,11 @@ case $name in
     machine
     bazel-bin/coordinator/planner/planner_benchmark "$@"
     ;;
+  classes)
+    build //coordinator/planner/classes:class_benchmark
+    machine
+    bazel-bin/coordinator/planner/classes/class_benchmark "$@"
+    ;;
   schedules)
     build //tests/perf:schedule_benchmark
     machine
@@ -135,13 +144,18 @@ case $name in
       esac
     done
     ;;
+  prediction)
+    build //tests/perf/prediction:prediction_benchmark
+    machine
+    bazel-bin/tests/perf/prediction/prediction_benchmark "$@"
+    ;;
   gpu)
     build //tests/perf:step_benchmark
     machine
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,18s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,20s/^# \{0,1\}//p' \"$0\" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,28 @@
+#pragma once
+#include <vector>
+
+// How far predictions of a kind were off when they could be checked: what a new one says of itself.
+namespace medley {
+
+// Where what a prediction rests on comes from.
+enum class PredictionBasis {
+  kMeasuredLayers,  // this kind and this shape were measured
+  kOtherShapes,     // this kind was measured with other shapes: roofline with its coefficients
+  kOtherKinds,      // a data sheet, with the coefficients of another kind
+};
+inline constexpr int kPredictionBases = 3;
+
+// Relative: a prediction of 10 s with 0.1 says 9.1 to 11 s.
+struct ErrorBar {
+  double usual = 0;  // two of three predictions were off by at most that
+  double wide = 0;   // nine of ten were
+};
+
+// What tests/perf/run.sh prediction found; its README says how to renew it.
+ErrorBar LearntErrorBar(PredictionBasis basis);
+
+// From `errors`, predicted / measured - 1, any order, none NaN. A few say little of what is rare: they are taken beside as
+// many from `before`'s as make up ten.
+ErrorBar ErrorBarOf(std::vector<double> errors, const ErrorBar& before);
+
+}  // namespace medley

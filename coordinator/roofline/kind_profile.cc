@@ -1,0 +1,38 @@
+#include "coordinator/roofline/kind_profile.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace medley {
+
+DeviceProfile KindProfile(const CalibratedDevice& device, const std::string& software, PredictionBasis basis,
+                          const TrainingShape& shape, const std::string& shape_key,
+                          const std::vector<int>& micro_batch_sizes) {
+  DeviceProfile profile;
+  profile.device_kind = device.figures.kind;
+  profile.shape = shape_key;
+  TrainingRun run;
+  run.shape = shape;
+  run.fused_attention = true;
+  for (const int sequences : micro_batch_sizes) {
+    run.micro_batch_sequences = sequences;
+    ProfiledTimes times{.micro_batch_sequences = sequences, .blocks = RooflineTimes(device, run)};
+    // Both gradients of a product are as much work.
+    times.blocks.layer.weight_gradient_seconds = times.blocks.layer.backward_seconds / 2;
+    profile.times.push_back(times);
+  }
+  // The norm reads gradients of f32 once.
+  profile.update_seconds_per_parameter = UpdateSeconds(device, run, 1);
+  profile.norm_seconds_per_parameter =
+      4 / (device.figures.memory_bytes_per_second * device.calibration.update_share);
+  profile.has_own_memory = true;
+  const ErrorBar error = LearntErrorBar(basis);
+  profile.provenance =
+      absl::StrCat("not measured: data sheet of ", device.figures.kind, ", coefficients of ", software,
+                   ", within ", std::lround(100 * error.usual), " % two times of three, ",
+                   std::lround(100 * error.wide), " % nine of ten");
+  return profile;
+}
+
+}  // namespace medley

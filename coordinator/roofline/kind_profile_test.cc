@@ -1,0 +1,44 @@
+#include "coordinator/roofline/kind_profile.h"
+
+#include <catch2/catch.hpp>
+
+namespace medley {
+namespace {
+
+const CalibratedDevice kDevice{{.kind = "A100-80",
+                                .matmul_flops_per_second = 312e12,
+                                .memory_bytes_per_second = 2e12,
+                                .node_link_bytes_per_second = 300e9,
+                                .memory = GiB(80)},
+                               {}};
+const TrainingShape kShape{
+    {.layers = 24, .hidden = 2048, .heads = 16, .feed_forward = 8192, .vocabulary = 50304, .context = 1024},
+    1024,
+    32};
+
+TEST_CASE("a kind's profile has the roofline's times for each micro-batch and says what it is") {
+  const DeviceProfile profile =
+      KindProfile(kDevice, "megatron-lm 2021", PredictionBasis::kOtherShapes, kShape, "a shape", {1, 4});
+  CHECK(profile.device_kind == "A100-80");
+  CHECK(profile.shape == "a shape");
+  REQUIRE(profile.times.size() == 2);
+  CHECK(profile.times[1].micro_batch_sequences == 4);
+  CHECK(profile.times[1].blocks.layer.forward_seconds > profile.times[0].blocks.layer.forward_seconds);
+  TrainingRun run;
+  run.shape = kShape;
+  run.fused_attention = true;
+  run.micro_batch_sequences = 4;
+  const BlockTimes times = RooflineTimes(kDevice, run);
+  CHECK(profile.times[1].blocks.layer.backward_seconds == times.layer.backward_seconds);
+  CHECK(profile.times[1].blocks.head == times.head);
+  CHECK(profile.times[1].blocks.layer.weight_gradient_seconds == times.layer.backward_seconds / 2);
+  CHECK(profile.update_seconds_per_parameter > profile.norm_seconds_per_parameter);
+  CHECK_FALSE(profile.measured_with.has_value());
+  CHECK(profile.provenance ==
+        "not measured: data sheet of A100-80, coefficients of megatron-lm 2021, within 6 % two times of "
+        "three, 13 % nine "
+        "of ten");
+}
+
+}  // namespace
+}  // namespace medley
