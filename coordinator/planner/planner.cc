@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/classes/class_planner.h"
-#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/problem_check.h"
 #include "coordinator/planner/search.h"
-#include "coordinator/planner/sharing.h"
+#include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/planner/ways_out.h"
 #include "runtime/base/status_macros.h"
 

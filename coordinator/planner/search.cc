@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/memory_shortage.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 
 namespace medley {
 namespace {

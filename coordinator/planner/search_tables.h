@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/reduction_floor.h"
-#include "coordinator/planner/sharing.h"
-#include "coordinator/planner/stage_buffers.h"
+#include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/sharing.h"
+#include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/program/program.h"

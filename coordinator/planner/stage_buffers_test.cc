@@ -1,8 +1,8 @@
-#include "coordinator/planner/stage_buffers.h"
+#include "coordinator/planner/techniques/stage_buffers.h"
 
 #include <catch2/catch.hpp>
 
-#include "coordinator/planner/memory_saving.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 
 namespace medley {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/brute_force.h"
-#include "coordinator/planner/memory_saving.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/random_problem.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/ir/model/model_share.h"

@@ -76,7 +76,7 @@ absl::StatusOr<SharingNeeds> FindSharingNeeds(const TrainingSpec& spec, const Jo
 //
 // A device's profile is the newest one of its kind and the spec's shape that has the size in question; in a
 // unit of several devices of a pinned plan, of the shape of its share. Without a pinned plan, whatever was
-// measured of the shares that ChoosePlan may give it (coordinator/planner/sharing.h) is there, too, and who has any
+// measured of the shares that ChoosePlan may give it (coordinator/planner/techniques/sharing.h) is there, too, and who has any
 // need not have whole blocks. Where nothing fits otherwise, plans may save memory
 // (PlanConstraints::saves_memory). Two devices of nodes with an equal `host` (of one node if it has none) that
 // share a core share a `processor`, and so does who shares one with either; a `host` likewise. A pair's link

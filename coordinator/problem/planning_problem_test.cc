@@ -343,7 +343,8 @@ TEST_CASE("links go by level and by kinds, the last class that joins a pair, but
   // a/g0 and c/g0 are named, the others are alike by kind and site.
   CHECK(problem->links.ends() == 5);
   cluster.link_classes.erase(cluster.link_classes.begin() + 3);
-  CHECK_THAT(std::string(MakeProblem(Spec(), {}, cluster).status().message()), Catch::Contains("no link class"));
+  CHECK_THAT(std::string(MakeProblem(Spec(), {}, cluster).status().message()),
+             Catch::Contains("no link class"));
 }
 
 TEST_CASE("devices that are not there are named") {

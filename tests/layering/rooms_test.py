@@ -17,6 +17,7 @@ LIBRARIES = {
     "gRPC": r"grpc(pp)?/.*|proto/.*\.grpc\.pb\.h",
     "hashes": r"xxhash\.h",
     "hwloc": r"hwloc.*",
+    "COIN": r"coin/.*",
     "JSON": r"nlohmann/.*",
     "log": r"spdlog/.*",
     "oneDNN": r"dnnl.*|oneapi/.*|omp\.h",
@@ -132,8 +133,11 @@ ROOMS = {
     "coordinator/cluster": (VALUES, []),
     "coordinator/predictor": (VALUES, []),
     "coordinator/roofline": (VALUES + ["coordinator/predictor"], []),
-    "coordinator/planner": (VALUES + ["coordinator/predictor"], ["threads"]),
-    "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/predictor"], []),
+    "coordinator/planner/techniques": (VALUES + ["coordinator/predictor"], []),
+    # The one room that solves linear programmes.
+    "coordinator/planner/classes": (VALUES + ["coordinator/planner/techniques", "coordinator/predictor", "COIN"], ["coordinator/planner", "JSON"]),
+    "coordinator/planner": (VALUES + ["coordinator/planner/classes", "coordinator/planner/techniques", "coordinator/predictor"], ["threads"]),
+    "coordinator/problem": (VALUES + ["coordinator/planner", "coordinator/planner/techniques", "coordinator/predictor"], []),
     "coordinator/wire": (RIM + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),

@@ -155,7 +155,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,20s/^# \{0,1\}//p' \"$0\" >&2
+    sed -n '2,24s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

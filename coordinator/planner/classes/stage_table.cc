@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/planner/sharing.h"
+#include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/reductions.h"
 #include "runtime/ir/model/block_sizes.h"

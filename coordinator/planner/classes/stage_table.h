@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "coordinator/planner/memory_saving.h"
-#include "coordinator/planner/stage_buffers.h"
+#include "coordinator/planner/techniques/memory_saving.h"
+#include "coordinator/planner/techniques/stage_buffers.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
 #include "runtime/ir/model/model_share.h"

@@ -1,4 +1,4 @@
-#include "coordinator/planner/sharing.h"
+#include "coordinator/planner/techniques/sharing.h"
 
 #include <algorithm>
 #include <map>

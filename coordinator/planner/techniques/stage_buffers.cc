@@ -1,4 +1,4 @@
-#include "coordinator/planner/stage_buffers.h"
+#include "coordinator/planner/techniques/stage_buffers.h"
 
 namespace medley {
 

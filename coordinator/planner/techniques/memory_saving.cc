@@ -1,4 +1,4 @@
-#include "coordinator/planner/memory_saving.h"
+#include "coordinator/planner/techniques/memory_saving.h"
 
 #include <algorithm>
 #include <numeric>
