@@ -25,9 +25,9 @@ TEST_CASE("every example is one that this test knows") {
   CHECK(files == std::set<std::string>{"examples/agent.yaml", "examples/bible.yaml", "examples/cluster.yaml",
                                        "examples/coordinator.yaml", "examples/emulated-a100.yaml",
                                        "examples/emulated-cluster.yaml", "examples/emulated-l4.yaml",
-                                       "examples/gpt2-124m.yaml", "examples/llama-bible.yaml",
-                                       "examples/local-cluster.yaml", "examples/pinned-plan.yaml",
-                                       "examples/rehearsal.yaml"});
+                                       "examples/gpt2-124m.yaml", "examples/large-cluster.yaml",
+                                       "examples/llama-bible.yaml", "examples/local-cluster.yaml",
+                                       "examples/pinned-plan.yaml", "examples/rehearsal.yaml"});
 }
 
 v1::JobSpec ReadJob(const std::string& file) {
@@ -52,6 +52,21 @@ TEST_CASE("the example cluster has profiles for the GPT-2 jobs") {
   REQUIRE(problem->devices.size() == 6);
   CHECK(problem->devices[4].processor == problem->devices[5].processor);
   CHECK(problem->devices[0].processor != problem->devices[1].processor);
+}
+
+TEST_CASE("the large example cluster is a thousand devices whose links are those of three ends") {
+  const v1::JobSpec spec = ReadJob("examples/gpt2-124m.yaml");
+  const absl::StatusOr<TrainingSpec> training = DecodeJobSpec(spec, "job", std::nullopt);
+  REQUIRE(training.status().ToString() == "OK");
+  v1::ClusterSpec cluster;
+  REQUIRE(ReadYamlFile("examples/large-cluster.yaml", &cluster).ToString() == "OK");
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(*training, *DecodeConstraints(spec), *decoded);
+  REQUIRE(problem.status().ToString() == "OK");
+  CHECK(problem->devices.size() == 1024);
+  CHECK(problem->links.ends() == 3);
+  CHECK(problem->links.Between(0, 1023).transfer.LatencySeconds() == 2e-3);
 }
 
 TEST_CASE("the pinned plan is one for its job, on devices of the local cluster") {
