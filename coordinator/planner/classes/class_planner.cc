@@ -94,8 +94,10 @@ class Planning {
       : problem_(problem), classes_(DeviceClassesOf(problem)), predictor_(problem) {}
 
   absl::StatusOr<PlanByClass> Run() {
-    Try(1);
-    if (problem_.constraints.saves_memory) Try(kSharedOptimizer);
+    TryAll(classes_);
+    // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
+    const std::vector<DeviceClass> used = ClassesUsed();
+    if (!used.empty() && used.size() < classes_.size()) TryAll(used);
     if (best_.plan.units.empty()) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
@@ -107,8 +109,25 @@ class Planning {
   }
 
  private:
-  void Try(double optimizer_share) {
-    StageTable table(problem_, classes_, optimizer_share);
+  void TryAll(const std::vector<DeviceClass>& classes) {
+    shapes_.clear();  // they name kinds of other classes
+    Try(classes, 1);
+    if (problem_.constraints.saves_memory) Try(classes, kSharedOptimizer);
+  }
+
+  std::vector<DeviceClass> ClassesUsed() const {
+    std::set<int> numbers;
+    for (const Unit& unit : best_.plan.units) {
+      for (const std::string& name : unit.devices)
+        numbers.insert(predictor_.ClassOf(predictor_.DeviceNamed(name)));
+    }
+    std::vector<DeviceClass> used;
+    for (const int number : numbers) used.push_back(classes_[number]);
+    return used;
+  }
+
+  void Try(const std::vector<DeviceClass>& classes, double optimizer_share) {
+    StageTable table(problem_, classes, optimizer_share);
     const int layers = problem_.shape.model.layers, allowed = problem_.constraints.max_stages;
     const int most_stages = std::min({layers, kMostStages, allowed > 0 ? allowed : layers});
     // How many replicas there are decides what their sums take, so each number is planned for by itself: plans of at
@@ -116,25 +135,30 @@ class Planning {
     const int devices = static_cast<int>(problem_.devices.size()),
               most_routes = problem_.constraints.max_routes;
     int slower = 0;
+    double least_so_far = std::numeric_limits<double>::infinity();
     for (int replicas = std::max(2, devices / (2 * kMostStages)); replicas < 2 * devices; replicas *= 2) {
       const int limit = std::min(replicas, most_routes > 0 ? most_routes : devices);
-      const SumModel sums(problem_, classes_, limit, least_degree_);
+      const SumModel sums(problem_, classes, limit, least_degree_);
       ClassSearch search(table, sums, most_stages, limit);
       for (const RouteShape& shape : shapes_) search.Suggest(shape);
       const std::vector<ClassedPlan> found = search.Run();
       best_.priced_shapes += search.priced();
       if (found.empty()) continue;
       shapes_ = search.Shapes();
-      const double bound = search.LowerBoundSeconds();
-      bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
+      // With fewer classes it would not be one of all plans.
+      if (classes.size() == classes_.size()) {
+        const double bound = search.LowerBoundSeconds();
+        bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
+      }
       double least = std::numeric_limits<double>::infinity();
       for (const ClassedPlan& plan : found) {
         least = std::min(least, plan.estimated_seconds);
         Keep(table, search, plan, optimizer_share < 1);
       }
       // More replicas sum longer.
-      slower = !best_.plan.units.empty() && least > kMuchSlower * best_.step_seconds ? slower + 1 : 0;
+      slower = least > kMuchSlower * least_so_far ? slower + 1 : 0;
       if (slower == 2) break;
+      least_so_far = std::min(least_so_far, least);
       if (limit < replicas) break;
     }
   }
