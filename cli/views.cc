@@ -23,6 +23,9 @@ namespace {
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kMostOfWhy = 80;
+// Of more devices those that do alike are a line; of more routes a plan is told by classes.
+constexpr size_t kMostDevicesShown = 32;
+constexpr int kMostRoutesShown = 16;
 // JobSpec.max_restarts where it is unset.
 constexpr uint32_t kDefaultRestarts = 3;
 
@@ -79,6 +82,26 @@ std::string InF32Instead(const v1::PlanReport& report) {
                       " this job in f32");
 }
 
+// Rows that differ in nothing but their first column are one: "a/gpu0 and 31 more".
+Rows Merged(Rows rows) {
+  Rows merged;
+  std::map<std::vector<std::string>, size_t> places;
+  std::vector<int> counts;
+  for (std::vector<std::string>& row : rows) {
+    const auto [place, inserted] = places.try_emplace({row.begin() + 1, row.end()}, merged.size());
+    if (inserted) {
+      merged.push_back(std::move(row));
+      counts.push_back(0);
+    } else {
+      ++counts[place->second];
+    }
+  }
+  for (size_t i = 0; i < merged.size(); ++i) {
+    if (counts[i] > 0) absl::StrAppend(&merged[i][0], " and ", counts[i], " more");
+  }
+  return merged;
+}
+
 std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
   Rows rows = {{"DEVICE", "BLOCKS", "MICRO-BATCHES", "BUSY", "MEMORY", "LIMIT", "KIND"}};
   for (const v1::DeviceShare& share : report.devices()) {
@@ -88,7 +111,8 @@ std::string FormatDevices(const v1::PlanReport& report, size_t columns) {
                     share.used() ? FormatSize(share.peak_memory_bytes()) : "-",
                     FormatSize(share.memory_limit_bytes()), Printable(share.kind())});
   }
-  std::string text = FormatTable(rows, columns);
+  std::string text =
+      FormatTable(rows.size() > kMostDevicesShown ? Merged(std::move(rows)) : std::move(rows), columns);
   const std::string in_f32 = InF32Instead(report);
   if (!in_f32.empty()) absl::StrAppend(&text, in_f32, "\n");
   for (const v1::LeftOutDevice& device : report.left_out()) {
@@ -324,7 +348,9 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
   }
   const std::string devices = FormatDevices(report, columns);
   if (detail == PlanDetail::kSummary) {
-    const std::vector<std::string> description = WrapText(Printable(report.description()), columns);
+    const bool by_class = report.plan().routes_size() > kMostRoutesShown && !report.fitting().empty();
+    const std::vector<std::string> description =
+        WrapText(Printable(by_class ? report.fitting() : report.description()), columns);
     return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices);
   }
   std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);

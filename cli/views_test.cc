@@ -50,6 +50,26 @@ TEST_CASE("a plan says how good it is") {
                  !Catch::Contains("its own table"));
 }
 
+TEST_CASE("of many devices those that do alike are one line, and many routes are told by classes") {
+  v1::PlanReport report = Report();
+  for (int d = 1; d < 40; ++d) {
+    v1::DeviceShare& device = *report.add_devices();
+    device = report.devices(0);
+    device.set_device("a/cpu" + std::to_string(d));
+    if (d >= 30) device.set_blocks(9);
+  }
+  report.set_fitting("17 x [cpu]");
+  CHECK(FormatPlan(report, PlanDetail::kSummary) ==
+        "1 route\n"
+        "predicted step 500.0 ms, 8.2k tokens/s; at most 25.0 % slower than the best possible\n"
+        "\n"
+        "DEVICE              BLOCKS  MICRO-BATCHES  BUSY     MEMORY      LIMIT  KIND\n"
+        "a/cpu0 and 29 more       8              4  93 %  100.0 MiB  512.0 MiB  cpu avx2\n"
+        "a/cpu30 and 9 more       9              4  93 %  100.0 MiB  512.0 MiB  cpu avx2\n");
+  for (int r = 0; r < 17; ++r) report.mutable_plan()->add_routes();
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), Catch::StartsWith("17 x [cpu]\npredicted"));
+}
+
 TEST_CASE("nodes are listed device by device with their jobs") {
   v1::ListNodesResponse nodes;
   v1::Node& node = *nodes.add_nodes();

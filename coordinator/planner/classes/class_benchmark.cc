@@ -337,6 +337,34 @@ class SailorCluster {
   int hosts_ = -1;
 };
 
+// The plan as Sailor's own simulator reads it: routes that are alike are one pipeline with so many replicas. Its layers
+// are our blocks.
+std::string AsSailorsJson(const PlanningProblem& problem, const Plan& plan) {
+  std::map<std::string, std::string> kind_of_device;
+  for (const DeviceCost& device : problem.devices) kind_of_device[device.name] = device.kind;
+  std::map<std::string, std::pair<Json, int>> pipelines;  // by themselves: how many
+  for (const Route& route : plan.routes) {
+    Json stages = Json::array();
+    for (const UnitId u : route.units) {
+      const Unit& unit = plan.units[u];
+      const Json replica = {{"gpu", kind_of_device[unit.devices.front()]}, {"tp", unit.devices.size()}};
+      stages.push_back({{"layers", unit.chunks[0].size()}, {"replicas", {replica}}});
+    }
+    const Json pipeline = {{"stages", stages},
+                           {"num_micro_batches", route.micro_batches},
+                           {"micro_batch_size", route.micro_batch_sequences}};
+    auto& [kept, count] = pipelines[pipeline.dump()];
+    kept = pipeline;
+    ++count;
+  }
+  Json all = Json::array();
+  for (auto& [text, pipeline] : pipelines) {
+    for (Json& stage : pipeline.first["stages"]) stage["replicas"][0]["count"] = pipeline.second;
+    all.push_back(pipeline.first);
+  }
+  return Json{{"micro_batch_size", plan.routes[0].micro_batch_sequences}, {"pipelines", all}}.dump();
+}
+
 void ReportSailor(const std::string& data, const std::string& name) {
   const SailorCluster cluster(absl::StrCat(data, "/profiles/sailor/best_plans/", name, ".json"));
   const absl::StatusOr<AlikePrediction> theirs =
@@ -354,6 +382,7 @@ void ReportSailor(const std::string& data, const std::string& name) {
   std::printf("vs_sailor_%s %.4f\n", name.c_str(), theirs->step_seconds / ours->step_seconds);
   std::printf("gap_sailor_%s %.4f\n", name.c_str(), ours->step_seconds / ours->lower_bound_seconds - 1);
   std::printf("summary_sailor_%s %s\n", name.c_str(), ours->summary.c_str());
+  std::printf("plan_sailor_%s %s\n", name.c_str(), AsSailorsJson(cluster.problem(), ours->plan).c_str());
 }
 
 }  // namespace

@@ -183,9 +183,7 @@ class Planning {
     best_.step_seconds = predicted->step_seconds;
     best_.summary = absl::StrFormat("%d routes of %d kinds over %d classes of devices", Replicas(found),
                                     predicted->kinds_of_routes, classes_.size());
-    absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found),
-                    absl::StrFormat("; estimated %.4f s, relaxed %.4f s", found.estimated_seconds,
-                                    found.relaxed_seconds));
+    absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found));
   }
 
   const PlanningProblem& problem_;
