@@ -111,7 +111,10 @@ TEST_CASE("an unspecified value in a list of enums is refused") {
 }
 
 TEST_CASE("a list that is required may not be empty") {
-  CHECK(ValidateMessage(v1::ClusterSpec()).message() == "nodes: is required, but empty");
+  v1::HostSlowdown slowdown;
+  slowdown.set_host("a");
+  slowdown.set_shape("gpt2");
+  CHECK(ValidateMessage(slowdown).message() == "devices: is required, but empty");
 }
 
 }  // namespace
