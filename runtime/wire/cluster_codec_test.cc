@@ -130,6 +130,7 @@ TEST_CASE("a device has what its agent was told and what opening it showed") {
 
 TEST_CASE("a link's points are refused by name where they make no sense") {
   v1::ClusterSpec cluster;
+  cluster.add_nodes()->set_name("a");
   cluster.add_links();
   v1::LinkProfile& link = *cluster.add_links();
   Add(link.mutable_transfer(), 8, 1e-6);
