@@ -98,6 +98,9 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   plan->add_flag("--explain", arguments.explain, "also why it would not run otherwise");
   plan->add_option("--cluster", arguments.plan.cluster_file,
                    "cluster (YAML) to plan for, without a coordinator");
+  plan->add_option(
+      "--kinds", arguments.plan.kinds_directory,
+      "with --cluster: directory of data sheets (profiles/) for kinds that have no profile there");
   AddPageOption(*plan, arguments);
   plan->add_option("--time-limit", arguments.plan.time_limit_seconds,
                    "seconds of planning after which the best plan so far is shown, not proven to be optimal")

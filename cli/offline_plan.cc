@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "coordinator/problem/planned_job.h"
+#include "coordinator/wire/kind_profiles.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/status_macros.h"
@@ -14,8 +15,8 @@
 
 namespace medley {
 
-absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request,
-                                           const v1::ClusterSpec& cluster) {
+absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster,
+                                           const std::string& kinds_directory) {
   const v1::JobSpec& spec = request.spec();
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
@@ -23,7 +24,9 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request,
   }
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  ASSIGN_OR_RETURN(const Cluster decoded, DecodeCluster(cluster));
+  ASSIGN_OR_RETURN(Cluster decoded, DecodeCluster(cluster));
+  if (!kinds_directory.empty())
+    RETURN_IF_ERROR(AddKindProfiles(kinds_directory, training, constraints, decoded));
   std::atomic<bool> stop = false;
   const StopAfter limit(stop, request.time_limit_seconds() > 0 ? absl::Seconds(request.time_limit_seconds())
                                                                : absl::InfiniteDuration());

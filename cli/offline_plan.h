@@ -9,6 +9,8 @@ namespace medley {
 // devices taken as free. model.hugging_face is read from this machine.
 // Errors: those of DecodeJobSpec, DecodeCluster, PlanJob (coordinator/problem/planned_job.h) and
 // ReadModelConfig.
-absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster);
+// `kinds_directory`: of profiles of kinds that were not measured (AddKindProfiles, whose errors it has, too); empty: none.
+absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster,
+                                           const std::string& kinds_directory = "");
 
 }  // namespace medley

@@ -92,6 +92,9 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   request.set_with_predicted_step(!command.page_file.empty());
   request.set_time_limit_seconds(command.time_limit_seconds);
   absl::StatusOr<v1::PlanReport> report;
+  if (command.cluster_file.empty() && !command.kinds_directory.empty())
+    return absl::InvalidArgumentError(
+        "--kinds: goes with --cluster alone; devices that are there are measured");
   if (command.cluster_file.empty()) {
     BlockInterrupts();
     CoordinatorClient client(connection.address, connection.timeout);
@@ -101,7 +104,7 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   } else {
     v1::ClusterSpec cluster;
     RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
-    report = PlanOffline(request, cluster);
+    report = PlanOffline(request, cluster, command.kinds_directory);
   }
   RETURN_IF_ERROR(places.Locate(report.status()));
   return ShowPlan(connection, request.spec().name(), command.detail, command.page_file, std::move(report));

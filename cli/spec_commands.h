@@ -28,6 +28,7 @@ absl::Status RunSubmit(const Connection& connection, const SubmitCommand& comman
 struct PlanCommand {
   SpecSource spec;
   std::string cluster_file;       // empty: ask the coordinator
+  std::string kinds_directory;    // of device kinds that were not measured; empty: none
   double time_limit_seconds = 0;  // 0: none
   PlanDetail detail = PlanDetail::kSummary;
   std::string page_file;  // to write the page of plan_page.h to; empty: none, "-": standard output, alone

@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include "absl/status/status.h"
+#include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/job/job_constraints.h"
+#include "runtime/ir/job/training_spec.h"
+
+namespace medley {
+
+// Adds to `cluster` a profile of whole blocks of each device kind that the job lacks one of and that `directory` has a
+// file of (profiles/README.md), "KIND.yaml": by a roofline with the coefficients that were fitted on the most published
+// rows. It says of itself that nothing was measured, and how far such times were off. Kinds without a file are left to
+// whoever misses their profiles.
+// Errors: those of MissingProfiles and ReadDeviceKind; NotFound: no such directory; InvalidArgument: a file without
+// calibrations.
+absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
+                             const JobConstraints& constraints, Cluster& cluster);
+
+}  // namespace medley

@@ -1,0 +1,66 @@
+#include "coordinator/wire/kind_profiles.h"
+
+#include <catch2/catch.hpp>
+
+#include "coordinator/problem/planning_problem.h"
+
+namespace medley {
+namespace {
+
+Cluster Of(const std::vector<std::string>& kinds) {
+  Cluster cluster;
+  ClusterNode& node = cluster.nodes.emplace_back();
+  node.name = "a";
+  for (const std::string& kind : kinds) {
+    ClusterDevice& device = node.devices.emplace_back();
+    device.description.name = "gpu" + std::to_string(node.devices.size());
+    device.description.memory_limit = GiB(40);
+    device.kind = kind;
+  }
+  cluster.default_link = LinkCost{LinkModel::Line(1e-5, 1e10), LinkModel::Line(1e-5, 1e10)};
+  return cluster;
+}
+
+TrainingSpec Gpt2() {
+  TrainingSpec spec;
+  spec.shape.model = {
+      .layers = 12, .hidden = 768, .heads = 12, .feed_forward = 3072, .vocabulary = 50257, .context = 1024};
+  spec.shape.sequence = 1024;
+  spec.shape.global_batch_sequences = 64;
+  spec.precision = Precision::kBf16;
+  return spec;
+}
+
+TEST_CASE("kinds that were not measured have profiles by their data sheets, which say so") {
+  Cluster cluster = Of({"A100-80", "V100-16", "A100-80"});
+  const JobConstraints constraints{.micro_batch_sizes = {1, 4}};
+  REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ToString() == "OK");
+  REQUIRE(cluster.profiles.size() == 2);
+  CHECK_THAT(cluster.profiles[0].provenance, Catch::StartsWith("not measured: data sheet of A100-80"));
+  const absl::StatusOr<PlanningProblem> problem = MakeProblem(Gpt2(), constraints, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  const double fast = problem->devices[0].times[1].layer.Seconds(),
+               slow = problem->devices[1].times[1].layer.Seconds();
+  CHECK(fast > 0);
+  // 312 against 125 TFLOP/s of matmuls at best, by what different software made of them.
+  CHECK(slow > 1.2 * fast);
+  CHECK(slow < 4 * fast);
+  // What is there is kept.
+  cluster.profiles[0].provenance = "measured";
+  REQUIRE(AddKindProfiles("profiles", Gpt2(), constraints, cluster).ok());
+  CHECK(cluster.profiles.size() == 2);
+  CHECK(cluster.profiles[0].provenance == "measured");
+}
+
+TEST_CASE("a kind that no file is of stays without, and a directory that is not there is named") {
+  Cluster cluster = Of({"A100-80", "abacus"});
+  REQUIRE(AddKindProfiles("profiles", Gpt2(), {.micro_batch_sizes = {1}}, cluster).ok());
+  CHECK(cluster.profiles.size() == 1);
+  CHECK_THAT(std::string(MakeProblem(Gpt2(), {.micro_batch_sizes = {1}}, cluster).status().message()),
+             Catch::Contains("abacus"));
+  CHECK(AddKindProfiles("nowhere", Gpt2(), {}, cluster).message() ==
+        "--kinds: \"nowhere\" is not a directory");
+}
+
+}  // namespace
+}  // namespace medley
