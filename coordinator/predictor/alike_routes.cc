@@ -137,7 +137,7 @@ class AlikeRoutes {
   absl::StatusOr<std::vector<double>> LastBackwards(const std::string& key, const PlanningProblem& alone,
                                                     Plan plan) {
     const int stages = static_cast<int>(plan.units.size()), micro_batches = plan.routes[0].micro_batches;
-    const int steady = 3 * stages + 4;
+    const int steady = 2 * stages + 2;
     const auto simulated = [&](int count) -> absl::StatusOr<std::vector<double>> {
       std::vector<double>& known = predictor_.LastBackwards(absl::StrCat(key, "#", count));
       if (!known.empty()) return known;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMostStages = 48;
 // What is estimated to be so much slower than the fastest plan is not predicted.
-constexpr double kHopeless = 1.03;
+constexpr double kHopeless = 1.01;
 constexpr double kMuchSlower = 1.1;
 // Of the optimizer's state of a stage, what it is taken to carry itself where it is shared.
 constexpr double kSharedOptimizer = 1.0 / 8;
@@ -136,7 +136,7 @@ class Planning {
               most_routes = problem_.constraints.max_routes;
     int slower = 0;
     double least_so_far = std::numeric_limits<double>::infinity();
-    for (int replicas = std::max(2, devices / (2 * kMostStages)); replicas < 2 * devices; replicas *= 2) {
+    for (int replicas = std::max(2, devices / kMostStages); replicas < 2 * devices; replicas *= 2) {
       const int limit = std::min(replicas, most_routes > 0 ? most_routes : devices);
       const SumModel sums(problem_, classes, limit, least_degree_);
       ClassSearch search(table, sums, most_stages, limit);

@@ -85,6 +85,9 @@ std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std:
   Cbc_setCutoff(model.get(), -enough + 0.5);
   Cbc_setMaximumSolutions(model.get(), 1);
   Cbc_setMaximumNodes(model.get(), most_nodes);
+  // Few rows: cuts cost more than they save.
+  Cbc_setParameter(model.get(), "cuts", "off");
+  Cbc_setParameter(model.get(), "preprocess", "off");
   Cbc_solve(model.get());
   const double* found = Cbc_bestSolution(model.get());
   if (found == nullptr) return {};

@@ -43,7 +43,7 @@ RouteClock::RouteClock(const StageTable& table, RouteShape shape)
     host_before = host;
     class_before = kind.device_class;
   }
-  const int count = static_cast<int>(stages.size()), tabulated = count == 1 ? 2 : 3 * count + 4;
+  const int count = static_cast<int>(stages.size()), tabulated = count == 1 ? 2 : 2 * count + 2;
   for (int m = 1; m <= tabulated; ++m) last_backwards_.push_back(Simulate(m));
   const std::vector<double>&last = last_backwards_.back(), &before = last_backwards_[tabulated - 1 - count];
   for (int s = 0; s < count; ++s) period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
