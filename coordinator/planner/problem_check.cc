@@ -137,16 +137,11 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
 PlanningProblem OnDevicesOfWholeBlocks(const PlanningProblem& problem) {
   const auto is_whole = [](const DeviceCost& device) { return !device.times.empty(); };
   if (std::all_of(problem.devices.begin(), problem.devices.end(), is_whole)) return problem;
-  PlanningProblem result = problem;
-  result.devices.clear();
   std::vector<int> whole;
   for (size_t d = 0; d < problem.devices.size(); ++d) {
-    if (!is_whole(problem.devices[d])) continue;
-    result.devices.push_back(problem.devices[d]);
-    whole.push_back(static_cast<int>(d));
+    if (is_whole(problem.devices[d])) whole.push_back(static_cast<int>(d));
   }
-  result.links = problem.links.Among(whole);
-  return result;
+  return OnDevices(problem, whole);
 }
 
 }  // namespace medley

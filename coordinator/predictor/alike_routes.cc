@@ -99,23 +99,17 @@ class AlikeRoutes {
   // Simulates one of them by itself.
   absl::Status AddKind(const std::string& key, const std::vector<int>& routes) {
     const Route& route = plan_.routes[routes.front()];
-    PlanningProblem alone{.shape = problem_.shape,
-                          .precision = problem_.precision,
-                          .micro_batch_sizes = problem_.micro_batch_sizes};
-    alone.wire_bytes_per_element = problem_.wire_bytes_per_element;
-    alone.device_memory = problem_.device_memory;
     Plan plan{.schedule = plan_.schedule};
     Route& own = plan.routes.emplace_back(Route{{}, route.micro_batches, route.micro_batch_sequences});
     std::vector<int> devices;
     for (const UnitId u : route.units) {
       own.units.push_back(static_cast<int>(plan.units.size()));
       plan.units.push_back(plan_.units[u]);
-      for (const int d : devices_of_unit_[u.value()]) {
-        devices.push_back(d);
-        alone.devices.push_back(Slowed(d));
-      }
+      const std::vector<int>& of_unit = devices_of_unit_[u.value()];
+      devices.insert(devices.end(), of_unit.begin(), of_unit.end());
     }
-    alone.links = problem_.links.Among(devices);
+    PlanningProblem alone = OnDevices(problem_, devices);
+    for (DeviceCost& device : alone.devices) Slow(device);
     ASSIGN_OR_RETURN(const std::vector<double> last_backwards, LastBackwards(key, alone, plan));
     for (size_t s = 0; s < plan.units.size(); ++s) {
       const Unit& unit = plan.units[s];
@@ -186,10 +180,9 @@ class AlikeRoutes {
     return absl::OkStatus();
   }
 
-  // A device as it is while all that the plan uses of its host compute.
-  DeviceCost Slowed(int d) const {
-    DeviceCost cost = problem_.devices[d];
-    if (cost.shared_with <= 0) return cost;
+  // Makes a device what it is while all that the plan uses of its host compute.
+  void Slow(DeviceCost& cost) const {
+    if (cost.shared_with <= 0) return;
     const double others = std::min(used_on_host_.at(cost.host) - 1, cost.shared_with);
     const double factor = 1 + (cost.shared_slowdown - 1) * others / cost.shared_with;
     const auto slow = [&](std::vector<BlockTimes>& times) {
@@ -205,7 +198,6 @@ class AlikeRoutes {
     for (ShareCost& share : cost.shares) slow(share.times);
     cost.shared_with = 0;
     cost.shared_slowdown = 1;
-    return cost;
   }
 
   bool HoldsSegment(const StageGroup& group, SegmentId segment) const {

@@ -25,6 +25,19 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 
+PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices) {
+  PlanningProblem result{.shape = problem.shape,
+                         .precision = problem.precision,
+                         .micro_batch_sizes = problem.micro_batch_sizes,
+                         .links = problem.links.Among(devices),
+                         .constraints = problem.constraints,
+                         .forced_all_reduce = problem.forced_all_reduce,
+                         .wire_bytes_per_element = problem.wire_bytes_per_element,
+                         .device_memory = problem.device_memory};
+  for (const int d : devices) result.devices.push_back(problem.devices[d]);
+  return result;
+}
+
 std::optional<RankCosts> CostsOf(const DeviceCost& device, const ModelConfig& model,
                                  const ModelShare& share) {
   if (share == WholeModel(model)) {

@@ -90,6 +90,9 @@ struct PlanningProblem {
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
 };
 
+// The same problem on these devices alone, in this order.
+PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices);
+
 // What a rank costs on a device. Refers to the device's DeviceCost, which must outlive it.
 struct RankCosts {
   const DeviceRoom& room;

@@ -29,11 +29,7 @@ std::unique_ptr<GroupSums::Sample> GroupSums::SampleOf(const PlanningProblem& pr
   std::vector<int> chosen;
   const size_t count = std::min<size_t>(devices.size(), most);
   for (size_t i = 0; i < count; ++i) chosen.push_back(devices[i * devices.size() / count]);
-  sample->problem.shape = problem.shape;
-  for (const int d : chosen) sample->problem.devices.push_back(problem.devices[d]);
-  sample->problem.links = problem.links.Among(chosen);
-  sample->problem.wire_bytes_per_element = problem.wire_bytes_per_element;
-  sample->problem.forced_all_reduce = problem.forced_all_reduce;
+  sample->problem = OnDevices(problem, chosen);
   sample->reductions = std::make_unique<Reductions>(sample->problem);
   sample->all.resize(chosen.size());
   std::iota(sample->all.begin(), sample->all.end(), 0);

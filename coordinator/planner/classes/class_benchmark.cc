@@ -10,12 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/planner/classes/class_planner.h"
-#include "coordinator/planner/classes/stage_table.h"
+#include "coordinator/planner/techniques/sharing.h"
 #include "coordinator/predictor/alike_routes.h"
-#include "coordinator/predictor/reductions.h"
 #include "nlohmann/json.hpp"
 #include "runtime/ir/model/parameters.h"
-#include "runtime/ir/program/group_exchanges.h"
 
 namespace medley {
 namespace {
@@ -290,44 +288,37 @@ class SailorCluster {
         continue;
       }
       for (ShareCost& share : device.shares) {
-        const int degree = model.heads / share.share.key_value_heads.size();
-        std::vector<int> group;
-        for (size_t d = 0; d < problem_.devices.size() && static_cast<int>(group.size()) < degree; ++d) {
-          if (problem_.devices[d].host == device.host) group.push_back(static_cast<int>(d));
-        }
-        PlanningProblem alone{.shape = problem_.shape};
-        for (const int d : group) alone.devices.push_back(problem_.devices[d]);
-        alone.links = problem_.links.Among(group);
-        Reductions reductions(alone);
-        std::vector<int> all;
-        for (int i = 0; i < degree; ++i) all.push_back(i);
-        const int number = reductions.GroupOf(all);
+        const std::vector<BlockTimes> exchanges =
+            ExchangesOf(device.host, model.heads / share.share.key_value_heads.size());
         for (size_t size = 0; size < share.times.size(); ++size) {
-          const auto exchange = [&](InstructionKind kind, BlockId block) {
-            double seconds = 0;
-            for (const GroupExchange& one : GroupExchanges(
-                     model, {.kind = kind,
-                            .blocks = {block, block + 1},
-                            .rows = int64_t{problem_.micro_batch_sizes[size]} * problem_.shape.sequence,
-                            .degree = degree}))
-              seconds += one.count * reductions.ExchangeSeconds(number, one);
-            return seconds;
-          };
-          for (const auto& [times, block] : {std::pair(&share.times[size].embedding, model.embedding_block()),
-                                             std::pair(&share.times[size].layer, BlockOfLayer(0)),
-                                             std::pair(&share.times[size].head, model.head_block())}) {
-            times->forward_seconds =
-                std::max(0.2 * times->forward_seconds,
-                         times->forward_seconds - exchange(InstructionKind::kForward, block));
-            times->backward_seconds =
-                std::max(0.2 * times->backward_seconds,
-                         times->backward_seconds - exchange(InstructionKind::kBackward, block));
-            times->weight_gradient_seconds = times->backward_seconds / 2;
+          for (const auto block : {&BlockTimes::embedding, &BlockTimes::layer, &BlockTimes::head}) {
+            PassTimes& times = share.times[size].*block;
+            const PassTimes& exchange = exchanges[size].*block;
+            times.forward_seconds =
+                std::max(0.2 * times.forward_seconds, times.forward_seconds - exchange.forward_seconds);
+            times.backward_seconds =
+                std::max(0.2 * times.backward_seconds, times.backward_seconds - exchange.backward_seconds);
+            times.weight_gradient_seconds = times.backward_seconds / 2;
           }
         }
       }
       done[device.kind] = device.shares;
     }
+  }
+
+  // What ranks that compute nothing take for their passes, on the first devices of a host, by size.
+  std::vector<BlockTimes> ExchangesOf(int host, int degree) const {
+    std::vector<int> group;
+    for (size_t d = 0; d < problem_.devices.size() && static_cast<int>(group.size()) < degree; ++d) {
+      if (problem_.devices[d].host == host) group.push_back(static_cast<int>(d));
+    }
+    PlanningProblem alone = OnDevices(problem_, group);
+    SharedUnit unit{.shares = EvenShares(problem_.shape.model, degree)};
+    for (int member = 0; member < degree; ++member) {
+      unit.devices.push_back(member);
+      for (ShareCost& share : alone.devices[member].shares) share.times.assign(share.times.size(), {});
+    }
+    return CostOfUnit(alone, unit).times;
   }
 
   const Json file_;

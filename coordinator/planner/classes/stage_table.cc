@@ -11,22 +11,6 @@
 #include "runtime/ir/program/memory.h"
 
 namespace medley {
-namespace {
-
-// Of the first devices of a class that share a host, all with links to each other.
-PlanningProblem ProblemOf(const PlanningProblem& problem, const std::vector<int>& devices) {
-  PlanningProblem result{
-      .shape = problem.shape, .precision = problem.precision, .micro_batch_sizes = problem.micro_batch_sizes};
-  for (const int d : devices) result.devices.push_back(problem.devices[d]);
-  result.links = problem.links.Among(devices);
-  result.constraints = problem.constraints;
-  result.wire_bytes_per_element = problem.wire_bytes_per_element;
-  result.device_memory = problem.device_memory;
-  return result;
-}
-
-}  // namespace
-
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
                        double optimizer_share)
     : problem_(problem), classes_(std::move(classes)), optimizer_share_(optimizer_share) {
@@ -53,7 +37,7 @@ void StageTable::AddKind(int device_class, int degree) {
   StageKind kind{
       .device_class = device_class, .degree = degree, .devices = {host->begin(), host->begin() + degree}};
   kind.shares = EvenShares(model, degree);
-  const PlanningProblem alone = ProblemOf(problem_, kind.devices);
+  const PlanningProblem alone = OnDevices(problem_, kind.devices);
   SharedUnit unit{.shares = kind.shares};
   for (int member = 0; member < degree; ++member) {
     if (!CostsOf(alone.devices[member], model, kind.shares[member])) return;  // not measured
