@@ -203,20 +203,8 @@ int64_t SearchTables::Parameters(BlockRange blocks) const {
 
 // The buffers of such a stage that has a layer, or where its layers live in host memory several.
 BufferCounts SearchTables::BuffersOf(const Stage& stage, Recompute recompute, int windows) {
-  const auto known = [&](const PipelineStage& of) -> const BufferCounts& {
-    const auto [entry, inserted] = buffers_.try_emplace(of);
-    if (inserted) entry->second = CompileStage(of);
-    return entry->second;
-  };
-  PipelineStage of{stage.schedule,    stage.first,  stage.from_end, stage.micro_batches,
-                   stage.activations, stage.before, recompute,      windows};
-  const int settled = SettledMicroBatches(of);
-  of.micro_batches = std::min(of.micro_batches, settled);
-  BufferCounts buffers = known(of);
-  if (stage.micro_batches > settled) {
-    ++of.micro_batches;
-    buffers = WithMore(buffers, known(of), stage.micro_batches - settled);
-  }
+  BufferCounts buffers = buffers_.Of({stage.schedule, stage.first, stage.from_end, stage.micro_batches,
+                                      stage.activations, stage.before, recompute, windows});
   buffers.narrowest = stage.narrowest;
   return buffers;
 }

@@ -170,7 +170,7 @@ class SearchTables {
   std::vector<std::vector<std::array<double, kRecomputes>>>
       recompute_seconds_;  // [device class][size], a layer
   std::vector<std::vector<int64_t>> available_;
-  std::map<PipelineStage, BufferCounts> buffers_;
+  StageBuffers buffers_;
   std::map<std::array<int, 17>, StageNeeds> needs_by_buffers_;
   std::unordered_map<int64_t, const StageNeeds*> needs_by_stage_;
 };

@@ -39,6 +39,7 @@ TEST_CASE("what many micro-batches take follows from what two more than a few ta
           CAPTURE(more);
           stage.micro_batches = settled_count + more;
           CHECK(Numbers(WithMore(settled, next, more)) == Numbers(CompileStage(stage)));
+          CHECK(Numbers(StageBuffers().Of(stage)) == Numbers(CompileStage(stage)));
         }
       }
     }

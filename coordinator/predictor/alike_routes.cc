@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
-#include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/group_sums.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
@@ -293,10 +292,9 @@ class AlikeRoutes {
 }  // namespace
 
 AlikeRoutePredictor::AlikeRoutePredictor(const PlanningProblem& problem)
-    : problem_(problem), class_of_(problem.devices.size()) {
-  const std::vector<DeviceClass> classes = DeviceClassesOf(problem);
-  for (size_t c = 0; c < classes.size(); ++c) {
-    for (const std::vector<int>& host : classes[c].hosts) {
+    : problem_(problem), classes_(DeviceClassesOf(problem)), class_of_(problem.devices.size()) {
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    for (const std::vector<int>& host : classes_[c].hosts) {
       for (const int d : host) class_of_[d] = static_cast<int>(c);
     }
   }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/predictor/device_classes.h"
 #include "coordinator/predictor/group_sums.h"
 #include "runtime/ir/plan/plan.h"
 
@@ -37,6 +38,7 @@ class AlikeRoutePredictor {
   absl::StatusOr<AlikePrediction> Predict(const Plan& plan);
 
   const PlanningProblem& problem() const { return problem_; }
+  const std::vector<DeviceClass>& classes() const { return classes_; }
   int ClassOf(int device) const { return class_of_[device]; }
   int DeviceNamed(const std::string& name) const;  // -1: there is none
   // Of sums over these devices, or over others of the same make-up, which is how many of each class are on each host.
@@ -46,6 +48,7 @@ class AlikeRoutePredictor {
 
  private:
   const PlanningProblem& problem_;
+  const std::vector<DeviceClass> classes_;
   std::vector<int> class_of_;
   std::unordered_map<std::string, int> device_by_name_;
   std::unordered_map<std::string, std::vector<double>> last_backwards_;

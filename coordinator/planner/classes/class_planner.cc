@@ -28,8 +28,8 @@ constexpr double kSharedOptimizer = 1.0 / 8;
 constexpr double kOwnPart = 1.1;
 
 // Whether the first rank of each stage of such routes fits its device, with `optimizer_share` of the state.
-bool Fits(const StageTable& table, const Plan& plan, double optimizer_share) {
-  const PlanningProblem& problem = table.problem();
+bool Fits(const AlikeRoutePredictor& predictor, const Plan& plan, double optimizer_share) {
+  const PlanningProblem& problem = predictor.problem();
   std::set<std::string> seen;
   for (const Route& route : plan.routes) {
     Plan alone{.schedule = plan.schedule};
@@ -39,8 +39,9 @@ bool Fits(const StageTable& table, const Plan& plan, double optimizer_share) {
       const Unit& unit = plan.units[u];
       own.units.push_back(static_cast<int>(alone.units.size()));
       alone.units.push_back(unit);
-      absl::StrAppend(&key, "|", FindDevice(problem, unit.devices.front())->kind, ",", unit.devices.size(),
-                      ",", unit.chunks[0].end.value(), ",", static_cast<int>(unit.recompute));
+      absl::StrAppend(&key, "|", predictor.ClassOf(predictor.DeviceNamed(unit.devices.front())), ",",
+                      unit.devices.size(), ",", unit.chunks[0].end.value(), ",",
+                      static_cast<int>(unit.recompute));
     }
     if (!seen.insert(key).second) continue;
     // More keep no more.
@@ -91,7 +92,7 @@ int LeastDegree(const StageTable& table, const ClassedPlan& plan) {
 class Planning {
  public:
   explicit Planning(const PlanningProblem& problem)
-      : problem_(problem), classes_(DeviceClassesOf(problem)), predictor_(problem) {}
+      : problem_(problem), predictor_(problem), classes_(predictor_.classes()) {}
 
   absl::StatusOr<PlanByClass> Run() {
     TryAll(classes_);
@@ -173,7 +174,7 @@ class Planning {
       plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
       if (plan.units.empty()) found = search.Distribute(found.routes);
     }
-    if (!Fits(table, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
+    if (!Fits(predictor_, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
     ++best_.predicted_plans;
     const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
     if (!predicted.ok()) return;
@@ -187,8 +188,8 @@ class Planning {
   }
 
   const PlanningProblem& problem_;
-  const std::vector<DeviceClass> classes_;
   AlikeRoutePredictor predictor_;
+  const std::vector<DeviceClass>& classes_;
   std::vector<RouteShape> shapes_;  // that were worth something so far
   int least_degree_ = 1;            // of the units of the fastest plan so far
   PlanByClass best_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace medley {
@@ -22,11 +23,29 @@ constexpr double kNearlyWorth = 1.15;
 constexpr double kWholeTolerance = 4e-3;
 constexpr size_t kNestedPlans = 3;
 constexpr size_t kMostWholeColumns = 160;
+constexpr int kMostDoublings = 60;
+
+// The least time for which `is_done` holds, by halving: from `low` on, to the relative tolerance. Infinite if it is
+// not for any that is near enough.
+template <typename IsDone>
+double LeastSeconds(double low, double tolerance, const IsDone& is_done) {
+  double high = low;
+  for (int doublings = 0; !is_done(high); ++doublings) {
+    if (doublings == kMostDoublings) return kNever;
+    low = high;
+    high *= 1.5;
+  }
+  while (high - low > tolerance * high) {
+    const double middle = (low + high) / 2;
+    (is_done(middle) ? high : low) = middle;
+  }
+  return high;
+}
 
 }  // namespace
 
 ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes)
-    : table_(table), sums_(sums), most_stages_(most_stages), most_routes_(most_routes) {
+    : table_(table), sums_(sums), most_routes_(most_routes) {
   const PlanningProblem& problem = table.problem();
   batch_ = problem.shape.global_batch_sequences;
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
@@ -35,6 +54,7 @@ ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stage
     ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
     pass_times_.push_back(pricing.PassTimes(kPassRatio));
   }
+  lower_bound_seconds_ = BoundSeconds();
 }
 
 int ClassSearch::Add(RouteShape shape) {
@@ -51,7 +71,7 @@ int ClassSearch::Add(RouteShape shape) {
 }
 
 // Device seconds that a sequence takes at least, of a class: the embedding, one layer, and the head.
-std::array<double, 3> ClassSearch::LeastSeconds(int device_class) const {
+std::array<double, 3> ClassSearch::LeastBlockSeconds(int device_class) const {
   std::array<double, 3> least = {kNever, kNever, kNever};
   for (const StageKind& kind : table_.kinds()) {
     if (kind.device_class != device_class) continue;
@@ -68,10 +88,10 @@ std::array<double, 3> ClassSearch::LeastSeconds(int device_class) const {
 
 // Blocks of a sequence may be weighed in any way, so that all of them together weigh 1: no class does more weight a
 // second than with the block for which it does most. Weighed by the times of any class that is a bound.
-double ClassSearch::LowerBoundSeconds() const {
+double ClassSearch::BoundSeconds() const {
   const double layers = table_.problem().shape.model.layers;
   std::vector<std::array<double, 3>> seconds;
-  for (size_t c = 0; c < devices_.size(); ++c) seconds.push_back(LeastSeconds(static_cast<int>(c)));
+  for (size_t c = 0; c < devices_.size(); ++c) seconds.push_back(LeastBlockSeconds(static_cast<int>(c)));
   double bound = 0;
   for (const std::array<double, 3>& weights : seconds) {
     const double sum = weights[0] + layers * weights[1] + weights[2];
@@ -103,66 +123,49 @@ std::vector<MasterColumn> ClassSearch::MasterColumnsBy(double seconds, std::vect
 
 // The least time by which fractions of routes of the shapes known do the batch.
 double ClassSearch::RelaxedSeconds() const {
-  const auto done_by = [&](double seconds) {
+  return LeastSeconds(lower_bound_seconds_, kTimeTolerance, [&](double seconds) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    return columns.empty() ? 0 : SolveRelaxed(columns, devices_, most_routes_).value;
-  };
-  double low = LowerBoundSeconds(), high = low;
-  for (int doublings = 0; done_by(high) < batch_; ++doublings) {
-    if (doublings == 60) return kNever;
-    low = high;
-    high *= 1.5;
-  }
-  while (high - low > kTimeTolerance * high) {
-    const double middle = (low + high) / 2;
-    (done_by(middle) < batch_ ? low : high) = middle;
-  }
-  return high;
+    return !columns.empty() && SolveRelaxed(columns, devices_, most_routes_).value >= batch_;
+  });
 }
 
-int ClassSearch::Price(double seconds, const MasterRelaxation& at) {
+int ClassSearch::Price(double seconds, const std::vector<double>& prices, double least_worth) {
   const size_t known = pool_.size();
   for (size_t i = 0; i < pricings_.size(); ++i) {
     for (const double limit : pass_times_[i]) {
       ++priced_;
       std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
-          {.most_pass_seconds = limit, .seconds = seconds, .price = at.prices, .most_devices = devices_});
-      if (!answer || answer->worth <= at.route_price) continue;
-      Add(std::move(answer->shape));
+          {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
+      if (answer && answer->worth > least_worth) Add(std::move(answer->shape));
     }
   }
   return static_cast<int>(pool_.size() - known);
 }
 
 void ClassSearch::Seed() {
-  // What each device would do by the least time there is, and half of it: then shapes that do less are worth
+  // What each device would do by the least time there is, and parts of that: then shapes that do less are worth
   // something, too.
-  const double seconds = LowerBoundSeconds();
   for (const double part : {1.0, 0.7, 0.4}) {
     std::vector<double> prices;
     for (size_t c = 0; c < devices_.size(); ++c) {
-      const std::array<double, 3> least = LeastSeconds(static_cast<int>(c));
+      const std::array<double, 3> least = LeastBlockSeconds(static_cast<int>(c));
       const double of_sequence = least[0] + table_.problem().shape.model.layers * least[1] + least[2];
-      prices.push_back(of_sequence < kNever ? part * seconds / of_sequence : 0);
+      prices.push_back(of_sequence < kNever ? part * lower_bound_seconds_ / of_sequence : 0);
     }
-    for (size_t i = 0; i < pricings_.size(); ++i) {
-      for (const double limit : pass_times_[i]) {
-        ++priced_;
-        std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
-            {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
-        if (answer) Add(std::move(answer->shape));
-      }
-    }
+    Price(lower_bound_seconds_, prices, -kNever);
   }
+}
+
+double ClassSearch::Column::Price(const std::vector<double>& prices) const {
+  return std::inner_product(uses.begin(), uses.end(), prices.begin(), 0.0);
 }
 
 std::vector<RouteShape> ClassSearch::Shapes() const {
   std::vector<RouteShape> shapes;
   for (const Column& column : pool_) {
-    double price = 0;
-    for (size_t c = 0; c < devices_.size(); ++c) price += prices_.empty() ? 0 : prices_[c] * column.uses[c];
-    if (price <= kNearlyWorth * column.SequencesBy(relaxed_seconds_)) shapes.push_back(column.clock.shape());
+    if (column.Price(prices_) <= kNearlyWorth * column.SequencesBy(relaxed_seconds_))
+      shapes.push_back(column.clock.shape());
   }
   return shapes;
 }
@@ -176,7 +179,7 @@ std::vector<ClassedPlan> ClassSearch::Run() {
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
     const MasterRelaxation at = SolveRelaxed(columns, devices_, most_routes_);
     prices_ = at.prices;
-    if (Price(seconds, at) == 0) break;
+    if (Price(seconds, at.prices, at.route_price) == 0) break;
     const double sooner = RelaxedSeconds();
     const bool gained = sooner < (1 - kWorthwhile) * seconds;
     seconds = std::min(seconds, sooner);
@@ -257,7 +260,6 @@ ClassedPlan ClassSearch::Whole(double relaxed_seconds) {
     (plan.empty() ? low : high) = middle;
     if (!plan.empty() && plan.estimated_seconds < best.estimated_seconds) best = std::move(plan);
   }
-  best.relaxed_seconds = relaxed_seconds;
   return best;
 }
 
@@ -276,9 +278,7 @@ ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& pric
   // Those that come nearest to what their devices are worth.
   std::vector<std::pair<double, int>> order;
   for (size_t i = 0; i < columns.size(); ++i) {
-    double price = 0;
-    for (size_t c = 0; c < devices_.size(); ++c) price += prices[c] * columns[i].uses[c];
-    order.push_back({price / columns[i].value, static_cast<int>(i)});
+    order.push_back({pool_[numbers[i]].Price(prices) / columns[i].value, static_cast<int>(i)});
   }
   std::sort(order.begin(), order.end());
   if (order.size() > kMostWholeColumns) order.resize(kMostWholeColumns);
@@ -300,12 +300,9 @@ ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>
     for (const auto& [column, routes] : columns) sequences += routes * pool_[column].SequencesBy(seconds);
     return sequences;
   };
-  double low = 0, high = LowerBoundSeconds();
-  while (done_by(high) < batch_) low = high, high *= 1.5;
-  while (high - low > 1e-7 * high) {
-    const double middle = (low + high) / 2;
-    (done_by(middle) < batch_ ? low : high) = middle;
-  }
+  const double high =
+      LeastSeconds(lower_bound_seconds_, 1e-7, [&](double seconds) { return done_by(seconds) >= batch_; });
+  if (high == kNever) return {};
   ClassedPlan plan;
   double excess = done_by(high) - batch_;
   struct Share {
@@ -317,8 +314,6 @@ ClassedPlan ClassSearch::DistributeColumns(const std::vector<std::pair<int, int>
     if (micro_batches > 0) shares.push_back({column, routes, micro_batches});
   }
   // One less for some routes, those that end last first.
-  std::vector<size_t> order(shares.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto end_of = [&](const Share& share) {
     return pool_[share.column].clock.Seconds(share.micro_batches, pool_[share.column].after_seconds);
   };

@@ -19,7 +19,6 @@ struct ShapedRoutes {
 struct ClassedPlan {
   std::vector<ShapedRoutes> routes;
   double estimated_seconds = 0;
-  double relaxed_seconds = 0;  // with fractions of routes, of the shapes that were priced
   bool empty() const { return routes.empty(); }
 };
 
@@ -47,16 +46,16 @@ class ClassSearch {
 
   // No plan of such stages is done sooner: not if every device computed all the time, what it is best at, at the best
   // degree and size that it was measured with, and nothing else took time.
-  double LowerBoundSeconds() const;
+  double LowerBoundSeconds() const { return lower_bound_seconds_; }
 
   int64_t priced() const { return priced_; }
-  int shapes() const { return static_cast<int>(pool_.size()); }
 
  private:
   struct Column {
     RouteClock clock;
     std::vector<int> uses;
     std::vector<double> after_seconds;
+    double Price(const std::vector<double>& prices) const;  // of its devices, in sequences
     double SequencesBy(double seconds) const {
       return clock.sequences() * clock.MicroBatchesBy(seconds, after_seconds);
     }
@@ -65,7 +64,8 @@ class ClassSearch {
   double RelaxedSeconds() const;
   // Its number, known or not; -1: there are not as many devices.
   int Add(RouteShape shape);
-  int Price(double seconds, const MasterRelaxation& at);
+  // Adds shapes that are worth more than that; how many are new.
+  int Price(double seconds, const std::vector<double>& prices, double least_worth);
   void Seed();
   int MostRoutes(int column) const;
   double AloneSeconds(int column) const;
@@ -73,11 +73,12 @@ class ClassSearch {
   ClassedPlan Whole(double relaxed_seconds);
   ClassedPlan WholeBy(double seconds, const std::vector<double>& prices) const;
   ClassedPlan DistributeColumns(const std::vector<std::pair<int, int>>& columns) const;  // column and routes
-  std::array<double, 3> LeastSeconds(int device_class) const;
+  std::array<double, 3> LeastBlockSeconds(int device_class) const;
+  double BoundSeconds() const;
 
   StageTable& table_;
   const SumModel& sums_;
-  const int most_stages_, most_routes_;
+  const int most_routes_;
   double batch_ = 0;          // sequences
   std::vector<int> devices_;  // of each class
   std::vector<ShapePricing> pricings_;
@@ -85,7 +86,7 @@ class ClassSearch {
   std::vector<Column> pool_;
   std::vector<char> left_out_;  // of the pool, for now; or empty
   std::vector<double> prices_;
-  double relaxed_seconds_ = 0;
+  double relaxed_seconds_ = 0, lower_bound_seconds_ = 0;
   int64_t priced_ = 0;
 };
 

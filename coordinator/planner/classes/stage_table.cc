@@ -137,17 +137,13 @@ bool StageTable::Fits(const StageForm& stage) {
   const ModelConfig& model = problem_.shape.model;
   const StageKind& kind = kinds_[stage.kind];
   const int micro_batches = problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[stage.size];
-  const PipelineStage of{.schedule = Schedule::kOneForwardOneBackward,
-                         .first = stage.first,
-                         .from_end = stage.from_end,
-                         // More have no more buffers.
-                         .micro_batches = std::max(1, std::min(micro_batches, 2 * stage.from_end + 2)),
-                         .activations = StoredBy(stage.kind),
-                         .before = StoredBy(stage.kind),
-                         .recompute = stage.recompute};
-  const auto [known, inserted] = buffers_.try_emplace(of);
-  if (inserted) known->second = CompileStage(of);
-  BufferCounts buffers = known->second;
+  BufferCounts buffers = buffers_.Of({.schedule = Schedule::kOneForwardOneBackward,
+                                      .first = stage.first,
+                                      .from_end = stage.from_end,
+                                      .micro_batches = std::max(1, micro_batches),
+                                      .activations = StoredBy(stage.kind),
+                                      .before = StoredBy(stage.kind),
+                                      .recompute = stage.recompute});
   buffers.narrowest = StoredBy(stage.kind);
   buffers.ranks = kind.degree;
   const BlockId first_block = stage.first ? model.embedding_block() : BlockOfLayer(0);

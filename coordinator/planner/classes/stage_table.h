@@ -77,7 +77,7 @@ class StageTable {
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
-  std::map<PipelineStage, BufferCounts> buffers_;
+  StageBuffers buffers_;
   std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
 };
 

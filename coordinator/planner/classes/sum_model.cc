@@ -48,19 +48,12 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
   if (replicas < 2) return;
   GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
   for (int64_t elements = 1 << 10; elements < int64_t{1} << 36; elements *= 4) {
-    elements_.push_back(static_cast<double>(elements));
-    seconds_.push_back(sums.Seconds(elements));
+    by_elements_.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   }
 }
 
 double SumModel::Seconds(int64_t elements) const {
-  if (elements_.empty()) return 0;
-  const double at = static_cast<double>(elements);
-  if (at <= elements_.front()) return seconds_.front();
-  const size_t above = std::min<size_t>(
-      elements_.size() - 1, std::upper_bound(elements_.begin(), elements_.end(), at) - elements_.begin());
-  const double part = (at - elements_[above - 1]) / (elements_[above] - elements_[above - 1]);
-  return seconds_[above - 1] + part * (seconds_[above] - seconds_[above - 1]);
+  return by_elements_.Seconds(static_cast<double>(elements));
 }
 
 std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape) const {

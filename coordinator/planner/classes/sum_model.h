@@ -4,6 +4,7 @@
 
 #include "coordinator/planner/classes/route_shape.h"
 #include "coordinator/predictor/cost_model.h"
+#include "runtime/ir/link/link_model.h"
 
 namespace medley {
 
@@ -22,7 +23,7 @@ class SumModel {
   std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape) const;
 
  private:
-  std::vector<double> elements_, seconds_;  // ascending
+  LinkModel by_elements_;  // straight lines between sizes, in elements for bytes; none: nothing is summed
   int least_degree_ = 1;
   int64_t bucket_elements_ = 0;
 };

@@ -44,4 +44,19 @@ BufferCounts WithMore(const BufferCounts& settled, const BufferCounts& next, int
   return buffers;
 }
 
+BufferCounts StageBuffers::Of(PipelineStage stage) {
+  const int more = stage.micro_batches - SettledMicroBatches(stage);
+  if (more <= 0) return Compiled(stage);
+  stage.micro_batches = SettledMicroBatches(stage);
+  const BufferCounts settled = Compiled(stage);
+  ++stage.micro_batches;
+  return WithMore(settled, Compiled(stage), more);
+}
+
+const BufferCounts& StageBuffers::Compiled(const PipelineStage& stage) {
+  const auto [entry, inserted] = compiled_.try_emplace(stage);
+  if (inserted) entry->second = CompileStage(stage);
+  return entry->second;
+}
+
 }  // namespace medley

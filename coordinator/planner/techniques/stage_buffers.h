@@ -1,5 +1,6 @@
 #pragma once
 #include <compare>
+#include <map>
 
 #include "runtime/base/dtype.h"
 #include "runtime/ir/plan/plan.h"
@@ -30,5 +31,16 @@ int SettledMicroBatches(const PipelineStage& stage);
 
 // The buffers with `more` micro-batches than `settled` has, `next` being with one more.
 BufferCounts WithMore(const BufferCounts& settled, const BufferCounts& next, int more);
+
+// CompileStage of many stages, each compiled once and with no more micro-batches than tell what more of them take.
+class StageBuffers {
+ public:
+  BufferCounts Of(PipelineStage stage);
+
+ private:
+  const BufferCounts& Compiled(const PipelineStage& stage);
+
+  std::map<PipelineStage, BufferCounts> compiled_;
+};
 
 }  // namespace medley
