@@ -1,7 +1,6 @@
 #include "cli/commands.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "cli/chrome_trace.h"
 #include "cli/coordinator_client.h"
 #include "cli/kernel_view.h"
+#include "cli/output_file.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
@@ -79,10 +79,7 @@ absl::Status RunTrace(const Connection& connection, const std::string& job_id, u
     Print(text);
     return absl::OkStatus();
   }
-  std::ofstream out(file, std::ios::trunc);
-  out << text;
-  out.close();
-  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", file));
+  RETURN_IF_ERROR(WriteOutputFile(file, text));
   Print(connection.output == Output::kJson
             ? absl::StrCat("{\"job_id\": ", JsonString(trace.job_id()), ", \"step\": ", trace.step(),
                            ", \"file\": ", JsonString(file), "}\n")

@@ -5,7 +5,6 @@
 #include <ctime>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "cli/child_process.h"
 #include "cli/coordinator_client.h"
 #include "cli/local_config.h"
+#include "cli/output_file.h"
 #include "cli/views.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -24,13 +24,6 @@ namespace {
 constexpr absl::Duration kStartLimit = absl::Minutes(1);
 constexpr absl::Duration kQuietWait = absl::Seconds(2);
 constexpr absl::Duration kStopLimit = absl::Seconds(10);
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
-}
 
 class LocalCluster {
  public:
@@ -71,7 +64,7 @@ class LocalCluster {
                      const google::protobuf::Message& config) {
     ASSIGN_OR_RETURN(const std::string path, SiblingProgram(program));
     const std::string file = absl::StrCat(directory_, "/", name, ".yaml");
-    RETURN_IF_ERROR(WriteFile(file, WriteYaml(config)));
+    RETURN_IF_ERROR(WriteOutputFile(file, WriteYaml(config)));
     ASSIGN_OR_RETURN(ChildProcess child,
                      ChildProcess::Start({.name = name == program ? name : absl::StrCat(program, " ", name),
                                           .program = path,

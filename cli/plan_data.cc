@@ -27,13 +27,16 @@ int64_t Ticks(double seconds, double tick_seconds) {
   return static_cast<int64_t>(std::llround(seconds / tick_seconds));
 }
 
-json BlocksOf(const v1::Plan& plan, const std::string& device) {
-  json blocks = json::array();
+// By device, ranges of blocks.
+using Blocks = std::map<std::string, json>;
+
+Blocks BlocksOf(const v1::Plan& plan) {
+  Blocks blocks;
   for (const v1::Unit& unit : plan.units()) {
-    bool holds = false;
-    for (const std::string& name : unit.devices()) holds |= name == device;
-    if (!holds) continue;
-    for (const v1::BlockRange& range : unit.blocks()) blocks.push_back({range.first(), range.end()});
+    for (const std::string& name : unit.devices()) {
+      json& of_device = blocks.try_emplace(name, json::array()).first->second;
+      for (const v1::BlockRange& range : unit.blocks()) of_device.push_back({range.first(), range.end()});
+    }
   }
   return blocks;
 }
@@ -48,14 +51,15 @@ json MemoryOf(const v1::DeviceMemory& memory) {
           {"host", memory.host_bytes()}};
 }
 
-json DeviceData(const v1::DeviceShare& device, const v1::Plan& plan) {
+json DeviceData(const v1::DeviceShare& device, const Blocks& all_blocks) {
+  const auto blocks = all_blocks.find(device.device());
   json data = {{"name", device.device()},
                {"kind", device.kind()},
                {"used", device.used()},
                {"busy", device.busy_share()},
                {"peak", device.peak_memory_bytes()},
                {"limit", device.memory_limit_bytes()},
-               {"blocks", BlocksOf(plan, device.device())},
+               {"blocks", blocks == all_blocks.end() ? json::array() : blocks->second},
                {"micro_batches", device.micro_batches()},
                {"emulated", device.emulated()},
                {"computes_f32_instead", device.computes_f32_instead()}};
@@ -141,7 +145,8 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
   const double tick_seconds = TickSeconds(report.predicted_step_seconds());
   Whats whats;
   json devices = json::array(), left_out = json::array(), lanes = json::array();
-  for (const v1::DeviceShare& device : report.devices()) devices.push_back(DeviceData(device, report.plan()));
+  const Blocks blocks = BlocksOf(report.plan());
+  for (const v1::DeviceShare& device : report.devices()) devices.push_back(DeviceData(device, blocks));
   for (const v1::LeftOutDevice& device : report.left_out())
     left_out.push_back({{"name", device.device()}, {"why", device.why()}});
   for (const v1::PredictedLane& lane : report.predicted_step().lanes())
@@ -161,7 +166,6 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
           {"reductions", report.reductions()},
           {"exchanges", report.exchanges()},
           {"explanation", report.explanation()},
-          {"emulated", report.emulated()},
           {"compared", report.compared()},
           {"rejected", RejectedData(report)},
           {"profiles", ProfilesData(report)},

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "cli/interrupts.h"
 #include "cli/job_commands.h"
 #include "cli/offline_plan.h"
+#include "cli/output_file.h"
 #include "cli/patient_call.h"
 #include "cli/plan_page.h"
 #include "runtime/base/status_macros.h"
@@ -59,10 +59,7 @@ absl::Status ShowPlan(const Connection& connection, const std::string& title, Pl
   }));
   if (page_file.empty()) return absl::OkStatus();
   std::fflush(stdout);
-  std::ofstream out(page_file, std::ios::trunc);
-  out << page;
-  out.close();
-  if (!out) return absl::UnavailableError(absl::StrCat("cannot write ", page_file));
+  RETURN_IF_ERROR(WriteOutputFile(page_file, page));
   Note(connection, absl::StrCat(page_file, " shows it; open it in a browser"));
   return absl::OkStatus();
 }

@@ -121,7 +121,7 @@ class TrainTask final : public WorkerTask {
     phase.Enter("opening the network");
     ASSIGN_OR_RETURN(task->communicator_,
                      MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
-                                      PlanPeers(task->setup_.plan, task->setup_.rank, task->setup_.spec,
+                                      PlanPeers(task->setup_.plan, task->setup_.program, task->setup_.spec,
                                                 task->setup_.reductions)));
     return task;
   }

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "comm/transport/message_tag.h"
+#include "comm/transport/peer_set.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -43,10 +44,7 @@ std::vector<PeerTraffic> FaultyTransport::Traffic() const {
 // What the inner transport refuses, refused before the delay.
 absl::Status FaultyTransport::Check(int peer, MessageTag tag, MemoryType memory) const {
   if (!Reaches(memory)) return inner_->Send(peer, tag, {}, memory).status();
-  if (peer < 0 || peer >= size() || peer == rank()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank()));
-  }
+  RETURN_IF_ERROR(CheckPeer("peer", peer, rank(), size(), IsPeer(peer)));
   return PackTag({.source = rank(), .message = tag}).status();
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "comm/collective/gone_watch.h"
+#include "comm/collective/members.h"
 #include "comm/group/patience.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -16,10 +17,6 @@ namespace {
 
 // Between two looks; and so long without an end, and it may be that a member is gone.
 constexpr absl::Duration kBetweenLooks = absl::Milliseconds(1), kSuspicious = absl::Milliseconds(50);
-
-int PlaceOf(int rank, const std::vector<int>& members) {
-  return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
-}
 
 }  // namespace
 

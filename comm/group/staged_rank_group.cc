@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "comm/collective/members.h"
 #include "comm/collective/run_collective.h"
 #include "runtime/base/narrow.h"
 #include "runtime/base/status_macros.h"
@@ -11,10 +12,6 @@
 
 namespace medley {
 namespace {
-
-int PlaceOf(int rank, const std::vector<int>& members) {
-  return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
-}
 
 int64_t SizeOfBytes(const Slice& x) { return x.elements * SizeOf(x.dtype).value; }
 

@@ -29,7 +29,7 @@ class LoopbackTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return mailboxes_.size(); }
-  bool IsPeer(int rank) const override { return rank >= 0 && rank < size() && is_peer_[rank]; }
+  bool IsPeer(int rank) const override { return IsAmong(is_peer_, rank); }
 
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory) override {
@@ -73,12 +73,7 @@ class LoopbackTransport final : public Transport {
 
   absl::StatusOr<uint64_t> Pack(int peer, int source, MessageTag tag, MemoryType memory) const {
     RETURN_IF_ERROR(CheckMemory(memory));
-    if (peer < 0 || peer >= size() || peer == rank_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank_));
-    }
-    if (!IsPeer(peer))
-      return absl::InvalidArgumentError(absl::StrCat("peer is ", peer, ", no peer of this rank, ", rank_));
+    RETURN_IF_ERROR(CheckPeer("peer", peer, rank_, size(), IsPeer(peer)));
     return PackTag({.source = source, .message = tag});
   }
 

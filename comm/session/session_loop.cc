@@ -132,13 +132,7 @@ void SessionLoop::OnQuestion(std::function<std::string(int, const std::string&)>
 }
 
 absl::StatusOr<uint64_t> SessionLoop::BeginQuestion(int rank, const std::string& question) {
-  if (rank < 0 || rank >= options_.size || rank == options_.rank) {
-    return absl::InvalidArgumentError(absl::StrCat("rank is ", rank, ", not in [0, ", options_.size,
-                                                   ") without this rank, ", options_.rank));
-  }
-  if (!IsPeer(rank))
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank is ", rank, ", no peer of this rank, ", options_.rank));
+  RETURN_IF_ERROR(CheckPeer("rank", rank, options_.rank, options_.size, IsPeer(rank)));
   if (phase_ == Phase::kClosing) return absl::UnavailableError("this session is closed");
   if (phase_ != Phase::kConnected) return absl::FailedPreconditionError("the session is not connected");
   const Member& member = members_[rank];

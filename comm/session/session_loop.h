@@ -14,6 +14,7 @@
 #include "comm/session/session.h"
 #include "comm/session/session_address.h"
 #include "comm/session/socket.h"
+#include "comm/transport/peer_set.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -36,7 +37,7 @@ class SessionLoop {
     std::vector<Endpoint> endpoints;
     Digest address = {};
   };
-  bool IsPeer(int rank) const { return rank >= 0 && rank < options_.size && is_peer_[rank]; }
+  bool IsPeer(int rank) const { return IsAmong(is_peer_, rank); }
   // The methods of Session; `peers` by rank.
   absl::Status Connect(const std::vector<Peer>& peers, absl::Time deadline);
   const std::string& payload(int rank) const;

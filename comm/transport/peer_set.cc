@@ -21,4 +21,17 @@ absl::StatusOr<std::vector<bool>> PeerSet(const std::optional<std::vector<int>>&
   return is_peer;
 }
 
+bool IsAmong(const std::vector<bool>& is_peer, int peer) {
+  return peer >= 0 && peer < static_cast<int>(is_peer.size()) && is_peer[peer];
+}
+
+absl::Status CheckPeer(absl::string_view name, int peer, int rank, int size, bool among_peers) {
+  if (peer < 0 || peer >= size || peer == rank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " is ", peer, ", not in [0, ", size, ") without this rank, ", rank));
+  }
+  if (among_peers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is ", peer, ", no peer of this rank, ", rank));
+}
+
 }  // namespace medley

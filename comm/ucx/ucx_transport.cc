@@ -88,12 +88,7 @@ absl::Status UcxTransport::Connect(const std::vector<std::string>& addresses_by_
 absl::StatusOr<std::unique_ptr<Transfer>> UcxTransport::Start(std::unique_ptr<UcxOperation> operation,
                                                               absl::Span<std::byte> bytes) {
   const int peer = operation->peer;
-  if (peer < 0 || peer >= size() || peer == rank()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("peer is ", peer, ", not in [0, ", size(), ") without this rank, ", rank()));
-  }
-  if (!IsPeer(peer))
-    return absl::InvalidArgumentError(absl::StrCat("peer is ", peer, ", no peer of this rank, ", rank()));
+  RETURN_IF_ERROR(CheckPeer("peer", peer, rank(), size(), IsPeer(peer)));
   if (operation->memory != MemoryType::kHost && !Reaches(operation->memory)) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory is ", NameOf(operation->memory), ", which the UCX at hand does not reach"));

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "comm/transport/peer_set.h"
 #include "comm/transport/transport.h"
 #include "comm/ucx/ucx_links.h"
 
@@ -72,7 +73,7 @@ class UcxTransport final : public Transport {
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
-  bool IsPeer(int rank) const override { return rank >= 0 && rank < size() && is_peer_[rank]; }
+  bool IsPeer(int rank) const override { return IsAmong(is_peer_, rank); }
   absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
                                                  MemoryType memory = MemoryType::kHost) override;
   absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,

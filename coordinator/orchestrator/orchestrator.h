@@ -19,7 +19,6 @@
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/renewals.h"
 #include "coordinator/store/store.h"
-#include "coordinator/wire/predicted_step_codec.h"
 #include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
@@ -62,10 +61,9 @@ class Orchestrator {
   // With the predicted step if it asks for that.
   absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request,
                                       const std::function<bool()>& cancelled = nullptr);
-  // GetPlan. `cancelled` as of Plan.
-  absl::StatusOr<v1::PlanReport> PlanOf(const std::string& job_id,
-                                        const std::function<bool()>& cancelled = nullptr,
-                                        StepInReport step = StepInReport::kNo);
+  // As Plan, of a job that has one.
+  absl::StatusOr<v1::PlanReport> PlanOf(const v1::GetPlanRequest& request,
+                                        const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);

@@ -8,6 +8,7 @@
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/plan_report_codec.h"
+#include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
@@ -146,12 +147,12 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
   return report;
 }
 
-absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id,
-                                                    const std::function<bool()>& cancelled,
-                                                    StepInReport step) {
+absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const v1::GetPlanRequest& request,
+                                                    const std::function<bool()>& cancelled) {
+  const std::string& job_id = request.job_id();
   ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
   if (!job.has_plan()) return absl::FailedPreconditionError(absl::StrCat("job ", job_id, " has no plan yet"));
-  if (job.plan().compared() && step == StepInReport::kNo) return job.plan();
+  if (job.plan().compared() && !request.with_predicted_step()) return job.plan();
   const absl::StatusOr<v1::PlanGrounds> grounds = store_.GetPlanGrounds(job_id);
   // A plan that an older coordinator made, or a newer plan by now: then this is what is known of it.
   if (absl::IsNotFound(grounds.status()) || (grounds.ok() && grounds->launch() != job.launch()))
@@ -173,7 +174,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const std::string& job_id,
       if (now.launch() == job.launch()) *now.mutable_plan() = report;
     });
   }
-  if (step == StepInReport::kNo) return report;
+  if (!request.with_predicted_step()) return report;
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(grounds->spec(), job_id));
   ASSIGN_OR_RETURN(JobConstraints constraints, DecodeConstraints(grounds->spec()));
   ASSIGN_OR_RETURN(const Cluster cluster, DecodeCluster(grounds->cluster()));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/holder_runs.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
@@ -38,9 +39,7 @@ SearchTables::SearchTables(const PlanningProblem& problem, Reductions& reduction
     for (const BlockTimes& times : cost.times) {
       std::vector<double> forward = {0}, backward = {0};
       for (BlockId block = 0; block < blocks_; ++block) {
-        const PassTimes& pass = block == config.embedding_block() ? times.embedding
-                                : block == config.head_block()    ? times.head
-                                                                  : times.layer;
+        const PassTimes& pass = TimesOf(times, config, block);
         forward.push_back(forward.back() + pass.forward_seconds);
         backward.push_back(backward.back() + pass.backward_seconds);
       }
@@ -141,9 +140,7 @@ void SearchTables::TabulateSegments() {
       }
     }
   }
-  for (int segment = segments_ - 1; segment >= 0; --segment) {
-    if (SegmentElements(config, segment) > 0) filled_segments_.push_back(segment);
-  }
+  filled_segments_ = medley::FilledSegments(config);
 }
 
 void SearchTables::FindClasses() {

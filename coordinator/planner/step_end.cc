@@ -4,6 +4,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "coordinator/predictor/communication_time.h"
+#include "coordinator/predictor/holder_runs.h"
 #include "runtime/ir/model/parameters.h"
 #include "runtime/ir/program/program.h"
 
@@ -48,7 +49,6 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
            tables.RecomputeSeconds(unit.device_class, unit.size, before, unit.recompute);
   };
   const auto reduce = [&](const Holders& holders, SegmentId first_segment, SegmentId end_segment) {
-    if (holders.empty()) return;
     const DeviceCost& owner = tables.problem().devices[units[holders.front()].device];
     std::vector<int> group_devices;
     for (const int u : holders) group_devices.push_back(units[u].device);
@@ -64,20 +64,11 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
       for (const int u : holders) free_seconds[u] = done;
     }
   };
-  // From the last segment to the first; segments with the same holders are one run.
-  Holders holders;
-  SegmentId end_segment = 0, first_segment = 0;
-  for (const SegmentId segment : tables.FilledSegments()) {
-    Holders next = segment == kTiedSegment ? HoldersOfTied(units, tables.blocks())
-                                           : HoldersOfBlock(units, BlockOfSegment(segment));
-    if (next != holders) {
-      reduce(holders, first_segment, end_segment);
-      holders = std::move(next);
-      end_segment = segment + 1;
-    }
-    first_segment = segment;
-  }
-  reduce(holders, first_segment, end_segment);
+  const auto holders_of = [&](SegmentId segment) {
+    return segment == kTiedSegment ? HoldersOfTied(units, tables.blocks())
+                                   : HoldersOfBlock(units, BlockOfSegment(segment));
+  };
+  ForEachHolderRun(tables.FilledSegments(), holders_of, reduce);
 
   double reduced_seconds = 0, update_seconds = 0;
   for (size_t u = 0; u < units.size(); ++u) {

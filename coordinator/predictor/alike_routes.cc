@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
+#include "coordinator/predictor/holder_runs.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
@@ -167,13 +168,11 @@ class AlikeRoutes {
     const ModelConfig local = LocalModel(model, share);
     group.backward_before_seconds = {0};
     for (BlockId block = group.blocks.first; block < group.blocks.end; ++block) {
-      const PassTimes& pass = block == model.embedding_block() ? times.embedding
-                              : block == model.head_block()    ? times.head
-                                                               : times.layer;
+      const PassTimes& pass = TimesOf(times, model, block);
       group.backward_before_seconds.push_back(group.backward_before_seconds.back() + pass.backward_seconds);
-      group.parameters += SegmentElements(local, SegmentOfBlock(block));
     }
-    if (HoldsSegment(group, kTiedSegment)) group.parameters += SegmentElements(local, kTiedSegment);
+    for (const SegmentId segment : SegmentsOf(model, {group.blocks}))
+      group.parameters += SegmentElements(local, segment);
     group.norm_seconds_per_parameter = costs->norm_seconds_per_parameter;
     group.update_seconds_per_parameter = costs->update_seconds_per_parameter;
     return absl::OkStatus();
@@ -213,23 +212,17 @@ class AlikeRoutes {
 
   // From the last segment to the first, as slices stand in the step programs.
   void SumGradients() {
-    const ModelConfig& model = problem_.shape.model;
-    std::vector<int> holders;
-    SegmentId first_segment = 0, end_segment = 0;
-    for (int segment = SegmentCount(model) - 1; segment >= 0; --segment) {
-      if (SegmentElements(model, segment) == 0) continue;
-      std::vector<int> next;
+    const auto holders_of = [&](SegmentId segment) {
+      std::vector<int> holders;
       for (size_t g = 0; g < groups_.size(); ++g) {
-        if (HoldsSegment(groups_[g], segment)) next.push_back(static_cast<int>(g));
+        if (HoldsSegment(groups_[g], segment)) holders.push_back(static_cast<int>(g));
       }
-      if (next != holders) {
-        if (!holders.empty()) SumRun(holders, first_segment, end_segment);
-        holders = std::move(next);
-        end_segment = segment + 1;
-      }
-      first_segment = segment;
-    }
-    if (!holders.empty()) SumRun(holders, first_segment, end_segment);
+      return holders;
+    };
+    ForEachHolderRun(FilledSegments(problem_.shape.model), holders_of,
+                     [&](const std::vector<int>& holders, SegmentId first, SegmentId end) {
+                       SumRun(holders, first, end);
+                     });
   }
 
   void SumRun(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {

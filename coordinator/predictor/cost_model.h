@@ -93,6 +93,13 @@ struct PlanningProblem {
 // The same problem on these devices alone, in this order.
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices);
 
+// Of the passes of one block.
+inline const PassTimes& TimesOf(const BlockTimes& times, const ModelConfig& model, BlockId block) {
+  return block == model.embedding_block() ? times.embedding
+         : block == model.head_block()    ? times.head
+                                          : times.layer;
+}
+
 // What a rank costs on a device. Refers to the device's DeviceCost, which must outlive it.
 struct RankCosts {
   const DeviceRoom& room;

@@ -18,7 +18,6 @@ constexpr double kSizesOfOctave = 2;
 
 GroupSums::GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact)
     : devices_(std::move(devices)) {
-  if (problem.forced_all_reduce) forced_ = true, algorithm_ = *problem.forced_all_reduce;
   whole_ = SampleOf(problem, devices_, most_exact);
   if (static_cast<int>(devices_.size()) > most_exact) half_ = SampleOf(problem, devices_, most_exact / 2);
 }
@@ -55,16 +54,17 @@ double GroupSums::At(int64_t elements) {
 }
 
 double GroupSums::Extrapolated(int64_t elements) const {
+  const std::optional<CollectiveAlgorithm>& forced = whole_->problem.forced_all_reduce;
   double least = std::numeric_limits<double>::infinity();
   const double members = static_cast<double>(devices_.size()),
                whole = static_cast<double>(whole_->all.size()), half = static_cast<double>(half_->all.size());
   for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::kRing, CollectiveAlgorithm::kHalvingDoubling, CollectiveAlgorithm::kTree,
         CollectiveAlgorithm::kHierarchical}) {
-    if (forced_ && algorithm != algorithm_) continue;
+    if (forced && algorithm != *forced) continue;
     // Without boundaries a hierarchy is a ring.
     const int group = whole_->reductions->GroupOf(whole_->all);
-    if (!forced_ && algorithm == CollectiveAlgorithm::kHierarchical &&
+    if (!forced && algorithm == CollectiveAlgorithm::kHierarchical &&
         whole_->reductions->WaysIn(group) == static_cast<int>(whole_->all.size()))
       continue;
     const auto seconds = [&](const Sample& sample) {

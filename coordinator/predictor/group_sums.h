@@ -32,8 +32,6 @@ class GroupSums {
   double Extrapolated(int64_t elements) const;
 
   std::vector<int> devices_;
-  bool forced_ = false;
-  CollectiveAlgorithm algorithm_ = CollectiveAlgorithm::kRing;
   std::unique_ptr<Sample> whole_, half_;  // of most_exact and half of it; or `whole_` is all
   std::map<int64_t, double> seconds_;
 };

@@ -203,9 +203,7 @@ StepSimulator::VisitCost StepSimulator::CostOf(BlockRange blocks, const BlockTim
   const ModelConfig& config = problem_.shape.model;
   VisitCost result{.first_block = blocks.first, .forwards_before = {0}, .gradients_before = {{}}};
   for (BlockId block = blocks.first; block < blocks.end; ++block) {
-    const PassTimes& pass = block == config.embedding_block() ? times.embedding
-                            : block == config.head_block()    ? times.head
-                                                              : times.layer;
+    const PassTimes& pass = TimesOf(times, config, block);
     result.forwards_before.push_back(result.forwards_before.back() + pass.forward_seconds);
     const GradientSeconds& before = result.gradients_before.back();
     result.gradients_before.push_back(

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
+#include "coordinator/problem/cluster_links.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/cluster/host_slowdown.h"
 #include "runtime/ir/job/job_constraints.h"
@@ -13,9 +14,6 @@
 #include "runtime/ir/model/model_share.h"
 
 namespace medley {
-
-// The machine of a node, as HostSlowdown::host has it: its host, or its name if that is empty.
-std::string HostOf(const ClusterNode& node);
 
 // The newest of a host and shape; null if there is none.
 const HostSlowdown* FindSlowdown(const Cluster& cluster, const std::string& host, const std::string& shape);

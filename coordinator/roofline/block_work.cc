@@ -6,7 +6,7 @@ namespace {
 constexpr double kElementBytes = 2;
 
 // The products of both gradients of rows x columns = input * weight.
-void AddGradients(const MatrixProduct& forward, PassWork& backward) {
+void AddGradients(const MatrixProduct& forward, RankPass& backward) {
   backward.products.push_back({forward.rows, forward.depth, forward.columns});
   backward.products.push_back({forward.depth, forward.columns, forward.rows});
 }
@@ -15,16 +15,16 @@ bool IsGated(const TrainingRun& run) { return run.shape.model.family == ModelFam
 
 }  // namespace
 
-double PassWork::Flops() const {
+double RankPass::Flops() const {
   double sum = attention_flops;
   for (const MatrixProduct& product : products) sum += product.Flops();
   return sum;
 }
 
-PassWork AttentionWork(const TrainingRun& run) {
+RankPass AttentionWork(const TrainingRun& run) {
   const ModelConfig& model = run.shape.model;
   const double width = 1.0 * model.attention_width() / run.ranks, sequence = run.shape.sequence;
-  PassWork work;
+  RankPass work;
   // A fused kernel skips the half of the scores that a causal mask hides.
   work.attention_flops = 4 * run.Rows() * sequence * width * (run.fused_attention ? 0.5 : 1);
   if (run.fused_attention) {
@@ -39,12 +39,12 @@ PassWork AttentionWork(const TrainingRun& run) {
   return work;
 }
 
-BlockWork LayerWork(const TrainingRun& run) {
+RankWork LayerWork(const TrainingRun& run) {
   const ModelConfig& model = run.shape.model;
   const double rows = run.Rows(), hidden = model.hidden, ranks = run.ranks;
   const double feed_forward = model.feed_forward / ranks;
-  BlockWork work;
-  PassWork& forward = work.forward;
+  RankWork work;
+  RankPass& forward = work.forward;
   forward = AttentionWork(run);
   forward.products = {{rows, model.joined_width() / ranks, hidden},
                       {rows, hidden, model.attention_width() / ranks},
@@ -59,7 +59,7 @@ BlockWork LayerWork(const TrainingRun& run) {
     forward.exchanges = 2;
     forward.exchanged_bytes = kElementBytes * rows * hidden;
   }
-  PassWork& backward = work.backward;
+  RankPass& backward = work.backward;
   for (const MatrixProduct& product : forward.products) AddGradients(product, backward);
   backward.attention_flops = (run.fused_attention ? 2.5 : 2) * forward.attention_flops;
   backward.bytes = 1.8 * forward.bytes;
@@ -69,8 +69,8 @@ BlockWork LayerWork(const TrainingRun& run) {
   return work;
 }
 
-BlockWork EmbeddingWork(const TrainingRun& run) {
-  BlockWork work;
+RankWork EmbeddingWork(const TrainingRun& run) {
+  RankWork work;
   const double stream = kElementBytes * run.Rows() * run.shape.model.hidden;
   work.forward.bytes = 4 * stream;
   work.forward.operations = 3;
@@ -83,10 +83,10 @@ BlockWork EmbeddingWork(const TrainingRun& run) {
   return work;
 }
 
-BlockWork HeadWork(const TrainingRun& run) {
+RankWork HeadWork(const TrainingRun& run) {
   const double vocabulary = 1.0 * run.shape.model.vocabulary / run.ranks, hidden = run.shape.model.hidden;
   const double logits = run.Rows() * vocabulary;
-  BlockWork work;
+  RankWork work;
   work.forward.products = {{run.Rows(), vocabulary, hidden}};
   // Written in 16 bits, made 32 bits wide, its greatest and its sum of powers found.
   work.forward.bytes = 14 * logits;
@@ -111,6 +111,17 @@ double LayerParameters(const TrainingRun& run) {
 
 double EmbeddingParameters(const TrainingRun& run) {
   return 1.0 * run.shape.model.vocabulary * run.shape.model.hidden / run.ranks;
+}
+
+double StageParameters(const TrainingRun& run, int stage) {
+  double parameters = 0;
+  for (int c = 0; c < run.chunks_per_stage; ++c) {
+    parameters += run.LayersOfChunk(c * run.stages + stage) * LayerParameters(run);
+  }
+  const bool first = stage == 0, last = stage == run.stages - 1;
+  if (first || last) parameters += EmbeddingParameters(run);
+  if (first && last && !run.shape.model.tied_head) parameters += EmbeddingParameters(run);
+  return parameters;
 }
 
 }  // namespace medley

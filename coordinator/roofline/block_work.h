@@ -13,7 +13,7 @@ struct MatrixProduct {
 };
 
 // A pass of one block over one micro-batch.
-struct PassWork {
+struct RankPass {
   std::vector<MatrixProduct> products;
   double attention_flops = 0;  // of scores and of what they weigh
   double bytes = 0;            // read and written by norms, additions, activations and, unless fused, scores
@@ -25,20 +25,21 @@ struct PassWork {
 };
 
 // Of the two gradients; what is made again before them is not in it.
-struct BlockWork {
-  PassWork forward, backward;
+struct RankWork {
+  RankPass forward, backward;
 };
 
 // `run` must have positive sizes and heads, feed-forward and vocabulary that its ranks can share. Types are 16 bits.
-BlockWork LayerWork(const TrainingRun& run);
-BlockWork EmbeddingWork(const TrainingRun& run);
+RankWork LayerWork(const TrainingRun& run);
+RankWork EmbeddingWork(const TrainingRun& run);
 // Final norm, head and loss.
-BlockWork HeadWork(const TrainingRun& run);
+RankWork HeadWork(const TrainingRun& run);
 // What attention alone repeats before a backward that makes all but its output again.
-PassWork AttentionWork(const TrainingRun& run);
+RankPass AttentionWork(const TrainingRun& run);
 
 // On one rank.
 double LayerParameters(const TrainingRun& run);
 double EmbeddingParameters(const TrainingRun& run);  // of the token embedding, and as many of an untied head
+double StageParameters(const TrainingRun& run, int stage);  // of all its chunks
 
 }  // namespace medley

@@ -22,7 +22,7 @@ TEST_CASE(
     "a layer's forward is two operations a weight and token, and attention's four of sequence and width") {
   const TrainingRun run = Gpt(1);
   const double tokens = 2 * 2048, hidden = 1024;
-  const BlockWork work = LayerWork(run);
+  const RankWork work = LayerWork(run);
   CHECK(work.forward.Flops() == Approx(2 * 12 * hidden * hidden * tokens + 4 * tokens * 2048 * hidden));
   CHECK(work.backward.Flops() == Approx(2 * work.forward.Flops()));
 }
@@ -31,7 +31,7 @@ TEST_CASE("a step's products are six operations a parameter and token beside att
   const TrainingRun run = Gpt(1);
   const ModelConfig& model = run.shape.model;
   const double tokens = run.Rows();
-  const auto products = [](const BlockWork& work) {
+  const auto products = [](const RankWork& work) {
     return work.forward.Flops() + work.backward.Flops() - work.forward.attention_flops -
            work.backward.attention_flops;
   };
@@ -54,7 +54,7 @@ TEST_CASE("parameters are those of the model") {
 
 TEST_CASE("ranks share products, attention and parameters evenly and exchange two sums each way") {
   const int ranks = GENERATE(2, 4, 8);
-  const BlockWork whole = LayerWork(Gpt(1)), part = LayerWork(Gpt(ranks));
+  const RankWork whole = LayerWork(Gpt(1)), part = LayerWork(Gpt(ranks));
   CHECK(part.forward.Flops() == Approx(whole.forward.Flops() / ranks));
   CHECK(part.backward.Flops() == Approx(whole.backward.Flops() / ranks));
   CHECK(LayerParameters(Gpt(ranks)) == Approx(LayerParameters(Gpt(1)) / ranks));
@@ -71,9 +71,9 @@ TEST_CASE("ranks share products, attention and parameters evenly and exchange tw
 
 TEST_CASE("fused attention computes half of the scores and moves none of them") {
   TrainingRun run = Gpt(1);
-  const PassWork plain = AttentionWork(run);
+  const RankPass plain = AttentionWork(run);
   run.fused_attention = true;
-  const PassWork fused = AttentionWork(run);
+  const RankPass fused = AttentionWork(run);
   CHECK(fused.attention_flops == plain.attention_flops / 2);
   CHECK(fused.bytes < plain.bytes / 10);
 }

@@ -48,7 +48,7 @@ double HalfSumOfLayerSeconds(const CalibratedDevice& device, const TrainingRun& 
   return RingBytes(2 * LayerParameters(run), run.replicas) / 2 / ReplicaRate(device, run);
 }
 
-PassWork Repeated(const TrainingRun& run, const BlockWork& layer) {
+RankPass Repeated(const TrainingRun& run, const RankWork& layer) {
   switch (run.recompute) {
     case Recompute::kNone:
       break;
@@ -63,7 +63,7 @@ PassWork Repeated(const TrainingRun& run, const BlockWork& layer) {
 
 }  // namespace
 
-double ComputingSeconds(const CalibratedDevice& device, const PassWork& work) {
+double ComputingSeconds(const CalibratedDevice& device, const RankPass& work) {
   const Calibration& calibration = device.calibration;
   double seconds = calibration.operation_seconds * work.operations;
   for (const MatrixProduct& product : work.products) seconds += ProductSeconds(device, product);
@@ -72,7 +72,7 @@ double ComputingSeconds(const CalibratedDevice& device, const PassWork& work) {
   return seconds;
 }
 
-double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run, const PassWork& work) {
+double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run, const RankPass& work) {
   if (work.exchanges == 0) return 0;
   const double rate = run.ranks > run.devices_per_node ? BetweenNodes(device, run, run.devices_per_node)
                                                        : device.figures.node_link_bytes_per_second;
@@ -105,10 +105,10 @@ double UpdateSeconds(const CalibratedDevice& device, const TrainingRun& run, dou
 }
 
 BlockTimes RooflineTimes(const CalibratedDevice& device, const TrainingRun& run) {
-  const auto seconds = [&](const PassWork& work) {
+  const auto seconds = [&](const RankPass& work) {
     return ComputingSeconds(device, work) + ExchangingSeconds(device, run, work);
   };
-  const BlockWork layer = LayerWork(run), embedding = EmbeddingWork(run), head = HeadWork(run);
+  const RankWork layer = LayerWork(run), embedding = EmbeddingWork(run), head = HeadWork(run);
   const double host = HostSeconds(device, run);
   const double host_backward = host * device.calibration.host_backward_ratio;
   const double host_again = run.recompute == Recompute::kLayers ? host : 0;

@@ -14,11 +14,11 @@ struct CalibratedDevice {
 
 // What the device alone takes, never waiting for its host: each operation at the rate of what it does most of, and
 // its overhead.
-double ComputingSeconds(const CalibratedDevice& device, const PassWork& work);
+double ComputingSeconds(const CalibratedDevice& device, const RankPass& work);
 
 // What the ranks of a stage take to sum what a pass exchanges: a ring over their node's links, or over the network
 // if they are on several nodes.
-double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run, const PassWork& work);
+double ExchangingSeconds(const CalibratedDevice& device, const TrainingRun& run, const RankPass& work);
 
 // A message between stages, each rank sending its part.
 double MessageSeconds(const CalibratedDevice& device, const TrainingRun& run);

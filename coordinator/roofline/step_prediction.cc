@@ -15,13 +15,7 @@ namespace {
 double LargestStageParameters(const TrainingRun& run) {
   double largest = 0;
   for (int stage = 0; stage < run.stages; ++stage) {
-    double parameters = 0;
-    for (int c = 0; c < run.chunks_per_stage; ++c) {
-      parameters += run.LayersOfChunk(c * run.stages + stage) * LayerParameters(run);
-    }
-    if (stage == 0 || stage == run.stages - 1) parameters += EmbeddingParameters(run);
-    if (run.stages == 1 && !run.shape.model.tied_head) parameters += EmbeddingParameters(run);
-    largest = std::max(largest, parameters);
+    largest = std::max(largest, StageParameters(run, stage));
   }
   return largest;
 }

@@ -35,12 +35,8 @@ double KeptBytesOfLayer(const TrainingRun& run) {
 
 StageMemory MemoryOfStage(const TrainingRun& run, int stage) {
   StageMemory memory;
-  for (int c = 0; c < run.chunks_per_stage; ++c) {
-    memory.parameters += run.LayersOfChunk(c * run.stages + stage) * LayerParameters(run);
-  }
-  const bool first = stage == 0, last = stage == run.stages - 1;
-  if (first || last) memory.parameters += EmbeddingParameters(run);
-  if (first && last && !run.shape.model.tied_head) memory.parameters += EmbeddingParameters(run);
+  memory.parameters = StageParameters(run, stage);
+  const bool last = stage == run.stages - 1;
   memory.kept_bytes = LayersKept(run, stage) * KeptBytesOfLayer(run);
   if (run.recompute == Recompute::kLayers) {
     // One layer is made again at a time.

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/wire/job_life_codec.h"
-#include "coordinator/wire/predicted_step_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/grpc_status.h"
@@ -85,8 +84,6 @@ bool HasEnded(const v1::Job& job) {
   const absl::StatusOr<JobLife> life = LifeOf(job);
   return life.ok() && IsEnded(life->state);
 }
-
-StepInReport StepIf(bool wanted) { return wanted ? StepInReport::kYes : StepInReport::kNo; }
 
 }  // namespace
 
@@ -240,10 +237,8 @@ grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
 
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response, [&] {
-    return orchestrator_.PlanOf(
-        request->job_id(), [&] { return context->IsCancelled(); }, StepIf(request->with_predicted_step()));
-  });
+  return Answer(*request, *response,
+                [&] { return orchestrator_.PlanOf(*request, [&] { return context->IsCancelled(); }); });
 }
 
 grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,

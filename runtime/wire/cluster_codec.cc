@@ -53,16 +53,22 @@ v1::BlockPassTimes EncodeTimes(const ProfiledTimes& times) {
   return encoded;
 }
 
+// `to`: a LinkProfile or a LinkClass.
+template <typename Message>
+void SetCost(const LinkCost& cost, double bytes_per_second, Message& to) {
+  to.set_latency_seconds(cost.transfer.LatencySeconds());
+  to.set_bytes_per_second(bytes_per_second);
+  to.set_all_reduce_bytes_per_second(cost.exchange.BytesPerSecond());
+  *to.mutable_transfer() = EncodeLinkModel(cost.transfer);
+  *to.mutable_exchange() = EncodeLinkModel(cost.exchange);
+}
+
 v1::LinkProfile EncodeLink(const ClusterLink& link) {
   v1::LinkProfile encoded;
   encoded.set_a(link.a);
   encoded.set_b(link.b);
-  encoded.set_latency_seconds(link.cost.transfer.LatencySeconds());
-  encoded.set_bytes_per_second(link.bytes_per_second);
-  encoded.set_all_reduce_bytes_per_second(link.cost.exchange.BytesPerSecond());
+  SetCost(link.cost, link.bytes_per_second, encoded);
   encoded.set_measured_at_seconds(link.measured_at_seconds);
-  *encoded.mutable_transfer() = EncodeLinkModel(link.cost.transfer);
-  *encoded.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
   return encoded;
 }
 
@@ -191,11 +197,7 @@ v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
                                                      : v1::LINK_LEVEL_SITES);
   encoded.set_a_kind(link.a_kind);
   encoded.set_b_kind(link.b_kind);
-  encoded.set_latency_seconds(link.cost.transfer.LatencySeconds());
-  encoded.set_bytes_per_second(link.cost.transfer.BytesPerSecond());
-  encoded.set_all_reduce_bytes_per_second(link.cost.exchange.BytesPerSecond());
-  *encoded.mutable_transfer() = EncodeLinkModel(link.cost.transfer);
-  *encoded.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
+  SetCost(link.cost, link.cost.transfer.BytesPerSecond(), encoded);
   return encoded;
 }
 

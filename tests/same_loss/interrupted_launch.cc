@@ -212,7 +212,10 @@ Outcome Run(const TrainingSpec& spec, const Launch& launch) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      MortalTransport transport(fabric.Join(rank, PlanPeers(launch.plan, rank, spec, {})), fate);
+      MortalTransport transport(
+          fabric.Join(rank, PlanPeers(launch.plan,
+                                      CompileStep(launch.plan, rank, spec.shape, Purpose::kTrain), spec, {})),
+          fate);
       outcome.statuses[rank] = TrainRank(spec, launch, rank, transport, fate, mutex, outcome);
       if (!outcome.statuses[rank].ok()) fabric.MarkGone(rank);
     });

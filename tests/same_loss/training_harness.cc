@@ -94,7 +94,8 @@ absl::StatusOr<TrainingRun> TrainUnderPlan(const TrainingSpec& spec, const Plan&
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const std::unique_ptr<Transport> transport = fabric.Join(rank, PlanPeers(plan, rank, spec, {}));
+      const std::unique_ptr<Transport> transport =
+          fabric.Join(rank, PlanPeers(plan, CompileStep(plan, rank, spec.shape, Purpose::kTrain), spec, {}));
       const std::unique_ptr<WindowSource> source = windows();
       statuses[rank] = TrainRank(spec, plan, rank, *transport, *source, start,
                                  open ? open : DeviceOpener(OpenReference), runs[rank]);

@@ -27,50 +27,44 @@ void AddTreePeers(const std::vector<GradientSlice>& slices, Rank rank, std::set<
   }
 }
 
-std::vector<int> RanksOf(const Plan& plan, UnitId unit) {
-  std::vector<int> ranks;
-  const int first = FirstRankOf(plan, unit).value();
-  for (int member = 0; member < static_cast<int>(plan.units[unit].devices.size()); ++member)
-    ranks.push_back(first + member);
-  return ranks;
-}
-
 // Of segments whose optimizer's state several units share, each holder gives its part to the writer.
-void AddWritersPeers(const Plan& plan, Rank rank, const ModelConfig& config, std::set<int>& peers) {
+void AddWritersPeers(const Plan& plan, const StepProgram& program, const ModelConfig& config,
+                     std::set<int>& peers) {
   const std::vector<Rank> writers = SegmentWriters(plan, config);
   for (SegmentId segment = 0; segment < SegmentCount(config); ++segment) {
-    std::set<int> holders;
-    for (const UnitId unit : HoldersOf(plan, config, segment)) {
+    const std::vector<UnitId> holders = HoldersOf(plan, config, segment);  // ascending
+    if (std::binary_search(holders.begin(), holders.end(), program.unit))
+      peers.insert(writers[segment].value());
+    if (writers[segment] != program.rank) continue;
+    for (const UnitId unit : holders) {
       const std::vector<int> ranks = RanksOf(plan, unit);
-      holders.insert(ranks.begin(), ranks.end());
+      peers.insert(ranks.begin(), ranks.end());
     }
-    if (writers[segment] == rank) peers.insert(holders.begin(), holders.end());
-    if (holders.contains(rank.value())) peers.insert(writers[segment].value());
   }
 }
 
 }  // namespace
 
-std::vector<int> PlanPeers(const Plan& plan, Rank rank, const TrainingSpec& spec,
+std::vector<int> PlanPeers(const Plan& plan, const StepProgram& train, const TrainingSpec& spec,
                            const std::vector<ReductionChoice>& reductions) {
   std::set<int> peers;
-  for (const Purpose purpose : {Purpose::kTrain, Purpose::kEvaluate}) {
-    const StepProgram program = CompileStep(plan, rank, spec.shape, purpose);
+  const auto add_messages = [&](const StepProgram& program) {
     for (const Instruction& instruction : program.instructions) {
       if (instruction.peer >= 0) peers.insert(instruction.peer.value());
     }
-    if (purpose != Purpose::kTrain) continue;
-    const std::vector<int> unit = RanksOf(plan, program.unit);
-    peers.insert(unit.begin(), unit.end());
-    const SliceSchedules schedules = SchedulesOf(program, reductions);
-    AddStepsPeers(schedules.sums, program.slices, peers);
-    AddStepsPeers(schedules.gathers, program.slices, peers);
-    AddTreePeers(program.slices, rank, peers);
-  }
-  for (const int peer : ScalarTree(RankCount(plan)).PeersOf(rank.value())) peers.insert(peer);
+  };
+  add_messages(train);
+  add_messages(CompileStep(plan, train.rank, spec.shape, Purpose::kEvaluate));
+  const std::vector<int> unit = RanksOf(plan, train.unit);
+  peers.insert(unit.begin(), unit.end());
+  const SliceSchedules schedules = SchedulesOf(train, reductions);
+  AddStepsPeers(schedules.sums, train.slices, peers);
+  AddStepsPeers(schedules.gathers, train.slices, peers);
+  AddTreePeers(train.slices, train.rank, peers);
+  for (const int peer : ScalarTree(RankCount(plan)).PeersOf(train.rank.value())) peers.insert(peer);
   if (plan.shards_optimizer && !spec.checkpoint_directory.empty())
-    AddWritersPeers(plan, rank, spec.shape.model, peers);
-  peers.erase(rank.value());
+    AddWritersPeers(plan, train, spec.shape.model, peers);
+  peers.erase(train.rank.value());
   return {peers.begin(), peers.end()};
 }
 

@@ -39,7 +39,7 @@ std::vector<std::vector<int>> PeersByRank(const Plan& plan, const TrainingSpec& 
                                           const std::vector<ReductionChoice>& reductions) {
   std::vector<std::vector<int>> peers;
   for (Rank rank = 0; rank < RankCount(plan); ++rank)
-    peers.push_back(PlanPeers(plan, rank, spec, reductions));
+    peers.push_back(PlanPeers(plan, CompileStep(plan, rank, spec.shape, Purpose::kTrain), spec, reductions));
   return peers;
 }
 
@@ -109,7 +109,8 @@ TEST_CASE(
   for (const Rank writer : writers) CHECK(peers[writer.value()].size() == kReplicas - 1);
   CHECK(peers[30].size() <= writers.size() + 2 + 7);
   spec.checkpoint_directory.clear();  // nothing is written
-  CHECK(PlanPeers(plan, 30, spec, {}) == std::vector<int>{24, 29, 31});
+  CHECK(PlanPeers(plan, CompileStep(plan, 30, spec.shape, Purpose::kTrain), spec, {}) ==
+        std::vector<int>{24, 29, 31});
 }
 
 TEST_CASE("stages far from each other in a pipeline have no connection") {
@@ -125,7 +126,8 @@ TEST_CASE("stages far from each other in a pipeline have no connection") {
   plan.routes = {route};
   const TrainingSpec spec = SpecOf({.model = model, .sequence = 4, .global_batch_sequences = 4});
   CheckMutual(PeersByRank(plan, spec, {}));
-  CHECK(PlanPeers(plan, 13, spec, {}) == std::vector<int>{8, 12, 14});
+  CHECK(PlanPeers(plan, CompileStep(plan, 13, spec.shape, Purpose::kTrain), spec, {}) ==
+        std::vector<int>{8, 12, 14});
 }
 
 }  // namespace

@@ -32,17 +32,11 @@ std::string Where(const Instruction& instruction) {
   return text;
 }
 
-std::vector<int> UnitRanks(const Plan& plan, UnitId unit) {
-  std::vector<int> ranks(plan.units[unit].devices.size());
-  std::iota(ranks.begin(), ranks.end(), FirstRankOf(plan, unit).value());
-  return ranks;
-}
-
 // The ranks of each unit of several devices.
 std::vector<std::vector<int>> SharedUnits(const Plan& plan) {
   std::vector<std::vector<int>> units;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    if (plan.units[u].devices.size() > 1) units.push_back(UnitRanks(plan, u));
+    if (plan.units[u].devices.size() > 1) units.push_back(RanksOf(plan, u));
   }
   return units;
 }
@@ -60,7 +54,7 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       train_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kTrain)),
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
       all_ranks_(AllRanks(options_.plan)),
-      unit_ranks_(UnitRanks(options_.plan, train_program_.unit)),
+      unit_ranks_(RanksOf(options_.plan, train_program_.unit)),
       exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), options_.spec.communication,
                 shard, transport),
       submitted_(train_program_.instructions.size()),

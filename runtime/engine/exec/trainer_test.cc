@@ -155,7 +155,9 @@ std::vector<absl::Status> TrainRanks(const std::vector<TrainingSpec>& specs, con
   Mutex mutex;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      const std::unique_ptr<Transport> transport = fabric.Join(rank, PlanPeers(plan, rank, specs[rank], {}));
+      const std::unique_ptr<Transport> transport = fabric.Join(
+          rank,
+          PlanPeers(plan, CompileStep(plan, rank, specs[rank].shape, Purpose::kTrain), specs[rank], {}));
       statuses[rank] = TrainRank(specs[rank], plan, rank, *transport, from, run, mutex, changes);
       if (!statuses[rank].ok()) fabric.MarkGone(rank);
     });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -96,6 +97,12 @@ Rank FirstRankOf(const Plan& plan, UnitId unit) {
   int rank = 0;
   for (int u = 0; u < unit; ++u) rank += static_cast<int>(plan.units[u].devices.size());
   return rank;
+}
+
+std::vector<int> RanksOf(const Plan& plan, UnitId unit) {
+  std::vector<int> ranks(plan.units[unit].devices.size());
+  std::iota(ranks.begin(), ranks.end(), FirstRankOf(plan, unit).value());
+  return ranks;
 }
 
 RankPlace PlaceOf(const Plan& plan, Rank rank) {

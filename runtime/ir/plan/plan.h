@@ -148,6 +148,8 @@ struct RankPlace {
 };
 int RankCount(const Plan& plan);
 Rank FirstRankOf(const Plan& plan, UnitId unit);
+// Those of a unit, ascending.
+std::vector<int> RanksOf(const Plan& plan, UnitId unit);
 RankPlace PlaceOf(const Plan& plan, Rank rank);
 const std::string& DeviceOf(const Plan& plan, Rank rank);
 // The devices of all ranks, in their order.
