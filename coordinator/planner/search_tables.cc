@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "coordinator/predictor/communication_time.h"
-#include "coordinator/predictor/holder_runs.h"
 #include "runtime/ir/model/block_sizes.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/memory.h"
 #include "runtime/ir/program/program.h"
 

@@ -4,8 +4,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "coordinator/predictor/communication_time.h"
-#include "coordinator/predictor/holder_runs.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -68,7 +68,9 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
     return segment == kTiedSegment ? HoldersOfTied(units, tables.blocks())
                                    : HoldersOfBlock(units, BlockOfSegment(segment));
   };
-  ForEachHolderRun(tables.FilledSegments(), holders_of, reduce);
+  const auto runs = HolderRunsOf(tables.FilledSegments(), holders_of);
+  for (const int r : OrderOfSums(config, runs, [](const auto& run) { return run.holders.size() > 1; }))
+    reduce(runs[r].holders, runs[r].first_segment, runs[r].end_segment);
 
   double reduced_seconds = 0, update_seconds = 0;
   for (size_t u = 0; u < units.size(); ++u) {

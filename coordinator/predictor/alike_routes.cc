@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/predictor/communication_time.h"
 #include "coordinator/predictor/group_sums.h"
-#include "coordinator/predictor/holder_runs.h"
 #include "coordinator/predictor/step_simulator.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/model/parameters.h"
+#include "runtime/ir/program/holder_runs.h"
 #include "runtime/ir/program/program.h"
 
 namespace medley {
@@ -210,7 +210,7 @@ class AlikeRoutes {
     return group.last_backward_seconds - group.backward_before_seconds[block - group.blocks.first];
   }
 
-  // From the last segment to the first, as slices stand in the step programs.
+  // As slices stand in the step programs.
   void SumGradients() {
     const auto holders_of = [&](SegmentId segment) {
       std::vector<int> holders;
@@ -219,18 +219,24 @@ class AlikeRoutes {
       }
       return holders;
     };
-    ForEachHolderRun(FilledSegments(problem_.shape.model), holders_of,
-                     [&](const std::vector<int>& holders, SegmentId first, SegmentId end) {
-                       SumRun(holders, first, end);
-                     });
+    const auto runs = HolderRunsOf(FilledSegments(problem_.shape.model), holders_of);
+    const auto is_summed = [&](const auto& run) { return Members(run.holders) > 1; };
+    for (const int r : OrderOfSums(problem_.shape.model, runs, is_summed))
+      SumRun(runs[r].holders, runs[r].first_segment, runs[r].end_segment);
+  }
+
+  int Members(const std::vector<int>& holders) const {
+    size_t members = 0;
+    for (const int g : holders) members += groups_[g].devices.size();
+    return static_cast<int>(members);
   }
 
   void SumRun(const std::vector<int>& holders, SegmentId first_segment, SegmentId end_segment) {
-    int finest = 1, members = 0;
+    const int members = Members(holders);
+    int finest = 1;
     std::vector<int> devices;
     for (const int g : holders) {
       finest = std::max(finest, groups_[g].degree);
-      members += static_cast<int>(groups_[g].devices.size());
       devices.insert(devices.end(), groups_[g].devices.begin(), groups_[g].devices.end());
     }
     GroupSums& sums = predictor_.SumsOver(std::move(devices));
@@ -252,7 +258,7 @@ class AlikeRoutes {
       const double seconds = sums.Seconds(elements / finest) * (static_cast<double>(finest) / least_degree);
       const double part = plan_.shards_optimizer ? 0.5 : 1;  // the other half gathers parameters
       for (const int g : holders) groups_[g].free_seconds = start + part * seconds;
-      gather_seconds_ += (1 - part) * seconds;
+      if (part < 1) gathers_.push_back({holders, (1 - part) * seconds});
     }
     if (plan_.shards_optimizer) {
       for (const int g : holders) groups_[g].sharers = std::max(groups_[g].sharers, members);
@@ -260,16 +266,26 @@ class AlikeRoutes {
   }
 
   double EndSeconds() const {
-    double reduced = 0, update = 0;
+    double reduced = 0;
     std::vector<int> devices;
     for (const StageGroup& group : groups_) {
       reduced =
           std::max(reduced, std::max(group.free_seconds, group.last_backward_seconds) + group.norm_seconds);
-      update = std::max(
-          update, static_cast<double>(group.parameters) * group.update_seconds_per_parameter / group.sharers);
       devices.insert(devices.end(), group.devices.begin(), group.devices.end());
     }
-    return reduced + ReduceScalarsSeconds(problem_, devices) + update + gather_seconds_;
+    reduced += ReduceScalarsSeconds(problem_, devices);
+    // Then all update, and gather parameters in the order of their sums.
+    std::vector<double> free_seconds;
+    for (const StageGroup& group : groups_) {
+      free_seconds.push_back(reduced + static_cast<double>(group.parameters) *
+                                           group.update_seconds_per_parameter / group.sharers);
+    }
+    for (const auto& [holders, seconds] : gathers_) {
+      double start = 0;
+      for (const int g : holders) start = std::max(start, free_seconds[g]);
+      for (const int g : holders) free_seconds[g] = start + seconds;
+    }
+    return *std::max_element(free_seconds.begin(), free_seconds.end());
   }
 
   AlikeRoutePredictor& predictor_;
@@ -279,7 +295,7 @@ class AlikeRoutes {
   std::map<std::pair<std::string, int>, std::vector<int>> routes_of_kind_;  // by that and the micro-batches
   std::map<int, int> used_on_host_;
   std::vector<StageGroup> groups_;
-  double gather_seconds_ = 0;
+  std::vector<std::pair<std::vector<int>, double>> gathers_;  // holders and seconds
 };
 
 }  // namespace

@@ -439,9 +439,12 @@ class Compiler {
     }
     if (last_of_chunk) {
       for (const GradientSlice& slice : program_.slices) {
-        const BlockId block = slice.completed_by, end = firsts.empty() ? chunk().end : firsts.back();
-        if (block > chunk().first && block < end) firsts.push_back(block);
+        const BlockId block = slice.completed_by;
+        if (slice.first_segment != kTiedSegment && block > chunk().first && block < chunk().end)
+          firsts.push_back(block);
       }
+      std::sort(firsts.begin(), firsts.end(), std::greater<>());
+      firsts.erase(std::unique(firsts.begin(), firsts.end()), firsts.end());
     }
     firsts.push_back(chunk().first);
   }

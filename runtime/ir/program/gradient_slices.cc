@@ -1,7 +1,11 @@
 #include "runtime/ir/program/gradient_slices.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
+
+#include "runtime/ir/program/holder_runs.h"
 
 namespace medley {
 namespace {
@@ -34,6 +38,58 @@ bool CutAlike(const Plan& plan, const std::vector<UnitId>& units, const ModelCon
 
 bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
   return std::any_of(units.begin(), units.end(), [&](UnitId unit) { return plan.units[unit].has_windows(); });
+}
+
+// Segments' places in the order in which all ranks of the plan sum them; empty: it is from the last to the first, as it
+// is where units have the same blocks or none in common. Layers that live elsewhere are summed as backward comes to
+// them.
+std::vector<int> PlacesOfSums(const Plan& plan, const ModelConfig& config) {
+  using Chunks = std::vector<std::pair<int, int>>;
+  std::map<Chunks, int> units_with;
+  std::set<std::pair<int, int>> ranges;
+  for (const Unit& unit : plan.units) {
+    if (unit.has_windows() || unit.lives_on_peers()) return {};
+    Chunks chunks;
+    for (const BlockRange& chunk : unit.chunks) chunks.push_back({chunk.first.value(), chunk.end.value()});
+    ranges.insert(chunks.begin(), chunks.end());
+    ++units_with[std::move(chunks)];
+  }
+  int end = 0;
+  bool apart = true;
+  for (const auto& range : ranges) {
+    apart = apart && range.first >= end;
+    end = range.second;
+  }
+  if (apart) return {};
+  const auto holders_of = [&](SegmentId segment) {
+    const auto holds = [&](const Chunks& chunks, BlockId block) {
+      return std::any_of(chunks.begin(), chunks.end(), [&](const auto& chunk) {
+        return chunk.first <= block.value() && block.value() < chunk.second;
+      });
+    };
+    std::vector<int> holders;
+    int number = 0;
+    for (const auto& [chunks, units] : units_with) {
+      const bool has = segment == kTiedSegment
+                           ? holds(chunks, config.embedding_block()) || holds(chunks, config.head_block())
+                           : holds(chunks, BlockOfSegment(segment));
+      if (has) holders.push_back(number);
+      ++number;
+    }
+    return holders;
+  };
+  std::vector<int> count;
+  for (const auto& [chunks, units] : units_with) count.push_back(units);
+  const auto runs = HolderRunsOf(FilledSegments(config), holders_of);
+  const std::vector<int> order = OrderOfSums(config, runs, [&](const auto& run) {
+    return run.holders.size() > 1 || count[run.holders.front()] > 1;
+  });
+  std::vector<int> places(SegmentCount(config), 0);
+  for (int place = 0; place < static_cast<int>(order.size()); ++place) {
+    const auto& run = runs[order[place]];
+    std::fill(places.begin() + run.first_segment, places.begin() + run.end_segment, place);
+  }
+  return places;
 }
 
 // The weights of the units of `ranks`, which ascend.
@@ -124,6 +180,11 @@ std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConf
         slices.push_back(slice);
       }
     }
+  }
+  if (const std::vector<int> places = PlacesOfSums(plan, config); !places.empty()) {
+    std::stable_sort(slices.begin(), slices.end(), [&](const GradientSlice& a, const GradientSlice& b) {
+      return places[a.first_segment] < places[b.first_segment];
+    });
   }
   if (plan.shards_optimizer) {
     for (GradientSlice& slice : slices) slice.shares = SharesOfOptimizer(plan, slice.holders);

@@ -50,7 +50,8 @@ BlockId CompletedBy(const ModelConfig& config, absl::Span<const BlockRange> chun
 std::vector<std::pair<SegmentId, SegmentId>> CutIntoBuckets(const ModelConfig& config,
                                                             SegmentId first_segment, SegmentId end_segment);
 
-// Slices that `rank` reduces, from the last segment to the first: the order in which backward ends.
+// Slices that `rank` reduces, in the order of OrderOfSums (sum_order.h): from the last segment to the first, the order
+// in which backward ends, where replicas are cut alike.
 std::vector<GradientSlice> SlicesOf(const Plan& plan, Rank rank, const ModelConfig& config);
 
 // Doubles that kReduceScalars sums over all ranks: a squared norm of each segment, the loss, the wishes to
