@@ -50,7 +50,7 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
 
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
   if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem)) {
-    ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem));
+    ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem, limits.stop));
     return ChosenPlan{.plan = std::move(found.plan),
                       .step_seconds = found.step_seconds,
                       .lower_bound_seconds = found.lower_bound_seconds,

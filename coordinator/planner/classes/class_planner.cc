@@ -1,7 +1,9 @@
 #include "coordinator/planner/classes/class_planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/planner/classes/class_search.h"
+#include "coordinator/planner/classes/lower_bound.h"
 #include "coordinator/planner/classes/place_routes.h"
 #include "coordinator/predictor/alike_routes.h"
 #include "coordinator/predictor/predict.h"
@@ -18,12 +21,11 @@
 namespace medley {
 namespace {
 
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostStages = 48;
+constexpr double kAlike = 1e-3;
 // What is estimated to be so much slower than the fastest plan is not predicted.
 constexpr double kHopeless = 1.01;
-constexpr double kMuchSlower = 1.1;
-// Of the optimizer's state of a stage, what it is taken to carry itself where it is shared.
-constexpr double kSharedOptimizer = 1.0 / 8;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
 constexpr double kOwnPart = 1.1;
 
@@ -65,7 +67,10 @@ std::string DescribeShapes(const StageTable& table, const ClassedPlan& plan) {
     for (const StageForm& stage : shaped.shape.stages) {
       const StageKind& kind = table.kinds()[stage.kind];
       absl::StrAppend(&text, stage.first ? "" : " | ", table.problem().devices[kind.devices[0]].kind,
-                      kind.degree > 1 ? absl::StrCat(" x", kind.degree) : "", ": ", stage.layers,
+                      kind.degree > 1 ? absl::StrCat(" x", kind.degree) : "", ": ",
+                      stage.layers > 0 ? absl::StrCat(stage.layers)
+                      : stage.first    ? "embedding"
+                                       : "head",
                       stage.recompute == Recompute::kNone ? "" : " again");
     }
     absl::StrAppend(&text, "] x ", shaped.micro_batches, " of ",
@@ -80,40 +85,114 @@ int Replicas(const ClassedPlan& plan) {
   return routes;
 }
 
-int LeastDegree(const StageTable& table, const ClassedPlan& plan) {
-  int least = 1 << 20;
-  for (const ShapedRoutes& shaped : plan.routes) {
-    for (const StageForm& stage : shaped.shape.stages)
-      least = std::min(least, table.kinds()[stage.kind].degree);
-  }
-  return least;
-}
-
 class Planning {
  public:
-  explicit Planning(const PlanningProblem& problem)
-      : problem_(problem), predictor_(problem), classes_(predictor_.classes()) {}
+  Planning(const PlanningProblem& problem, const std::atomic<bool>* stop)
+      : problem_(problem), stop_(stop), predictor_(problem), classes_(predictor_.classes()) {}
 
   absl::StatusOr<PlanByClass> Run() {
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
     const std::vector<DeviceClass> used = ClassesUsed();
     if (!used.empty() && used.size() < classes_.size()) TryAll(used);
-    if (best_.plan.units.empty()) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
-          " classes fits their memory, whichever of the measured degrees of tensor parallelism stages "
-          "have and whatever they recompute"));
+    if (!found_any() && stopped())
+      return absl::CancelledError("planning was stopped before it had found a plan");
+    if (!found_any()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no plan of ", problem_.devices.size(), " devices in ", classes_.size(),
+                       " classes fits their memory",
+                       problem_.constraints.limit_devices() ? " and the limits to devices" : "",
+                       ", whichever of the measured degrees of tensor parallelism stages have and whatever "
+                       "they recompute"));
     }
-    best_.lower_bound_seconds = bound_;
     return std::move(best_);
   }
 
  private:
+  // Plans of at most so many replicas, which are taken to sum gradients as so many do and to have such a share of the
+  // optimizer's state.
+  struct Replicated {
+    Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageBuffers& buffers,
+               double optimizer_share, int limit, int most_stages, int degree, const std::atomic<bool>* stop)
+        : table(problem, classes, buffers, optimizer_share, degree),
+          sums(problem, classes, limit, std::max(1, degree)),
+          search(table, sums, most_stages, limit, stop),
+          degree(degree) {}
+    StageTable table;
+    const SumModel sums;
+    ClassSearch search;
+    const int degree;
+  };
+
+  bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  bool found_any() const { return !best_.plan.units.empty(); }
+
+  // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many
+  // each time are planned for.
   void TryAll(const std::vector<DeviceClass>& classes) {
-    shapes_.clear();  // they name kinds of other classes
-    Try(classes, 1);
-    if (problem_.constraints.saves_memory) Try(classes, kSharedOptimizer);
+    looked_at_.clear();
+    const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
+    const PlanConstraints& allowed = problem_.constraints;
+    const int most_stages =
+        std::min({layers, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
+    const int most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
+    std::vector<std::unique_ptr<Replicated>> all;
+    // Units of one degree sum slices as large as their shares; where degrees are mixed, the least of them counts.
+    std::set<int> degrees = {0};
+    const StageTable all_kinds(problem_, classes, buffers_, 1);
+    for (const StageKind& kind : all_kinds.kinds()) degrees.insert(kind.degree);
+    if (degrees.size() == 2) degrees.erase(0);
+    for (const int degree : degrees) {
+      std::vector<RouteShape> shapes;  // that were worth something so far
+      for (int replicas = std::max(2, devices / kMostStages); !stopped(); replicas *= 2) {
+        const int limit = std::min(replicas, most_routes);
+        all.push_back(std::make_unique<Replicated>(problem_, classes, buffers_, ShareOf(limit), limit,
+                                                   most_stages, degree, stop_));
+        ClassSearch& search = all.back()->search;
+        for (const RouteShape& shape : shapes) search.Suggest(shape);
+        search.Relax();
+        best_.priced_shapes += search.priced();
+        if (search.relaxed_seconds() < kNever) shapes = search.Shapes();
+        // Some plan soon, however early planning is stopped.
+        if (!found_any()) LookAt(*all.back());
+        if (limit < replicas) break;
+      }
+    }
+    // The best ones first: the others are then seldom worth a look.
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a->search.relaxed_seconds() < b->search.relaxed_seconds();
+    });
+    for (const std::unique_ptr<Replicated>& of : all) LookAt(*of);
+    // With fewer classes the bound would not be one of all plans.
+    if (!found_any() || stopped() || classes.size() < classes_.size()) return;
+    std::vector<RouteShape> shapes;
+    for (const std::unique_ptr<Replicated>& of : all) {
+      const std::vector<RouteShape> good = of->search.Shapes();
+      shapes.insert(shapes.end(), good.begin(), good.end());
+    }
+    best_.lower_bound_seconds = std::max(all.front()->search.LowerBoundSeconds(),
+                                         LowerBoundSeconds(problem_, classes_, buffers_, shapes,
+                                                           best_.step_seconds, most_stages, most_routes));
+  }
+
+  // Places and predicts what may be the fastest of them.
+  void LookAt(Replicated& of) {
+    const double relaxed = of.search.relaxed_seconds();
+    if (relaxed == kNever || stopped()) return;
+    if (found_any() && relaxed > kHopeless * best_.step_seconds) return;
+    // More replicas that do no more are the same ones.
+    const auto alike = [&](const std::pair<int, double>& looked) {
+      return looked.first == of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
+    };
+    if (std::any_of(looked_at_.begin(), looked_at_.end(), alike)) return;
+    looked_at_.push_back({of.degree, relaxed});
+    for (const ClassedPlan& plan : of.search.Run()) Place(of.table, of.search, plan);
+  }
+
+  // Of plans of at most so many replicas, and more than half of that.
+  double ShareOf(int replicas) const {
+    if (!problem_.constraints.saves_memory) return 1;
+    return std::min(1.0, kOwnPart / (replicas / 2 + 1));
   }
 
   std::vector<DeviceClass> ClassesUsed() const {
@@ -127,78 +206,48 @@ class Planning {
     return used;
   }
 
-  void Try(const std::vector<DeviceClass>& classes, double optimizer_share) {
-    StageTable table(problem_, classes, optimizer_share);
-    const int layers = problem_.shape.model.layers, allowed = problem_.constraints.max_stages;
-    const int most_stages = std::min({layers, kMostStages, allowed > 0 ? allowed : layers});
-    // How many replicas there are decides what their sums take, so each number is planned for by itself: plans of at
-    // most so many, whose sums take what those of so many do.
-    const int devices = static_cast<int>(problem_.devices.size()),
-              most_routes = problem_.constraints.max_routes;
-    int slower = 0;
-    double least_so_far = std::numeric_limits<double>::infinity();
-    for (int replicas = std::max(2, devices / kMostStages); replicas < 2 * devices; replicas *= 2) {
-      const int limit = std::min(replicas, most_routes > 0 ? most_routes : devices);
-      const SumModel sums(problem_, classes, limit, least_degree_);
-      ClassSearch search(table, sums, most_stages, limit);
-      for (const RouteShape& shape : shapes_) search.Suggest(shape);
-      const std::vector<ClassedPlan> found = search.Run();
-      best_.priced_shapes += search.priced();
-      if (found.empty()) continue;
-      shapes_ = search.Shapes();
-      // With fewer classes it would not be one of all plans.
-      if (classes.size() == classes_.size()) {
-        const double bound = search.LowerBoundSeconds();
-        bound_ = bound_ == 0 ? bound : std::min(bound_, bound);
-      }
-      double least = std::numeric_limits<double>::infinity();
-      for (const ClassedPlan& plan : found) {
-        least = std::min(least, plan.estimated_seconds);
-        Keep(table, search, plan, optimizer_share < 1);
-      }
-      // More replicas sum longer.
-      slower = least > kMuchSlower * least_so_far ? slower + 1 : 0;
-      if (slower == 2) break;
-      least_so_far = std::min(least_so_far, least);
-      if (limit < replicas) break;
-    }
-  }
-
-  // If it is predicted to be faster than the fastest.
-  void Keep(const StageTable& table, ClassSearch& search, ClassedPlan found, bool shards_optimizer) {
-    if (!best_.plan.units.empty() && found.estimated_seconds > kHopeless * best_.step_seconds) return;
+  void Place(const StageTable& table, ClassSearch& search, ClassedPlan found) {
+    if (found_any() && found.estimated_seconds > kHopeless * best_.step_seconds) return;
     // Routes that have no place leave their work to the others.
     Plan plan;
     for (int tries = 0; plan.units.empty(); ++tries) {
       if (tries == 3 || found.empty()) return;
-      plan = PlaceRoutes(table, found.routes, shards_optimizer && Replicas(found) > 1);
+      plan = PlaceRoutes(table, found.routes);
       if (plan.units.empty()) found = search.Distribute(found.routes);
     }
-    if (!Fits(predictor_, plan, plan.shards_optimizer ? kOwnPart / Replicas(found) : 1)) return;
+    // Shares are scattered and gathered by other ways than whole sums, which are often faster.
+    plan.shards_optimizer = !Fits(predictor_, plan, 1);
+    if (plan.shards_optimizer &&
+        !(problem_.constraints.saves_memory && Fits(predictor_, plan, kOwnPart / Replicas(found))))
+      return;
+    Keep(std::move(plan), DescribeShapes(table, found));
+  }
+
+  // If it is predicted to be faster than the fastest.
+  bool Keep(Plan plan, std::string summary) {
     ++best_.predicted_plans;
     const absl::StatusOr<AlikePrediction> predicted = predictor_.Predict(plan);
-    if (!predicted.ok()) return;
-    if (!best_.plan.units.empty() && predicted->step_seconds >= best_.step_seconds) return;
+    if (!predicted.ok() || (found_any() && predicted->step_seconds >= best_.step_seconds)) return false;
     best_.plan = std::move(plan);
-    least_degree_ = LeastDegree(table, found);
     best_.step_seconds = predicted->step_seconds;
-    best_.summary = absl::StrFormat("%d routes of %d kinds over %d classes of devices", Replicas(found),
-                                    predicted->kinds_of_routes, classes_.size());
-    absl::StrAppend(&best_.summary, ": ", DescribeShapes(table, found));
+    best_.summary = std::move(summary);
+    return true;
   }
 
   const PlanningProblem& problem_;
+  const std::atomic<bool>* const stop_;
   AlikeRoutePredictor predictor_;
   const std::vector<DeviceClass>& classes_;
-  std::vector<RouteShape> shapes_;  // that were worth something so far
-  int least_degree_ = 1;            // of the units of the fastest plan so far
+  StageBuffers buffers_;
+  std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
   PlanByClass best_;
-  double bound_ = 0;
 };
 
 }  // namespace
 
-absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem) { return Planning(problem).Run(); }
+absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem, const std::atomic<bool>* stop) {
+  return Planning(problem, stop).Run();
+}
 
 bool CanPlanByClasses(const PlanningProblem& problem) {
   std::set<int> processors;

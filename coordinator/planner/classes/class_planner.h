@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -22,8 +23,11 @@ struct PlanByClass {
 // of each class (class_search.h) and predicts what comes out by AlikeRoutePredictor. Pure and deterministic.
 //
 // `problem` must be valid (CheckProblem), its devices on processors of their own.
-// ResourceExhausted: nothing of that kind fits the memory.
-absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem);
+// `stop`, looked at often if it is not null: once it is true the best plan found so far is given.
+// ResourceExhausted: nothing of that kind fits the memory and what the constraints allow. Cancelled: it was stopped
+// before any plan was found.
+absl::StatusOr<PlanByClass> PlanByClasses(const PlanningProblem& problem,
+                                          const std::atomic<bool>* stop = nullptr);
 
 // Whether PlanByClasses can plan it: devices do not share processors, and 1F1B is allowed.
 bool CanPlanByClasses(const PlanningProblem& problem);

@@ -1,5 +1,6 @@
 #include "coordinator/planner/classes/class_planner.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 
 #include "coordinator/planner/classes/many_devices.h"
@@ -46,13 +47,15 @@ TEST_CASE("of few devices plans by classes are nearly as fast as those of the wh
   double sum = 0;
   int count = 0;
   for (uint64_t seed = 100; seed < 130; ++seed) {
-    const PlanningProblem problem = ManyDevices(seed, 4);
+    PlanningProblem problem = ManyDevices(seed, 4);
+    problem.constraints.schedules = {Schedule::kOneForwardOneBackward};
     INFO("seed " << seed);
     const absl::StatusOr<ChosenPlan> best = ChoosePlan(problem);
     const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
     if (!best.ok() || !found.ok()) continue;
     const absl::StatusOr<double> whole = PredictStepSeconds(problem, found->plan);
     REQUIRE(whole.ok());
+    CHECK(found->lower_bound_seconds <= best->step_seconds);
     const double slower = *whole / best->step_seconds;
     CHECK(slower < 1.5);
     sum += slower;
@@ -75,6 +78,83 @@ TEST_CASE("devices are of one class if they cost the same and reach others alike
   }
   CHECK(devices == problem.devices.size());
   CHECK(kinds == static_cast<size_t>(problem.links.ends()));
+}
+
+// Alike devices that are hosts of their own; a layer takes a second forward and two backward, all else nothing.
+PlanningProblem Alike(int devices, int layers, int batch) {
+  PlanningProblem problem = ManyDevices(1, devices);
+  problem.shape.model.layers = layers;
+  problem.shape.global_batch_sequences = batch;
+  problem.micro_batch_sizes = {1};
+  problem.constraints.saves_memory = false;
+  std::vector<int> ends(devices, 0), hosts;
+  for (int d = 0; d < devices; ++d) {
+    DeviceCost& device = problem.devices[d];
+    device.kind = "alike";
+    device.host = d;
+    device.room.memory = GiB(1);
+    device.shares.clear();
+    device.times = {{{}, {1, 2, 1}, {}}};
+    device.update_seconds_per_parameter = 0;
+    hosts.push_back(d);
+  }
+  problem.links = DeviceLinks(ends, hosts, 1);
+  const LinkModel link = LinkModel::Line(0, 1e15);
+  problem.links.SetBetweenHosts(0, 0, {link, link});
+  return problem;
+}
+
+TEST_CASE("the lower bound is near what cannot be done faster") {
+  // 20 replicas of one device, three micro-batches of 4 layers each.
+  PlanningProblem problem = Alike(20, 4, 60);
+  absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds == Approx(36));
+  CHECK(found->lower_bound_seconds <= 36);
+  CHECK(found->lower_bound_seconds > 0.98 * 36);
+  // One route of all: 40 micro-batches on their way through 20 stages of 3 seconds. All 20 would be busy for 120.
+  problem = Alike(20, 20, 40);
+  problem.constraints.max_routes = 1;
+  found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds == Approx((40 + 19) * 3));
+  CHECK(found->lower_bound_seconds <= (40 + 19) * 3);
+  CHECK(found->lower_bound_seconds > 130);
+}
+
+TEST_CASE("plans keep within what devices may cost, and how many there may be") {
+  int planned = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    PlanningProblem problem = ManyDevices(seed, 24);
+    INFO("seed " << seed);
+    for (DeviceCost& device : problem.devices) device.price_per_hour = device.kind == "kind 0" ? 3 : 1;
+    const absl::StatusOr<PlanByClass> free = PlanByClasses(problem);
+    if (!free.ok()) continue;
+    problem.constraints.most_price_per_hour = 15;
+    problem.constraints.most_devices = 10;
+    const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+    if (!found.ok()) continue;
+    ++planned;
+    int devices = 0;
+    double price = 0;
+    for (const Unit& unit : found->plan.units) {
+      for (const std::string& name : unit.devices) {
+        for (const DeviceCost& device : problem.devices)
+          price += device.name == name ? device.price_per_hour : 0;
+        ++devices;
+      }
+    }
+    CHECK(devices <= 10);
+    CHECK(price <= 15);
+    CHECK(found->step_seconds > 0.999 * free->step_seconds);
+  }
+  CHECK(planned >= 6);
+}
+
+TEST_CASE("planning that is stopped gives what it has, or says that it was stopped") {
+  const PlanningProblem problem = ManyDevices(5, 24);
+  const std::atomic<bool> stop = true;
+  CHECK(absl::IsCancelled(PlanByClasses(problem, &stop).status()));
 }
 
 TEST_CASE("nothing that fits is said so") {

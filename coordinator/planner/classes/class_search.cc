@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostRounds = 24;
-// Stage times that are priced lie so far apart.
-constexpr double kPassRatio = 1.06;
+// Stage times that are priced lie so far apart, and further where a price takes long to find.
+constexpr double kPassRatio = 1.06, kWidePassRatio = 1.15;
+constexpr double kMuchWork = 2e5;  // layers, squared, of kinds and stages
 // A time found by halving is this near.
 constexpr double kTimeTolerance = 1e-4;
 // Rounds end when they gain less.
@@ -44,15 +45,22 @@ double LeastSeconds(double low, double tolerance, const IsDone& is_done) {
 
 }  // namespace
 
-ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes)
-    : table_(table), sums_(sums), most_routes_(most_routes) {
+ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes,
+                         const std::atomic<bool>* stop)
+    : table_(table),
+      sums_(sums),
+      most_routes_(most_routes),
+      resources_(table.problem(), table.classes()),
+      stop_(stop) {
   const PlanningProblem& problem = table.problem();
   batch_ = problem.shape.global_batch_sequences;
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
   for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
     if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
     ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
-    pass_times_.push_back(pricing.PassTimes(kPassRatio));
+    const double work =
+        0.5 * pricing.layers() * pricing.layers() * most_stages * static_cast<double>(table.kinds().size());
+    pass_times_.push_back(pricing.PassTimes(work > kMuchWork ? kWidePassRatio : kPassRatio));
   }
   lower_bound_seconds_ = BoundSeconds();
 }
@@ -61,10 +69,8 @@ int ClassSearch::Add(RouteShape shape) {
   for (size_t i = 0; i < pool_.size(); ++i) {
     if (SameShape(pool_[i].clock.shape(), shape)) return static_cast<int>(i);
   }
-  std::vector<int> uses = DevicesOf(table_, shape);
-  for (size_t c = 0; c < uses.size(); ++c) {
-    if (uses[c] > devices_[c]) return -1;
-  }
+  std::vector<double> uses = resources_.Uses(DevicesOf(table_, shape));
+  if (!resources_.Has(uses)) return -1;
   std::vector<double> after = sums_.AfterSeconds(table_, shape);
   pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
   return static_cast<int>(pool_.size()) - 1;
@@ -126,18 +132,23 @@ double ClassSearch::RelaxedSeconds() const {
   return LeastSeconds(lower_bound_seconds_, kTimeTolerance, [&](double seconds) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    return !columns.empty() && SolveRelaxed(columns, devices_, most_routes_).value >= batch_;
+    return !columns.empty() && SolveRelaxed(columns, resources_.limits(), most_routes_).value >= batch_;
   });
 }
 
-int ClassSearch::Price(double seconds, const std::vector<double>& prices, double least_worth) {
+int ClassSearch::Price(double seconds, const std::vector<double>& device_prices, double least_worth) {
   const size_t known = pool_.size();
   for (size_t i = 0; i < pricings_.size(); ++i) {
     for (const double limit : pass_times_[i]) {
+      if (stopped()) break;
       ++priced_;
-      std::optional<ShapePricing::Answer> answer = pricings_[i].Best(
-          {.most_pass_seconds = limit, .seconds = seconds, .price = prices, .most_devices = devices_});
-      if (answer && answer->worth > least_worth) Add(std::move(answer->shape));
+      const double sequences_a_second = table_.problem().micro_batch_sizes[pricings_[i].size()] / limit;
+      std::optional<ShapePricing::Answer> answer = pricings_[i].Best({.most_pass_seconds = limit,
+                                                                      .price_of_second = sequences_a_second,
+                                                                      .price = device_prices,
+                                                                      .most_devices = devices_});
+      if (answer && sequences_a_second * (seconds + limit) - answer->cost > least_worth)
+        Add(std::move(answer->shape));
     }
   }
   return static_cast<int>(pool_.size() - known);
@@ -170,28 +181,38 @@ std::vector<RouteShape> ClassSearch::Shapes() const {
   return shapes;
 }
 
-std::vector<ClassedPlan> ClassSearch::Run() {
+// Where memory is another, its stages may have to recompute more or less.
+void ClassSearch::Suggest(RouteShape shape) {
+  const bool fits = std::all_of(shape.stages.begin(), shape.stages.end(),
+                                [&](StageForm& stage) { return table_.FitWithLeast(stage); });
+  if (fits) Add(std::move(shape));
+}
+
+void ClassSearch::Relax() {
   if (pool_.empty()) Seed();
   double seconds = RelaxedSeconds();
-  if (seconds == kNever) return {};
+  if (seconds == kNever) return;
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    const MasterRelaxation at = SolveRelaxed(columns, devices_, most_routes_);
+    const MasterRelaxation at = SolveRelaxed(columns, resources_.limits(), most_routes_);
     prices_ = at.prices;
-    if (Price(seconds, at.prices, at.route_price) == 0) break;
+    if (Price(seconds, resources_.DevicePrices(at.prices), at.route_price) == 0) break;
     const double sooner = RelaxedSeconds();
     const bool gained = sooner < (1 - kWorthwhile) * seconds;
     seconds = std::min(seconds, sooner);
     if (!gained) break;
   }
   relaxed_seconds_ = seconds;
+}
+
+std::vector<ClassedPlan> ClassSearch::Run() {
   std::vector<ClassedPlan> plans;
-  plans.push_back(Whole(seconds));
+  plans.push_back(Whole(relaxed_seconds_));
   std::vector<std::pair<double, int>> alone;
   for (int i = 0; i < static_cast<int>(pool_.size()); ++i) alone.push_back({AloneSeconds(i), i});
   std::sort(alone.begin(), alone.end());
-  for (size_t i = 0; i < std::min<size_t>(kNestedPlans, alone.size()); ++i) {
+  for (size_t i = 0; i < std::min<size_t>(kNestedPlans, alone.size()) && !stopped(); ++i) {
     plans.push_back(DistributeColumns({{alone[i].second, MostRoutes(alone[i].second)}}));
     left_out_.assign(pool_.size(), 0);
     for (size_t other = 0; other < pool_.size(); ++other)
@@ -204,13 +225,7 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   return plans;
 }
 
-int ClassSearch::MostRoutes(int column) const {
-  int routes = most_routes_;
-  for (size_t c = 0; c < devices_.size(); ++c) {
-    if (pool_[column].uses[c] > 0) routes = std::min(routes, devices_[c] / pool_[column].uses[c]);
-  }
-  return routes;
-}
+int ClassSearch::MostRoutes(int column) const { return resources_.Times(pool_[column].uses, most_routes_); }
 
 // Of as many routes of one shape as there can be.
 double ClassSearch::AloneSeconds(int column) const {
@@ -245,16 +260,16 @@ bool ClassSearch::NestedWith(int column, int other) const {
 ClassedPlan ClassSearch::Whole(double relaxed_seconds) {
   std::vector<int> numbers;
   const std::vector<double> prices =
-      SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), devices_, most_routes_).prices;
+      SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), resources_.limits(), most_routes_).prices;
   ClassedPlan best;
   double low = relaxed_seconds, high = relaxed_seconds;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 40 && !stopped(); ++i) {
     best = WholeBy(high, prices);
     if (!best.empty()) break;
     low = high;
     high *= i < 4 ? 1.01 : i < 12 ? 1.03 : 1.15;
   }
-  while (!best.empty() && high - low > kWholeTolerance * high) {
+  while (!best.empty() && !stopped() && high - low > kWholeTolerance * high) {
     const double middle = (low + high) / 2;
     ClassedPlan plan = WholeBy(middle, prices);
     (plan.empty() ? low : high) = middle;
@@ -285,7 +300,7 @@ ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& pric
   std::vector<MasterColumn> chosen;
   for (const auto& [ratio, i] : order) chosen.push_back(columns[i]);
   if (chosen.empty()) return {};
-  const std::vector<int> whole = SolveWhole(chosen, devices_, most_routes_, batch_, kMostNodes);
+  const std::vector<int> whole = SolveWhole(chosen, resources_.limits(), most_routes_, batch_, kMostNodes);
   std::vector<std::pair<int, int>> found;  // column and routes
   for (size_t i = 0; i < whole.size(); ++i) {
     if (whole[i] > 0) found.push_back({numbers[order[i].second], whole[i]});

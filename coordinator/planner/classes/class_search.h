@@ -1,10 +1,13 @@
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "coordinator/planner/classes/master.h"
 #include "coordinator/planner/classes/price_shapes.h"
+#include "coordinator/planner/classes/resources.h"
 #include "coordinator/planner/classes/sum_model.h"
 
 namespace medley {
@@ -28,11 +31,15 @@ struct ClassedPlan {
 // with shapes that are priced as they are needed; whole numbers of routes are searched by branch and bound.
 class ClassSearch {
  public:
-  // Both must outlive it.
-  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes);
+  // Both must outlive it, as must `stop`: once it is true no more shapes are looked for.
+  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes,
+              const std::atomic<bool>* stop);
 
   // Shapes to begin with.
-  void Suggest(const RouteShape& shape) { Add(shape); }
+  void Suggest(RouteShape shape);
+
+  // Prices shapes until they gain little.
+  void Relax();
 
   // Plans that may be the fastest, by estimates that take sums of gradients for alike on all routes: of all shapes
   // that were priced; and for each of the best shapes by itself, of those cut nested with it. None: nothing fits.
@@ -48,14 +55,17 @@ class ClassSearch {
   // degree and size that it was measured with, and nothing else took time.
   double LowerBoundSeconds() const { return lower_bound_seconds_; }
 
+  // By which fractions of routes do the batch; infinite: nothing fits.
+  double relaxed_seconds() const { return relaxed_seconds_; }
+
   int64_t priced() const { return priced_; }
 
  private:
   struct Column {
     RouteClock clock;
-    std::vector<int> uses;
+    std::vector<double> uses;  // of resources
     std::vector<double> after_seconds;
-    double Price(const std::vector<double>& prices) const;  // of its devices, in sequences
+    double Price(const std::vector<double>& prices) const;  // of what it uses, in sequences
     double SequencesBy(double seconds) const {
       return clock.sequences() * clock.MicroBatchesBy(seconds, after_seconds);
     }
@@ -64,8 +74,9 @@ class ClassSearch {
   double RelaxedSeconds() const;
   // Its number, known or not; -1: there are not as many devices.
   int Add(RouteShape shape);
-  // Adds shapes that are worth more than that; how many are new.
-  int Price(double seconds, const std::vector<double>& prices, double least_worth);
+  // Adds shapes that are worth more than that at such prices of devices; how many are new.
+  int Price(double seconds, const std::vector<double>& device_prices, double least_worth);
+  bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   void Seed();
   int MostRoutes(int column) const;
   double AloneSeconds(int column) const;
@@ -79,14 +90,16 @@ class ClassSearch {
   StageTable& table_;
   const SumModel& sums_;
   const int most_routes_;
-  double batch_ = 0;          // sequences
+  double batch_ = 0;  // sequences
+  const Resources resources_;
+  const std::atomic<bool>* const stop_;
   std::vector<int> devices_;  // of each class
   std::vector<ShapePricing> pricings_;
   std::vector<std::vector<double>> pass_times_;  // of each
   std::vector<Column> pool_;
   std::vector<char> left_out_;  // of the pool, for now; or empty
-  std::vector<double> prices_;
-  double relaxed_seconds_ = 0, lower_bound_seconds_ = 0;
+  std::vector<double> prices_;  // of resources
+  double relaxed_seconds_ = std::numeric_limits<double>::infinity(), lower_bound_seconds_ = 0;
   int64_t priced_ = 0;
 };
 

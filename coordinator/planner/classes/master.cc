@@ -19,17 +19,17 @@ struct Matrix {
   std::vector<double> entries, values, lower, upper;
 };
 
-Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>& devices) {
+Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<double>& limits) {
   Matrix matrix;
   for (const MasterColumn& column : columns) {
     double most = std::numeric_limits<double>::infinity();
-    for (size_t row = 0; row < devices.size(); ++row) {
+    for (size_t row = 0; row < limits.size(); ++row) {
       if (column.uses[row] == 0) continue;
       matrix.rows.push_back(static_cast<int>(row));
       matrix.entries.push_back(column.uses[row]);
-      most = std::min(most, std::floor(static_cast<double>(devices[row]) / column.uses[row]));
+      most = std::min(most, std::floor(limits[row] / column.uses[row]));
     }
-    matrix.rows.push_back(static_cast<int>(devices.size()));
+    matrix.rows.push_back(static_cast<int>(limits.size()));
     matrix.entries.push_back(1);
     matrix.starts.push_back(static_cast<int>(matrix.rows.size()));
     matrix.values.push_back(column.value);
@@ -41,11 +41,11 @@ Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<int>
 
 }  // namespace
 
-MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
                               int most_routes) {
-  const Matrix matrix = MatrixOf(columns, devices);
-  const int rows = static_cast<int>(devices.size()) + 1, count = static_cast<int>(columns.size());
-  std::vector<double> row_upper(devices.begin(), devices.end());
+  const Matrix matrix = MatrixOf(columns, limits);
+  const int rows = static_cast<int>(limits.size()) + 1, count = static_cast<int>(columns.size());
+  std::vector<double> row_upper(limits.begin(), limits.end());
   row_upper.push_back(most_routes);
   const std::vector<double> row_lower(rows, -kUnlimited);
   const std::vector<double> upper(count, kUnlimited);
@@ -66,11 +66,11 @@ MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const st
   return result;
 }
 
-std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<int>& devices,
+std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
                             int most_routes, double enough, int most_nodes) {
-  const Matrix matrix = MatrixOf(columns, devices);
+  const Matrix matrix = MatrixOf(columns, limits);
   const int count = static_cast<int>(columns.size());
-  std::vector<double> row_upper(devices.begin(), devices.end());
+  std::vector<double> row_upper(limits.begin(), limits.end());
   row_upper.push_back(most_routes);
   const std::vector<double> row_lower(row_upper.size(), -kUnlimited);
   std::vector<double> costs;

@@ -52,9 +52,8 @@ int MostDegree(const StageTable& table, const RouteShape& shape) {
 
 class Placing {
  public:
-  Placing(const StageTable& table, bool shards_optimizer) : table_(table) {
+  explicit Placing(const StageTable& table) : table_(table) {
     for (const DeviceClass& of : table.classes()) free_.emplace_back(of);
-    plan_.shards_optimizer = shards_optimizer;
   }
 
   // How many of them have a place.
@@ -114,12 +113,12 @@ class Placing {
 
 }  // namespace
 
-Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes, bool shards_optimizer) {
+Plan PlaceRoutes(const StageTable& table, std::vector<ShapedRoutes>& routes) {
   // The largest units first: what they leave of hosts the smaller ones fill.
   std::stable_sort(routes.begin(), routes.end(), [&](const ShapedRoutes& a, const ShapedRoutes& b) {
     return MostDegree(table, a.shape) > MostDegree(table, b.shape);
   });
-  Placing placing(table, shards_optimizer);
+  Placing placing(table);
   bool whole = true;
   for (ShapedRoutes& one : routes) {
     const int placed = placing.Add(one);

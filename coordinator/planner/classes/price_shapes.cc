@@ -7,6 +7,9 @@ namespace medley {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// The first stage has the embedding, and the last one the head.
+int LeastLayers(int from_end, bool first) { return first || from_end == 1 ? 0 : 1; }
+
 ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
     : table_(table),
       size_(size),
@@ -16,12 +19,17 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
   for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
-        for (int layers = 0; layers <= layers_; ++layers) {
-          StageForm form{.kind = kind, .size = size, .layers = layers, .first = first, .from_end = from_end};
-          const std::optional<Recompute> recompute = layers == 0 ? std::nullopt : table.LeastRecompute(form);
-          recompute_.push_back(static_cast<signed char>(recompute ? static_cast<int>(*recompute) : -1));
-          form.recompute = recompute.value_or(Recompute::kNone);
-          pass_seconds_.push_back(recompute ? table.PassSeconds(form) : kNever);
+        const std::vector<std::pair<Recompute, int>> recomputes =
+            table.Recomputes(kind, size, first, from_end);
+        StageForm form{.kind = kind, .size = size, .first = first, .from_end = from_end};
+        for (form.layers = 0; form.layers <= layers_; ++form.layers) {
+          const auto least = std::find_if(recomputes.begin(), recomputes.end(),
+                                          [&](const auto& one) { return form.layers <= one.second; });
+          const bool fits = least != recomputes.end() && form.layers >= LeastLayers(from_end, first);
+          recompute_.push_back(static_cast<signed char>(fits ? static_cast<int>(least->first) : -1));
+          form.recompute = fits ? least->first : Recompute::kNone;
+          pass_seconds_.push_back(fits ? table.PassSeconds(form) : kNever);
+          forward_seconds_.push_back(table.ForwardSeconds(form));
         }
       }
     }
@@ -53,8 +61,12 @@ std::vector<double> ShapePricing::PassTimes(double ratio) const {
 }
 
 std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
-  const double limit = question.most_pass_seconds;
-  const double worth_of_second = table_.problem().micro_batch_sizes[size_] / limit;
+  // What runs ahead counts off in part, or all of it for however long a period.
+  const auto is_short = [&](int kind, int from_end, int layers, bool first, double pass) {
+    if (question.ahead_part == 0) return true;
+    const double ahead = AheadSeconds(kind, from_end, layers, first);
+    return pass - (ahead > 0 ? question.ahead_part * ahead : 0) <= question.most_period_seconds;
+  };
   std::vector<double> price(kinds_);
   for (int k = 0; k < kinds_; ++k) {
     const StageKind& kind = table_.kinds()[k];
@@ -76,19 +88,20 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
       if (price[kind] == kNever) continue;
       const double* const behind = &behind_[kind * starts];
       const short* const behind_kind = &behind_kind_[kind * starts];
-      for (int layers = 1; layers <= layers_; ++layers) {
+      for (int layers = LeastLayers(from_end, true); layers <= layers_; ++layers) {
         const double pass = PassSeconds(kind, from_end, layers, /*first=*/true);
-        if (pass > limit) break;  // more layers take longer and need more
-        const double cost = price[kind] + worth_of_second * pass + behind[layers];
-        if (cost >= least) continue;
+        if (pass > question.most_pass_seconds) break;  // more layers take longer and need more
+        const double cost = price[kind] + question.price_of_second * pass + behind[layers];
+        if (cost >= least || !is_short(kind, from_end, layers, true, pass)) continue;
         least = cost;
         best_stages = from_end, best_kind = kind, best_layers = layers, best_next = behind_kind[layers];
       }
       double* const here = &here_[kind * starts];
-      for (int layers = 1; layers <= layers_; ++layers) {
+      for (int layers = LeastLayers(from_end, false); layers <= layers_; ++layers) {
         const double pass = PassSeconds(kind, from_end, layers, /*first=*/false);
-        if (pass > limit) break;
-        const double cost = price[kind] + worth_of_second * pass;
+        if (pass > question.most_pass_seconds) break;
+        if (!is_short(kind, from_end, layers, false, pass)) continue;
+        const double cost = price[kind] + question.price_of_second * pass;
         for (int end = layers; end <= layers_; ++end) {
           if (cost + behind[end] >= here[end - layers]) continue;
           here[end - layers] = cost + behind[end];
@@ -107,8 +120,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     for (int kind = 0; kind < kinds_; ++kind) {
       if (price[kind] == kNever) continue;
       for (int next = 0; next < kinds_; ++next) {
-        const double messages =
-            worth_of_second * 2 * table_.MessageSeconds(kind, next, size_, /*same_host=*/false);
+        const double messages = question.price_of_second * 2 * table_.LeastMessageSeconds(kind, next, size_);
         const double* const here = &here_[next * starts];
         for (int first = 0; first <= layers_; ++first) {
           if (here[first] + messages >= behind_[kind * starts + first]) continue;
@@ -119,7 +131,7 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
     }
   }
   if (least == kNever) return std::nullopt;
-  Answer answer{.worth = worth_of_second * (question.seconds + limit) - least};
+  Answer answer{.cost = least};
   answer.shape.size = size_;
   answer.shape.stages.push_back(Form(best_kind, best_stages, best_layers, /*first=*/true));
   int layer = best_layers, next = best_next;

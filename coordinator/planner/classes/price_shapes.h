@@ -1,4 +1,5 @@
 #pragma once
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -6,23 +7,27 @@
 
 namespace medley {
 
-// The route that is worth most at given prices of devices, by a dynamic programme over its stages from the last to
-// the first. What a route does by a time falls with its slowest stage, whose time is asked for, and with the sum of
-// what a micro-batch takes on its way; the latter adds up stage by stage, as do the prices of the devices.
+// The cheapest route at given prices of devices, by a dynamic programme over its stages from the last to the first.
+// What a route does by a time falls with its slowest stage, which is limited here, and with the sum of what a
+// micro-batch takes on its way; the latter adds up stage by stage, as do the prices of the devices.
 class ShapePricing {
  public:
   // All of routes with micro-batches of one size and at most so many stages.
   ShapePricing(StageTable& table, int size, int most_stages);
 
   struct Question {
-    double most_pass_seconds = 0;   // of a stage: forward and backward of one micro-batch
-    double seconds = 0;             // of the whole step, without what follows the last backward
-    std::vector<double> price;      // in sequences, of a device of each class
+    double most_pass_seconds = 0;  // of a stage: forward and backward of one micro-batch
+    // Of a stage, less so large a part of the forwards that it may run ahead of its first backward, one for each stage
+    // behind it.
+    double most_period_seconds = std::numeric_limits<double>::infinity();
+    double ahead_part = 0;
+    double price_of_second = 0;     // of the way of a micro-batch: passes and messages of all stages
+    std::vector<double> price;      // of a device of each class
     std::vector<int> most_devices;  // of each class
   };
   struct Answer {
     RouteShape shape;
-    double worth = 0;  // sequences, less the prices
+    double cost = 0;  // devices and seconds
   };
   // None: no route has stages as short as that and fits the memory.
   std::optional<Answer> Best(const Question& question);
@@ -39,6 +44,10 @@ class ShapePricing {
   double PassSeconds(int kind, int from_end, int layers, bool first) const {
     return pass_seconds_[At(kind, from_end, layers, first)];
   }
+  // Forwards of the stages behind one, of which it may run ahead.
+  double AheadSeconds(int kind, int from_end, int layers, bool first) const {
+    return (from_end - 1) * forward_seconds_[At(kind, from_end, layers, first)];
+  }
   StageForm Form(int kind, int from_end, int layers, bool first) const;
 
  private:
@@ -54,7 +63,7 @@ class ShapePricing {
   const StageTable& table_;
   const int size_, most_stages_, layers_, kinds_;
   std::vector<signed char> recompute_;
-  std::vector<double> pass_seconds_;  // at the same places
+  std::vector<double> pass_seconds_, forward_seconds_;  // at the same places
   // Of the answer that is being worked out: [kind][first layer], the cheapest rest that begins so, and behind a
   // stage of a kind; of all numbers of stages what was chosen.
   std::vector<double> here_, behind_;

@@ -23,6 +23,16 @@ std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {
   return devices;
 }
 
+double WaySeconds(const StageTable& table, const RouteShape& shape) {
+  double seconds = 0;
+  for (size_t s = 0; s < shape.stages.size(); ++s) {
+    seconds += table.PassSeconds(shape.stages[s]);
+    if (s > 0)
+      seconds += 2 * table.LeastMessageSeconds(shape.stages[s - 1].kind, shape.stages[s].kind, shape.size);
+  }
+  return seconds;
+}
+
 RouteClock::RouteClock(const StageTable& table, RouteShape shape)
     : shape_(std::move(shape)), sequences_(table.problem().micro_batch_sizes[shape_.size]) {
   const std::vector<StageForm>& stages = shape_.stages;
@@ -44,9 +54,15 @@ RouteClock::RouteClock(const StageTable& table, RouteShape shape)
     class_before = kind.device_class;
   }
   const int count = static_cast<int>(stages.size()), tabulated = count == 1 ? 2 : 2 * count + 2;
-  for (int m = 1; m <= tabulated; ++m) last_backwards_.push_back(Simulate(m));
-  const std::vector<double>&last = last_backwards_.back(), &before = last_backwards_[tabulated - 1 - count];
+  last_backwards_.resize(tabulated);
+  const std::vector<double>&last = Simulated(tabulated), &before = Simulated(tabulated - count);
   for (int s = 0; s < count; ++s) period_seconds_ = std::max(period_seconds_, (last[s] - before[s]) / count);
+}
+
+const std::vector<double>& RouteClock::Simulated(int micro_batches) const {
+  std::vector<double>& known = last_backwards_[micro_batches - 1];
+  if (known.empty()) known = Simulate(micro_batches);
+  return known;
 }
 
 std::vector<double> RouteClock::Simulate(int micro_batches) const {
@@ -84,8 +100,8 @@ std::vector<double> RouteClock::Simulate(int micro_batches) const {
 
 double RouteClock::LastBackwardSeconds(int stage, int micro_batches) const {
   const int tabulated = static_cast<int>(last_backwards_.size());
-  if (micro_batches <= tabulated) return last_backwards_[micro_batches - 1][stage];
-  return last_backwards_.back()[stage] + (micro_batches - tabulated) * period_seconds_;
+  if (micro_batches <= tabulated) return Simulated(micro_batches)[stage];
+  return Simulated(tabulated)[stage] + (micro_batches - tabulated) * period_seconds_;
 }
 
 double RouteClock::Seconds(int micro_batches, const std::vector<double>& after_seconds) const {

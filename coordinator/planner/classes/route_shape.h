@@ -15,6 +15,9 @@ bool SameShape(const RouteShape& a, const RouteShape& b);
 // Devices of each class that a route of this shape takes.
 std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape);
 
+// The passes of a micro-batch on all stages and its messages between them, which are as fast as can be.
+double WaySeconds(const StageTable& table, const RouteShape& shape);
+
 // When the stages of a route under 1F1B have run their last backwards: each forward and backward waits for its
 // message and for the one before it on its stage. Messages of a route do not slow each other down here.
 class RouteClock {
@@ -32,12 +35,14 @@ class RouteClock {
   double period_seconds() const { return period_seconds_; }
 
  private:
+  const std::vector<double>& Simulated(int micro_batches) const;
   std::vector<double> Simulate(int micro_batches) const;
 
   RouteShape shape_;
   int sequences_ = 0;
   std::vector<double> forward_, backward_, message_;  // by stage; to the next one
-  std::vector<std::vector<double>> last_backwards_;   // [micro-batches - 1][stage]
+  // [micro-batches - 1][stage]; empty: not simulated yet.
+  mutable std::vector<std::vector<double>> last_backwards_;
   double period_seconds_ = 0;
 };
 

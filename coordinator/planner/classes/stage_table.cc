@@ -12,13 +12,13 @@
 
 namespace medley {
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
-                       double optimizer_share)
-    : problem_(problem), classes_(std::move(classes)), optimizer_share_(optimizer_share) {
+                       StageBuffers& buffers, double optimizer_share, int only_degree)
+    : problem_(problem), classes_(std::move(classes)), optimizer_share_(optimizer_share), buffers_(buffers) {
   const ModelConfig& model = problem.shape.model;
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
-    AddKind(c, 1);
-    for (int degree = 2; degree <= classes_[c].most_on_host; ++degree) {
-      if (SharingObjection(model, degree).empty()) AddKind(c, degree);
+    for (int degree = 1; degree <= classes_[c].most_on_host; ++degree) {
+      if (only_degree > 0 && degree != only_degree) continue;
+      if (degree == 1 || SharingObjection(model, degree).empty()) AddKind(c, degree);
     }
   }
   const int64_t tied = SegmentElements(model, kTiedSegment);
@@ -160,28 +160,51 @@ bool StageTable::Fits(const StageForm& stage) {
 }
 
 int StageTable::MostLayers(int kind, int size, bool first, int from_end, Recompute recompute) {
-  const auto [known, inserted] = most_layers_.try_emplace({kind, size, first, from_end, recompute}, 0);
-  if (!inserted) return known->second;
+  const std::tuple key = {kind, size, first, from_end, recompute};
+  const auto known = most_layers_.find(key);
+  if (known != most_layers_.end()) return known->second;
   StageForm stage{.kind = kind, .size = size, .first = first, .from_end = from_end, .recompute = recompute};
-  int low = 0, high = problem_.shape.model.layers;
+  const auto fits = [&](int layers) {
+    stage.layers = layers;
+    return Fits(stage);
+  };
+  int low = -1, high = problem_.shape.model.layers;
+  // One place further from the end more is under way, and no more fits; often as much does. The last stage has the head.
+  if (from_end > 2) {
+    high = MostLayers(kind, size, first, from_end - 1, recompute);
+    if (high < 0 || fits(high)) low = high;
+  }
   while (low < high) {
-    stage.layers = (low + high + 1) / 2;
-    if (Fits(stage)) {
-      low = stage.layers;
+    const int middle = (low + high + 1) / 2;
+    if (fits(middle)) {
+      low = middle;
     } else {
-      high = stage.layers - 1;
+      high = middle - 1;
     }
   }
-  return known->second = low;
+  return most_layers_[key] = low;
+}
+
+std::vector<std::pair<Recompute, int>> StageTable::Recomputes(int kind, int size, bool first, int from_end) {
+  std::vector<std::pair<Recompute, int>> all;
+  for (const Recompute recompute : kRecomputesByTime) {
+    if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
+    all.push_back({recompute, MostLayers(kind, size, first, from_end, recompute)});
+  }
+  return all;
 }
 
 std::optional<Recompute> StageTable::LeastRecompute(const StageForm& stage) {
-  for (const Recompute recompute : kRecomputesByTime) {
-    if (recompute != Recompute::kNone && !problem_.constraints.saves_memory) break;
-    if (stage.layers <= MostLayers(stage.kind, stage.size, stage.first, stage.from_end, recompute))
-      return recompute;
+  for (const auto& [recompute, layers] : Recomputes(stage.kind, stage.size, stage.first, stage.from_end)) {
+    if (stage.layers <= layers) return recompute;
   }
   return std::nullopt;
+}
+
+bool StageTable::FitWithLeast(StageForm& stage) {
+  const std::optional<Recompute> recompute = LeastRecompute(stage);
+  if (recompute) stage.recompute = *recompute;
+  return recompute.has_value();
 }
 
 }  // namespace medley

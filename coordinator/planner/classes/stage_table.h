@@ -1,9 +1,11 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "coordinator/planner/techniques/memory_saving.h"
@@ -30,9 +32,9 @@ struct StageKind {
 
 // A stage of a route by what its time and memory depend on.
 struct StageForm {
-  int kind = 0;  // StageTable::kinds
-  int size = 0;  // index into PlanningProblem::micro_batch_sizes
-  int layers = 1;
+  int kind = 0;        // StageTable::kinds
+  int size = 0;        // index into PlanningProblem::micro_batch_sizes
+  int layers = 1;      // 0: the embedding alone, or the head
   bool first = false;  // has the embedding
   int from_end = 1;    // 1: the last of its route, with the head
   Recompute recompute = Recompute::kNone;
@@ -42,7 +44,10 @@ struct StageForm {
 class StageTable {
  public:
   // `optimizer_share`: of the optimizer's state of what a stage holds, what it carries itself (ZeRO-1); 1: all of it.
-  StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, double optimizer_share);
+  // `only_degree`: of all stages; 0: any.
+  // `buffers`: that have been counted already; must outlive it.
+  StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageBuffers& buffers,
+             double optimizer_share, int only_degree = 0);
 
   const PlanningProblem& problem() const { return problem_; }
   const std::vector<DeviceClass>& classes() const { return classes_; }
@@ -56,14 +61,21 @@ class StageTable {
   double MessageSeconds(int from, int to, int size, bool same_host) const {
     return messages_[(static_cast<size_t>(from) * kinds_.size() + to) * 2 + (same_host ? 1 : 0)][size];
   }
+  double LeastMessageSeconds(int from, int to, int size) const {
+    return std::min(MessageSeconds(from, to, size, false), MessageSeconds(from, to, size, true));
+  }
   // Parameters of a stage, of all its ranks together.
   int64_t Parameters(const StageForm& stage) const;
   double UpdateSeconds(const StageForm& stage) const;
 
-  // The most layers that fit, by what is recomputed; 0: none.
+  // The most layers that fit, by what is recomputed; -1: not even a stage without any.
   int MostLayers(int kind, int size, bool first, int from_end, Recompute recompute);
+  // What such a stage may recompute, what takes the least time first, and the most layers that then fit.
+  std::vector<std::pair<Recompute, int>> Recomputes(int kind, int size, bool first, int from_end);
   // What a stage recomputes that takes the least time of what fits; none if nothing does.
   std::optional<Recompute> LeastRecompute(const StageForm& stage);
+  // Has it recompute that; false, and it is as it was, if nothing fits.
+  bool FitWithLeast(StageForm& stage);
 
  private:
   void AddKind(int device_class, int degree);
@@ -77,7 +89,7 @@ class StageTable {
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
-  StageBuffers buffers_;
+  StageBuffers& buffers_;
   std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
 };
 

@@ -47,7 +47,7 @@ SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass
   }
   if (replicas < 2) return;
   GroupSums sums(problem, Sample(classes, replicas), kMostSampled);
-  for (int64_t elements = 1 << 10; elements < int64_t{1} << 36; elements *= 4) {
+  for (int64_t elements = 1 << 10; elements < int64_t{1} << 32; elements *= 8) {
     by_elements_.points.push_back({static_cast<double>(elements), sums.Seconds(elements)});
   }
 }
@@ -60,10 +60,13 @@ std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteS
   std::vector<double> after;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const int64_t parameters = table.Parameters(stage),
-                  elements = parameters / std::min(kind.degree, least_degree_);
-    const double last = Seconds(std::min(elements, bucket_elements_)), all = Seconds(elements);
-    const double exposed = std::max(last, all - table.BackwardSeconds(stage));
+    const int64_t parameters = table.Parameters(stage);
+    // Bucket by bucket, each of which takes the rounds of a sum.
+    const double buckets =
+        std::max(1.0, static_cast<double>(parameters) / static_cast<double>(bucket_elements_));
+    const double of_bucket =
+        Seconds(std::min(parameters, bucket_elements_) / std::min(kind.degree, least_degree_));
+    const double exposed = std::max(of_bucket, buckets * of_bucket - table.BackwardSeconds(stage));
     after.push_back(exposed +
                     static_cast<double>(parameters) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
