@@ -49,7 +49,9 @@ Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& l
   ChosenPlan best;
   std::string description;
   const auto consider = [&](const Plan& plan, const std::string& what) {
-    if (limits.stopped() || !FitsMemory(problem, plan)) return;
+    if (limits.stopped() || !constraints.Allow(devices, PricePerHour(problem, plan)) ||
+        !FitsMemory(problem, plan))
+      return;
     ++best.simulated_plans;
     const absl::StatusOr<double> seconds = PredictStepSeconds(problem, plan);
     if (!seconds.ok() || (!best.plan.units.empty() && *seconds >= best.step_seconds)) return;
@@ -75,7 +77,10 @@ Alternative BestEqualSplit(const PlanningProblem& problem, const SearchLimits& l
   if (best.plan.units.empty() && limits.stopped())
     return {PlanKind::kEqualSplit, absl::CancelledError("planning was stopped"), ""};
   if (best.plan.units.empty()) {
-    return {PlanKind::kEqualSplit, absl::ResourceExhaustedError("no equal split over all devices fits them"),
+    return {PlanKind::kEqualSplit,
+            absl::ResourceExhaustedError(constraints.limit_devices()
+                                             ? "no equal split over all devices fits them and is allowed"
+                                             : "no equal split over all devices fits them"),
             ""};
   }
   best.proven_optimal = !limits.stopped();  // they were all tried

@@ -44,6 +44,12 @@ class Visitor {
     if (most > 0 && static_cast<int>(plan_.routes.back().units.size()) >= most) return;
     for (int d = 0; d < static_cast<int>(used_.size()) && going_on_; ++d) {
       if (used_[d] || (same_kind_ == SameKind::kInOrder && SkipsOneOfItsKind(d))) continue;
+      const double price_before = price_per_hour_;
+      price_per_hour_ += problem_.devices[d].price_per_hour;
+      if (!problem_.constraints.Allow(static_cast<int>(plan_.units.size()) + 1, price_per_hour_)) {
+        price_per_hour_ = price_before;
+        continue;
+      }
       used_[d] = true;
       plan_.routes.back().units.push_back(static_cast<int>(plan_.units.size()));
       for (BlockId end = first_block + 1; end <= blocks && going_on_; ++end) {
@@ -55,6 +61,7 @@ class Visitor {
       }
       plan_.routes.back().units.pop_back();
       used_[d] = false;
+      price_per_hour_ = price_before;
     }
   }
 
@@ -70,6 +77,7 @@ class Visitor {
   const std::function<bool(const Plan&)>& visit_;
   Plan plan_;
   int size_ = 0;
+  double price_per_hour_ = 0;  // of used_
   std::vector<bool> used_;
   bool going_on_ = true;
 };

@@ -1,9 +1,11 @@
 #include "coordinator/planner/planner.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/planner/chosen_order.h"
 #include "coordinator/planner/classes/class_planner.h"
 #include "coordinator/planner/problem_check.h"
@@ -46,16 +48,7 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
   return chosen;
 }
 
-}  // namespace
-
-absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits) {
-  RETURN_IF_ERROR(CheckProblem(problem));
-  for (const int size : problem.micro_batch_sizes) {
-    if (DividesBatch(problem, size)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size,
-                                                   "; must divide the global batch of ",
-                                                   problem.shape.global_batch_sequences));
-  }
+absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
   if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem)) {
     ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem));
     return ChosenPlan{.plan = std::move(found.plan),
@@ -67,6 +60,33 @@ absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const Sear
   absl::StatusOr<ChosenPlan> alone = ChooseWithoutSharing(problem, limits);
   if (!absl::IsResourceExhausted(alone.status())) return alone;
   return ChooseWayOut(problem, std::string(alone.status().message()), limits);
+}
+
+// What is short is not the memory alone.
+absl::Status NothingAllowed(const PlanConstraints& constraints) {
+  std::vector<std::string> limits;
+  if (constraints.most_price_per_hour > 0)
+    limits.push_back(
+        absl::StrCat("constraints.most_price_per_hour allows, ", constraints.most_price_per_hour));
+  if (constraints.most_devices > 0)
+    limits.push_back(absl::StrCat("constraints.most_devices allows, ", constraints.most_devices));
+  return absl::ResourceExhaustedError(absl::StrCat("no plan fits on what ", absl::StrJoin(limits, ", and ")));
+}
+
+}  // namespace
+
+absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits) {
+  RETURN_IF_ERROR(CheckProblem(problem));
+  for (const int size : problem.micro_batch_sizes) {
+    if (DividesBatch(problem, size)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("micro_batch_sizes: ", size,
+                                                   "; must divide the global batch of ",
+                                                   problem.shape.global_batch_sequences));
+  }
+  absl::StatusOr<ChosenPlan> chosen = ChooseByAnyWay(problem, limits);
+  if (absl::IsResourceExhausted(chosen.status()) && problem.constraints.limit_devices())
+    return NothingAllowed(problem.constraints);
+  return chosen;
 }
 
 bool FitsWithoutSharing(const PlanningProblem& problem, const SearchLimits& limits) {

@@ -76,7 +76,8 @@ struct ChosenPlan {
 //                       times that do not match the sizes, ...; names the field.
 //   ResourceExhausted   no plan fits the devices' memory, with units of one device or of several whose shares have
 //                       been measured; says how much the best attempt lacks, and where, and what it would
-//                       need with each way to need less.
+//                       need with each way to need less. Where constraints limit devices and their price: names
+//                       those.
 //   Cancelled           limits.stop was set before any plan was found.
 absl::StatusOr<ChosenPlan> ChoosePlan(const PlanningProblem& problem, const SearchLimits& limits = {});
 

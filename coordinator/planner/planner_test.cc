@@ -68,6 +68,50 @@ TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 device
   CHECK(compared > 25);
 }
 
+TEST_CASE("under limits to devices and their price the chosen plan is the best of all that keep them",
+          "[property]") {
+  int compared = 0, refused = 0, bound = 0;
+  for (uint64_t seed = 2000; seed < 2150; ++seed) {
+    CAPTURE(seed);
+    PlanningProblem problem = RandomProblem(seed, {.prices = RandomPrices::kWithLimits});
+    CompareWithBruteForce(problem, SameKind::kAllOrders, 40'000, compared);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    const PlanConstraints limits = problem.constraints;
+    problem.constraints.most_price_per_hour = 0;
+    problem.constraints.most_devices = 0;
+    const absl::StatusOr<ChosenPlan> free = ChoosePlan(problem);
+    if (!chosen.ok()) {
+      if (limits.limit_devices())
+        CHECK_THAT(std::string(chosen.status().message()), Catch::Contains("constraints.most_"));
+      if (free.ok()) ++refused;
+      continue;
+    }
+    CHECK(
+        limits.Allow(static_cast<int>(DevicesOf(chosen->plan).size()), PricePerHour(problem, chosen->plan)));
+    if (chosen->step_seconds > free->step_seconds * (1 + 1e-9)) ++bound;
+  }
+  CHECK(compared > 90);
+  CHECK(refused > 5);
+  CHECK(bound > 30);
+}
+
+TEST_CASE("limits are kept by the best of all plans of up to 8 devices of few kinds", "[property]") {
+  const RandomProblemOptions options = {.min_devices = 5,
+                                        .max_devices = 8,
+                                        .kinds = 3,
+                                        .max_layers = 2,
+                                        .max_micro_batches = 4,
+                                        .processors = RandomProcessors::kOwn,
+                                        .hosts = RandomHosts::kOwn,
+                                        .prices = RandomPrices::kWithLimits};
+  int compared = 0;
+  for (uint64_t seed = 3000; seed < 3060; ++seed) {
+    CAPTURE(seed);
+    CompareWithBruteForce(RandomProblem(seed, options), SameKind::kInOrder, 60'000, compared);
+  }
+  CHECK(compared > 25);
+}
+
 TEST_CASE("no plan is predicted to be faster than the lower bound, also when the search is cut short") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -236,6 +280,12 @@ TEST_CASE("a problem that makes no sense is refused by the name of the field") {
                p.links.Mutable(1, 2).exchange = {{{-1, 2}}};
              }),
              Contains("links[1][2].exchange[0].bytes: -1"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.devices[1].price_per_hour = -2; }),
+             Contains("devices[1].price_per_hour: -2"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.most_price_per_hour = NAN; }),
+             Contains("constraints.most_price_per_hour: nan"));
+  CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.most_devices = -1; }),
+             Contains("constraints.most_devices: -1"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.wire_bytes_per_element = 3; }),
              Contains("wire_bytes_per_element: 3"));
   CHECK_THAT(refusal([](PlanningProblem& p) { p.constraints.schedules.clear(); }), Contains("schedules"));

@@ -80,6 +80,7 @@ absl::Status CheckDevice(const PlanningProblem& problem, size_t d) {
     return Invalid(absl::StrCat(field, ".shared_with: ", device.shared_with, "; must be at least ",
                                 device.shared_slowdown > 1 ? "1 where shared_slowdown is more than 1" : "0"));
   }
+  RETURN_IF_ERROR(CheckNumber(field + ".price_per_hour", device.price_per_hour));
   return CheckNumber(field + ".copy_bytes_per_parameter", device.room.copy_bytes_per_parameter);
 }
 
@@ -130,6 +131,11 @@ absl::Status CheckProblem(const PlanningProblem& problem) {
   }
   if (constraints.max_routes < 0 || constraints.max_stages < 0) {
     return Invalid("constraints.max_routes, max_stages: must not be negative; 0 is any number");
+  }
+  RETURN_IF_ERROR(CheckNumber("constraints.most_price_per_hour", constraints.most_price_per_hour));
+  if (constraints.most_devices < 0) {
+    return Invalid(absl::StrCat("constraints.most_devices: ", constraints.most_devices,
+                                "; must not be negative; 0 is any number"));
   }
   return absl::OkStatus();
 }

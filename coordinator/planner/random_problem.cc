@@ -36,6 +36,7 @@ class Generator {
     if (Integer(0, 2) == 0) problem_.forced_all_reduce = static_cast<CollectiveAlgorithm>(Integer(0, 3));
     if (Integer(0, 4) == 0) problem_.wire_bytes_per_element = 2;
     if (options_.slowdowns == RandomSlowdowns::kSometimes && Integer(0, 1) == 0) MakeSlowdowns();
+    if (options_.prices == RandomPrices::kWithLimits) MakePrices();
     return problem_;
   }
 
@@ -149,6 +150,20 @@ class Generator {
       device.shared_with = static_cast<int>(on_host) - 1 + not_planned_with;
       if (device.shared_with > 0) device.shared_slowdown = factor;
     }
+  }
+
+  void MakePrices() {
+    std::map<std::string, double> by_kind;
+    double all_per_hour = 0;
+    for (DeviceCost& device : problem_.devices) {
+      const double price = std::min(1, Integer(0, 4)) * Real(0.5, 4);
+      device.price_per_hour = by_kind.emplace(device.kind, price).first->second;
+      all_per_hour += device.price_per_hour;
+    }
+    const int limits = Integer(0, 2);
+    if (limits != 0) problem_.constraints.most_price_per_hour = all_per_hour * Real(0.05, 1);
+    if (limits != 1)
+      problem_.constraints.most_devices = Integer(1, static_cast<int>(problem_.devices.size()));
   }
 
   std::mt19937_64 random_;

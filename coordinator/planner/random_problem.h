@@ -11,6 +11,8 @@ enum class RandomProcessors : uint8_t { kOwn, kSometimesShared };
 enum class RandomHosts : uint8_t { kOwn, kSometimesShared };
 enum class RandomSlowdowns : uint8_t { kNone, kSometimes };
 enum class RandomMemory : uint8_t { kPlenty, kSometimesTight };
+// By kind, some of them 0; with limits to the devices that a plan may use and to their price, one or both.
+enum class RandomPrices : uint8_t { kNone, kWithLimits };
 
 struct RandomProblemOptions {
   int min_devices = 1, max_devices = 4;
@@ -21,6 +23,7 @@ struct RandomProblemOptions {
   RandomHosts hosts = RandomHosts::kSometimesShared;
   RandomSlowdowns slowdowns = RandomSlowdowns::kSometimes;  // between devices of one host
   RandomMemory memory = RandomMemory::kSometimesTight;
+  RandomPrices prices = RandomPrices::kNone;
 };
 
 // Devices that are alike, each on a processor and a host of its own, with memory for anything.

@@ -111,6 +111,8 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   }
   if (best_.plan.units.empty()) {
     if (limits_.stopped()) return absl::CancelledError("planning was stopped before it had found a plan");
+    if (problem_.constraints.limit_devices())
+      return absl::ResourceExhaustedError("none fits on devices that the constraints allow");
     return absl::ResourceExhaustedError(DescribeShortage(tables_, Shortage()));
   }
   if (!units_.empty()) return best_;
@@ -165,20 +167,45 @@ double Search::Bound(const Arrangement& arrangement, size_t route, int micro_bat
   return bounds_.Bound(WorkOf(arrangement, route, micro_batches)) + arrangement.fixed_seconds();
 }
 
-// The fastest devices, one to all of them, each with the whole model or in one pipeline.
+bool Search::Take(int device_class, Taken& taken) const {
+  taken.devices += units_.empty() ? 1 : static_cast<int>(units_.front().devices.size());  // all have as many
+  taken.price_per_hour += tables_.Cost(device_class).price_per_hour;
+  return problem_.constraints.Allow(taken.devices, taken.price_per_hour);
+}
+
+// The fastest devices, one to as many as are allowed, each with the whole model or in one pipeline; and so those that
+// are fastest for their price, where that is limited.
 std::vector<Search::Arrangement> Search::ObviousArrangements() {
   std::vector<int> order;
   for (int c = 0; c < static_cast<int>(tables_.classes().size()); ++c) {
     order.insert(order.end(), tables_.classes()[c].size(), c);
   }
   const int whole = tables_.blocks();
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return tables_.ForwardSeconds(a, 0, {0, whole}) + tables_.BackwardSeconds(a, 0, {0, whole}) <
-           tables_.ForwardSeconds(b, 0, {0, whole}) + tables_.BackwardSeconds(b, 0, {0, whole});
-  });
+  const auto seconds = [&](int c) {
+    return tables_.ForwardSeconds(c, 0, {0, whole}) + tables_.BackwardSeconds(c, 0, {0, whole});
+  };
+  const auto cost = [&](int c) { return seconds(c) * tables_.Cost(c).price_per_hour; };
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return seconds(a) < seconds(b); });
   std::vector<Arrangement> obvious;
+  AddObvious(order, obvious);
+  if (problem_.constraints.most_price_per_hour > 0) {
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return cost(a) < cost(b); });
+    AddObvious(std::move(order), obvious);
+  }
+  SortByBound(obvious);
+  return obvious;
+}
+
+void Search::AddObvious(std::vector<int> order, std::vector<Arrangement>& obvious) {
+  Taken taken;
+  std::erase_if(order, [&](int c) {
+    Taken with = taken;
+    if (!Take(c, with)) return true;
+    taken = with;
+    return false;
+  });
   for (size_t count = 1; count <= order.size() && !limits_.stopped(); ++count) {
-    const std::vector<int> fastest(order.begin(), order.begin() + count);
+    const std::vector<int> fastest(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
     Lists apart;
     for (const int c : fastest) apart.push_back({c});
     std::sort(apart.begin(), apart.end());
@@ -190,8 +217,6 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
       AddArrangements({std::vector<int>(fastest.rbegin(), fastest.rend())}, obvious);
     }
   }
-  SortByBound(obvious);
-  return obvious;
 }
 
 void Search::TryObviousLists() {

@@ -91,6 +91,13 @@ class Search {
     BlockRange blocks(size_t stage) const { return {stage == 0 ? BlockId(0) : ends[stage - 1], ends[stage]}; }
     friend bool operator==(const RouteChoice&, const RouteChoice&) = default;
   };
+  // What the lists that are being written take.
+  struct Taken {
+    int devices = 0;
+    double price_per_hour = 0;
+  };
+  // `taken` and one more of a class; false: the constraints do not allow that.
+  bool Take(int device_class, Taken& taken) const;
   // How a list that is being written stands to the one before it.
   enum class Order { kBeginsPrevious, kAfterPrevious };
   using Lists = std::vector<std::vector<int>>;  // of device classes
@@ -110,6 +117,7 @@ class Search {
 
   // A first plan, and better ones near it.
   std::vector<Arrangement> ObviousArrangements();
+  void AddObvious(std::vector<int> order, std::vector<Arrangement>& obvious);
   void TryObviousLists();
   std::vector<RouteChoice> GreedyChoice(const Arrangement& arrangement);
   void Improve(const Arrangement& arrangement);
@@ -183,6 +191,7 @@ class Search {
   int64_t arrangement_limit_ = 0;  // simulated_plans at which the present arrangement is left
   // Likewise of SpentInstructions; 0: none.
   int64_t arrangement_instructions_ = 0;
+  Taken taken_;
   int64_t device_lists_ = 0;   // looked at
   int64_t evaluated_ = 0;      // cheap evaluations, in simulated instructions' worth
   bool passed_over_ = false;   // ways to save memory where that is no matter of each unit alone

@@ -75,11 +75,18 @@ void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::
     if (left[c] == 0) continue;
     if (EnoughLists()) return;
     const bool begins = order == Order::kBeginsPrevious && c == first;
+    // What is taken only grows.
+    const Taken before = taken_;
+    if (!Take(c, taken_)) {
+      taken_ = before;
+      continue;
+    }
     --left[c];
     list.push_back(c);
     ExtendList(lists, list, begins ? Order::kBeginsPrevious : Order::kAfterPrevious, left, found);
     list.pop_back();
     ++left[c];
+    taken_ = before;
   }
 }
 

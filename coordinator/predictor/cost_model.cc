@@ -1,6 +1,7 @@
 #include "coordinator/predictor/cost_model.h"
 
 #include <algorithm>
+#include <set>
 
 namespace medley {
 namespace {
@@ -22,7 +23,17 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
+         a.price_per_hour == b.price_per_hour &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
+}
+
+double PricePerHour(const PlanningProblem& problem, const Plan& plan) {
+  const std::vector<std::string> names = DevicesOf(plan);
+  const std::set<std::string> used(names.begin(), names.end());
+  double price_per_hour = 0;
+  for (const DeviceCost& device : problem.devices)
+    if (used.contains(device.name)) price_per_hour += device.price_per_hour;
+  return price_per_hour;
 }
 
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices) {

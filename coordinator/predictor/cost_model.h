@@ -55,12 +55,15 @@ struct DeviceCost {
   // memory, with its version; empty: none.
   bool has_own_memory = false;
   std::string group_library;
+  // Of the device while a plan uses it, in whatever currency; 0: it is free, or its price is not known.
+  double price_per_hour = 0;
   // Of its host, for layers that live there (Unit::window_layers); all devices of the host have it together. 0:
   // not known, and refuses nothing.
   Bytes host_memory;
 };
 
-// Whether two devices take the same time for everything, with whole blocks, and have the same memory.
+// Whether two devices take the same time for everything, with whole blocks, and have the same memory
+// and price.
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
 
 struct PlanConstraints {
@@ -73,6 +76,17 @@ struct PlanConstraints {
   bool saves_memory = false;
   int max_routes = 0;  // 0: any number
   int max_stages = 0;  // 0: any number
+  // Of all devices that a plan uses together. 0: any price.
+  double most_price_per_hour = 0;
+  int most_devices = 0;  // that a plan uses; 0: any number
+
+  bool limit_devices() const { return most_price_per_hour > 0 || most_devices > 0; }
+  // Whether they allow a plan of so many devices that cost so much together; sums of the same prices in another order
+  // are the same price.
+  bool Allow(int devices, double price_per_hour) const {
+    return (most_devices == 0 || devices <= most_devices) &&
+           (most_price_per_hour == 0 || price_per_hour <= most_price_per_hour * (1 + 1e-9));
+  }
 };
 
 struct PlanningProblem {
@@ -89,6 +103,9 @@ struct PlanningProblem {
   // How the job has memory of devices sent.
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
 };
+
+// Of all devices that `plan` uses.
+double PricePerHour(const PlanningProblem& problem, const Plan& plan);
 
 // The same problem on these devices alone, in this order.
 PlanningProblem OnDevices(const PlanningProblem& problem, const std::vector<int>& devices);
