@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "coordinator/planner/pareto.h"
+#include "coordinator/planner/planner.h"
+#include "runtime/ir/job/job_constraints.h"
+
+namespace medley {
+
+// What a plan is chosen for.
+struct PlanGoal {
+  Objective objective = Objective::kThroughput;
+  int64_t steps = 1;            // of the job
+  double deadline_seconds = 0;  // from its first step to its last one's end; 0: none
+
+  double slowest_step_seconds() const;
+};
+
+struct PlanForGoal {
+  ChosenPlan chosen;
+  // What it was chosen from; none: the fastest was wanted.
+  std::optional<ParetoList> list;
+};
+
+// kThroughput: the fastest plan that the constraints allow, as ChoosePlan. kCost: of those that end by the deadline, the
+// one with which the job's steps cost least, and of such the fastest; of plans it is called proven where the list is
+// complete. Deterministic. Pure.
+// Errors, beside ChoosePlan's, each with what was given and what there is instead:
+//   ResourceExhausted    no plan keeps constraints.most_price_per_hour (names the cheapest that was found) or
+//                        most_devices (names the fewest), or the deadline (names the soonest end).
+//   FailedPrecondition   a price is limited, or the cost is to be least, and no device has one.
+absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningProblem& problem,
+                                          const SearchLimits& limits = {});
+
+// The list from which kCost chooses. Errors as ChoosePlanFor.
+absl::StatusOr<ParetoList> ListPlansFor(const PlanGoal& goal, const PlanningProblem& problem,
+                                        const SearchLimits& limits = {});
+
+}  // namespace medley
