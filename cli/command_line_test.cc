@@ -321,6 +321,12 @@ TEST_CASE("a wrong command line ends with 2 and one line that says what to do") 
             "--tokens: -1 is not a whole number in [1, 10000000] (medley generate --help)"},
       Wrong{{"generate", "--model", "m"}, "generate: give --prompt TEXT or --prompt-tokens IDS"},
       Wrong{{"submit", "/"}, "cannot read /: it is a folder, not a file"},
+      Wrong{{"plan", "x.yaml", "--budget-per-hour", "-1"}, "--budget-per-hour -1: must be a number above 0"},
+      Wrong{{"plan", "x.yaml", "--budget-per-hour", "nan"},
+            "--budget-per-hour nan: must be a number above 0"},
+      Wrong{{"plan", "x.yaml", "--most-devices", "0"}, "--most-devices 0: must be a whole number above 0"},
+      Wrong{{"plan", "x.yaml", "--deadline", "-2h"},
+            "--deadline -2h: must be a length of time above 0, as in 90s, 10m, 1h30m or 2d"},
       Wrong{{"submit", "x.yaml", "--set", "steps"},
             "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"});
   CAPTURE(wrong.words);
@@ -358,7 +364,7 @@ TEST_CASE("every command has help and says what it is for") {
     CHECK(outcome.code == 0);
     CHECK_THAT(outcome.out, Catch::Contains("Usage: medley " + words[0]));
   }
-  CHECK(commands == 22);
+  CHECK(commands == 23);
 }
 
 TEST_CASE("where there is no coordinator, it is said without the transport's dump") {
@@ -504,6 +510,22 @@ TEST_CASE("a spec is changed by --set, and errors have its line or the option") 
   CHECK(overridden.code == 2);
   CHECK(overridden.err ==
         "medley: --set model.gpt2.heads=5: model.gpt2.heads: 5 does not divide hidden, 8\n");
+}
+
+TEST_CASE("what a plan is for and may cost goes into its spec, and what is wrong with it names the option") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::INVALID_ARGUMENT, "constraints.most_devices: 3 is too few"};
+  const Outcome refused = Ask(coordinator, {"plan", SpecFile(), "--objective", "cost", "--deadline", "2h",
+                                            "--budget-per-hour", "2.5", "--most-devices", "3", "--pareto"});
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "medley: --most-devices 3: constraints.most_devices: 3 is too few\n");
+  CHECK_THAT(coordinator.Seen()["plan"],
+             Catch::Contains("objective: OBJECTIVE_COST") && Catch::Contains("deadline_seconds: 7200") &&
+                 Catch::Contains("most_price_per_hour: 2.5") && Catch::Contains("most_devices: 3") &&
+                 Catch::Contains("with_pareto: true"));
+  CHECK_THAT(Ask(coordinator, {"plan", SpecFile(), "--budget-per-hour", "1e13"}).err,
+             Catch::StartsWith(
+                 "medley: --budget-per-hour 1e13: constraints.most_price_per_hour: 10000000000000 is not"));
 }
 
 TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {
