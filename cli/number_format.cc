@@ -54,7 +54,7 @@ std::string FormatRate(double per_second) {
 std::string FormatAmount(double amount) {
   if (amount == 0) return "0";
   if (amount >= 1000) return absl::StrFormat("%.0f", amount);
-  return amount >= 0.1 ? absl::StrFormat("%.2f", amount) : absl::StrFormat("%.3g", amount);
+  return amount >= 0.1 ? absl::StrFormat("%.2f", amount) : absl::StrFormat("%#.3g", amount);
 }
 
 std::string FormatDifference(double measured, double predicted) {

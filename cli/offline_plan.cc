@@ -3,6 +3,7 @@
 #include <atomic>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/wire/kind_profiles.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
@@ -24,6 +25,13 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
   ASSIGN_OR_RETURN(Cluster decoded, DecodeCluster(cluster));
+  size_t devices = 0;
+  for (const ClusterNode& node : decoded.nodes) devices += node.devices.size();
+  if (spec.scheduling().least_devices() > devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scheduling.least_devices: ", spec.scheduling().least_devices(),
+                     " is more than the devices of the cluster, ", devices));
+  }
   if (!kinds_directory.empty())
     RETURN_IF_ERROR(AddKindProfiles(kinds_directory, training, constraints, decoded));
   std::atomic<bool> stop = false;

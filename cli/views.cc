@@ -152,23 +152,6 @@ std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
   return FormatTable(rows, columns);
 }
 
-// What the plan costs; empty: no device in use has a price.
-std::string PriceOf(const v1::PlanReport& report) {
-  if (report.price_per_hour() <= 0) return "";
-  int unpriced = 0;
-  for (const v1::DeviceShare& share : report.devices()) {
-    if (share.used() && share.price_per_hour() == 0) ++unpriced;
-  }
-  std::string text = absl::StrCat(FormatAmount(report.price_per_hour()), " an hour, ",
-                                  FormatAmount(report.cost_per_million_tokens()), " a million tokens, ",
-                                  FormatAmount(report.job_cost()), " for the job's ", report.job_steps(),
-                                  " steps (", FormatDuration(report.job_seconds()), ")");
-  if (unpriced > 0)
-    absl::StrAppend(&text, "; ", unpriced, unpriced == 1 ? " device in use has" : " devices in use have",
-                    " no price");
-  return text;
-}
-
 std::string FormatPareto(const v1::PlanReport& report, size_t columns) {
   if (report.pareto().empty()) return "";
   Rows rows = {{"DEVICES", "CHOSEN", "STEP", "TOKENS/S", "AN HOUR", "JOB TAKES", "JOB COSTS", "BOUND BY"}};
@@ -247,6 +230,22 @@ std::string QualityOf(const v1::PlanReport& report) {
   return absl::StrFormat("at most %.1f %% slower than the best possible%s",
                          (report.predicted_step_seconds() / bound - 1) * 100,
                          report.orders().empty() ? "" : " with a named schedule");
+}
+
+std::string PriceOf(const v1::PlanReport& report) {
+  if (report.price_per_hour() <= 0) return "";
+  int unpriced = 0;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.price_per_hour() == 0) ++unpriced;
+  }
+  std::string text = absl::StrCat(FormatAmount(report.price_per_hour()), " an hour, ",
+                                  FormatAmount(report.cost_per_million_tokens()), " a million tokens, ",
+                                  FormatAmount(report.job_cost()), " for the job's ", report.job_steps(),
+                                  " steps (", FormatDuration(report.job_seconds()), ")");
+  if (unpriced > 0)
+    absl::StrAppend(&text, "; ", unpriced, unpriced == 1 ? " device in use has" : " devices in use have",
+                    " no price");
+  return text;
 }
 
 std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {

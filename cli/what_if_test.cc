@@ -207,6 +207,10 @@ TEST_CASE("what no data sheet is of, and what cannot be planned, is told") {
       std::string(ChangedCluster(Today(), {.adds = {"kind=B9,count=1"}}, "profiles").status().message()),
       Contains("kind: no device is a \"B9\", and profiles has no file of it; there are A100-40, "));
   v1::PlanJobRequest request = Request();
+  request.mutable_spec()->mutable_scheduling()->set_least_devices(3);
+  CHECK(AnswerWhatIf(request, Today(), {.removes = {"b-2"}}).status().message() ==
+        "with the changes: scheduling.least_devices: 3 is more than the devices of the cluster, 2");
+  request = Request();
   request.mutable_spec()->mutable_constraints()->add_devices("b-2/d0");
   const absl::Status status = AnswerWhatIf(request, Today(), {.removes = {"b-2"}}).status();
   CHECK_THAT(std::string(status.message()),

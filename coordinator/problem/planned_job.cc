@@ -145,6 +145,8 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   report.steps = training.steps;
   report.price_per_hour = PricePerHour(problem, planned.plan);
   report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
+  // Other kinds are compared by speed, which is not what such a job is for; it has the list instead.
+  if (report.objective == Objective::kCost) comparison = Comparison::kNone;
   absl::StatusOr<Explanation> explanation = comparison == Comparison::kOtherKinds
                                                 ? ExplainAndCompare(problem, planned.plan, limits)
                                                 : ExplainPlan(problem, planned.plan);
