@@ -290,6 +290,7 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
   }
   add("NO CHECKPOINT", Printable(job.checkpoint_problem()));
   add("precision", InF32Instead(job.plan()));
+  add("price", PriceOf(job.plan()));
   add("plan", Printable(job.plan().description()));
   return FormatFacts(rows, columns);
 }
