@@ -528,6 +528,83 @@ TEST_CASE("what a plan is for and may cost goes into its spec, and what is wrong
                  "medley: --budget-per-hour 1e13: constraints.most_price_per_hour: 10000000000000 is not"));
 }
 
+// Two devices of unlike speed and price for the job of SpecFile with micro-batches of 1.
+std::string ClusterFile() {
+  const std::string file = TemporaryFile("cluster.yaml");
+  std::ofstream(file) << R"(
+nodes:
+  - name: a
+    devices:
+      - {name: d0, backend: gpu, memory_bytes: 1GiB, kind: fast}
+      - {name: d1, backend: gpu, memory_bytes: 1GiB, kind: slow}
+kind_prices: [{kind: fast, price_per_hour: 9}, {kind: slow, price_per_hour: 1}]
+default_link: {a: any, b: other, latency_seconds: 0, bytes_per_second: 1e9, all_reduce_bytes_per_second: 1e9}
+profiles:
+  - device_kind: fast
+    shape: "gpt2 hidden=8 heads=1 ff=32 vocabulary=256 sequence=8 precision=f32"
+    times: [{micro_batch_sequences: 1, layer_forward_seconds: 1, layer_backward_seconds: 2}]
+  - device_kind: slow
+    shape: "gpt2 hidden=8 heads=1 ff=32 vocabulary=256 sequence=8 precision=f32"
+    times: [{micro_batch_sequences: 1, layer_forward_seconds: 2, layer_backward_seconds: 4}]
+)";
+  return file;
+}
+
+// A command about the job on that cluster, without a coordinator.
+Outcome RunOffline(const std::string& command, std::vector<std::string> more) {
+  more.insert(more.begin(), {command, SpecFile(), "--set", "constraints.micro_batch_sizes=[1]", "--cluster",
+                             ClusterFile()});
+  return Run(std::move(more));
+}
+
+TEST_CASE("a plan for a file is chosen for its cost, for a budget, or told with all there is between") {
+  const Outcome all = RunOffline("plan", {"--pareto"});
+  CHECK(all.code == 0);
+  CHECK_THAT(all.out, Catch::Contains("\n10.00 an hour, ") &&
+                          Catch::Contains("for the job's 10 steps (3 min 0") &&
+                          Catch::Contains("\nfast x 1 + slow x 1  yes") && Catch::Contains("\nfast x 1 ") &&
+                          Catch::Contains("\nslow x 1 ") &&
+                          Catch::Contains("no other plan is both faster and as cheap as one of these\n"));
+  CHECK_THAT(RunOffline("plan", {"--objective", "cost"}).out,
+             Catch::Contains("; proven to cost least; ") && Catch::Contains("\n1.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--objective", "cost", "--deadline", "5m"}).out,
+             Catch::Contains("\n10.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--budget-per-hour", "9.5"}).out, Catch::Contains("\n9.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--most-devices", "1"}).out, Catch::Contains("\n9.00 an hour, "));
+  const Outcome poor = RunOffline("plan", {"--budget-per-hour", "0.5"});
+  CHECK(poor.code == 1);
+  CHECK(poor.err ==
+        "medley: constraints.most_price_per_hour: 0.5; nothing fits for so little, the cheapest plan that "
+        "was found costs "
+        "1 an hour\n");
+  const Outcome late = RunOffline("plan", {"--deadline", "1m"});
+  CHECK(late.code == 1);
+  CHECK_THAT(late.err,
+             Catch::StartsWith("medley: constraints.deadline_seconds: 60 (60 s); the fastest plan"));
+}
+
+TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON") {
+  const Outcome text = RunOffline("what-if", {"--add", "kind=slow,count=2", "--remove", "a/d0"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("added kind=slow,count=2\nremoved a/d0\n\n") &&
+                           Catch::Contains("\nprice an hour                  10.00        3.00  -70.0 %\n"));
+  const Outcome outcome = RunOffline("what-if", {"--remove", "a/d0", "--output", "json"});
+  REQUIRE(outcome.code == 0);
+  const json report = json::parse(outcome.out);
+  CHECK(report["changes"] == json::array({"removed a/d0"}));
+  CHECK(report["today"]["price_per_hour"] == 10);
+  CHECK(report["changed"]["price_per_hour"] == 1);
+  CHECK(report["figures"][0]["name"] == "tokens_per_second");
+  CHECK(report["figures"][0]["difference_percent"].get<double>() < -50);
+  const Outcome nothing = RunOffline("what-if", {});
+  CHECK(nothing.code == 2);
+  CHECK(nothing.err == "medley: what-if: nothing is changed; give --add, --remove, --link or --with\n");
+  CHECK_THAT(
+      RunOffline("what-if", {"--remove", "b"}).err,
+      Catch::StartsWith("medley: --remove b: no node or device is \"b\"; there are the kinds fast, slow"));
+  CHECK_THAT(Run({"what-if", SpecFile(), "--remove", "b"}).err, Catch::Contains("--cluster is required"));
+}
+
 TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {
   BlockInterrupts();
   FakeCoordinator coordinator;

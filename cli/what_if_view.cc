@@ -1,5 +1,6 @@
 #include "cli/what_if_view.h"
 
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Shown {
 };
 
 std::string FormatMemory(double bytes) { return FormatBytes({static_cast<int64_t>(bytes)}); }
+std::string FormatPercent(double percent) {
+  return absl::StrFormat("%+.1f %%", std::abs(percent) < 0.05 ? 0 : percent);  // without "-0.0"
+}
 std::string FormatCount(double count) { return absl::StrFormat("%.0f", count); }
 
 // By WhatIfFigure::name.
@@ -46,10 +50,9 @@ std::string FormatWhatIf(const v1::WhatIfReport& report, size_t columns) {
   for (const v1::WhatIfFigure& figure : report.figures()) {
     const Shown shown = ShownAs(figure.name());
     const std::string name = shown.name == nullptr ? Printable(figure.name()) : shown.name;
-    rows.push_back(
-        {figure.kind().empty() ? name : absl::StrCat(name, ", ", Printable(figure.kind())),
-         shown.format(figure.today()), shown.format(figure.changed()),
-         figure.has_difference_percent() ? absl::StrFormat("%+.1f %%", figure.difference_percent()) : ""});
+    rows.push_back({figure.kind().empty() ? name : absl::StrCat(name, ", ", Printable(figure.kind())),
+                    shown.format(figure.today()), shown.format(figure.changed()),
+                    figure.has_difference_percent() ? FormatPercent(figure.difference_percent()) : ""});
   }
   std::string text;
   for (const std::string& change : report.changes()) absl::StrAppend(&text, Printable(change), "\n");
