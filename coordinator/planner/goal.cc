@@ -14,7 +14,7 @@ namespace medley {
 namespace {
 
 // The cheapest plan is looked for until it is known to this ratio, by so many plannings at most.
-constexpr double kCloseEnough = 1.001;
+constexpr double kCloseEnough = 1.001, kCloseEnoughOfMany = 1.05;
 constexpr int kMostPlannings = 12;
 
 std::string Duration(double seconds) {
@@ -43,12 +43,14 @@ absl::Status CheckPrices(const PlanGoal& goal, const PlanningProblem& problem) {
 double CheapestPrice(PlanningProblem problem, const ChosenPlan& known, double fails,
                      const SearchLimits& limits) {
   double cheapest = PricePerHour(problem, known.plan);
+  const double close_enough =
+      problem.devices.size() > kMostSearchedDevices ? kCloseEnoughOfMany : kCloseEnough;
   // A plan that costs less than any device with a price has none of them, and would not have failed.
   double least = cheapest;
   for (const DeviceCost& device : problem.devices)
     if (device.price_per_hour > 0) least = std::min(least, device.price_per_hour);
-  fails = std::max(fails, least / kCloseEnough);
-  for (int i = 0; i < kMostPlannings && cheapest > fails * kCloseEnough && !limits.stopped(); ++i) {
+  fails = std::max(fails, least / close_enough);
+  for (int i = 0; i < kMostPlannings && cheapest > fails * close_enough && !limits.stopped(); ++i) {
     problem.constraints.most_price_per_hour = std::sqrt(fails * cheapest);
     const absl::StatusOr<ChosenPlan> cheaper = ChoosePlan(problem, limits);
     if (cheaper.ok()) {
