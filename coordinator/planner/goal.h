@@ -27,7 +27,7 @@ struct PlanForGoal {
 };
 
 // kThroughput: the fastest plan that the constraints allow, as ChoosePlan. kCost: of those that end by the deadline, the
-// one with which the job's steps cost least, and of such the fastest; of plans it is called proven where the list is
+// one with which the job's steps cost least, and of such the fastest; it is called proven where the list is
 // complete. Deterministic. Pure.
 // Errors, beside ChoosePlan's, each with what was given and what there is instead:
 //   ResourceExhausted    no plan keeps constraints.most_price_per_hour (names the cheapest that was found) or
