@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/generate_command.h"
+#include "cli/goal_options.h"
 #include "cli/input_file.h"
 #include "cli/interrupts.h"
 #include "cli/job_commands.h"
@@ -47,6 +48,8 @@ struct Arguments {
   std::vector<std::string> sets;
   SubmitCommand submit;
   PlanCommand plan;
+  WhatIfCommand what_if;
+  GoalOptions goal;
   bool watch = false, explain = false, kernels = false, follow = false, checkpoint = false, force = false;
 };
 
@@ -105,10 +108,51 @@ void AddSpecCommands(CLI::App& app, Arguments& arguments, Action& action) {
   plan->add_option("--time-limit", arguments.plan.time_limit_seconds,
                    "seconds of planning after which the best plan so far is shown, not proven to be optimal")
       ->check(CLI::Range(0.001, 1e6));
+  AddGoalOptions(*plan, arguments.goal);
+  plan->add_flag("--pareto", arguments.plan.with_pareto,
+                 "also list what there is of time against price; takes as long as planning some ten times");
   plan->callback([&] {
     arguments.plan.detail = arguments.explain ? PlanDetail::kExplanation : PlanDetail::kSummary;
     arguments.plan.page_file = arguments.page_file;
-    action = [&] { return RunPlan(arguments.connection, arguments.plan); };
+    action = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(arguments.plan.spec.overrides, OverridesOf(arguments.goal));
+      return RunPlan(arguments.connection, arguments.plan);
+    };
+  });
+}
+
+void AddWhatIfCommand(CLI::App& app, Arguments& arguments, Action& action) {
+  CLI::App* what_if = app.add_subcommand(
+      "what-if", "how a job would run on a cluster with other devices or links, beside today's");
+  WhatIfCommand& command = arguments.what_if;
+  AddSpecOptions(*what_if, command.spec);
+  what_if->add_option("--cluster", command.cluster_file, "today's cluster (YAML)")->required();
+  const auto repeated = [&](const char* option, std::vector<std::string>& texts, const char* what) {
+    what_if
+        ->add_option_function<std::string>(
+            option, [&texts](const std::string& text) { texts.push_back(text); }, what)
+        ->trigger_on_parse();
+  };
+  repeated(
+      "--add", command.changes.adds,
+      "kind=K,count=N[,node=NAME][,price=PER_HOUR]: a node more with N devices of kind K; may be repeated");
+  repeated("--remove", command.changes.removes,
+           "NODE, group of nodes or NODE/DEVICE that is gone; may be repeated");
+  repeated("--link", command.changes.links,
+           "A-B=10Gbit[,50us]: another link between kinds, nodes, sites or devices; may be repeated");
+  what_if->add_option("--with", command.with_file, "another cluster (YAML) in the place of today's");
+  what_if->add_option("--kinds", command.kinds_directory,
+                      "directory of data sheets (profiles/) for kinds that have no profile in the cluster");
+  AddGoalOptions(*what_if, arguments.goal);
+  what_if
+      ->add_option("--time-limit", command.time_limit_seconds,
+                   "seconds of planning, of each of the two, after which the best plan so far is shown")
+      ->check(CLI::Range(0.001, 1e6));
+  what_if->callback([&] {
+    action = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(arguments.what_if.spec.overrides, OverridesOf(arguments.goal));
+      return RunWhatIf(arguments.connection, arguments.what_if);
+    };
   });
 }
 
@@ -315,6 +359,7 @@ int RunCommandLine(int argc, char** argv) {
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   AddSpecCommands(app, arguments, action);
+  AddWhatIfCommand(app, arguments, action);
   AddJobCommands(app, arguments, action);
   AddOtherCommands(app, arguments, action);
   AddGenerateCommand(app, action);

@@ -321,6 +321,12 @@ TEST_CASE("a wrong command line ends with 2 and one line that says what to do") 
             "--tokens: -1 is not a whole number in [1, 10000000] (medley generate --help)"},
       Wrong{{"generate", "--model", "m"}, "generate: give --prompt TEXT or --prompt-tokens IDS"},
       Wrong{{"submit", "/"}, "cannot read /: it is a folder, not a file"},
+      Wrong{{"plan", "x.yaml", "--budget-per-hour", "-1"}, "--budget-per-hour -1: must be a number above 0"},
+      Wrong{{"plan", "x.yaml", "--budget-per-hour", "nan"},
+            "--budget-per-hour nan: must be a number above 0"},
+      Wrong{{"plan", "x.yaml", "--most-devices", "0"}, "--most-devices 0: must be a whole number above 0"},
+      Wrong{{"plan", "x.yaml", "--deadline", "-2h"},
+            "--deadline -2h: must be a length of time above 0, as in 90s, 10m, 1h30m or 2d"},
       Wrong{{"submit", "x.yaml", "--set", "steps"},
             "--set steps: must be FIELD=VALUE, as in optimizer.learning_rate=1e-3"});
   CAPTURE(wrong.words);
@@ -358,7 +364,7 @@ TEST_CASE("every command has help and says what it is for") {
     CHECK(outcome.code == 0);
     CHECK_THAT(outcome.out, Catch::Contains("Usage: medley " + words[0]));
   }
-  CHECK(commands == 22);
+  CHECK(commands == 23);
 }
 
 TEST_CASE("where there is no coordinator, it is said without the transport's dump") {
@@ -504,6 +510,99 @@ TEST_CASE("a spec is changed by --set, and errors have its line or the option") 
   CHECK(overridden.code == 2);
   CHECK(overridden.err ==
         "medley: --set model.gpt2.heads=5: model.gpt2.heads: 5 does not divide hidden, 8\n");
+}
+
+TEST_CASE("what a plan is for and may cost goes into its spec, and what is wrong with it names the option") {
+  FakeCoordinator coordinator;
+  coordinator.status = {grpc::StatusCode::INVALID_ARGUMENT, "constraints.most_devices: 3 is too few"};
+  const Outcome refused = Ask(coordinator, {"plan", SpecFile(), "--objective", "cost", "--deadline", "2h",
+                                            "--budget-per-hour", "2.5", "--most-devices", "3", "--pareto"});
+  CHECK(refused.code == 2);
+  CHECK(refused.err == "medley: --most-devices 3: constraints.most_devices: 3 is too few\n");
+  CHECK_THAT(coordinator.Seen()["plan"],
+             Catch::Contains("objective: OBJECTIVE_COST") && Catch::Contains("deadline_seconds: 7200") &&
+                 Catch::Contains("most_price_per_hour: 2.5") && Catch::Contains("most_devices: 3") &&
+                 Catch::Contains("with_pareto: true"));
+  CHECK_THAT(Ask(coordinator, {"plan", SpecFile(), "--budget-per-hour", "1e13"}).err,
+             Catch::StartsWith(
+                 "medley: --budget-per-hour 1e13: constraints.most_price_per_hour: 10000000000000 is not"));
+}
+
+// Two devices of unlike speed and price for the job of SpecFile with micro-batches of 1.
+std::string ClusterFile() {
+  const std::string file = TemporaryFile("cluster.yaml");
+  std::ofstream(file) << R"(
+nodes:
+  - name: a
+    devices:
+      - {name: d0, backend: gpu, memory_bytes: 1GiB, kind: fast}
+      - {name: d1, backend: gpu, memory_bytes: 1GiB, kind: slow}
+kind_prices: [{kind: fast, price_per_hour: 9}, {kind: slow, price_per_hour: 1}]
+default_link: {a: any, b: other, latency_seconds: 0, bytes_per_second: 1e9, all_reduce_bytes_per_second: 1e9}
+profiles:
+  - device_kind: fast
+    shape: "gpt2 hidden=8 heads=1 ff=32 vocabulary=256 sequence=8 precision=f32"
+    times: [{micro_batch_sequences: 1, layer_forward_seconds: 1, layer_backward_seconds: 2}]
+  - device_kind: slow
+    shape: "gpt2 hidden=8 heads=1 ff=32 vocabulary=256 sequence=8 precision=f32"
+    times: [{micro_batch_sequences: 1, layer_forward_seconds: 2, layer_backward_seconds: 4}]
+)";
+  return file;
+}
+
+// A command about the job on that cluster, without a coordinator.
+Outcome RunOffline(const std::string& command, std::vector<std::string> more) {
+  more.insert(more.begin(), {command, SpecFile(), "--set", "constraints.micro_batch_sizes=[1]", "--cluster",
+                             ClusterFile()});
+  return Run(std::move(more));
+}
+
+TEST_CASE("a plan for a file is chosen for its cost, for a budget, or told with all there is between") {
+  const Outcome all = RunOffline("plan", {"--pareto"});
+  CHECK(all.code == 0);
+  CHECK_THAT(all.out, Catch::Contains("\n10.00 an hour, ") &&
+                          Catch::Contains("for the job's 10 steps (3 min 0") &&
+                          Catch::Contains("\nfast x 1 + slow x 1  yes") && Catch::Contains("\nfast x 1 ") &&
+                          Catch::Contains("\nslow x 1 ") &&
+                          Catch::Contains("no other plan is both faster and as cheap as one of these\n"));
+  CHECK_THAT(RunOffline("plan", {"--objective", "cost"}).out,
+             Catch::Contains("; proven to cost least; ") && Catch::Contains("\n1.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--objective", "cost", "--deadline", "5m"}).out,
+             Catch::Contains("\n10.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--budget-per-hour", "9.5"}).out, Catch::Contains("\n9.00 an hour, "));
+  CHECK_THAT(RunOffline("plan", {"--most-devices", "1"}).out, Catch::Contains("\n9.00 an hour, "));
+  const Outcome poor = RunOffline("plan", {"--budget-per-hour", "0.5"});
+  CHECK(poor.code == 1);
+  CHECK(poor.err ==
+        "medley: constraints.most_price_per_hour: 0.5; nothing fits for so little, the cheapest plan that "
+        "was found costs "
+        "1 an hour\n");
+  const Outcome late = RunOffline("plan", {"--deadline", "1m"});
+  CHECK(late.code == 1);
+  CHECK_THAT(late.err,
+             Catch::StartsWith("medley: constraints.deadline_seconds: 60 (60 s); the fastest plan"));
+}
+
+TEST_CASE("what-if plans today's cluster and the changed one, as text or as JSON") {
+  const Outcome text = RunOffline("what-if", {"--add", "kind=slow,count=2", "--remove", "a/d0"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("added kind=slow,count=2\nremoved a/d0\n\n") &&
+                           Catch::Contains("\nprice an hour                  10.00        3.00  -70.0 %\n"));
+  const Outcome outcome = RunOffline("what-if", {"--remove", "a/d0", "--output", "json"});
+  REQUIRE(outcome.code == 0);
+  const json report = json::parse(outcome.out);
+  CHECK(report["changes"] == json::array({"removed a/d0"}));
+  CHECK(report["today"]["price_per_hour"] == 10);
+  CHECK(report["changed"]["price_per_hour"] == 1);
+  CHECK(report["figures"][0]["name"] == "tokens_per_second");
+  CHECK(report["figures"][0]["difference_percent"].get<double>() < -50);
+  const Outcome nothing = RunOffline("what-if", {});
+  CHECK(nothing.code == 2);
+  CHECK(nothing.err == "medley: what-if: nothing is changed; give --add, --remove, --link or --with\n");
+  CHECK_THAT(
+      RunOffline("what-if", {"--remove", "b"}).err,
+      Catch::StartsWith("medley: --remove b: no node or device is \"b\"; there are the kinds fast, slow"));
+  CHECK_THAT(Run({"what-if", SpecFile(), "--remove", "b"}).err, Catch::Contains("--cluster is required"));
 }
 
 TEST_CASE("Ctrl-C ends a plan, at the coordinator too, with 130") {

@@ -51,6 +51,12 @@ std::string FormatRate(double per_second) {
   return absl::StrFormat("%.1fM", per_second / 1e6);
 }
 
+std::string FormatAmount(double amount) {
+  if (amount == 0) return "0";
+  if (amount >= 1000) return absl::StrFormat("%.0f", amount);
+  return amount >= 0.1 ? absl::StrFormat("%.2f", amount) : absl::StrFormat("%#.3g", amount);
+}
+
 std::string FormatDifference(double measured, double predicted) {
   if (!(measured > 0) || !(predicted > 0)) return "";
   return absl::StrFormat("%+.1f %%", (measured / predicted - 1) * 100);

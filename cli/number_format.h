@@ -23,6 +23,9 @@ std::string FormatTime(double unix_seconds);
 // "912", "8.2k", "1.3M".
 std::string FormatRate(double per_second);
 
+// Of money, in whatever currency: "12600", "24.50", "0.0312".
+std::string FormatAmount(double amount);
+
 // How far `measured` is from `predicted`: "+4.2 %". Empty if either is 0.
 std::string FormatDifference(double measured, double predicted);
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <optional>
 
-#include "coordinator/problem/planned_job.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/wire/kind_profiles.h"
 #include "coordinator/wire/plan_report_codec.h"
 #include "coordinator/wire/predicted_step_codec.h"
@@ -16,7 +16,7 @@
 namespace medley {
 
 absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster,
-                                           const std::string& kinds_directory) {
+                                           const std::string& kinds_directory, Comparison comparison) {
   const v1::JobSpec& spec = request.spec();
   std::optional<ModelConfig> config;
   if (!spec.model().hugging_face().empty()) {
@@ -25,13 +25,21 @@ absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, co
   ASSIGN_OR_RETURN(const TrainingSpec training, DecodeJobSpec(spec, "", config));
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
   ASSIGN_OR_RETURN(Cluster decoded, DecodeCluster(cluster));
+  size_t devices = 0;
+  for (const ClusterNode& node : decoded.nodes) devices += node.devices.size();
+  if (spec.scheduling().least_devices() > devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scheduling.least_devices: ", spec.scheduling().least_devices(),
+                     " is more than the devices of the cluster, ", devices));
+  }
   if (!kinds_directory.empty())
     RETURN_IF_ERROR(AddKindProfiles(kinds_directory, training, constraints, decoded));
   std::atomic<bool> stop = false;
   const StopAfter limit(stop, request.time_limit_seconds() > 0 ? absl::Seconds(request.time_limit_seconds())
                                                                : absl::InfiniteDuration());
   const absl::StatusOr<PlannedJob> planned =
-      PlanJob(training, constraints, decoded, Comparison::kOtherKinds, /*left_out=*/{}, {.stop = &stop});
+      PlanJob(training, constraints, decoded, comparison, /*left_out=*/{}, {.stop = &stop},
+              request.with_pareto() ? ParetoListing::kWanted : ParetoListing::kIfNeeded);
   if (absl::IsCancelled(planned.status())) return NoPlanWithin(request.time_limit_seconds());
   RETURN_IF_ERROR(planned.status());
   v1::PlanReport report = EncodePlanReport(*planned);

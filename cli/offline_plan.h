@@ -1,5 +1,6 @@
 #pragma once
 #include "absl/status/statusor.h"
+#include "coordinator/problem/planned_job.h"
 #include "proto/medley/v1/cluster.pb.h"
 #include "proto/medley/v1/coordinator.pb.h"
 
@@ -11,6 +12,7 @@ namespace medley {
 // ReadModelConfig.
 // `kinds_directory`: of profiles of kinds that were not measured (AddKindProfiles, whose errors it has, too); empty: none.
 absl::StatusOr<v1::PlanReport> PlanOffline(const v1::PlanJobRequest& request, const v1::ClusterSpec& cluster,
-                                           const std::string& kinds_directory = "");
+                                           const std::string& kinds_directory = "",
+                                           Comparison comparison = Comparison::kOtherKinds);
 
 }  // namespace medley

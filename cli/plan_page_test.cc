@@ -85,6 +85,7 @@ TEST_CASE("the page has every instruction of every lane at its predicted time") 
   const json data = DataIn(PlanPage("page", report));
   CHECK(data["title"] == "page");
   CHECK(data["step_seconds"] == report.predicted_step_seconds());
+  CHECK(data["price"] == "");
   const double tick_seconds = data["tick_seconds"];
   CHECK(tick_seconds <= report.predicted_step_seconds() * 1e-9);
   const auto& lanes = report.predicted_step().lanes();

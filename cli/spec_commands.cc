@@ -15,6 +15,7 @@
 #include "cli/output_file.h"
 #include "cli/patient_call.h"
 #include "cli/plan_page.h"
+#include "cli/what_if_view.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/yaml_message.h"
 
@@ -27,6 +28,7 @@ absl::StatusOr<v1::JobSpec> ReadSpec(const SpecSource& source, YamlPlaces& place
     ASSIGN_OR_RETURN(YamlOverride given, ParseYamlOverride("--set", set));
     overrides.push_back(std::move(given));
   }
+  overrides.insert(overrides.end(), source.overrides.begin(), source.overrides.end());
   const bool piped = source.file == "-";
   absl::StatusOr<std::string> text =
       piped ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : ReadDocumentFile(source.file);
@@ -88,6 +90,7 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
   request.set_with_predicted_step(!command.page_file.empty());
   request.set_time_limit_seconds(command.time_limit_seconds);
+  request.set_with_pareto(command.with_pareto);
   absl::StatusOr<v1::PlanReport> report;
   if (command.cluster_file.empty() && !command.kinds_directory.empty())
     return absl::InvalidArgumentError(
@@ -105,6 +108,26 @@ absl::Status RunPlan(const Connection& connection, const PlanCommand& command) {
   }
   RETURN_IF_ERROR(places.Locate(report.status()));
   return ShowPlan(connection, request.spec().name(), command.detail, command.page_file, std::move(report));
+}
+
+absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command) {
+  YamlPlaces places;
+  v1::PlanJobRequest request;
+  ASSIGN_OR_RETURN(*request.mutable_spec(), ReadSpec(command.spec, places));
+  request.set_time_limit_seconds(command.time_limit_seconds);
+  v1::ClusterSpec cluster;
+  RETURN_IF_ERROR(ReadInputFile(command.cluster_file, &cluster));
+  if (!command.with_file.empty()) {
+    RETURN_IF_ERROR(ReadInputFile(command.with_file, &command.changes.with.emplace()));
+    command.changes.with_name = command.with_file;
+  }
+  if (!command.changes.any())
+    return absl::InvalidArgumentError("what-if: nothing is changed; give --add, --remove, --link or --with");
+  const absl::StatusOr<v1::WhatIfReport> report =
+      AnswerWhatIf(request, cluster, command.changes, command.kinds_directory);
+  RETURN_IF_ERROR(places.Locate(report.status()));
+  return Show(connection, report,
+              [&](const v1::WhatIfReport& reply) { return FormatWhatIf(reply, connection.columns); });
 }
 
 absl::Status RunExplain(const Connection& connection, const std::string& job_id,

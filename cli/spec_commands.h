@@ -4,16 +4,19 @@
 
 #include "absl/status/status.h"
 #include "cli/connection.h"
+#include "cli/what_if.h"
+#include "runtime/wire/yaml_message.h"
 
-// `medley submit` and `medley plan`. Each prints its answer on standard output.
+// `medley submit`, `medley plan` and `medley what-if`. Each prints its answer on standard output.
 // Errors: InvalidArgument, the file or what the user gave beside it is wrong, with its line where that is
 // known; Cancelled, Ctrl-C; otherwise what went wrong, in one line.
 namespace medley {
 
 // A job spec and what is changed of it.
 struct SpecSource {
-  std::string file;               // "-": standard input
-  std::vector<std::string> sets;  // "PATH=VALUE", in their order
+  std::string file;                     // "-": standard input
+  std::vector<std::string> sets;        // "PATH=VALUE", in their order
+  std::vector<YamlOverride> overrides;  // of other options; after those
 };
 
 enum class AfterSubmit { kReturn, kWatch };
@@ -30,10 +33,21 @@ struct PlanCommand {
   std::string cluster_file;       // empty: ask the coordinator
   std::string kinds_directory;    // of device kinds that were not measured; empty: none
   double time_limit_seconds = 0;  // 0: none
+  bool with_pareto = false;       // also plans that are slower and cheaper
   PlanDetail detail = PlanDetail::kSummary;
   std::string page_file;  // to write the page of plan_page.h to; empty: none, "-": standard output, alone
 };
 absl::Status RunPlan(const Connection& connection, const PlanCommand& command);
+
+struct WhatIfCommand {
+  SpecSource spec;
+  std::string cluster_file;
+  std::string with_file;          // another cluster; empty: none
+  WhatIfChanges changes;          // but for that one
+  std::string kinds_directory;    // as of PlanCommand
+  double time_limit_seconds = 0;  // of each of the two plans; 0: none
+};
+absl::Status RunWhatIf(const Connection& connection, WhatIfCommand command);
 
 // The plan of a job, and why others would be slower. `page_file` as of PlanCommand.
 absl::Status RunExplain(const Connection& connection, const std::string& job_id,

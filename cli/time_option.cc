@@ -16,14 +16,23 @@ bool ParseDays(const std::string& text, absl::Duration* duration) {
   return true;
 }
 
+bool ParsePositive(const std::string& text, absl::Duration* duration) {
+  return (absl::ParseDuration(text, duration) || ParseDays(text, duration)) &&
+         *duration > absl::ZeroDuration() && *duration != absl::InfiniteDuration();
+}
+
 }  // namespace
+
+absl::StatusOr<double> ParseLength(const std::string& option, const std::string& text) {
+  absl::Duration length;
+  if (ParsePositive(text, &length)) return absl::ToDoubleSeconds(length);
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, " ", text, ": must be a length of time above 0, as in 90s, 10m, 1h30m or 2d"));
+}
 
 absl::StatusOr<double> ParseSince(const std::string& text, double now_unix_seconds) {
   absl::Duration ago;
-  if ((absl::ParseDuration(text, &ago) || ParseDays(text, &ago)) && ago > absl::ZeroDuration() &&
-      ago != absl::InfiniteDuration()) {
-    return now_unix_seconds - absl::ToDoubleSeconds(ago);
-  }
+  if (ParsePositive(text, &ago)) return now_unix_seconds - absl::ToDoubleSeconds(ago);
   for (const char* format : {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d"}) {
     absl::Time time;
     std::string error;

@@ -10,4 +10,7 @@ namespace medley {
 // "2026-11-21 03:37:49"). InvalidArgument "--since: ...": it is neither, or not positive.
 absl::StatusOr<double> ParseSince(const std::string& text, double now_unix_seconds);
 
+// Seconds of "90s", "10m", "1h30m" or "2d". InvalidArgument "OPTION TEXT: ...": it is none of these, or not positive.
+absl::StatusOr<double> ParseLength(const std::string& option, const std::string& text);
+
 }  // namespace medley

@@ -27,5 +27,17 @@ TEST_CASE("what is no moment is refused") {
              Catch::StartsWith("--since: \"" + text + "\" must be how long ago"));
 }
 
+TEST_CASE("a length of time is above 0") {
+  CHECK(*ParseLength("--deadline", "90s") == 90);
+  CHECK(*ParseLength("--deadline", "1h30m") == 5400);
+  CHECK(*ParseLength("--deadline", "2d") == 172800);
+  const std::string text = GENERATE(as<std::string>(), "", "10", "-10m", "0s", "nan", "inf", "soon");
+  CAPTURE(text);
+  const absl::Status status = ParseLength("--deadline", text).status();
+  CHECK(absl::IsInvalidArgument(status));
+  CHECK(status.message() ==
+        "--deadline " + text + ": must be a length of time above 0, as in 90s, 10m, 1h30m or 2d");
+}
+
 }  // namespace
 }  // namespace medley

@@ -152,6 +152,24 @@ std::string FormatRejected(const v1::PlanReport& report, size_t columns) {
   return FormatTable(rows, columns);
 }
 
+std::string FormatPareto(const v1::PlanReport& report, size_t columns) {
+  if (report.pareto().empty()) return "";
+  Rows rows = {{"DEVICES", "CHOSEN", "STEP", "TOKENS/S", "AN HOUR", "JOB TAKES", "JOB COSTS", "BOUND BY"}};
+  for (const v1::ParetoPlan& plan : report.pareto()) {
+    std::vector<std::string> devices;
+    for (const v1::KindCount& count : plan.devices())
+      devices.push_back(absl::StrCat(Printable(count.kind()), " x ", count.devices()));
+    rows.push_back({absl::StrJoin(devices, " + "), plan.chosen() ? "yes" : "",
+                    FormatStepSeconds(plan.predicted_step_seconds()),
+                    FormatRate(plan.predicted_tokens_per_second()), FormatAmount(plan.price_per_hour()),
+                    FormatDuration(plan.job_seconds()), FormatAmount(plan.job_cost()),
+                    Printable(plan.bottleneck())});
+  }
+  return absl::StrCat("\n", FormatTable(rows, columns),
+                      report.pareto_complete() ? "no other plan is both faster and as cheap as one of these\n"
+                                               : "there may be others, faster or cheaper\n");
+}
+
 // What the explanation says in sentences, before its first empty line; its tables are in the report's fields,
 // too, and are shown as all others.
 std::string ProseOf(const v1::PlanReport& report, size_t columns) {
@@ -203,6 +221,8 @@ Rows StepRows(const v1::ListStepsResponse& steps) {
 
 std::string QualityOf(const v1::PlanReport& report) {
   if (report.pinned()) return "named by the job";
+  if (report.objective() == v1::OBJECTIVE_COST)
+    return report.proven_optimal() ? "proven to cost least" : "the cheapest found";
   if (report.proven_optimal())
     return report.orders().empty() ? "proven optimal" : "proven optimal among named schedules";
   const double bound = report.lower_bound_seconds();
@@ -210,6 +230,22 @@ std::string QualityOf(const v1::PlanReport& report) {
   return absl::StrFormat("at most %.1f %% slower than the best possible%s",
                          (report.predicted_step_seconds() / bound - 1) * 100,
                          report.orders().empty() ? "" : " with a named schedule");
+}
+
+std::string PriceOf(const v1::PlanReport& report) {
+  if (report.price_per_hour() <= 0) return "";
+  int unpriced = 0;
+  for (const v1::DeviceShare& share : report.devices()) {
+    if (share.used() && share.price_per_hour() == 0) ++unpriced;
+  }
+  std::string text = absl::StrCat(FormatAmount(report.price_per_hour()), " an hour, ",
+                                  FormatAmount(report.cost_per_million_tokens()), " a million tokens, ",
+                                  FormatAmount(report.job_cost()), " for the job's ", report.job_steps(),
+                                  " steps (", FormatDuration(report.job_seconds()), ")");
+  if (unpriced > 0)
+    absl::StrAppend(&text, "; ", unpriced, unpriced == 1 ? " device in use has" : " devices in use have",
+                    " no price");
+  return text;
 }
 
 std::string FormatJobs(const v1::ListJobsResponse& jobs, size_t columns) {
@@ -254,6 +290,7 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
   }
   add("NO CHECKPOINT", Printable(job.checkpoint_problem()));
   add("precision", InF32Instead(job.plan()));
+  add("price", PriceOf(job.plan()));
   add("plan", Printable(job.plan().description()));
   return FormatFacts(rows, columns);
 }
@@ -342,6 +379,8 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
   if (report.simulated_plans() > 0)
     absl::StrAppend(&speed, "; ", report.simulated_plans(), " plans simulated");
   speed = absl::StrJoin(WrapText(speed, columns), "\n");
+  const std::string price = PriceOf(report);
+  if (!price.empty()) absl::StrAppend(&speed, "\n", absl::StrJoin(WrapText(price, columns), "\n"));
   if (report.emulated()) {
     absl::StrAppend(&speed, "\nEMULATED: ", EmulatedDevicesOf(report),
                     " compute nothing: only the times mean anything");
@@ -351,11 +390,12 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
     const bool by_class = report.plan().routes_size() > kMostRoutesShown && !report.fitting().empty();
     const std::vector<std::string> description =
         WrapText(Printable(by_class ? report.fitting() : report.description()), columns);
-    return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices);
+    return absl::StrCat(absl::StrJoin(description, "\n"), "\n", speed, "\n\n", devices,
+                        FormatPareto(report, columns));
   }
   std::string text = absl::StrCat(speed, "\n\n", ProseOf(report, columns), "\n", devices);
   if (!report.rejected().empty()) absl::StrAppend(&text, "\n", FormatRejected(report, columns));
-  return absl::StrCat(text, FormatProfiles(report, columns));
+  return absl::StrCat(text, FormatPareto(report, columns), FormatProfiles(report, columns));
 }
 
 std::string JsonLine(const google::protobuf::Message& message) { return absl::StrCat(JsonOf(message), "\n"); }

@@ -28,6 +28,9 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
 // How good a plan is known to be: "proven optimal", "at most 3.1 % slower than the best possible".
 std::string QualityOf(const v1::PlanReport& report);
 
+// "7.20 an hour, 0.0375 a million tokens, 1.00 for the job's 1000 steps (8 min 20 s)"; empty: no device in use has a price.
+std::string PriceOf(const v1::PlanReport& report);
+
 // `message` as JSON (runtime/wire/json_message.h) and a line break.
 std::string JsonLine(const google::protobuf::Message& message);
 

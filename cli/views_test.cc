@@ -50,6 +50,48 @@ TEST_CASE("a plan says how good it is") {
                  !Catch::Contains("its own table"));
 }
 
+TEST_CASE("a plan says what it costs, and what there is of time against price") {
+  v1::PlanReport report = Report();
+  report.set_price_per_hour(7.2);
+  report.set_cost_per_million_tokens(0.0375);
+  report.set_job_steps(1000);
+  report.set_job_seconds(500);
+  report.set_job_cost(1);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::Contains(
+                 "\n7.20 an hour, 0.0375 a million tokens, 1.00 for the job's 1000 steps (8 min 20 s); 1 "
+                 "device in use has no price\n\nDEVICE"));
+  report.mutable_devices(0)->set_price_per_hour(7.2);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), Catch::Contains("(8 min 20 s)\n\nDEVICE"));
+  report.set_objective(v1::OBJECTIVE_COST);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), Catch::Contains("; the cheapest found\n"));
+  report.set_proven_optimal(true);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary), Catch::Contains("; proven to cost least\n"));
+  for (const double price : {7.2, 0.9}) {
+    v1::ParetoPlan& plan = *report.add_pareto();
+    v1::KindCount& count = *plan.add_devices();
+    count.set_kind("cpu avx2");
+    count.set_devices(price > 1 ? 8 : 1);
+    plan.set_predicted_step_seconds(3.6 / price);
+    plan.set_predicted_tokens_per_second(1000 * price);
+    plan.set_price_per_hour(price);
+    plan.set_job_seconds(3600 / price);
+    plan.set_job_cost(1);
+    plan.set_bottleneck("device: a/cpu0");
+    plan.set_chosen(price < 1);
+  }
+  CHECK_THAT(FormatPlan(report, PlanDetail::kSummary),
+             Catch::EndsWith(
+                 "\n\n"
+                 "DEVICES       CHOSEN      STEP  TOKENS/S  AN HOUR   JOB TAKES  JOB COSTS  BOUND BY\n"
+                 "cpu avx2 x 8          500.0 ms      7.2k     7.20  8 min 20 s       1.00  device: a/cpu0\n"
+                 "cpu avx2 x 1  yes       4.00 s       900     0.90  1 h 06 min       1.00  device: a/cpu0\n"
+                 "there may be others, faster or cheaper\n"));
+  report.set_pareto_complete(true);
+  CHECK_THAT(FormatPlan(report, PlanDetail::kExplanation),
+             Catch::Contains("no other plan is both faster and as cheap as one of these\n"));
+}
+
 TEST_CASE("of many devices those that do alike are one line, and many routes are told by classes") {
   v1::PlanReport report = Report();
   for (int d = 1; d < 40; ++d) {

@@ -81,6 +81,7 @@ TEST_CASE("an emulated device is what its profile says, and a changed profile is
   const TestProfile file, same, other("matmul_bf16_flops_per_second: 1e13\n");
   v1::Device small = EmulatedDevice(file, "small");
   small.set_memory_bytes(1 << 30);
+  small.set_price_per_hour(2.5);
   const auto devices = CompleteDevices(
       {EmulatedDevice(file, "a"), EmulatedDevice(same, "b"), EmulatedDevice(other, "c"), small},
       AllBackends());
@@ -88,6 +89,8 @@ TEST_CASE("an emulated device is what its profile says, and a changed profile is
   const v1::Device &a = (*devices)[0], &c = (*devices)[2];
   CHECK(a.emulated());
   CHECK(a.variant() == "Test-1");
+  CHECK_FALSE(a.has_price_per_hour());
+  CHECK((*devices)[3].price_per_hour() == 2.5);
   CHECK(a.memory_bytes() == uint64_t{64} << 30);
   CHECK(a.cores().empty());
   CHECK_FALSE(a.computes_bf16());

@@ -14,6 +14,7 @@ function showHead() {
     ["tokens a second", plan.tokens_per_second.toLocaleString("en", { maximumFractionDigits: plan.tokens_per_second < 100 ? 1 : 0 })],
     ["time of devices not computing", percentText(plan.bubble_share, 1)],
     ["devices in use", `${used} of ${plan.devices.length}`],
+    ["price", plan.price, "words"],
     ["how good", plan.quality, "words"],
   ];
   for (const [name, value, style] of figures) {

@@ -93,23 +93,26 @@ TEST_CASE("messages of several tags overtake each other, those of one tag do not
   FaultOptions options;
   options.seed = 5;
   options.every_link.maximum_delay = absl::Milliseconds(20);
-  Pair pair(options);
   constexpr int kMessages = 60, kTags = 20;
-  std::vector<int> out(kMessages), in(kMessages, -1);
-  std::iota(out.begin(), out.end(), 0);
-  std::vector<std::unique_ptr<Transfer>> receives, sends;
-  for (int i = 0; i < kMessages; ++i)
-    receives.push_back(Started(pair.one->Receive(0, Tag(i % kTags), BytesOf(in[i]))));
-  for (int i = 0; i < kMessages; ++i)
-    sends.push_back(Started(pair.zero.Send(1, Tag(i % kTags), BytesOf(out[i]))));
   int overtaken = 0;
-  for (int i = kMessages; i-- > 0;) {
-    // A later message is here while an earlier one of another tag is not.
-    REQUIRE(receives[i]->Wait(Soon()).ok());
-    for (int j = 0; j < i; ++j) overtaken += !receives[j]->Done();
+  // A machine that stops between two looks sees none overtake another: it looks again.
+  for (int attempt = 0; attempt < 100 && overtaken == 0; ++attempt) {
+    Pair pair(options);
+    std::vector<int> out(kMessages), in(kMessages, -1);
+    std::iota(out.begin(), out.end(), 0);
+    std::vector<std::unique_ptr<Transfer>> receives, sends;
+    for (int i = 0; i < kMessages; ++i)
+      receives.push_back(Started(pair.one->Receive(0, Tag(i % kTags), BytesOf(in[i]))));
+    for (int i = 0; i < kMessages; ++i)
+      sends.push_back(Started(pair.zero.Send(1, Tag(i % kTags), BytesOf(out[i]))));
+    for (int i = kMessages; i-- > 0;) {
+      // A later message is here while an earlier one of another tag is not.
+      REQUIRE(receives[i]->Wait(Soon()).ok());
+      for (int j = 0; j < i; ++j) overtaken += !receives[j]->Done();
+    }
+    REQUIRE(in == out);
   }
   CHECK(overtaken > 0);
-  CHECK(in == out);
 }
 
 TEST_CASE("a slow link takes the time that it should") {

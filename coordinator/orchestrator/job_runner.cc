@@ -63,10 +63,10 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
 
 absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
                                   const TrainingSpec& training, Comparison comparison,
-                                  const SearchLimits& limits,
-                                  const std::vector<LeftOutDevice>& left_out = {}) {
+                                  const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out = {},
+                                  ParetoListing listing = ParetoListing::kIfNeeded) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  return PlanJob(training, constraints, cluster, comparison, left_out, limits);
+  return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing);
 }
 
 }  // namespace
@@ -188,14 +188,15 @@ absl::Status JobRunner::RefuseEmulated(const v1::JobSpec& spec) const {
   return EmulatedRefusal(spec.has_plan() ? "plan.units" : "constraints.devices", names);
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec, absl::Duration time_limit) {
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec, absl::Duration time_limit,
+                                               ParetoListing listing) {
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
   RETURN_IF_ERROR(measured.end.status);
   const StopAfter limit(stop_planning_, time_limit);
   absl::StatusOr<PlannedJob> planned = PlanOn(measured.cluster, OnDevicesOf(measured.cluster, spec), training,
-                                              Comparison::kOtherKinds, Limits(), measured.left_out);
+                                              Comparison::kOtherKinds, Limits(), measured.left_out, listing);
   RETURN_IF_ERROR(StillWanted());
   if (absl::IsCancelled(planned.status())) return NoPlanWithin(absl::ToDoubleSeconds(time_limit));
   return planned;

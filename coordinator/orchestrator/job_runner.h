@@ -51,7 +51,8 @@ class JobRunner {
   // has taken `time_limit` it ends with the best plan so far. Cancelled: it was aborted. DeadlineExceeded: no plan had been
   // found by then.
   absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec,
-                                      absl::Duration time_limit = absl::InfiniteDuration());
+                                      absl::Duration time_limit = absl::InfiniteDuration(),
+                                      ParetoListing listing = ParetoListing::kIfNeeded);
 
   // Why other plans than `plan` would be slower: ComparePlan by what it was made from. Cancelled: it was aborted.
   absl::StatusOr<Explanation> Compare(const Plan& plan, const v1::PlanGrounds& grounds);

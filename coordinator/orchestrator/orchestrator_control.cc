@@ -137,9 +137,10 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
   const absl::Duration time_limit = request.time_limit_seconds() > 0
                                         ? absl::Seconds(request.time_limit_seconds())
                                         : absl::InfiniteDuration();
+  const ParetoListing listing = request.with_pareto() ? ParetoListing::kWanted : ParetoListing::kIfNeeded;
   absl::StatusOr<PlannedJob> planned;
   Serve(
-      name, runner, [&] { planned = runner.PlanOnly(spec, time_limit); }, cancelled);
+      name, runner, [&] { planned = runner.PlanOnly(spec, time_limit, listing); }, cancelled);
   if (!planned.ok()) return planned.status();
   v1::PlanReport report = EncodePlanReport(*planned);
   if (request.with_predicted_step())

@@ -153,6 +153,7 @@ std::vector<Explanation::Device> DevicesOf(const PlanningProblem& problem, const
     Explanation::Device& device = devices.emplace_back();
     device.name = cost.name;
     device.kind = cost.kind;
+    device.price_per_hour = cost.price_per_hour;
     device.memory_limit = cost.room.memory;
     device.host_memory = cost.host_memory;
     for (Rank rank = 0; rank < RankCount(plan); ++rank) {

@@ -14,7 +14,7 @@ namespace medley {
 namespace {
 
 // The cheapest plan is looked for until it is known to this ratio, by so many plannings at most.
-constexpr double kCloseEnough = 1.001;
+constexpr double kCloseEnough = 1.001, kCloseEnoughOfMany = 1.05;
 constexpr int kMostPlannings = 12;
 
 std::string Duration(double seconds) {
@@ -43,12 +43,14 @@ absl::Status CheckPrices(const PlanGoal& goal, const PlanningProblem& problem) {
 double CheapestPrice(PlanningProblem problem, const ChosenPlan& known, double fails,
                      const SearchLimits& limits) {
   double cheapest = PricePerHour(problem, known.plan);
+  const double close_enough =
+      problem.devices.size() > kMostSearchedDevices ? kCloseEnoughOfMany : kCloseEnough;
   // A plan that costs less than any device with a price has none of them, and would not have failed.
   double least = cheapest;
   for (const DeviceCost& device : problem.devices)
     if (device.price_per_hour > 0) least = std::min(least, device.price_per_hour);
-  fails = std::max(fails, least / kCloseEnough);
-  for (int i = 0; i < kMostPlannings && cheapest > fails * kCloseEnough && !limits.stopped(); ++i) {
+  fails = std::max(fails, least / close_enough);
+  for (int i = 0; i < kMostPlannings && cheapest > fails * close_enough && !limits.stopped(); ++i) {
     problem.constraints.most_price_per_hour = std::sqrt(fails * cheapest);
     const absl::StatusOr<ChosenPlan> cheaper = ChoosePlan(problem, limits);
     if (cheaper.ok()) {
@@ -136,32 +138,30 @@ double PlanGoal::slowest_step_seconds() const {
                               : std::numeric_limits<double>::infinity();
 }
 
-absl::StatusOr<ParetoList> ListPlansFor(const PlanGoal& goal, const PlanningProblem& problem,
-                                        const SearchLimits& limits) {
-  RETURN_IF_ERROR(CheckPrices(goal, problem));
-  ASSIGN_OR_RETURN(
-      ParetoList list,
-      Explained(ListTimeAgainstPrice(problem, limits, goal.slowest_step_seconds()), problem, limits));
-  RETURN_IF_ERROR(CheckDeadline(goal, list.points.front().chosen.step_seconds));
-  return list;
-}
-
 absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningProblem& problem,
-                                          const SearchLimits& limits) {
+                                          ParetoListing listing, const SearchLimits& limits) {
+  RETURN_IF_ERROR(CheckPrices(goal, problem));
   PlanForGoal result;
-  if (goal.objective == Objective::kThroughput) {
-    RETURN_IF_ERROR(CheckPrices(goal, problem));
+  if (goal.objective == Objective::kThroughput && listing == ParetoListing::kIfNeeded) {
     ASSIGN_OR_RETURN(result.chosen, Explained(ChoosePlan(problem, limits), problem, limits));
     RETURN_IF_ERROR(CheckDeadline(goal, result.chosen.step_seconds));
     return result;
   }
-  ASSIGN_OR_RETURN(result.list, ListPlansFor(goal, problem, limits));
+  ASSIGN_OR_RETURN(result.list, Explained(ListTimeAgainstPrice(problem, limits, goal.slowest_step_seconds()),
+                                          problem, limits));
   const std::vector<ParetoPoint>& points = result.list->points;
+  RETURN_IF_ERROR(CheckDeadline(goal, points.front().chosen.step_seconds));
+  if (goal.objective == Objective::kThroughput) {
+    result.chosen = points.front().chosen;
+    result.chosen.simulated_plans = result.list->simulated_plans;
+    return result;
+  }
   const auto cheapest =
       std::min_element(points.begin(), points.end(), [](const ParetoPoint& a, const ParetoPoint& b) {
         return a.CostOfStep() < b.CostOfStep();  // of equal ones the first, which is faster
       });
   result.chosen = cheapest->chosen;
+  result.chosen.simulated_plans = result.list->simulated_plans;
   result.chosen.proven_optimal = result.list->complete;
   if (!result.list->complete) result.chosen.lower_bound_seconds = 0;  // of faster plans, which are not wanted
   return result;

@@ -18,24 +18,23 @@ struct PlanGoal {
   double slowest_step_seconds() const;
 };
 
+// Whether the list of time against price is wanted where no choice needs it.
+enum class ParetoListing : uint8_t { kIfNeeded, kWanted };
+
 struct PlanForGoal {
   ChosenPlan chosen;
-  // What it was chosen from; none: the fastest was wanted.
-  std::optional<ParetoList> list;
+  std::optional<ParetoList> list;  // that it was chosen from
 };
 
 // kThroughput: the fastest plan that the constraints allow, as ChoosePlan. kCost: of those that end by the deadline, the
-// one with which the job's steps cost least, and of such the fastest; of plans it is called proven where the list is
+// one with which the job's steps cost least, and of such the fastest; it is called proven where the list is
 // complete. Deterministic. Pure.
 // Errors, beside ChoosePlan's, each with what was given and what there is instead:
 //   ResourceExhausted    no plan keeps constraints.most_price_per_hour (names the cheapest that was found) or
 //                        most_devices (names the fewest), or the deadline (names the soonest end).
 //   FailedPrecondition   a price is limited, or the cost is to be least, and no device has one.
 absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningProblem& problem,
+                                          ParetoListing listing = ParetoListing::kIfNeeded,
                                           const SearchLimits& limits = {});
-
-// The list from which kCost chooses. Errors as ChoosePlanFor.
-absl::StatusOr<ParetoList> ListPlansFor(const PlanGoal& goal, const PlanningProblem& problem,
-                                        const SearchLimits& limits = {});
 
 }  // namespace medley

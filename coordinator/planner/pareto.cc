@@ -71,6 +71,7 @@ absl::StatusOr<ParetoList> ListTimeAgainstPrice(const PlanningProblem& problem, 
   const double first_price = PricePerHour(problem, fastest.plan);
   Budgets budgets(problem, first_price);
   list.complete = budgets.all_prices() && fastest.proven_optimal;
+  list.simulated_plans = fastest.simulated_plans;
   list.points.push_back({std::move(fastest), first_price});
   while (list.points.back().price_per_hour > 0 &&
          list.points.back().chosen.step_seconds <= slowest_step_seconds) {
@@ -87,6 +88,7 @@ absl::StatusOr<ParetoList> ListTimeAgainstPrice(const PlanningProblem& problem, 
     }
     RETURN_IF_ERROR(chosen.status());
     if (!chosen->proven_optimal) list.complete = false;
+    list.simulated_plans += chosen->simulated_plans;
     if (chosen->step_seconds > slowest_step_seconds) break;
     const double price = PricePerHour(problem, chosen->plan);
     list.points.push_back({*std::move(chosen), price});

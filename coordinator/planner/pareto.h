@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct ParetoList {
   // No plan that is not in it is both faster than one of them and as cheap: every search was exhausted, and no price
   // between two of them was passed over. Of plans with a synthesised order, or that save memory, nothing is known.
   bool complete = false;
+  int64_t simulated_plans = 0;  // in all searches, but for those that found nothing
 };
 
 // Up to so many devices every price is looked at; of more, kMostBudgets prices in even ratios.

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <thread>
 
 #include "coordinator/planner/brute_force.h"
 #include "coordinator/planner/random_problem.h"
@@ -131,6 +132,39 @@ TEST_CASE("plans that take too long are left out, and that makes the list no les
     ++shorter;
   }
   CHECK(shorter > 3);
+}
+
+TEST_CASE("a list that is stopped on its way has what was found by then", "[property]") {
+  int shorter = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    PlanningProblem problem =
+        RandomProblem(seed, {.min_devices = 4, .max_devices = 6, .prices = RandomPrices::kWithLimits});
+    problem.constraints.most_devices = 0;
+    problem.constraints.most_price_per_hour = 0;
+    const absl::StatusOr<ParetoList> whole = ListTimeAgainstPrice(problem);
+    std::atomic<bool> stop = false;
+    std::thread stopper([&] {
+      for (uint64_t i = 0; i < 20 * seed; ++i) std::this_thread::yield();
+      stop = true;
+    });
+    const absl::StatusOr<ParetoList> stopped = ListTimeAgainstPrice(problem, {.stop = &stop});
+    stopper.join();
+    if (!stopped.ok()) {
+      CHECK((absl::IsCancelled(stopped.status()) || stopped.status() == whole.status()));
+      ++shorter;
+      continue;
+    }
+    REQUIRE(whole.ok());
+    CHECK_FALSE(stopped->points.empty());
+    if (stopped->complete) CHECK(stopped->points.size() == whole->points.size());
+    if (!stopped->complete) ++shorter;
+    for (const ParetoPoint& point : stopped->points) {
+      CHECK(*PredictStepSeconds(problem, point.chosen.plan) == point.chosen.step_seconds);
+      CHECK(point.chosen.step_seconds >= whole->points.front().chosen.step_seconds * (1 - 1e-9));
+    }
+  }
+  CHECK(shorter > 0);
 }
 
 TEST_CASE("a list that was stopped before is cancelled") {

@@ -51,6 +51,9 @@ absl::StatusOr<ChosenPlan> ChooseWithoutSharing(const PlanningProblem& problem, 
 absl::StatusOr<ChosenPlan> ChooseByAnyWay(const PlanningProblem& problem, const SearchLimits& limits) {
   if (problem.devices.size() > kMostSearchedDevices && CanPlanByClasses(problem)) {
     ASSIGN_OR_RETURN(PlanByClass found, PlanByClasses(problem, limits.stop));
+    const int devices = static_cast<int>(DevicesOf(found.plan).size());
+    if (!problem.constraints.Allow(devices, PricePerHour(problem, found.plan)))
+      return absl::ResourceExhaustedError("planning by classes found none that the constraints allow");
     return ChosenPlan{.plan = std::move(found.plan),
                       .step_seconds = found.step_seconds,
                       .lower_bound_seconds = found.lower_bound_seconds,

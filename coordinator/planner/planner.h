@@ -123,6 +123,7 @@ absl::StatusOr<std::vector<Alternative>> BestOfEachKind(const PlanningProblem& p
 struct Explanation {
   struct Device {
     std::string name, kind;
+    double price_per_hour = 0;  // 0: free, or not known
     bool used = false;
     double busy_share = 0;  // of the step
     Bytes peak_memory, memory_limit;

@@ -112,6 +112,34 @@ TEST_CASE("limits are kept by the best of all plans of up to 8 devices of few ki
   CHECK(compared > 25);
 }
 
+TEST_CASE("plans of each kind, and those of many devices, keep the limits, too", "[property]") {
+  const auto keeps = [](const PlanningProblem& problem, const Plan& plan) {
+    return problem.constraints.Allow(static_cast<int>(DevicesOf(plan).size()), PricePerHour(problem, plan));
+  };
+  int kept = 0;
+  for (uint64_t seed = 4000; seed < 4030; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, {.prices = RandomPrices::kWithLimits});
+    const absl::StatusOr<std::vector<Alternative>> alternatives = BestOfEachKind(problem);
+    REQUIRE(alternatives.ok());
+    for (const Alternative& alternative : *alternatives) {
+      if (!alternative.plan.ok()) continue;
+      CHECK(keeps(problem, alternative.plan->plan));
+      ++kept;
+    }
+  }
+  CHECK(kept > 30);
+  for (uint64_t seed = 4100; seed < 4110; ++seed) {
+    CAPTURE(seed);
+    RandomProblemOptions options = AlikeDevices(20);
+    options.prices = RandomPrices::kWithLimits;
+    const PlanningProblem problem = RandomProblem(seed, options);
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    if (chosen.ok()) CHECK(keeps(problem, chosen->plan));
+    if (!chosen.ok()) CHECK(absl::IsResourceExhausted(chosen.status()));
+  }
+}
+
 TEST_CASE("no plan is predicted to be faster than the lower bound, also when the search is cut short") {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);

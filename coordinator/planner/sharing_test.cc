@@ -156,6 +156,31 @@ TEST_CASE("where nothing fits with one device a unit, alike devices of a host sh
   CHECK(explanation->rejected.size() == 4);
 }
 
+TEST_CASE("the devices of units are counted and priced one by one") {
+  PlanningProblem problem = LargeModel({{"a", "a"}, {"a", "a"}});
+  MeasureAll(problem);
+  for (DeviceCost& device : problem.devices) device.price_per_hour = 1.5;
+  const auto free = ChoosePlan(problem);
+  REQUIRE(free.ok());
+  CHECK(DevicesOf(free->plan).size() == 4);
+  CHECK(PricePerHour(problem, free->plan) == 6);
+  problem.constraints.most_devices = 3;
+  const auto fewer = ChoosePlan(problem);
+  REQUIRE(fewer.ok());
+  CheckValid(problem, fewer->plan);
+  CHECK(DevicesOf(fewer->plan).size() == 2);
+  problem.constraints = {.most_price_per_hour = 5.9};
+  const auto cheaper = ChoosePlan(problem);
+  REQUIRE(cheaper.ok());
+  CHECK(PricePerHour(problem, cheaper->plan) == 3);
+  problem.constraints = {.most_price_per_hour = 2.9};
+  CHECK(absl::IsResourceExhausted(ChoosePlan(problem).status()));
+  problem.constraints = {.most_devices = 1};
+  const absl::Status refused = ChoosePlan(problem).status();
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK(refused.message() == "no plan fits on what constraints.most_devices allows, 1");
+}
+
 TEST_CASE("a pipeline of units of several devices gets an order, too") {
   PlanningProblem problem = LargeModel({{"a", "a"}, {"b", "b"}});
   problem.shape.global_batch_sequences = 8;

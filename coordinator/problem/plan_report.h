@@ -1,10 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "coordinator/planner/planner.h"
+#include "runtime/ir/job/job_constraints.h"
+#include "runtime/ir/plan/plan.h"
 
 namespace medley {
 
@@ -25,6 +28,16 @@ struct LeftOutDevice {
   std::string why;     // for people: "blocks 0-3 need 4 GiB"
 };
 
+// One of the plans that differ in time and price.
+struct ParetoPlan {
+  Plan plan;
+  std::map<std::string, int> devices_by_kind;  // that it uses
+  double step_seconds = 0;
+  double price_per_hour = 0;
+  bool proven_optimal = false;  // of those that cost no more
+  std::string bottleneck;
+};
+
 enum class PlanOrigin : uint8_t { kPlanner, kPinned };
 
 // What is told of a plan beside itself and its prediction.
@@ -35,6 +48,11 @@ struct PlanReport {
   bool proven_optimal = false;
   int64_t simulated_plans = 0;
   int64_t tokens_per_step = 0;
+  int64_t steps = 0;  // of the job
+  Objective objective = Objective::kThroughput;
+  double price_per_hour = 0;       // of all devices in use; 0: free, or not known
+  std::vector<ParetoPlan> pareto;  // from the fastest to the cheapest; empty: it was not asked for
+  bool pareto_complete = false;    // ParetoList::complete
   Explanation explanation;
   bool compared = false;                       // whether explanation.rejected is filled in
   std::set<std::string> emulated;              // of the explanation's devices; they compute nothing

@@ -84,25 +84,52 @@ bool PassesAsProfiled(const PlanningProblem& problem, const Plan& plan) {
   });
 }
 
+absl::Status AddPareto(const PlanningProblem& problem, const ParetoList& list, PlanReport& report) {
+  std::map<std::string, std::string> kinds;
+  for (const DeviceCost& device : problem.devices) kinds[device.name] = device.kind;
+  for (const ParetoPoint& point : list.points) {
+    ASSIGN_OR_RETURN(const Explanation explanation, ExplainPlan(problem, point.chosen.plan));
+    ParetoPlan& plan = report.pareto.emplace_back();
+    plan.plan = point.chosen.plan;
+    for (const std::string& device : DevicesOf(plan.plan)) ++plan.devices_by_kind[kinds[device]];
+    plan.step_seconds = point.chosen.step_seconds;
+    plan.price_per_hour = point.price_per_hour;
+    plan.proven_optimal = point.chosen.proven_optimal;
+    plan.bottleneck = explanation.bottleneck;
+  }
+  report.pareto_complete = list.complete;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
-                                   std::vector<LeftOutDevice> left_out, const SearchLimits& limits) {
+                                   std::vector<LeftOutDevice> left_out, const SearchLimits& limits,
+                                   ParetoListing listing) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
   std::string fitting, orders;
+  if (constraints.plan && listing == ParetoListing::kWanted)
+    return absl::InvalidArgumentError(
+        "plan: the job names it, so there are none to choose from by time and price");
   if (constraints.plan) {
     planned.plan = *constraints.plan;
     FillActivations(constraints.open_activations, problem, planned.plan);
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {
-    ASSIGN_OR_RETURN(ChosenPlan chosen, ChoosePlan(problem, limits));
+    const PlanGoal goal = {constraints.objective, training.steps, constraints.deadline_seconds};
+    ASSIGN_OR_RETURN(PlanForGoal for_goal, ChoosePlanFor(goal, problem, listing, limits));
+    ChosenPlan& chosen = for_goal.chosen;
     if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
       return absl::InternalError(absl::StrCat("the planner chose an invalid plan: ", valid.message()));
     }
+    if (for_goal.list) {
+      RETURN_IF_ERROR(AddPareto(problem, *for_goal.list, report));
+    }
+    report.objective = constraints.objective;
     planned.plan = std::move(chosen.plan);
     report.lower_bound_seconds = chosen.lower_bound_seconds;
     report.proven_optimal = chosen.proven_optimal;
@@ -115,7 +142,11 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, planned.plan));
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, planned.plan));
   planned.reductions.insert(planned.reductions.end(), exchanges.begin(), exchanges.end());
+  report.steps = training.steps;
+  report.price_per_hour = PricePerHour(problem, planned.plan);
   report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
+  // Other kinds are compared by speed, which is not what such a job is for; it has the list instead.
+  if (report.objective == Objective::kCost) comparison = Comparison::kNone;
   absl::StatusOr<Explanation> explanation = comparison == Comparison::kOtherKinds
                                                 ? ExplainAndCompare(problem, planned.plan, limits)
                                                 : ExplainPlan(problem, planned.plan);

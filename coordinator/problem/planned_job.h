@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/planner/goal.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/predict.h"
@@ -42,16 +43,20 @@ struct PlannedJob {
   std::map<std::string, PlannedSlowdown> slowdowns;
 };
 
-// Whether a plan is held against the best plans of other kinds, which takes as long as planning.
+// Whether a plan is held against the best plans of other kinds, which takes as long as planning. Not where it was chosen for
+// its cost.
 enum class Comparison : uint8_t { kNone, kOtherKinds };
 
 // Takes the plan of `constraints` or chooses one, checks it and explains it. `left_out`: devices that the job
-// may use and that are not in `cluster`, for the report. Once limits.stop is set the best plan so far is what it
+// may use and that are not in `cluster`, for the report. `listing`: whether plans of less price are told of, too, where the
+// job does not want the least cost anyway; planning some ten times. Once limits.stop is set the best plan so far is what it
 // returns, not compared with others. Pure. Used for live and offline planning alike.
-// InvalidArgument: the pinned plan breaks a rule; has each violation. Others: MakeProblem's and ChoosePlan's.
+// InvalidArgument: the pinned plan breaks a rule; has each violation; a list is asked for beside it. Others: MakeProblem's and
+// ChoosePlanFor's.
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
-                                   std::vector<LeftOutDevice> left_out = {}, const SearchLimits& limits = {});
+                                   std::vector<LeftOutDevice> left_out = {}, const SearchLimits& limits = {},
+                                   ParetoListing listing = ParetoListing::kIfNeeded);
 
 // Of a PlanJob that a time limit stopped before it had found a plan: DeadlineExceeded in the place of its Cancelled.
 absl::Status NoPlanWithin(double seconds);

@@ -63,6 +63,49 @@ TEST_CASE("a plan that is stopped while it is compared with others stands withou
   CHECK(whole->report.compared);
 }
 
+TEST_CASE("a plan is chosen for its cost, under limits, and told with its price and what else there is") {
+  Cluster cluster = TwoNodes();
+  cluster.nodes[0].devices[0].price_per_hour = 4;
+  cluster.nodes[1].devices[0].price_per_hour = 1;
+  TrainingSpec spec = Spec();
+  spec.steps = 100;
+  JobConstraints constraints;
+  const auto fastest = PlanJob(spec, constraints, cluster, Comparison::kNone, {}, {}, ParetoListing::kWanted);
+  REQUIRE(fastest.status().ToString() == "OK");
+  CHECK(fastest->report.price_per_hour == 5);
+  CHECK(fastest->report.steps == 100);
+  REQUIRE(fastest->report.pareto.size() == 2);
+  CHECK(fastest->report.pareto[0].plan == fastest->plan);
+  CHECK(fastest->report.pareto[0].devices_by_kind == std::map<std::string, int>{{"new", 1}, {"old", 1}});
+  CHECK(fastest->report.pareto[1].price_per_hour == 1);
+  CHECK_FALSE(fastest->report.pareto[1].bottleneck.empty());
+
+  constraints.objective = Objective::kCost;
+  const auto cheapest = PlanJob(spec, constraints, cluster, Comparison::kNone);
+  REQUIRE(cheapest.status().ToString() == "OK");
+  CHECK(DevicesOf(cheapest->plan) == std::vector<std::string>{"old/cpu0"});
+  CHECK(cheapest->report.price_per_hour == 1);
+  CHECK(cheapest->report.objective == Objective::kCost);
+  constraints.deadline_seconds = 100 * fastest->prediction.step_seconds * 1.01;
+  CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone)->plan == fastest->plan);
+
+  constraints = {.most_price_per_hour = 4.5};
+  CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone)->report.price_per_hour <= 4.5);
+  constraints = {.most_devices = 1};
+  CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone)->plan.units.size() == 1);
+  constraints = {.most_price_per_hour = 0.5};
+  CHECK(PlanJob(spec, constraints, cluster, Comparison::kNone).status().message() ==
+        "constraints.most_price_per_hour: 0.5; nothing fits for so little, the cheapest plan that was found "
+        "costs 1 an "
+        "hour");
+
+  const auto pinned = PlanJob(spec, Pinned(), cluster, Comparison::kNone);
+  REQUIRE(pinned.status().ToString() == "OK");
+  CHECK(pinned->report.price_per_hour == 5);
+  CHECK(absl::IsInvalidArgument(
+      PlanJob(spec, Pinned(), cluster, Comparison::kNone, {}, {}, ParetoListing::kWanted).status()));
+}
+
 TEST_CASE("in a bf16 job devices that compute it store activations in it, unless the plan says otherwise") {
   const auto chosen = PlanJob(Spec(), {}, TwoNodes(), Comparison::kNone);
   REQUIRE(chosen.status().ToString() == "OK");

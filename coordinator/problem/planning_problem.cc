@@ -218,6 +218,7 @@ DeviceCost MakeDevice(const AllowedDevice& device, const std::vector<int>& sizes
   DeviceCost cost;
   cost.name = device.name;
   cost.kind = device.device->kind;
+  cost.price_per_hour = device.device->price_per_hour;
   cost.room.memory = device.device->description.memory_limit;
   cost.activations = TypeOf(device.device->computes.For(spec.precision));
   if (std::optional<ShareCost> whole = MeasuredCost(*device.device, sizes, spec, cluster)) {
@@ -327,6 +328,8 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.constraints.saves_memory = true;
   problem.constraints.max_routes = constraints.max_routes;
   problem.constraints.max_stages = constraints.max_stages;
+  problem.constraints.most_price_per_hour = constraints.most_price_per_hour;
+  problem.constraints.most_devices = constraints.most_devices;
   problem.forced_all_reduce = spec.communication.all_reduce;
   problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
   problem.device_memory = spec.communication.device_memory;

@@ -513,6 +513,25 @@ TEST_CASE("a plan is made without starting anything, and says what there is none
   REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
   REQUIRE(report.predicted_step().lanes_size() > 0);
   CHECK(report.predicted_step().lanes(0).instructions_size() > 0);
+  // Devices have the prices that their agents gave.
+  CHECK(report.price_per_hour() == 0);
+  v1::RegisterRequest priced = FakeNode("b", 1);
+  priced.mutable_node()->mutable_devices(0)->set_price_per_hour(2);
+  site.Register(priced);
+  request.set_with_pareto(true);
+  REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
+  REQUIRE(report.pareto_size() > 0);
+  CHECK(report.pareto(0).chosen());
+  CHECK(report.pareto(report.pareto_size() - 1).price_per_hour() == 0);
+  request.mutable_spec()->mutable_constraints()->set_most_price_per_hour(1);
+  request.set_with_pareto(false);
+  REQUIRE(site.Call(&Stub::PlanJob, request, report).ok());
+  CHECK(report.price_per_hour() == 0);
+  CHECK(report.pareto_size() == 0);
+  request.mutable_spec()->mutable_constraints()->set_deadline_seconds(1e-9);
+  CheckRefused(site.Try(&Stub::PlanJob, request), Code::RESOURCE_EXHAUSTED,
+               {"constraints.deadline_seconds: 1e-09"});
+  request.mutable_spec()->clear_constraints();
   CHECK(site.agents.trainings().empty());
   v1::ListJobsResponse jobs;
   REQUIRE(site.Call(&Stub::ListJobs, v1::ListJobsRequest(), jobs).ok());

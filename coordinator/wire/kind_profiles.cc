@@ -2,16 +2,24 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/roofline/kind_profile.h"
 #include "coordinator/wire/device_kind_codec.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
+namespace {
+
+// No data sheet says it: of a message between devices of a node.
+constexpr double kNodeLatencySeconds = 1e-5;
+
+}  // namespace
 
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
                              const JobConstraints& constraints, Cluster& cluster) {
@@ -38,6 +46,26 @@ absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& s
     cluster.profiles.back().device_kind = profile.device_kind;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<KindSheet> ReadKindSheet(const std::string& directory, const std::string& kind) {
+  std::error_code error;
+  std::set<std::string> there;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    if (entry.path().extension() == ".yaml") there.insert(entry.path().stem());
+  if (!there.contains(kind)) {
+    return absl::InvalidArgumentError(absl::StrCat("kind: no device is a \"", kind, "\", and ", directory,
+                                                   " has no file of it; there are ",
+                                                   absl::StrJoin(there, ", ")));
+  }
+  ASSIGN_OR_RETURN(const DeviceKindProfile read, ReadDeviceKind(absl::StrCat(directory, "/", kind, ".yaml")));
+  KindSheet sheet;
+  sheet.device.kind = kind;
+  sheet.device.description = {.name = "gpu", .backend = "gpu", .memory_limit = read.figures.memory};
+  sheet.device.computes = {.bf16 = true, .f16 = true};
+  const LinkModel link = LinkModel::Line(kNodeLatencySeconds, read.figures.node_link_bytes_per_second);
+  sheet.link_of_node = {link, link};
+  return sheet;
 }
 
 }  // namespace medley

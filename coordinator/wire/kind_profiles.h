@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "runtime/ir/cluster/cluster.h"
 #include "runtime/ir/job/job_constraints.h"
 #include "runtime/ir/job/training_spec.h"
@@ -16,5 +17,13 @@ namespace medley {
 // calibrations.
 absl::Status AddKindProfiles(const std::string& directory, const TrainingSpec& spec,
                              const JobConstraints& constraints, Cluster& cluster);
+
+// What a data sheet says of a device, and of what joins those of a node.
+struct KindSheet {
+  ClusterDevice device;  // named "gpu"; without a price
+  LinkCost link_of_node;
+};
+// Of "DIRECTORY/KIND.yaml". Errors of ReadDeviceKind; InvalidArgument: there is none, names those that there are.
+absl::StatusOr<KindSheet> ReadKindSheet(const std::string& directory, const std::string& kind);
 
 }  // namespace medley

@@ -21,6 +21,7 @@ v1::DeviceShare EncodeDevice(const Explanation::Device& device, const PlanReport
   v1::DeviceShare share;
   share.set_device(device.name);
   share.set_kind(device.kind);
+  share.set_price_per_hour(device.price_per_hour);
   share.set_used(device.used);
   share.set_busy_share(device.busy_share);
   share.set_peak_memory_bytes(device.peak_memory.value);
@@ -54,6 +55,47 @@ v1::RejectedPlan EncodeRejected(const Explanation::Rejected& rejected) {
   return encoded;
 }
 
+constexpr double kHourSeconds = 3600, kMillion = 1e6;
+
+v1::ParetoPlan EncodePareto(const ParetoPlan& plan, const PlannedJob& planned) {
+  const PlanReport& report = planned.report;
+  v1::ParetoPlan encoded;
+  for (const auto& [kind, devices] : plan.devices_by_kind) {
+    v1::KindCount& count = *encoded.add_devices();
+    count.set_kind(kind);
+    count.set_devices(devices);
+  }
+  encoded.set_predicted_step_seconds(plan.step_seconds);
+  if (plan.step_seconds > 0)
+    encoded.set_predicted_tokens_per_second(static_cast<double>(report.tokens_per_step) / plan.step_seconds);
+  encoded.set_price_per_hour(plan.price_per_hour);
+  encoded.set_job_seconds(plan.step_seconds * static_cast<double>(report.steps));
+  encoded.set_job_cost(plan.price_per_hour * encoded.job_seconds() / kHourSeconds);
+  encoded.set_bottleneck(plan.bottleneck);
+  encoded.set_description(Describe(plan.plan));
+  encoded.set_proven_optimal(plan.proven_optimal);
+  encoded.set_chosen(plan.plan == planned.plan);
+  return encoded;
+}
+
+void EncodePrice(const PlannedJob& planned, v1::PlanReport& encoded) {
+  const PlanReport& report = planned.report;
+  const double step_seconds = planned.prediction.step_seconds;
+  if (report.origin == PlanOrigin::kPlanner)
+    encoded.set_objective(report.objective == Objective::kCost ? v1::OBJECTIVE_COST
+                                                               : v1::OBJECTIVE_THROUGHPUT);
+  encoded.set_job_steps(report.steps);
+  encoded.set_job_seconds(step_seconds * static_cast<double>(report.steps));
+  encoded.set_price_per_hour(report.price_per_hour);
+  encoded.set_job_cost(report.price_per_hour * encoded.job_seconds() / kHourSeconds);
+  if (report.tokens_per_step > 0) {
+    encoded.set_cost_per_million_tokens(report.price_per_hour * step_seconds / kHourSeconds * kMillion /
+                                        static_cast<double>(report.tokens_per_step));
+  }
+  for (const ParetoPlan& plan : report.pareto) *encoded.add_pareto() = EncodePareto(plan, planned);
+  encoded.set_pareto_complete(report.pareto_complete);
+}
+
 // What a comparison adds to.
 void EncodeReasons(const Explanation& explanation, v1::PlanReport& report) {
   report.clear_rejected();
@@ -74,6 +116,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   if (step_seconds > 0) {
     encoded.set_predicted_tokens_per_second(static_cast<double>(report.tokens_per_step) / step_seconds);
   }
+  EncodePrice(planned, encoded);
   encoded.set_pinned(report.origin == PlanOrigin::kPinned);
   if (report.origin == PlanOrigin::kPlanner) {
     encoded.set_lower_bound_seconds(report.lower_bound_seconds);

@@ -35,6 +35,37 @@ PlannedJob Planned() {
   return planned;
 }
 
+TEST_CASE("a report carries what the plan costs and what there is of time against price") {
+  PlannedJob planned = Planned();
+  PlanReport& report = planned.report;
+  report.steps = 7200;
+  report.price_per_hour = 4;
+  report.objective = Objective::kCost;
+  report.pareto = {{planned.plan, {{"cpu", 1}}, 0.5, 4, true, "a/cpu0"},
+                   {{}, {{"gpu", 2}, {"x", 1}}, 1, 1, false, "b"}};
+  report.pareto_complete = true;
+  const v1::PlanReport encoded = EncodePlanReport(planned);
+  CHECK(encoded.objective() == v1::OBJECTIVE_COST);
+  CHECK(encoded.price_per_hour() == 4);
+  CHECK(encoded.job_steps() == 7200);
+  CHECK(encoded.job_seconds() == 3600);
+  CHECK(encoded.job_cost() == 4);
+  CHECK(encoded.cost_per_million_tokens() == Approx(4 / 3600.0 * 0.5 / (256 * 8) * 1e6));
+  CHECK(encoded.pareto_complete());
+  REQUIRE(encoded.pareto_size() == 2);
+  CHECK(encoded.pareto(0).chosen());
+  CHECK(encoded.pareto(0).proven_optimal());
+  CHECK(encoded.pareto(0).description() == encoded.description());
+  CHECK_FALSE(encoded.pareto(1).chosen());
+  CHECK(encoded.pareto(1).devices(0).kind() == "gpu");
+  CHECK(encoded.pareto(1).devices(0).devices() == 2);
+  CHECK(encoded.pareto(1).predicted_tokens_per_second() == 2048);
+  CHECK(encoded.pareto(1).job_seconds() == 7200);
+  CHECK(encoded.pareto(1).job_cost() == 2);
+  report.origin = PlanOrigin::kPinned;
+  CHECK(EncodePlanReport(planned).objective() == v1::OBJECTIVE_UNSPECIFIED);
+}
+
 TEST_CASE("a report carries the plan, its prediction and its explanation") {
   PlannedJob planned = Planned();
   const v1::PlanReport report = EncodePlanReport(planned);

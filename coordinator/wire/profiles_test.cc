@@ -51,7 +51,7 @@ TEST_CASE("every profile is read, is of the kind that it is named for, and has b
     CHECK(learnt.error_mean < 0.2);
     // Between a tenth of the peak and all of it.
     const CalibratedDevice device{profile->figures, learnt.calibration};
-    const BlockWork work = LayerWork(Llama());
+    const RankWork work = LayerWork(Llama());
     const double rate =
         (work.forward.Flops() + work.backward.Flops()) / RooflineTimes(device, Llama()).layer.Seconds();
     CHECK(rate < profile->figures.matmul_flops_per_second);

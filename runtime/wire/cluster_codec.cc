@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/device_codec.h"
 #include "runtime/wire/link_codec.h"
@@ -82,7 +85,8 @@ ClusterDevice DecodeClusterDevice(const v1::Device& device) {
   return {DecodeDevice(device),
           device.kind(),
           {.bf16 = device.computes_bf16(), .f16 = device.computes_f16()},
-          device.emulated()};
+          device.emulated(),
+          device.price_per_hour()};
 }
 
 v1::Device EncodeClusterDevice(const ClusterDevice& device) {
@@ -91,6 +95,7 @@ v1::Device EncodeClusterDevice(const ClusterDevice& device) {
   encoded.set_computes_bf16(device.computes.bf16);
   encoded.set_computes_f16(device.computes.f16);
   encoded.set_emulated(device.emulated);
+  if (device.price_per_hour > 0) encoded.set_price_per_hour(device.price_per_hour);
   return encoded;
 }
 
@@ -201,15 +206,45 @@ v1::LinkClass EncodeLinkClass(const ClusterLinkClass& link) {
   return encoded;
 }
 
+using PriceByKind = std::map<std::string, double>;
+
+// InvalidArgument: a kind that is named twice, or that no device is of.
+absl::StatusOr<PriceByKind> DecodePrices(const v1::ClusterSpec& cluster) {
+  std::set<std::string> kinds;
+  for (const v1::Node& node : cluster.nodes()) {
+    for (const v1::Device& device : node.devices()) kinds.insert(device.kind());
+  }
+  for (const v1::NodeGroup& group : cluster.node_groups()) kinds.insert(group.device().kind());
+  PriceByKind prices;
+  for (int i = 0; i < cluster.kind_prices_size(); ++i) {
+    const v1::KindPrice& price = cluster.kind_prices(i);
+    const std::string field = absl::StrCat("kind_prices[", i, "].kind: \"", price.kind(), "\"");
+    if (!kinds.contains(price.kind())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, " is the kind of no device; there are ", absl::StrJoin(kinds, ", ")));
+    }
+    if (!prices.emplace(price.kind(), price.price_per_hour()).second)
+      return absl::InvalidArgumentError(absl::StrCat(field, " is there twice"));
+  }
+  return prices;
+}
+
+ClusterDevice DecodePriced(const v1::Device& device, const PriceByKind& prices) {
+  ClusterDevice decoded = DecodeClusterDevice(device);
+  const auto price = prices.find(device.kind());
+  if (!device.has_price_per_hour() && price != prices.end()) decoded.price_per_hour = price->second;
+  return decoded;
+}
+
 // The nodes of a group, each with its devices.
-void AddNodes(const v1::NodeGroup& group, std::vector<ClusterNode>& nodes) {
+void AddNodes(const v1::NodeGroup& group, const PriceByKind& prices, std::vector<ClusterNode>& nodes) {
   for (uint32_t n = 0; n < group.count(); ++n) {
     ClusterNode& node = nodes.emplace_back();
     node.name = absl::StrCat(group.name(), "-", n);
     node.host_memory = {static_cast<int64_t>(group.host_memory_bytes())};
     node.site = group.site();
     for (uint32_t d = 0; d < group.devices_per_node(); ++d) {
-      ClusterDevice& device = node.devices.emplace_back(DecodeClusterDevice(group.device()));
+      ClusterDevice& device = node.devices.emplace_back(DecodePriced(group.device(), prices));
       if (group.devices_per_node() > 1) absl::StrAppend(&device.description.name, d);
     }
   }
@@ -233,16 +268,17 @@ absl::StatusOr<ClusterLinkClass> DecodeLinkClass(const v1::LinkClass& link) {
 
 absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
   Cluster decoded;
+  ASSIGN_OR_RETURN(const PriceByKind prices, DecodePrices(cluster));
   for (const v1::Node& node : cluster.nodes()) {
     ClusterNode& named =
         decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}, node.site()});
     named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
-    for (const v1::Device& device : node.devices()) named.devices.push_back(DecodeClusterDevice(device));
+    for (const v1::Device& device : node.devices()) named.devices.push_back(DecodePriced(device, prices));
   }
   if (cluster.nodes().empty() && cluster.node_groups().empty())
     return absl::InvalidArgumentError(
         "nodes: there are none, and no node_groups; at least one of either is needed");
-  for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, decoded.nodes);
+  for (const v1::NodeGroup& group : cluster.node_groups()) AddNodes(group, prices, decoded.nodes);
   for (int i = 0; i < cluster.link_classes_size(); ++i) {
     absl::StatusOr<ClusterLinkClass> link = DecodeLinkClass(cluster.link_classes(i));
     if (!link.ok()) return Under(absl::StrCat("link_classes[", i, "]"), link.status());

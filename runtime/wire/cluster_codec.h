@@ -25,7 +25,8 @@ v1::HostSlowdown EncodeSlowdown(const HostSlowdown& slowdown);
 absl::StatusOr<ClusterLink> DecodeClusterLink(const v1::LinkProfile& link);
 
 // Whether nodes are alive, who uses a device and how a link was measured is left out.
-// InvalidArgument: a link's points make no sense: "links[3].transfer[1]...", "default_link...".
+// InvalidArgument: a link's points make no sense: "links[3].transfer[1]...", "default_link..."; a price is of a kind that
+// there is none of, or that has one already: "kind_prices[0].kind...".
 absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster);
 // What is decoded again is equal. Links are said by their points.
 v1::ClusterSpec EncodeCluster(const Cluster& cluster);

@@ -40,6 +40,11 @@ v1::ClusterSpec RandomCluster(uint64_t seed) {
     group.set_count(1 + group.count() % 3);
     group.set_devices_per_node(1 + group.devices_per_node() % 3);
   }
+  cluster.clear_kind_prices();
+  if (!cluster.node_groups().empty()) {
+    cluster.add_kind_prices()->set_kind(cluster.node_groups(0).device().kind());
+    cluster.mutable_kind_prices(0)->set_price_per_hour(1 + static_cast<double>(seed % 3));
+  }
   if (cluster.has_default_link()) {
     cluster.mutable_default_link()->clear_transfer();
     cluster.mutable_default_link()->clear_exchange();
@@ -61,6 +66,42 @@ TEST_CASE("a cluster survives the wire") {
   const absl::StatusOr<Cluster> back = DecodeCluster(EncodeCluster(*cluster));
   REQUIRE(back.status().ToString() == "OK");
   CHECK(*back == *cluster);
+}
+
+TEST_CASE("a device has its own price, or its kind's, or none") {
+  v1::ClusterSpec cluster;
+  v1::Node& node = *cluster.add_nodes();
+  node.set_name("a");
+  for (const char* kind : {"A100", "A100", "A100", "L4"}) {
+    v1::Device& device = *node.add_devices();
+    device.set_name(absl::StrCat("gpu", node.devices_size()));
+    device.set_kind(kind);
+    device.set_memory_bytes(1 << 30);
+  }
+  node.mutable_devices(1)->set_price_per_hour(3.5);
+  node.mutable_devices(2)->set_price_per_hour(0);
+  v1::NodeGroup& group = *cluster.add_node_groups();
+  group.set_name("b");
+  group.set_count(1);
+  group.set_devices_per_node(1);
+  *group.mutable_device() = node.devices(0);
+  v1::KindPrice& price = *cluster.add_kind_prices();
+  price.set_kind("A100");
+  price.set_price_per_hour(2);
+  const absl::StatusOr<Cluster> decoded = DecodeCluster(cluster);
+  REQUIRE(decoded.status().ToString() == "OK");
+  std::vector<double> prices;
+  for (const ClusterNode& each : decoded->nodes) {
+    for (const ClusterDevice& device : each.devices) prices.push_back(device.price_per_hour);
+  }
+  CHECK(prices == std::vector<double>{2, 3.5, 0, 0, 2});
+  CHECK(*DecodeCluster(EncodeCluster(*decoded)) == *decoded);
+
+  *cluster.add_kind_prices() = price;
+  CHECK(DecodeCluster(cluster).status().message() == "kind_prices[1].kind: \"A100\" is there twice");
+  price.set_kind("A10");
+  CHECK(DecodeCluster(cluster).status().message() ==
+        "kind_prices[0].kind: \"A10\" is the kind of no device; there are A100, L4");
 }
 
 TEST_CASE("groups of nodes are the nodes that they stand for, and links go by classes") {

@@ -326,6 +326,10 @@ absl::StatusOr<JobConstraints> DecodeConstraints(const v1::JobSpec& spec) {
   }
   decoded.max_routes = static_cast<int>(constraints.max_routes());
   decoded.max_stages = static_cast<int>(constraints.max_stages());
+  decoded.most_price_per_hour = constraints.most_price_per_hour();
+  decoded.most_devices = static_cast<int>(constraints.most_devices());
+  decoded.objective = spec.objective() == v1::OBJECTIVE_COST ? Objective::kCost : Objective::kThroughput;
+  decoded.deadline_seconds = constraints.deadline_seconds();
   return decoded;
 }
 

@@ -319,6 +319,9 @@ TEST_CASE("a plan is chosen from what the constraints name") {
     constraints.add_schedules(schedule);
   constraints.set_max_routes(3);
   constraints.set_max_stages(2);
+  constraints.set_most_price_per_hour(7.5);
+  constraints.set_most_devices(9);
+  constraints.set_deadline_seconds(3600);
   const absl::StatusOr<JobConstraints> decoded = DecodeConstraints(spec);
   REQUIRE(decoded.ok());
   CHECK(decoded->devices == std::vector<std::string>{"a/cpu0"});
@@ -326,6 +329,10 @@ TEST_CASE("a plan is chosen from what the constraints name") {
   CHECK(decoded->schedules == std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneForwardOneBackward});
   CHECK(decoded->max_routes == 3);
   CHECK(decoded->max_stages == 2);
+  CHECK(decoded->most_price_per_hour == 7.5);
+  CHECK(decoded->most_devices == 9);
+  CHECK(decoded->deadline_seconds == 3600);
+  CHECK(decoded->objective == Objective::kThroughput);
   CHECK_FALSE(decoded->plan.has_value());
   constraints.add_schedules(v1::SCHEDULE_LISTED);
   CHECK(DecodeJobSpec(spec, "", std::nullopt).status().ToString() == "OK");

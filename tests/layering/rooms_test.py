@@ -168,9 +168,11 @@ EXCEPTIONS = {
     ("cli/align_command.cc", "runtime/engine/align"): "a local tool: reads what the workers it starts leave",
     ("cli/align_view.h", "runtime/engine/align"): "a local tool: shows what the workers it starts leave",
     ("cli/commands.cc", "runtime/engine/checkpoint"): "a local tool: export reads the checkpoint itself",
-    ("cli/offline_plan.cc", "coordinator/problem"): "plans for a file, without a coordinator",
+    ("cli/offline_plan.h", "coordinator/problem"): "plans for a file, without a coordinator",
     ("cli/offline_plan.cc", "coordinator/wire"): "tells of such a plan as a coordinator would",
     ("cli/offline_plan.cc", "runtime/engine/checkpoint"): "reads the dimensions of a model of Hugging Face's, to plan for it",
+    ("cli/what_if.cc", "coordinator/problem"): "changes a cluster of a file, to plan for it",
+    ("cli/what_if.cc", "coordinator/wire"): "adds devices that a data sheet describes, as plans for a file do",
     ("comm/session/tcp_session.cc", "comm/ucx"): "which processes share a host is found out beside UCX",
     ("coordinator/orchestrator/job_beginning.cc", "runtime/engine/checkpoint"): "finds the checkpoint that a job goes on from",
     ("coordinator/orchestrator/job_runner.cc", "runtime/engine/checkpoint"):

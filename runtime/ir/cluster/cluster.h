@@ -18,7 +18,8 @@ struct ClusterDevice {
   DeviceDescription description;
   std::string kind;  // devices of equal kind take equal times
   ComputedPrecisions computes;
-  bool emulated = false;  // takes time and computes nothing
+  bool emulated = false;      // takes time and computes nothing
+  double price_per_hour = 0;  // 0: free, or not known
   friend bool operator==(const ClusterDevice&, const ClusterDevice&) = default;
 };
 

@@ -1,0 +1,317 @@
+#include "coordinator/problem/cluster_change.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/problem/cluster_links.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+namespace {
+
+constexpr size_t kMostNames = 12;
+constexpr int kMostCores = 65536;  // the numbers of a device's cores are less
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+std::string Listed(const std::set<std::string>& names) {
+  std::vector<std::string> shown(names.begin(), names.end());
+  if (shown.size() <= kMostNames) return absl::StrJoin(shown, ", ");
+  shown.resize(kMostNames);
+  return absl::StrCat(absl::StrJoin(shown, ", "), " and ", names.size() - kMostNames, " more");
+}
+
+std::vector<AllowedDevice> AllDevices(const Cluster& cluster) {
+  std::vector<AllowedDevice> devices;
+  for (const ClusterNode& node : cluster.nodes) {
+    for (const ClusterDevice& device : node.devices)
+      devices.push_back({absl::StrCat(node.name, "/", device.description.name), &node, &device});
+  }
+  return devices;
+}
+
+std::set<std::string> KindsOf(const Cluster& cluster) {
+  std::set<std::string> kinds;
+  for (const AllowedDevice& device : AllDevices(cluster)) kinds.insert(device.device->kind);
+  return kinds;
+}
+
+std::set<std::string> SitesOf(const Cluster& cluster) {
+  std::set<std::string> sites;
+  for (const ClusterNode& node : cluster.nodes) sites.insert(node.site);
+  return sites;
+}
+
+// "new" of "new-12".
+bool IsOfGroup(const std::string& node, const std::string& group) {
+  if (!absl::StartsWith(node, group + "-") || node.size() == group.size() + 1) return false;
+  return std::all_of(node.begin() + static_cast<std::ptrdiff_t>(group.size()) + 1, node.end(),
+                     absl::ascii_isdigit);
+}
+
+// A device, the devices of a node, or of a group's nodes.
+bool IsAt(const AllowedDevice& device, const std::string& name) {
+  return device.name == name || device.node->name == name || IsOfGroup(device.node->name, name);
+}
+
+enum class End : uint8_t { kUnknown, kPlaces, kKind, kSite };
+
+// The name of a place goes before that of a kind, and that before a site's.
+End EndOf(const std::string& name, const Cluster& cluster) {
+  const std::vector<AllowedDevice> devices = AllDevices(cluster);
+  if (name.empty()) return End::kUnknown;
+  if (std::any_of(devices.begin(), devices.end(), [&](const AllowedDevice& d) { return IsAt(d, name); }))
+    return End::kPlaces;
+  if (KindsOf(cluster).contains(name)) return End::kKind;
+  return SitesOf(cluster).contains(name) ? End::kSite : End::kUnknown;
+}
+
+std::string BaseName(const std::string& device) {
+  size_t end = device.size();
+  while (end > 1 && absl::ascii_isdigit(device[end - 1])) --end;
+  return device.substr(0, end);
+}
+
+// The links that are given pair by pair, by what they join.
+struct KnownLinks {
+  std::map<std::pair<std::string, std::string>, const ClusterLink*> from_kind_to_device, between_kinds;
+  std::map<std::string, const ClusterLink*> within_hosts;  // of two of a kind
+};
+
+KnownLinks KnownLinksOf(const Cluster& cluster) {
+  std::map<std::string, AllowedDevice> by_name;
+  for (const AllowedDevice& device : AllDevices(cluster)) by_name.emplace(device.name, device);
+  KnownLinks known;
+  for (const ClusterLink& link : cluster.links) {
+    const auto a = by_name.find(link.a), b = by_name.find(link.b);
+    if (a == by_name.end() || b == by_name.end()) continue;
+    const std::string &a_kind = a->second.device->kind, &b_kind = b->second.device->kind;
+    if (HostOf(*a->second.node) == HostOf(*b->second.node)) {
+      if (a_kind == b_kind) known.within_hosts.emplace(a_kind, &link);
+      continue;
+    }
+    known.from_kind_to_device.emplace(std::pair(a_kind, link.b), &link);
+    known.from_kind_to_device.emplace(std::pair(b_kind, link.a), &link);
+    known.between_kinds.emplace(std::pair(a_kind, b_kind), &link);
+    known.between_kinds.emplace(std::pair(b_kind, a_kind), &link);
+  }
+  return known;
+}
+
+// Of a node's devices, as others of its kind have them.
+std::vector<ClusterLink> LinksLikeOthers(const ClusterNode& added, const Cluster& cluster) {
+  if (cluster.links.empty()) return {};
+  const KnownLinks known = KnownLinksOf(cluster);
+  const std::vector<AllowedDevice> others = AllDevices(cluster);
+  const std::string& kind = added.devices.front().kind;
+  std::vector<ClusterLink> links;
+  const auto add = [&](const std::string& a, const std::string& b, const ClusterLink& like) {
+    links.push_back({a, b, like.cost, like.bytes_per_second, like.measured_at_seconds});
+  };
+  std::vector<std::string> names;
+  for (const ClusterDevice& device : added.devices)
+    names.push_back(absl::StrCat(added.name, "/", device.description.name));
+  for (size_t a = 0; a < names.size(); ++a) {
+    const auto within = known.within_hosts.find(kind);
+    for (size_t b = 0; b < a && within != known.within_hosts.end(); ++b)
+      add(names[a], names[b], *within->second);
+    for (const AllowedDevice& other : others) {
+      const auto same = known.from_kind_to_device.find({kind, other.name});
+      const auto alike = known.between_kinds.find({kind, other.device->kind});
+      if (same != known.from_kind_to_device.end()) {
+        add(names[a], other.name, *same->second);
+      } else if (alike != known.between_kinds.end()) {
+        add(names[a], other.name, *alike->second);
+      }
+    }
+  }
+  return links;
+}
+
+double NewestSeconds(const Cluster& cluster) {
+  double newest = 0;
+  for (const ClusterLink& link : cluster.links) newest = std::max(newest, link.measured_at_seconds);
+  return newest;
+}
+
+// One end of links that are changed.
+struct NamedEnd {
+  const std::string& name;
+  End end;
+
+  bool Has(const AllowedDevice& device) const {
+    return end == End::kPlaces ? IsAt(device, name)
+           : end == End::kKind ? device.device->kind == name
+                               : device.node->site == name;
+  }
+};
+
+bool Joins(const NamedEnd& a, const NamedEnd& b, const AllowedDevice& first, const AllowedDevice& second) {
+  return (a.Has(first) && b.Has(second)) || (a.Has(second) && b.Has(first));
+}
+
+// The devices that are joined, each two once: on different machines, unless both ends are places.
+std::vector<std::pair<int, int>> PairsOf(const NamedEnd& a, const NamedEnd& b,
+                                         const std::vector<AllowedDevice>& devices, size_t most) {
+  const bool of_machines = a.end != End::kPlaces || b.end != End::kPlaces;
+  std::vector<std::pair<int, int>> pairs;
+  for (int i = 0; i < static_cast<int>(devices.size()); ++i) {
+    if (!a.Has(devices[i]) && !b.Has(devices[i])) continue;
+    for (int j = 0; j < i && pairs.size() < most; ++j) {
+      if (!Joins(a, b, devices[i], devices[j])) continue;
+      if (of_machines && HostOf(*devices[i].node) == HostOf(*devices[j].node)) continue;
+      pairs.push_back({i, j});
+    }
+  }
+  return pairs;
+}
+
+// In the place of all links between machines that the ends name pair by pair.
+void AddClass(const NamedEnd& a, const NamedEnd& b, const std::vector<ClusterLinkClass>& classes,
+              Cluster& cluster) {
+  std::map<std::string, AllowedDevice> by_name;
+  for (const AllowedDevice& device : AllDevices(cluster)) by_name.emplace(device.name, device);
+  std::erase_if(cluster.links, [&](const ClusterLink& link) {
+    const auto first = by_name.find(link.a), second = by_name.find(link.b);
+    return first != by_name.end() && second != by_name.end() &&
+           HostOf(*first->second.node) != HostOf(*second->second.node) &&
+           Joins(a, b, first->second, second->second);
+  });
+  cluster.link_classes.insert(cluster.link_classes.end(), classes.begin(), classes.end());
+}
+
+}  // namespace
+
+std::string DescribeNames(const Cluster& cluster) {
+  std::set<std::string> nodes, sites = SitesOf(cluster);
+  for (const ClusterNode& node : cluster.nodes) nodes.insert(node.name);
+  sites.erase("");
+  return absl::StrCat("there are the kinds ", Listed(KindsOf(cluster)), "; the nodes ", Listed(nodes),
+                      sites.empty() ? "" : absl::StrCat("; the sites ", Listed(sites)));
+}
+
+bool IsEndOfLinks(const std::string& name, const Cluster& cluster) {
+  return EndOf(name, cluster) != End::kUnknown;
+}
+
+absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
+  if (added.count < 1) return Invalid("count: ", added.count, "; must be at least 1");
+  ClusterNode node{.name = added.node};
+  std::set<std::string> names;
+  for (const ClusterNode& other : cluster.nodes) names.insert(other.name);
+  for (int i = 0; node.name.empty(); ++i) {
+    const std::string name = absl::StrCat("added-", i);
+    if (!names.contains(name)) node.name = name;
+  }
+  if (names.contains(node.name)) return Invalid("node: \"", node.name, "\" is there already");
+  const std::vector<AllowedDevice> devices = AllDevices(cluster);
+  const auto known = std::find_if(devices.begin(), devices.end(), [&](const AllowedDevice& device) {
+    return device.device->kind == added.kind;
+  });
+  if (known == devices.end() && !added.like)
+    return Invalid("kind: no device is a \"", added.kind, "\"; there are ", Listed(KindsOf(cluster)));
+  ClusterDevice like = known == devices.end() ? *added.like : *known->device;
+  if (added.price_per_hour) like.price_per_hour = *added.price_per_hour;
+  if (known != devices.end()) {
+    node.site = known->node->site;
+    node.host_memory = known->node->host_memory;
+  }
+  const std::string base = BaseName(like.description.name);
+  for (int d = 0; d < added.count; ++d) {
+    node.devices.push_back(like);
+    node.devices.back().description.name = absl::StrCat(base, d);
+    // Each has its own.
+    for (int& core : node.devices.back().description.cores) core += d * kMostCores;
+  }
+  for (ClusterLink& link : LinksLikeOthers(node, cluster)) cluster.links.push_back(std::move(link));
+  if (known == devices.end() && added.link_of_node && added.count > 1) {
+    cluster.link_classes.push_back(
+        {.level = LinkLevel::kNode, .a_kind = added.kind, .b_kind = added.kind, .cost = *added.link_of_node});
+  }
+  cluster.nodes.push_back(std::move(node));
+  return absl::OkStatus();
+}
+
+absl::Status RemoveDevices(const std::string& name, Cluster& cluster) {
+  Cluster left = cluster;
+  std::set<std::string> removed;
+  for (const AllowedDevice& device : AllDevices(cluster))
+    if (IsAt(device, name)) removed.insert(device.name);
+  if (removed.empty()) return Invalid("no node or device is \"", name, "\"; ", DescribeNames(cluster));
+  for (ClusterNode& node : left.nodes) {
+    std::erase_if(node.devices, [&](const ClusterDevice& device) {
+      return removed.contains(absl::StrCat(node.name, "/", device.description.name));
+    });
+  }
+  std::erase_if(left.nodes, [](const ClusterNode& node) { return node.devices.empty(); });
+  if (left.nodes.empty()) return Invalid("without \"", name, "\" no device is left");
+  std::erase_if(left.links, [&](const ClusterLink& link) {
+    return removed.contains(link.a) || removed.contains(link.b);
+  });
+  cluster = std::move(left);
+  return absl::OkStatus();
+}
+
+absl::Status SetLink(const std::string& a_name, const std::string& b_name, double bytes_per_second,
+                     std::optional<double> latency_seconds, Cluster& cluster) {
+  const NamedEnd a{a_name, EndOf(a_name, cluster)}, b{b_name, EndOf(b_name, cluster)};
+  for (const NamedEnd& end : {a, b}) {
+    if (end.end == End::kUnknown)
+      return Invalid("no device, node, kind or site is \"", end.name, "\"; ", DescribeNames(cluster));
+  }
+  const bool of_sites = a.end == End::kSite && b.end == End::kSite;
+  const bool of_kinds = a.end == End::kKind && b.end == End::kKind;
+  if (of_sites && SitesOf(cluster).size() > (a_name == b_name ? 1 : 2)) {
+    return Invalid(
+        "sites \"", a_name, "\" and \"", b_name,
+        "\": there are others, too, and classes of links tell no sites apart; name kinds or nodes");
+  }
+  const std::vector<AllowedDevice> devices = AllDevices(cluster);
+  const std::vector<std::pair<int, int>> pairs =
+      PairsOf(a, b, devices, of_sites || of_kinds ? 1 : std::numeric_limits<size_t>::max());
+  if (pairs.empty())
+    return Invalid("\"", a_name, "\" and \"", b_name, "\" have no two devices that a link joins");
+  std::optional<DeviceLinks> today;
+  if (!latency_seconds) {
+    ASSIGN_OR_RETURN(today, LinksOf(devices, cluster));
+  }
+  const auto cost_of = [&](const std::pair<int, int>& pair) {
+    const double latency = latency_seconds
+                               ? *latency_seconds
+                               : today->Between(pair.first, pair.second).transfer.LatencySeconds();
+    return LinkCost{LinkModel::Line(latency, bytes_per_second), LinkModel::Line(latency, bytes_per_second)};
+  };
+  const ClusterLinkClass of_all{.level = LinkLevel::kSites, .cost = cost_of(pairs.front())};
+  if (of_sites) {
+    AddClass(a, b, {of_all}, cluster);
+    if (a_name == b_name) cluster.link_classes.back().level = LinkLevel::kSite;
+    return absl::OkStatus();
+  }
+  if (of_kinds) {
+    AddClass(
+        a, b,
+        {{LinkLevel::kSite, a_name, b_name, of_all.cost}, {LinkLevel::kSites, a_name, b_name, of_all.cost}},
+        cluster);
+    return absl::OkStatus();
+  }
+  const double newer = NewestSeconds(cluster) + 1;
+  std::vector<ClusterLink> links;
+  for (const std::pair<int, int>& pair : pairs)
+    links.push_back(
+        {devices[pair.first].name, devices[pair.second].name, cost_of(pair), bytes_per_second, newer});
+  cluster.links.insert(cluster.links.end(), links.begin(), links.end());
+  return absl::OkStatus();
+}
+
+}  // namespace medley

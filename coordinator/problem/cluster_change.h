@@ -1,0 +1,45 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "runtime/ir/cluster/cluster.h"
+
+// A cluster as it would be with other devices or links. Pure; where something is wrong the cluster stays as it was.
+namespace medley {
+
+struct AddedDevices {
+  std::string kind;
+  int count = 1;
+  std::string node;                      // its name; empty: "added-0", "added-1", ...
+  std::optional<double> price_per_hour;  // of each; none: as others of its kind
+  // What a device of a kind is like that the cluster does not have, and what joins those of a node; none: not known.
+  std::optional<ClusterDevice> like;
+  std::optional<LinkCost> link_of_node;
+};
+
+// A node more, with so many devices of a kind. Of a kind that the cluster has they are as its first one is, with the site
+// and the host memory of that one's node, and where links are given pair by pair each has those that a device of its
+// kind has, as far as there are any; classes of links join them as all others. How devices of the node slow each other
+// down is not known.
+// InvalidArgument: there is no such kind and none is described (names those that there are); the node is there
+// already; fewer than one device.
+absl::Status AddDevices(const AddedDevices& added, Cluster& cluster);
+
+// Without a node, without all nodes of a group ("new" of "new-0", "new-1", ...) or without one device ("node/device").
+// InvalidArgument: it is none of these, names what there is; nothing would be left.
+absl::Status RemoveDevices(const std::string& name, Cluster& cluster);
+
+// With other links between two devices ("node/device"), nodes, groups of nodes, kinds or sites. Links of kinds are those
+// between machines. `latency_seconds`: none: as it is today.
+// InvalidArgument: a name is none of these, names what there is; nothing joins them; sites, and there are others, too.
+absl::Status SetLink(const std::string& a, const std::string& b, double bytes_per_second,
+                     std::optional<double> latency_seconds, Cluster& cluster);
+
+// Whether SetLink knows the name.
+bool IsEndOfLinks(const std::string& name, const Cluster& cluster);
+
+// For people: the kinds, nodes and sites that there are.
+std::string DescribeNames(const Cluster& cluster);
+
+}  // namespace medley

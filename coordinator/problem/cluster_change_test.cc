@@ -1,0 +1,140 @@
+#include "coordinator/problem/cluster_change.h"
+
+#include <catch2/catch.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/problem/alike_nodes.h"
+#include "coordinator/problem/cluster_links.h"
+#include "coordinator/problem/planning_problem.h"
+
+namespace medley {
+namespace {
+
+using Catch::Contains;
+
+LinkCost Rate(double bytes_per_second, double latency_seconds = 0) {
+  return {LinkModel::Line(latency_seconds, bytes_per_second),
+          LinkModel::Line(latency_seconds, bytes_per_second)};
+}
+
+// Nodes "a0", "a1" and "z", joined pair by pair, each at a rate of its own, "a0" and "a1" in the north.
+Cluster Measured() {
+  Cluster cluster = AlikeNodes(2);
+  cluster.default_link.reset();
+  cluster.links = {{"a0/cpu0", "a1/cpu0", Rate(1e9, 1e-5), 1e9, 7},
+                   {"a0/cpu0", "z/cpu0", Rate(2e9, 2e-5), 2e9, 8},
+                   {"z/cpu0", "a1/cpu0", Rate(3e9, 3e-5), 3e9, 9}};
+  cluster.nodes[0].site = cluster.nodes[1].site = "north";
+  cluster.nodes[0].devices[0].price_per_hour = 2;
+  return cluster;
+}
+
+// Of the link between two devices.
+double RateOf(const Cluster& cluster, const std::string& a, const std::string& b) {
+  const absl::StatusOr<PlanningProblem> problem =
+      MakeProblem(SmallJob(), {.micro_batch_sizes = {1}}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  int first = -1, second = -1;
+  for (int d = 0; d < static_cast<int>(problem->devices.size()); ++d) {
+    if (problem->devices[d].name == a) first = d;
+    if (problem->devices[d].name == b) second = d;
+  }
+  REQUIRE(first >= 0);
+  REQUIRE(second >= 0);
+  return problem->links.Between(first, second).transfer.BytesPerSecond();
+}
+
+TEST_CASE("devices that are added are like others of their kind, and are joined as those are") {
+  Cluster cluster = Measured();
+  REQUIRE(AddDevices({.kind = "alike", .count = 2}, cluster).ToString() == "OK");
+  REQUIRE(cluster.nodes.size() == 4);
+  const ClusterNode& added = cluster.nodes.back();
+  CHECK(added.name == "added-0");
+  CHECK(added.site == "north");
+  REQUIRE(added.devices.size() == 2);
+  CHECK(added.devices[1].description.name == "cpu1");
+  CHECK(added.devices[1].price_per_hour == 2);
+  CHECK(added.devices[1].description.memory_limit == cluster.nodes[0].devices[0].description.memory_limit);
+  // Nothing says what joins two of a node.
+  CHECK_THAT(std::string(MakeProblem(SmallJob(), {.micro_batch_sizes = {1}}, cluster).status().message()),
+             Contains("no link between"));
+  cluster.default_link = Rate(5e9);
+  CHECK(RateOf(cluster, "added-0/cpu0", "added-0/cpu1") == Approx(5e9));
+  CHECK(RateOf(cluster, "added-0/cpu1", "z/cpu0") == Approx(2e9));
+  CHECK(RateOf(cluster, "added-0/cpu1", "a1/cpu0") == Approx(1e9));
+  REQUIRE(AddDevices({.kind = "other", .node = "new", .price_per_hour = 3}, cluster).ToString() == "OK");
+  CHECK(cluster.nodes.back().devices[0].price_per_hour == 3);
+  CHECK(RateOf(cluster, "new/cpu0", "a1/cpu0") == Approx(3e9));
+}
+
+TEST_CASE("devices of a kind that is not there are as they are described") {
+  Cluster cluster = Measured();
+  const AddedDevices added = {.kind = "L4", .count = 2};
+  const absl::Status unknown = AddDevices(added, cluster);
+  CHECK(absl::IsInvalidArgument(unknown));
+  CHECK(unknown.message() == "kind: no device is a \"L4\"; there are alike, other");
+  AddedDevices described = added;
+  described.like = ClusterDevice{.description = {.name = "gpu", .memory_limit = GiB(24)}, .kind = "L4"};
+  described.link_of_node = Rate(6e9);
+  REQUIRE(AddDevices(described, cluster).ToString() == "OK");
+  CHECK(cluster.nodes.back().devices[0].description.memory_limit == GiB(24));
+  CHECK(cluster.link_classes.back().level == LinkLevel::kNode);
+}
+
+TEST_CASE("what is removed is gone with its links") {
+  Cluster cluster = Measured();
+  REQUIRE(RemoveDevices("a1", cluster).ToString() == "OK");
+  CHECK(cluster.nodes.size() == 2);
+  CHECK(cluster.links.size() == 1);
+  REQUIRE(RemoveDevices("a0/cpu0", cluster).ToString() == "OK");
+  CHECK(cluster.nodes.size() == 1);
+  const Cluster before = cluster;
+  CHECK(RemoveDevices("z", cluster).message() == "without \"z\" no device is left");
+  CHECK(RemoveDevices("y", cluster).message() ==
+        "no node or device is \"y\"; there are the kinds other; the nodes z");
+  CHECK(cluster == before);
+  cluster.nodes.push_back(cluster.nodes[0]);
+  cluster.nodes.push_back(cluster.nodes[0]);
+  cluster.nodes[1].name = "group-0";
+  cluster.nodes[2].name = "group-12";
+  REQUIRE(RemoveDevices("group", cluster).ToString() == "OK");
+  CHECK(cluster == before);
+}
+
+TEST_CASE(
+    "a link is changed between devices, nodes, kinds and sites, and keeps its latency where none is given") {
+  const Cluster today = Measured();
+  const auto check = [&](const std::string& a, const std::string& b, double a0_a1, double a0_z, double a1_z) {
+    Cluster cluster = today;
+    CAPTURE(a, b);
+    REQUIRE(SetLink(a, b, 7e9, std::nullopt, cluster).ToString() == "OK");
+    CHECK(RateOf(cluster, "a0/cpu0", "a1/cpu0") == Approx(a0_a1));
+    CHECK(RateOf(cluster, "a0/cpu0", "z/cpu0") == Approx(a0_z));
+    CHECK(RateOf(cluster, "a1/cpu0", "z/cpu0") == Approx(a1_z));
+  };
+  check("a0/cpu0", "a1/cpu0", 7e9, 2e9, 3e9);
+  check("z", "a1", 1e9, 2e9, 7e9);
+  check("alike", "other", 1e9, 7e9, 7e9);
+  check("alike", "alike", 7e9, 2e9, 3e9);
+  check("alike", "z", 1e9, 7e9, 7e9);
+  Cluster cluster = today;
+  cluster.nodes[2].site = "south";
+  REQUIRE(SetLink("south", "north", 7e9, 1e-3, cluster).ToString() == "OK");
+  CHECK(RateOf(cluster, "a0/cpu0", "z/cpu0") == Approx(7e9));
+  CHECK(RateOf(cluster, "a0/cpu0", "a1/cpu0") == Approx(1e9));
+  CHECK(cluster.link_classes.back().cost.transfer.LatencySeconds() == Approx(1e-3));
+  cluster.nodes[1].site = "west";
+  CHECK_THAT(std::string(SetLink("south", "north", 7e9, 1e-3, cluster).message()),
+             Contains("there are others, too"));
+
+  Cluster kept = today;
+  REQUIRE(SetLink("a0", "z", 7e9, std::nullopt, kept).ToString() == "OK");
+  CHECK(kept.links.back().cost.transfer.LatencySeconds() == Approx(2e-5));
+  CHECK(SetLink("a0", "y", 7e9, 0, kept).message() ==
+        "no device, node, kind or site is \"y\"; there are the kinds alike, other; the nodes a0, a1, z; the "
+        "sites north");
+  CHECK(SetLink("z", "z", 7e9, 0, kept).message() == "\"z\" and \"z\" have no two devices that a link joins");
+}
+
+}  // namespace
+}  // namespace medley
