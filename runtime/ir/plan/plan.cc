@@ -99,6 +99,16 @@ Rank FirstRankOf(const Plan& plan, UnitId unit) {
   return rank;
 }
 
+std::vector<Rank> FirstRanksOf(const Plan& plan, const std::vector<UnitId>& units) {
+  std::vector<Rank> first_ranks;
+  int rank = 0, counted = 0;  // units
+  for (const UnitId unit : units) {
+    for (; counted < unit; ++counted) rank += static_cast<int>(plan.units[counted].devices.size());
+    first_ranks.push_back(rank);
+  }
+  return first_ranks;
+}
+
 std::vector<int> RanksOf(const Plan& plan, UnitId unit) {
   std::vector<int> ranks(plan.units[unit].devices.size());
   std::iota(ranks.begin(), ranks.end(), FirstRankOf(plan, unit).value());

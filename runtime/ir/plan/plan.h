@@ -148,6 +148,8 @@ struct RankPlace {
 };
 int RankCount(const Plan& plan);
 Rank FirstRankOf(const Plan& plan, UnitId unit);
+// Of each of some units, which ascend.
+std::vector<Rank> FirstRanksOf(const Plan& plan, const std::vector<UnitId>& units);
 // Those of a unit, ascending.
 std::vector<int> RanksOf(const Plan& plan, UnitId unit);
 RankPlace PlaceOf(const Plan& plan, Rank rank);

@@ -44,7 +44,7 @@ class Refinement {
     std::vector<Rank> ranks;
     for (size_t u = 0; u < units_.size(); ++u) {
       for (int m = 0; m < static_cast<int>(shares_[u].size()); ++m)
-        ranks.push_back(FirstRankOf(plan_, units_[u]) + m);
+        ranks.push_back(first_ranks_[u] + m);
     }
     return ranks;
   }
@@ -102,7 +102,7 @@ class Refinement {
     for (size_t u = 0; u < units_.size(); ++u) {
       int member = 0;
       while (PlaceIn(held[u][member], index) < 0) ++member;
-      holders.push_back(FirstRankOf(plan_, units_[u]) + member);
+      holders.push_back(first_ranks_[u] + member);
     }
     return holders;
   }
@@ -110,6 +110,7 @@ class Refinement {
   const Plan& plan_;
   const ModelConfig& config_;
   const std::vector<UnitId>& units_;
+  const std::vector<Rank> first_ranks_ = FirstRanksOf(plan_, units_);
   const RankPlace place_;
   std::vector<std::vector<ModelShare>> shares_;  // of each unit
   size_t own_ = 0;                               // the rank's unit among them

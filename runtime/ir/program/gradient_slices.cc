@@ -25,8 +25,8 @@ bool AreEmpty(const ModelConfig& config, SegmentId first, SegmentId end) {
 
 // Ranks that hold the same part of a segment as the `member`-th of a unit of `degree` equal ones.
 std::vector<Rank> RanksOf(const Plan& plan, const std::vector<UnitId>& units, int member) {
-  std::vector<Rank> ranks;
-  for (const UnitId unit : units) ranks.push_back(FirstRankOf(plan, unit) + member);
+  std::vector<Rank> ranks = FirstRanksOf(plan, units);
+  for (Rank& rank : ranks) rank = rank + member;
   return ranks;
 }
 
