@@ -24,6 +24,9 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostStages = 48;
 constexpr double kAlike = 1e-3;
+// Classes are left out if sums of so many elements then take no more than that part of the time.
+constexpr double kMuchFaster = 0.8;
+constexpr int64_t kSampleElements = int64_t{4} << 20;
 // What is estimated to be so much slower than the fastest plan is not predicted.
 constexpr double kHopeless = 1.01;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
@@ -93,8 +96,10 @@ class Planning {
   absl::StatusOr<PlanByClass> Run() {
     TryAll(classes_);
     // Sums were taken for those over all classes; over fewer, and not across slow links, they may be faster.
+    std::vector<DeviceClass> left = classes_;
+    while (!stopped() && LeaveOutSlowest(left)) TryAll(left);
     const std::vector<DeviceClass> used = ClassesUsed();
-    if (!used.empty() && used.size() < classes_.size()) TryAll(used);
+    if (!used.empty() && used.size() < left.size()) TryAll(used);
     if (!found_any() && stopped())
       return absl::CancelledError("planning was stopped before it had found a plan");
     if (!found_any()) {
@@ -193,6 +198,39 @@ class Planning {
   double ShareOf(int replicas) const {
     if (!problem_.constraints.saves_memory) return 1;
     return std::min(1.0, kOwnPart / (replicas / 2 + 1));
+  }
+
+  // Leaves out the class that does least among those without which sums take much less, if there is one.
+  bool LeaveOutSlowest(std::vector<DeviceClass>& classes) const {
+    const auto sum_seconds = [&](const std::vector<DeviceClass>& of) {
+      int devices = 0;
+      for (const DeviceClass& one : of) devices += one.devices;
+      return SumModel(problem_, of, std::min(devices, kMostSummed), 1).Seconds(kSampleElements);
+    };
+    if (classes.size() < 2) return false;
+    const double all = sum_seconds(classes);
+    std::vector<DeviceClass> best;
+    double least_rate = kNever;
+    for (size_t c = 0; c < classes.size(); ++c) {
+      std::vector<DeviceClass> rest = classes;
+      rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(c));
+      const double rate = LayersASecond(classes[c]);
+      if (rate >= least_rate || sum_seconds(rest) > kMuchFaster * all) continue;
+      least_rate = rate;
+      best = std::move(rest);
+    }
+    if (best.empty()) return false;
+    classes = std::move(best);
+    return true;
+  }
+
+  // Of one sequence each, on all its devices.
+  double LayersASecond(const DeviceClass& of) const {
+    const DeviceCost& device = problem_.devices[of.first()];
+    double rate = 0;
+    for (size_t size = 0; size < device.times.size(); ++size)
+      rate = std::max(rate, problem_.micro_batch_sizes[size] / device.times[size].layer.Seconds());
+    return of.devices * rate;
   }
 
   std::vector<DeviceClass> ClassesUsed() const {

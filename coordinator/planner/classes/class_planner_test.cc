@@ -122,6 +122,24 @@ TEST_CASE("the lower bound is near what cannot be done faster") {
   CHECK(found->lower_bound_seconds > 130);
 }
 
+TEST_CASE("devices behind slow links are left out where sums over them cost more than they do") {
+  PlanningProblem problem = Alike(24, 4, 80);
+  std::vector<int> ends, hosts;
+  for (int d = 0; d < 24; ++d) {
+    ends.push_back(d < 20 ? 0 : 1);
+    hosts.push_back(d);
+    problem.devices[d].kind = d < 20 ? "near" : "far";
+  }
+  problem.links = DeviceLinks(ends, hosts, 2);
+  const LinkModel fast = LinkModel::Line(0, 1e15), slow = LinkModel::Line(50, 1e15);
+  problem.links.SetBetweenHosts(0, 0, {fast, fast});
+  problem.links.SetBetweenHosts(1, 1, {fast, fast});
+  problem.links.SetBetweenHosts(1, 0, {slow, slow});
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds == Approx(48));  // four micro-batches of 12 seconds on 20 devices
+}
+
 TEST_CASE("plans keep within what devices may cost, and how many there may be") {
   int planned = 0;
   for (uint64_t seed = 1; seed <= 12; ++seed) {

@@ -43,8 +43,7 @@ class Refinement {
   std::vector<Rank> AllRanks() const {
     std::vector<Rank> ranks;
     for (size_t u = 0; u < units_.size(); ++u) {
-      for (int m = 0; m < static_cast<int>(shares_[u].size()); ++m)
-        ranks.push_back(first_ranks_[u] + m);
+      for (int m = 0; m < static_cast<int>(shares_[u].size()); ++m) ranks.push_back(first_ranks_[u] + m);
     }
     return ranks;
   }
