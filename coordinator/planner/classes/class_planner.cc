@@ -24,6 +24,10 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostStages = 48;
 constexpr double kAlike = 1e-3;
+// By how much more twice as many replicas are taken to be slower than they are estimated.
+constexpr double kMoreReplicas = 0.05;
+// After so many looks that find nothing faster no others are taken.
+constexpr int kMostInVain = 6;
 // Classes are left out if sums of so many elements then take no more than that part of the time.
 constexpr double kMuchFaster = 0.8;
 constexpr int64_t kSampleElements = int64_t{4} << 20;
@@ -122,11 +126,12 @@ class Planning {
         : table(problem, classes, buffers, optimizer_share, degree),
           sums(problem, classes, limit, std::max(1, degree)),
           search(table, sums, most_stages, limit, stop),
-          degree(degree) {}
+          degree(degree),
+          limit(limit) {}
     StageTable table;
     const SumModel sums;
     ClassSearch search;
-    const int degree;
+    const int degree, limit;
   };
 
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
@@ -149,11 +154,13 @@ class Planning {
     if (degrees.size() == 2) degrees.erase(0);
     for (const int degree : degrees) {
       std::vector<RouteShape> shapes;  // that were worth something so far
-      for (int replicas = std::max(2, devices / kMostStages); !stopped(); replicas *= 2) {
+      for (int replicas = std::max(2, devices / kMostStages); !stopped(); replicas *= degree == 0 ? 2 : 4) {
         const int limit = std::min(replicas, most_routes);
         all.push_back(std::make_unique<Replicated>(problem_, classes, buffers_, ShareOf(limit), limit,
                                                    most_stages, degree, stop_));
         ClassSearch& search = all.back()->search;
+        // Not if they computed all the time.
+        if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
         for (const RouteShape& shape : shapes) search.Suggest(shape);
         search.Relax();
         best_.priced_shapes += search.priced();
@@ -163,35 +170,46 @@ class Planning {
         if (limit < replicas) break;
       }
     }
-    // The best ones first: the others are then seldom worth a look.
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      return a->search.relaxed_seconds() < b->search.relaxed_seconds();
-    });
-    for (const std::unique_ptr<Replicated>& of : all) LookAt(*of);
+    // The best ones first: the others are then seldom worth a look. The more replicas there are, the more are their sums
+    // underestimated.
+    const auto hope = [](const std::unique_ptr<Replicated>& of) {
+      return of->search.relaxed_seconds() * (1 + kMoreReplicas * std::log2(of->limit));
+    };
+    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return hope(a) < hope(b); });
+    int in_vain = 0;
+    for (const std::unique_ptr<Replicated>& of : all) {
+      const double before = best_.step_seconds;
+      if (!LookAt(*of)) continue;
+      in_vain = best_.step_seconds < before ? 0 : in_vain + 1;
+      if (in_vain == kMostInVain) break;
+    }
     // With fewer classes the bound would not be one of all plans.
     if (!found_any() || stopped() || classes.size() < classes_.size()) return;
     std::vector<RouteShape> shapes;
+    double busy_seconds = kNever;  // of all degrees
     for (const std::unique_ptr<Replicated>& of : all) {
       const std::vector<RouteShape> good = of->search.Shapes();
       shapes.insert(shapes.end(), good.begin(), good.end());
+      busy_seconds = std::min(busy_seconds, of->search.LowerBoundSeconds());
     }
-    best_.lower_bound_seconds = std::max(all.front()->search.LowerBoundSeconds(),
-                                         LowerBoundSeconds(problem_, classes_, buffers_, shapes,
-                                                           best_.step_seconds, most_stages, most_routes));
+    best_.lower_bound_seconds =
+        std::max(busy_seconds, LowerBoundSeconds(problem_, classes_, buffers_, shapes, best_.step_seconds,
+                                                 most_stages, most_routes));
   }
 
-  // Places and predicts what may be the fastest of them.
-  void LookAt(Replicated& of) {
+  // Places and predicts what may be the fastest of them; false: there is nothing to be expected of it.
+  bool LookAt(Replicated& of) {
     const double relaxed = of.search.relaxed_seconds();
-    if (relaxed == kNever || stopped()) return;
-    if (found_any() && relaxed > kHopeless * best_.step_seconds) return;
+    if (relaxed == kNever || stopped()) return false;
+    if (found_any() && relaxed > kHopeless * best_.step_seconds) return false;
     // More replicas that do no more are the same ones.
     const auto alike = [&](const std::pair<int, double>& looked) {
       return looked.first == of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
     };
-    if (std::any_of(looked_at_.begin(), looked_at_.end(), alike)) return;
+    if (std::any_of(looked_at_.begin(), looked_at_.end(), alike)) return false;
     looked_at_.push_back({of.degree, relaxed});
     for (const ClassedPlan& plan : of.search.Run()) Place(of.table, of.search, plan);
+    return true;
   }
 
   // Of plans of at most so many replicas, and more than half of that.
