@@ -49,9 +49,10 @@ class AgentClient {
   // Errors as for Prepare, and as Agent.DescribeKernels.
   virtual void DescribeKernels(const std::string& agent_address, absl::Time deadline,
                                Answered<v1::NodeKernels> answered) = 0;
-  // Best effort, answered within about a second, whatever comes of it. `request`: as Agent.Stop.
+  // Best effort, answered within about a second. `request`: as Agent.Stop. Unavailable: the agent is gone;
+  // DeadlineExceeded: it has not answered.
   virtual void Stop(const std::string& agent_address, const v1::StopRequest& request,
-                    std::function<void()> answered) = 0;
+                    std::function<void(const absl::Status&)> answered) = 0;
 };
 
 }  // namespace medley

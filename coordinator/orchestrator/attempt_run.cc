@@ -13,7 +13,8 @@ namespace {
 // A connection that broke is tried again for so long: an agent that has ended refuses at once and for good.
 constexpr absl::Duration kReconnect = absl::Seconds(1);
 // After the first failure the others get so long to say whether theirs was the cause: longer than an agent
-// that is gone takes to be found so, or the job would be planned with its devices once more.
+// that is gone usually takes to be found so. One that takes longer is found so when its task is to be stopped, or the
+// job would be planned with its devices once more.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
 }  // namespace
@@ -65,7 +66,7 @@ void AttemptRun::FinishEarly() {
   request.set_after_checkpoint(true);
   // One is enough: they agree on the step.
   request.set_task_id(tasks_.front().request.task_id());
-  Stop(tasks_.front(), request);
+  Stop(0, request);
 }
 
 void AttemptRun::Leave() {
@@ -141,11 +142,11 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
       if (response.ok()) {
         responses[i] = *std::move(response);
       } else {
+        if (absl::IsUnavailable(response.status())) unreachable_.insert(i);
         // After the first failure the others are stopped, and say so.
         failures_.push_back({.task = i,
                              .device = tasks_[i].device,
                              .status = response.status(),
-                             .agent_unreachable = absl::IsUnavailable(response.status()),
                              .died = failures_.empty() && absl::IsAborted(response.status())});
       }
       ++prepared_;
@@ -197,13 +198,13 @@ void AttemptRun::Ended(int task, const absl::Status& status) {
   MutexLock lock(mutex_);
   if (!status.ok() && !left_) {
     const bool gone = absl::IsUnavailable(status), unknown = absl::IsNotFound(status);
+    if (gone) unreachable_.insert(task);
     failures_.push_back(
         {.task = task,
          .device = tasks_[task].device,
          .status = gone      ? Annotate(status, "its agent is gone")
                    : unknown ? absl::UnavailableError("its agent was started anew, or has given the task up")
                              : status,
-         .agent_unreachable = gone,
          .died = gone || unknown});
   }
   ++ended_;
@@ -228,13 +229,14 @@ void AttemptRun::JoinAll() {
   running_.clear();
 }
 
-void AttemptRun::Stop(const AttemptTask& task, const v1::StopRequest& request) {
+void AttemptRun::Stop(int task, const v1::StopRequest& request) {
   {
     MutexLock lock(mutex_);
     ++stopping_;
   }
-  agents_.Stop(task.agent_address, request, [this] {
+  agents_.Stop(tasks_[task].agent_address, request, [this, task](const absl::Status& status) {
     MutexLock lock(mutex_);
+    if (absl::IsUnavailable(status)) unreachable_.insert(task);
     --stopping_;
     changed_.NotifyAll();
   });
@@ -246,10 +248,10 @@ void AttemptRun::AwaitStopped() {
 }
 
 void AttemptRun::StopAll() {
-  for (const AttemptTask& task : tasks_) {
+  for (int i = 0; i < static_cast<int>(tasks_.size()); ++i) {
     v1::StopRequest request;
-    request.set_task_id(task.request.task_id());
-    Stop(task, request);
+    request.set_task_id(tasks_[i].request.task_id());
+    Stop(i, request);
   }
   AwaitStopped();
 }
@@ -261,9 +263,7 @@ AttemptEnd AttemptRun::RootCause() {
   const auto cause = std::min_element(failures_.begin(), failures_.end(),
                                       [](const Failure& a, const Failure& b) { return Rank(a) < Rank(b); });
   std::vector<std::string> unreachable;
-  for (const Failure& failure : failures_) {
-    if (failure.agent_unreachable) unreachable.push_back(failure.device);
-  }
+  for (const int task : unreachable_) unreachable.push_back(tasks_[task].device);
   const std::string where = cause->device.empty() ? "" : cause->device;
   return {.status = where.empty() ? cause->status : Annotate(cause->status, where),
           .device = cause->device,

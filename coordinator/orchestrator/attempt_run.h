@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,6 @@ class AttemptRun {
     int task = -1;  // -1: nobody's
     std::string device;
     absl::Status status;
-    bool agent_unreachable = false;
     bool died = false;  // its worker, as the agent says, or the agent, as is seen from here
   };
   static int Rank(const Failure& failure);
@@ -81,7 +81,7 @@ class AttemptRun {
   void Fail(Failure failure);
   // Blocks until all have answered, or have not for a second.
   void StopAll();
-  void Stop(const AttemptTask& task, const v1::StopRequest& request);
+  void Stop(int task, const v1::StopRequest& request);
   void AwaitStopped();
   AttemptEnd RootCause();
 
@@ -91,6 +91,7 @@ class AttemptRun {
   ConditionVariable changed_;
   std::vector<Failure> failures_ ABSL_GUARDED_BY(mutex_);  // in the order in which they were seen
   std::vector<std::unique_ptr<RunningTask>> running_;      // parallel to tasks_; set by Run's thread
+  std::set<int> unreachable_ ABSL_GUARDED_BY(mutex_);      // tasks whose agents are gone
   int stopping_ ABSL_GUARDED_BY(mutex_) = 0;               // tasks that have not answered to that yet
   int prepared_ ABSL_GUARDED_BY(mutex_) = 0;               // or failed to
   int ended_ ABSL_GUARDED_BY(mutex_) = 0;

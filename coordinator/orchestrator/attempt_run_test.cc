@@ -238,7 +238,7 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
                v1::StopRequest request;
                request.set_task_id("job/1/1");
                request.set_after_checkpoint(true);
-               agents.Stop("b:1", request, [] {});
+               agents.Stop("b:1", request, [](const absl::Status&) {});
              }
            }},
       absl::Seconds(20));
@@ -246,6 +246,26 @@ TEST_CASE("tasks that are left go on, and another run takes them up where it was
   CHECK(steps == 0);
   CHECK(end.status.ok());
   CHECK(end.stopped);
+}
+
+TEST_CASE("an agent that is still tried again when the others have ended is found to be gone") {
+  FakeAgents agents;
+  std::atomic<bool> ends = false;
+  agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    while (!ends) std::this_thread::yield();
+    if (worker.request().train().rank() == 0)
+      return absl::UnavailableError("rank 1 is gone: Connection reset");
+    worker.AwaitEnd();
+    return absl::OkStatus();
+  });
+  AttemptRun run(agents, Units(2));
+  run.Run({.launched = [&] { run.Leave(); }, .event = [](int, const v1::WorkerEvent&) {}});
+  agents.TakeDown("b:1");
+  ends = true;
+  AttemptRun again(agents, Units(2));
+  const AttemptEnd end = again.TakeUp({.event = [](int, const v1::WorkerEvent&) {}}, absl::Hours(1));
+  CHECK_FALSE(end.status.ok());
+  CHECK(end.unreachable_devices == std::vector<std::string>{"b/cpu0"});
 }
 
 TEST_CASE("what is taken up and is not there any more is lost") {

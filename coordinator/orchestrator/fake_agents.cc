@@ -323,13 +323,14 @@ void FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time,
   answered(kernels);
 }
 
-void FakeAgents::Stop(const std::string&, const v1::StopRequest& request, std::function<void()> answered) {
-  StopTask(request);
-  answered();
+void FakeAgents::Stop(const std::string& agent_address, const v1::StopRequest& request,
+                      std::function<void(const absl::Status&)> answered) {
+  answered(StopTask(agent_address, request));
 }
 
-void FakeAgents::StopTask(const v1::StopRequest& request) {
+absl::Status FakeAgents::StopTask(const std::string& agent_address, const v1::StopRequest& request) {
   MutexLock lock(mutex_);
+  if (down_.count(agent_address) > 0) return absl::UnavailableError("connection refused");
   const auto task = tasks_.find(request.task_id());
   if (request.after_checkpoint()) {
     finishing_.insert(request.task_id());
@@ -338,6 +339,7 @@ void FakeAgents::StopTask(const v1::StopRequest& request) {
     if (task != tasks_.end()) task->second->stopped_ = true;
   }
   changed_.NotifyAll();
+  return absl::OkStatus();
 }
 
 absl::Status FakeAgents::Run(FakeWorker& worker) {

@@ -81,13 +81,13 @@ class FakeAgents final : public AgentClient {
   void DescribeKernels(const std::string& agent_address, absl::Time deadline,
                        Answered<v1::NodeKernels> answered) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request,
-            std::function<void()> answered) override;
+            std::function<void(const absl::Status&)> answered) override;
 
  private:
   class Task;
   class Listener;
   absl::Status Run(FakeWorker& worker);
-  void StopTask(const v1::StopRequest& request);
+  absl::Status StopTask(const std::string& agent_address, const v1::StopRequest& request);
   absl::StatusOr<std::shared_ptr<Task>> Begin(const std::string& agent_address,
                                               const v1::StartRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -131,8 +131,10 @@ void Orchestrator::ExpireLeases() {
   }
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
-    if (cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok())
-      suspect_nodes_.erase(renewal.node);
+    if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok()) continue;
+    // What came before it did not answer says nothing.
+    const auto suspect = suspect_nodes_.find(renewal.node);
+    if (suspect != suspect_nodes_.end() && renewal.at > suspect->second) suspect_nodes_.erase(suspect);
   }
   HandleLost(cluster_.Expire(now), JobEvent::kLost);
 }
@@ -233,7 +235,7 @@ void Orchestrator::Settle(const std::string& job_id, JobRunner& runner, RunOutco
       outcome = {.event = JobEvent::kCancelled, .cause = kCancelledByUser, .end = outcome.end};
     }
     cluster_.Release(job_id);
-    for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_.insert(NodeOf(device));
+    for (const std::string& device : outcome.end.unreachable_devices) suspect_nodes_[NodeOf(device)] = Time();
     if (outcome.event == JobEvent::kWaitForDevices) {
       tried_in_vain_[job_id] = {.devices = {active.devices.begin(), active.devices.end()},
                                 .cause = outcome.cause};

@@ -180,8 +180,8 @@ class Orchestrator {
   std::map<std::string, InVain> tried_in_vain_ ABSL_GUARDED_BY(mutex_);   // by job id
   std::map<std::string, absl::Time> not_before_ ABSL_GUARDED_BY(mutex_);  // by job id
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
-  // Nodes whose agent did not answer; not used until they are heard of again.
-  std::set<std::string> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
+  // Nodes whose agent did not answer, since when; not used until they are heard of again.
+  std::map<std::string, absl::Time> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> growing_ ABSL_GUARDED_BY(mutex_);

@@ -65,6 +65,29 @@ struct TimedSite {
 
 using Names = std::vector<std::string>;
 
+TEST_CASE("a renewal that came before an agent was found to be gone does not make its node usable again") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  timed.site.agents.SetTraining(TrainForEver);
+  const std::string id = timed.site.Submit(PinnedJob("tiny", {"a/cpu0"}));
+  timed.AtOnce(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_RUNNING; });
+  REQUIRE(timed.site.Renew("a").ok());  // nobody looks at it yet
+  timed.site.agents.TakeDown("a:1");
+  timed.site.Await(id, v1::JOB_STATE_RECOVERING);
+  timed.orchestrator().Tick();
+  const v1::Job job = timed.Job(id);
+  CHECK(job.state() == v1::JOB_STATE_RECOVERING);
+  CHECK(job.restarts() == 1);
+  CHECK_THAT(job.state_reason(), Catch::EndsWith("waits for a/cpu0 (not there)"));
+
+  timed.site.agents.BringUp("a:1");
+  timed.site.agents.SetTraining(TrainThreeSteps);
+  timed.clock.Advance(absl::Milliseconds(100));
+  REQUIRE(timed.site.Renew("a").ok());
+  CHECK(timed.AtOnce(id, [](const v1::Job& job) { return job.state() == v1::JOB_STATE_DONE; }).restarts() ==
+        1);
+}
+
 TEST_CASE("a node that does not renew is lost when its lease ends, and its job goes on with the others") {
   TimedSite timed;
   timed.site.Register(FakeNode("a"));

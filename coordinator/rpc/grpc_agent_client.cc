@@ -90,10 +90,12 @@ void GrpcAgentClient::DescribeKernels(const std::string& agent_address, absl::Ti
 }
 
 void GrpcAgentClient::Stop(const std::string& agent_address, const v1::StopRequest& request,
-                           std::function<void()> answered) {
+                           std::function<void(const absl::Status&)> answered) {
   Ask<v1::StopRequest, v1::StopResponse>(
       agent_address, &Async::Stop, request, Now() + kStopTime,
-      [answered = std::move(answered)](const absl::StatusOr<v1::StopResponse>&) { answered(); });
+      [answered = std::move(answered)](const absl::StatusOr<v1::StopResponse>& response) {
+        answered(response.status());
+      });
 }
 
 }  // namespace medley

@@ -31,7 +31,7 @@ class GrpcAgentClient final : public AgentClient {
   void DescribeKernels(const std::string& agent_address, absl::Time deadline,
                        Answered<v1::NodeKernels> answered) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request,
-            std::function<void()> answered) override;
+            std::function<void(const absl::Status&)> answered) override;
 
  private:
   using Async = v1::Agent::StubInterface::async_interface;
