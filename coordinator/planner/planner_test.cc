@@ -19,6 +19,14 @@ PlanSite SiteOf(const PlanningProblem& problem) {
   return site;
 }
 
+constexpr RandomProblemOptions kFewKinds = {.min_devices = 5,
+                                            .max_devices = 8,
+                                            .kinds = 3,
+                                            .max_layers = 2,
+                                            .max_micro_batches = 4,
+                                            .processors = RandomProcessors::kOwn,
+                                            .hosts = RandomHosts::kOwn};
+
 // Counts the problems that were compared, so that a test cannot pass by comparing none.
 void CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans,
                            int& compared) {
@@ -53,17 +61,10 @@ TEST_CASE("the chosen plan is valid and as fast as the best of all plans of up t
 
 TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 devices of few kinds",
           "[property]") {
-  const RandomProblemOptions options = {.min_devices = 5,
-                                        .max_devices = 8,
-                                        .kinds = 3,
-                                        .max_layers = 2,
-                                        .max_micro_batches = 4,
-                                        .processors = RandomProcessors::kOwn,
-                                        .hosts = RandomHosts::kOwn};
   int compared = 0;
   for (uint64_t seed = 1000; seed < 1060; ++seed) {
     CAPTURE(seed);
-    CompareWithBruteForce(RandomProblem(seed, options), SameKind::kInOrder, 60'000, compared);
+    CompareWithBruteForce(RandomProblem(seed, kFewKinds), SameKind::kInOrder, 60'000, compared);
   }
   CHECK(compared > 25);
 }
@@ -96,14 +97,8 @@ TEST_CASE("under limits to devices and their price the chosen plan is the best o
 }
 
 TEST_CASE("limits are kept by the best of all plans of up to 8 devices of few kinds", "[property]") {
-  const RandomProblemOptions options = {.min_devices = 5,
-                                        .max_devices = 8,
-                                        .kinds = 3,
-                                        .max_layers = 2,
-                                        .max_micro_batches = 4,
-                                        .processors = RandomProcessors::kOwn,
-                                        .hosts = RandomHosts::kOwn,
-                                        .prices = RandomPrices::kWithLimits};
+  RandomProblemOptions options = kFewKinds;
+  options.prices = RandomPrices::kWithLimits;
   int compared = 0;
   for (uint64_t seed = 3000; seed < 3060; ++seed) {
     CAPTURE(seed);

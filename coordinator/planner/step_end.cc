@@ -16,22 +16,6 @@ constexpr size_t kMostExact = 8;
 
 using Holders = absl::InlinedVector<int, 16>;
 
-Holders HoldersOfBlock(const std::vector<UnitEnd>& units, BlockId block) {
-  Holders holders;
-  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
-    if (units[u].blocks.contains(block)) holders.push_back(u);
-  }
-  return holders;
-}
-
-Holders HoldersOfTied(const std::vector<UnitEnd>& units, int blocks) {
-  Holders holders;
-  for (int u = 0; u < static_cast<int>(units.size()); ++u) {
-    if (units[u].blocks.first == 0 || units[u].blocks.end == blocks) holders.push_back(u);
-  }
-  return holders;
-}
-
 }  // namespace
 
 double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& units) {
@@ -65,8 +49,11 @@ double StepEndSeconds(const SearchTables& tables, const std::vector<UnitEnd>& un
     }
   };
   const auto holders_of = [&](SegmentId segment) {
-    return segment == kTiedSegment ? HoldersOfTied(units, tables.blocks())
-                                   : HoldersOfBlock(units, BlockOfSegment(segment));
+    Holders holders;
+    for (int u = 0; u < static_cast<int>(units.size()); ++u) {
+      if (HoldsSegment(config, {units[u].blocks}, segment)) holders.push_back(u);
+    }
+    return holders;
   };
   const auto runs = HolderRunsOf(tables.FilledSegments(), holders_of);
   for (const int r : OrderOfSums(config, runs, [](const auto& run) { return run.holders.size() > 1; }))

@@ -198,12 +198,6 @@ class AlikeRoutes {
     cost.shared_slowdown = 1;
   }
 
-  bool HoldsSegment(const StageGroup& group, SegmentId segment) const {
-    if (segment == kTiedSegment)
-      return group.blocks.first == 0 || group.blocks.end == problem_.shape.model.blocks();
-    return group.blocks.contains(BlockOfSegment(segment));
-  }
-
   // When the last backward of a group has gone through the segments from `segment` on.
   double CompleteSeconds(const StageGroup& group, SegmentId segment) const {
     const BlockId block = CompletedBy(problem_.shape.model, {group.blocks}, segment);
@@ -215,7 +209,8 @@ class AlikeRoutes {
     const auto holders_of = [&](SegmentId segment) {
       std::vector<int> holders;
       for (size_t g = 0; g < groups_.size(); ++g) {
-        if (HoldsSegment(groups_[g], segment)) holders.push_back(static_cast<int>(g));
+        if (HoldsSegment(problem_.shape.model, {groups_[g].blocks}, segment))
+          holders.push_back(static_cast<int>(g));
       }
       return holders;
     };

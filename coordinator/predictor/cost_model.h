@@ -66,6 +66,9 @@ struct DeviceCost {
 // and price.
 bool SameCost(const DeviceCost& a, const DeviceCost& b);
 
+// Sums of the same prices in another order are the same price, up to that factor.
+constexpr double kSamePrice = 1 + 1e-9;
+
 struct PlanConstraints {
   // Allowed; not empty.
   std::vector<Schedule> schedules = {std::begin(kPlannedSchedules), std::end(kPlannedSchedules)};
@@ -81,11 +84,10 @@ struct PlanConstraints {
   int most_devices = 0;  // that a plan uses; 0: any number
 
   bool limit_devices() const { return most_price_per_hour > 0 || most_devices > 0; }
-  // Whether they allow a plan of so many devices that cost so much together; sums of the same prices in another order
-  // are the same price.
+  // Whether they allow a plan of so many devices that cost so much together.
   bool Allow(int devices, double price_per_hour) const {
     return (most_devices == 0 || devices <= most_devices) &&
-           (most_price_per_hour == 0 || price_per_hour <= most_price_per_hour * (1 + 1e-9));
+           (most_price_per_hour == 0 || price_per_hour <= most_price_per_hour * kSamePrice);
   }
 };
 

@@ -52,12 +52,10 @@ ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stage
       most_routes_(most_routes),
       resources_(table.problem(), table.classes()),
       stop_(stop) {
-  const PlanningProblem& problem = table.problem();
-  batch_ = problem.shape.global_batch_sequences;
+  batch_ = table.problem().shape.global_batch_sequences;
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
-  for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
-    if (!DividesBatch(problem, problem.micro_batch_sizes[size])) continue;
-    ShapePricing& pricing = pricings_.emplace_back(table, size, most_stages);
+  pricings_ = PricingsOf(table, most_stages);
+  for (const ShapePricing& pricing : pricings_) {
     const double work =
         0.5 * pricing.layers() * pricing.layers() * most_stages * static_cast<double>(table.kinds().size());
     pass_times_.push_back(pricing.PassTimes(work > kMuchWork ? kWidePassRatio : kPassRatio));
@@ -183,9 +181,7 @@ std::vector<RouteShape> ClassSearch::Shapes() const {
 
 // Where memory is another, its stages may have to recompute more or less.
 void ClassSearch::Suggest(RouteShape shape) {
-  const bool fits = std::all_of(shape.stages.begin(), shape.stages.end(),
-                                [&](StageForm& stage) { return table_.FitWithLeast(stage); });
-  if (fits) Add(std::move(shape));
+  if (FitWithLeast(table_, shape)) Add(std::move(shape));
 }
 
 void ClassSearch::Relax() {

@@ -157,12 +157,7 @@ class BoxSearch {
   std::optional<Cheapest> Ask(const Box& box, double price_of_second) {
     ++questions_;
     const std::optional<ShapePricing::Answer> answer =
-        pricings_[box.pricing].Best({.most_pass_seconds = upper_seconds_ / box.least_m,
-                                     .most_period_seconds = box.most_period,
-                                     .ahead_part = box.least_m > 1 ? 1.0 / (box.least_m - 1) : kNever,
-                                     .price_of_second = price_of_second,
-                                     .price = prices_,
-                                     .most_devices = devices_});
+        pricings_[box.pricing].Best(About(box, price_of_second));
     if (!answer) return std::nullopt;
     Cheapest cheapest{.price = route_price_, .way_seconds = WaySeconds(table_, answer->shape)};
     for (const StageForm& stage : answer->shape.stages) {
@@ -201,11 +196,10 @@ class OptimisticMaster {
       : table_(table), resources_(resources), most_routes_(most_routes) {}
 
   void Add(RouteShape shape) {
-    const bool fits = std::all_of(shape.stages.begin(), shape.stages.end(),
-                                  [&](StageForm& stage) { return table_.FitWithLeast(stage); });
+    if (!FitWithLeast(table_, shape)) return;
     const bool known = std::any_of(routes_.begin(), routes_.end(),
                                    [&](const RouteShape& route) { return SameShape(route, shape); });
-    if (fits && !known) routes_.push_back(std::move(shape));
+    if (!known) routes_.push_back(std::move(shape));
   }
 
   // The least time by which fractions of the routes do the batch, at most `high`, and prices of that time by which all
@@ -253,11 +247,7 @@ double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<Devic
                          int most_stages, int most_routes) {
   // No replica carries less of the optimizer's state.
   StageTable table(problem, classes, buffers, problem.constraints.saves_memory ? 1.0 / most_routes : 1);
-  std::vector<ShapePricing> pricings;
-  for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
-    if (DividesBatch(problem, problem.micro_batch_sizes[size]))
-      pricings.emplace_back(table, size, most_stages);
-  }
+  std::vector<ShapePricing> pricings = PricingsOf(table, most_stages);
   std::vector<int> devices;
   for (const DeviceClass& of : classes) devices.push_back(of.devices);
   const Resources resources(problem, classes);

@@ -144,4 +144,14 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
   return answer;
 }
 
+std::vector<ShapePricing> PricingsOf(StageTable& table, int most_stages) {
+  std::vector<ShapePricing> pricings;
+  const PlanningProblem& problem = table.problem();
+  for (int size = 0; size < static_cast<int>(problem.micro_batch_sizes.size()); ++size) {
+    if (DividesBatch(problem, problem.micro_batch_sizes[size]))
+      pricings.emplace_back(table, size, most_stages);
+  }
+  return pricings;
+}
+
 }  // namespace medley

@@ -71,4 +71,7 @@ class ShapePricing {
   std::vector<Choice> choices_;
 };
 
+// One for each size of micro-batches that divides the batch.
+std::vector<ShapePricing> PricingsOf(StageTable& table, int most_stages);
+
 }  // namespace medley

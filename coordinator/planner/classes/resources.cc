@@ -6,9 +6,6 @@
 
 namespace medley {
 
-// Sums of the same prices in another order are the same price.
-constexpr double kSamePrice = 1 + 1e-9;
-
 Resources::Resources(const PlanningProblem& problem, const std::vector<DeviceClass>& classes)
     : counts_devices_(problem.constraints.most_devices > 0),
       counts_price_(problem.constraints.most_price_per_hour > 0) {

@@ -14,6 +14,11 @@ bool SameShape(const RouteShape& a, const RouteShape& b) {
                                         });
 }
 
+bool FitWithLeast(StageTable& table, RouteShape& shape) {
+  return std::all_of(shape.stages.begin(), shape.stages.end(),
+                     [&](StageForm& stage) { return table.FitWithLeast(stage); });
+}
+
 std::vector<int> DevicesOf(const StageTable& table, const RouteShape& shape) {
   std::vector<int> devices(table.classes().size(), 0);
   for (const StageForm& stage : shape.stages) {

@@ -70,7 +70,7 @@ struct BlockRange {
 
   int size() const { return end - first; }
   bool contains(BlockId block) const { return first <= block && block < end; }
-  friend bool operator==(const BlockRange&, const BlockRange&) = default;
+  friend auto operator<=>(const BlockRange&, const BlockRange&) = default;
 };
 
 // One job's sizes that everything else is derived from.

@@ -147,11 +147,14 @@ bool Holds(absl::Span<const BlockRange> chunks, BlockId block) {
                      [&](const BlockRange& range) { return range.contains(block); });
 }
 
+bool HoldsSegment(const ModelConfig& config, absl::Span<const BlockRange> chunks, SegmentId segment) {
+  if (segment != kTiedSegment) return Holds(chunks, BlockOfSegment(segment));
+  return Holds(chunks, config.embedding_block()) || Holds(chunks, config.head_block());
+}
+
 std::vector<SegmentId> SegmentsOf(const ModelConfig& config, absl::Span<const BlockRange> chunks) {
   std::vector<SegmentId> segments;
-  if (Holds(chunks, config.embedding_block()) || Holds(chunks, config.head_block())) {
-    segments.push_back(kTiedSegment);
-  }
+  if (HoldsSegment(config, chunks, kTiedSegment)) segments.push_back(kTiedSegment);
   for (const BlockRange& range : chunks) {
     for (BlockId block = range.first; block < range.end; ++block) segments.push_back(SegmentOfBlock(block));
   }

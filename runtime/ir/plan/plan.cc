@@ -160,11 +160,7 @@ int LayersOf(const Unit& unit, const ModelConfig& config) {
 std::vector<UnitId> HoldersOf(const Plan& plan, const ModelConfig& config, SegmentId segment) {
   std::vector<UnitId> holders;
   for (int u = 0; u < static_cast<int>(plan.units.size()); ++u) {
-    const Unit& unit = plan.units[u];
-    const bool holds = segment == kTiedSegment
-                           ? Holds(unit, config.embedding_block()) || Holds(unit, config.head_block())
-                           : Holds(unit, BlockOfSegment(segment));
-    if (holds) holders.push_back(u);
+    if (HoldsSegment(config, plan.units[u].chunks, segment)) holders.push_back(u);
   }
   return holders;
 }

@@ -44,36 +44,25 @@ bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
 // is where units have the same blocks or none in common. Layers that live elsewhere are summed as backward comes to
 // them.
 std::vector<int> PlacesOfSums(const Plan& plan, const ModelConfig& config) {
-  using Chunks = std::vector<std::pair<int, int>>;
-  std::map<Chunks, int> units_with;
-  std::set<std::pair<int, int>> ranges;
+  std::map<std::vector<BlockRange>, int> units_with;
+  std::set<BlockRange> ranges;
   for (const Unit& unit : plan.units) {
     if (unit.has_windows() || unit.lives_on_peers()) return {};
-    Chunks chunks;
-    for (const BlockRange& chunk : unit.chunks) chunks.push_back({chunk.first.value(), chunk.end.value()});
-    ranges.insert(chunks.begin(), chunks.end());
-    ++units_with[std::move(chunks)];
+    ranges.insert(unit.chunks.begin(), unit.chunks.end());
+    ++units_with[unit.chunks];
   }
-  int end = 0;
+  BlockId end = 0;
   bool apart = true;
-  for (const auto& range : ranges) {
+  for (const BlockRange& range : ranges) {
     apart = apart && range.first >= end;
-    end = range.second;
+    end = range.end;
   }
   if (apart) return {};
   const auto holders_of = [&](SegmentId segment) {
-    const auto holds = [&](const Chunks& chunks, BlockId block) {
-      return std::any_of(chunks.begin(), chunks.end(), [&](const auto& chunk) {
-        return chunk.first <= block.value() && block.value() < chunk.second;
-      });
-    };
     std::vector<int> holders;
     int number = 0;
     for (const auto& [chunks, units] : units_with) {
-      const bool has = segment == kTiedSegment
-                           ? holds(chunks, config.embedding_block()) || holds(chunks, config.head_block())
-                           : holds(chunks, BlockOfSegment(segment));
-      if (has) holders.push_back(number);
+      if (HoldsSegment(config, chunks, segment)) holders.push_back(number);
       ++number;
     }
     return holders;
