@@ -44,7 +44,7 @@ bool AnyHasWindows(const Plan& plan, const std::vector<UnitId>& units) {
 // is where units have the same blocks or none in common. Layers that live elsewhere are summed as backward comes to
 // them.
 std::vector<int> PlacesOfSums(const Plan& plan, const ModelConfig& config) {
-  std::map<std::vector<BlockRange>, int> units_with;
+  std::map<decltype(Unit::chunks), int> units_with;
   std::set<BlockRange> ranges;
   for (const Unit& unit : plan.units) {
     if (unit.has_windows() || unit.lives_on_peers()) return {};
