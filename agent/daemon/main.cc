@@ -117,6 +117,7 @@ absl::Status Serve(v1::AgentConfig config) {
   node.set_host_memory_bytes(config.has_host_memory_bytes()
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(AvailableHostMemory().value));
+  node.set_network_cards(config.network_cards());
   node.set_agent_address(AdvertisedAddress(config, port));
   node.mutable_devices()->Add(devices.begin(), devices.end());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());

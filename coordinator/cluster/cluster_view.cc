@@ -104,8 +104,8 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
             absl::StrCat("device ", device, ": node ", name, " is not alive"));
       }
       return ClusterDeviceLocation{
-          name,      description.agent_address, description.host, description.incarnation,
-          candidate, description.host_memory};
+          name,      description.agent_address, description.host,         description.incarnation,
+          candidate, description.host_memory,   description.network_cards};
     }
   }
   return absl::NotFoundError(

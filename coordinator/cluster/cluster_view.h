@@ -22,6 +22,7 @@ struct NodeDescription {
   uint64_t incarnation = 0;
   std::vector<ClusterDevice> devices;  // names unique
   Bytes host_memory;                   // ClusterNode::host_memory
+  int network_cards = 0;               // ClusterNode::network_cards
 };
 
 // A life of a node that is over, with the jobs that had devices on it.
@@ -45,7 +46,8 @@ struct ClusterDeviceLocation {
   std::string host;
   uint64_t incarnation = 0;
   ClusterDevice device;
-  Bytes host_memory;  // ClusterNode::host_memory
+  Bytes host_memory;      // ClusterNode::host_memory
+  int network_cards = 0;  // ClusterNode::network_cards
 };
 
 struct ClusterOptions {

@@ -29,6 +29,7 @@ Cluster NodesOf(const std::vector<ClusterDeviceLocation>& devices) {
     node.name = location.node;
     node.host = location.host;
     node.host_memory = location.host_memory;
+    node.network_cards = location.network_cards;
     node.devices.push_back(location.device);
   }
   Cluster cluster;

@@ -37,6 +37,7 @@ class Generator {
     if (Integer(0, 4) == 0) problem_.wire_bytes_per_element = 2;
     if (options_.slowdowns == RandomSlowdowns::kSometimes && Integer(0, 1) == 0) MakeSlowdowns();
     if (options_.prices == RandomPrices::kWithLimits) MakePrices();
+    if (options_.hosts == RandomHosts::kSometimesShared && Integer(0, 2) == 0) MakeCards();
     return problem_;
   }
 
@@ -150,6 +151,12 @@ class Generator {
       device.shared_with = static_cast<int>(on_host) - 1 + not_planned_with;
       if (device.shared_with > 0) device.shared_slowdown = factor;
     }
+  }
+
+  void MakeCards() {
+    std::map<int, int> by_host;
+    for (DeviceCost& device : problem_.devices)
+      device.network_cards = device.host < 0 ? 1 : by_host.emplace(device.host, Integer(0, 2)).first->second;
   }
 
   void MakePrices() {

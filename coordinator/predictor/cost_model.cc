@@ -23,7 +23,7 @@ bool SameCost(const DeviceCost& a, const DeviceCost& b) {
          a.shared_slowdown == b.shared_slowdown && a.shared_with == b.shared_with &&
          a.fetch_bytes_per_second == b.fetch_bytes_per_second &&
          a.store_bytes_per_second == b.store_bytes_per_second && a.host_memory == b.host_memory &&
-         a.price_per_hour == b.price_per_hour &&
+         a.price_per_hour == b.price_per_hour && a.network_cards == b.network_cards && a.site == b.site &&
          std::equal(a.times.begin(), a.times.end(), b.times.begin(), b.times.end(), SameTimes);
 }
 

@@ -34,7 +34,9 @@ struct DeviceCost {
   std::string kind;  // devices of equal kind have equal times; for people, and for symmetry
   // Devices with the same processor compute on the same cores and slow each other down.
   int processor = 0;
-  int host = -1;  // devices with the same one are on one machine; -1: alone on its own
+  int host = -1;          // devices with the same one are on one machine; -1: alone on its own
+  int network_cards = 0;  // of its host; 0: not known
+  int site = 0;           // devices with the same one share its way to other sites
   // How many times longer it computes while all of so many other devices of its host compute, too, that the
   // factor was measured beside; in between in proportion to how many do. 1: they do not slow it down.
   double shared_slowdown = 1;

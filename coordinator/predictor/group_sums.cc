@@ -5,7 +5,10 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
+
+#include "runtime/ir/collective/hierarchical_schedule.h"
 
 namespace medley {
 namespace {
@@ -13,13 +16,44 @@ namespace {
 // What more members take is asked of few sizes, and others lie between these.
 constexpr int kMostTold = 8;
 constexpr double kSizesOfOctave = 2;
+// Of hosts that are made up in many ways, some.
+constexpr size_t kMostHosts = 8;
 
 }  // namespace
 
 GroupSums::GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact)
     : devices_(std::move(devices)) {
   whole_ = SampleOf(problem, devices_, most_exact);
-  if (static_cast<int>(devices_.size()) > most_exact) half_ = SampleOf(problem, devices_, most_exact / 2);
+  if (static_cast<int>(devices_.size()) <= most_exact) return;
+  half_ = SampleOf(problem, devices_, most_exact / 2);
+  FindHosts(problem, most_exact);
+}
+
+void GroupSums::FindHosts(const PlanningProblem& problem, int most_exact) {
+  std::map<int, std::vector<int>> by_host;
+  int alone = -1;
+  for (const int d : devices_) {
+    const int host = problem.devices[d].host;
+    by_host[host < 0 ? alone-- : host].push_back(d);
+  }
+  if (by_host.size() < 2 || by_host.size() == devices_.size()) return;
+  std::vector<int> first;
+  std::set<std::vector<int>> known;
+  double ways = 0;
+  for (const auto& [host, devices] : by_host) {
+    first.push_back(devices.front());
+    const int cards = problem.devices[devices.front()].network_cards;
+    ways += std::clamp(cards, 1, static_cast<int>(devices.size()));
+    std::vector<int> make_up;
+    for (const int d : devices) make_up.push_back(problem.links.EndOf(d));
+    if (devices.size() < 2 || hosts_.size() == kMostHosts || !known.insert(std::move(make_up)).second)
+      continue;
+    hosts_.push_back(SampleOf(problem, devices, most_exact));
+  }
+  const double hosts = static_cast<double>(by_host.size());
+  members_of_host_ = static_cast<double>(devices_.size()) / hosts;
+  ways_out_ = ways / hosts;
+  across_ = std::make_unique<GroupSums>(problem, std::move(first), most_exact);
 }
 
 std::unique_ptr<GroupSums::Sample> GroupSums::SampleOf(const PlanningProblem& problem,
@@ -48,9 +82,28 @@ double GroupSums::Seconds(int64_t elements) {
 double GroupSums::At(int64_t elements) {
   const auto [entry, inserted] = seconds_.try_emplace(elements, 0);
   if (!inserted) return entry->second;
-  return entry->second =
-             half_ ? Extrapolated(elements)
-                   : whole_->reductions->Seconds(whole_->reductions->GroupOf(whole_->all), elements);
+  double& seconds = entry->second;
+  seconds = half_ ? Extrapolated(elements)
+                  : whole_->reductions->Seconds(whole_->reductions->GroupOf(whole_->all), elements);
+  const std::optional<CollectiveAlgorithm>& forced = whole_->problem.forced_all_reduce;
+  if (across_ && forced.value_or(CollectiveAlgorithm::kHierarchical) == CollectiveAlgorithm::kHierarchical)
+    seconds = std::min(seconds, Hierarchical(elements));
+  return seconds;
+}
+
+double GroupSums::Hierarchical(int64_t elements) {
+  double inside = 0;
+  for (const std::unique_ptr<Sample>& host : hosts_) {
+    inside = std::max(
+        inside, host->reductions->Choose(host->all, elements, CollectiveAlgorithm::kRing).predicted_seconds);
+  }
+  const double of_member = static_cast<double>(elements) / members_of_host_;
+  const double across =
+      across_->Seconds(std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(elements) / ways_out_)));
+  // While a piece is on its way across others are summed and gathered inside.
+  const double pieces =
+      std::clamp(of_member / static_cast<double>(kSmallestPieceElements), 1.0, double{kHierarchicalPieces});
+  return std::max(inside, across) + std::min(inside, across) / pieces;
 }
 
 double GroupSums::Extrapolated(int64_t elements) const {

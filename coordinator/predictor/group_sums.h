@@ -13,7 +13,9 @@ namespace medley {
 class GroupSums {
  public:
   // `devices`: of the problem, which must outlive it. Beyond `most_exact` members, times are extrapolated from sets of
-  // half as many and as many, taken evenly out of them.
+  // half as many and as many, taken evenly out of them; or, where hosts have several and that is faster, they are those
+  // of a hierarchy: rings within hosts, and what each of a host's devices then has summed with one of each other host,
+  // as many at a time as there are cards.
   GroupSums(const PlanningProblem& problem, std::vector<int> devices, int most_exact);
 
   // To sum a vector of so many elements.
@@ -30,9 +32,14 @@ class GroupSums {
                                           int most);
   double At(int64_t elements);
   double Extrapolated(int64_t elements) const;
+  double Hierarchical(int64_t elements);
+  void FindHosts(const PlanningProblem& problem, int most_exact);
 
   std::vector<int> devices_;
-  std::unique_ptr<Sample> whole_, half_;  // of most_exact and half of it; or `whole_` is all
+  std::unique_ptr<Sample> whole_, half_;        // of most_exact and half of it; or `whole_` is all
+  std::vector<std::unique_ptr<Sample>> hosts_;  // one of each make-up; none: no hierarchy
+  double members_of_host_ = 1, ways_out_ = 1;   // of the mean host
+  std::unique_ptr<GroupSums> across_;           // of one device of each host
   std::map<int64_t, double> seconds_;
 };
 

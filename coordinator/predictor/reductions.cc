@@ -39,6 +39,7 @@ void Reductions::FindHosts() {
 
 bool Reductions::Shows(const std::vector<int>& host) const {
   if (host.size() < 2) return false;
+  if (problem_.devices[host[0]].network_cards > 0) return true;
   if (problem_.forced_all_reduce == CollectiveAlgorithm::kHierarchical) return true;
   for (const int a : host) {
     for (int other = 0; other < static_cast<int>(problem_.devices.size()); ++other) {
@@ -54,6 +55,7 @@ bool Reductions::Shows(const std::vector<int>& host) const {
 bool Reductions::Interchangeable(int a, int b) const {
   if (hosts_[a] != hosts_[b] && (devices_on_[hosts_[a]] > 1 || devices_on_[hosts_[b]] > 1)) return false;
   const DeviceCost &one = problem_.devices[a], &other = problem_.devices[b];
+  if (one.network_cards != other.network_cards || one.site != other.site) return false;
   if (one.has_own_memory != other.has_own_memory || one.group_library != other.group_library) return false;
   if (one.has_own_memory && (one.fetch_bytes_per_second != other.fetch_bytes_per_second ||
                              one.store_bytes_per_second != other.store_bytes_per_second))
@@ -85,6 +87,8 @@ CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
   problem.wire_bytes_per_element = problem_.wire_bytes_per_element;
   for (const int a : devices) {
     problem.host_of_member.push_back(hosts_[a]);
+    problem.cards_of_member.push_back(problem_.devices[a].network_cards);
+    problem.site_of_member.push_back(problem_.devices[a].site);
     for (const int b : devices) problem.links.push_back(a == b ? nullptr : &problem_.links.Between(a, b));
   }
   return problem;
@@ -138,6 +142,9 @@ int Reductions::GroupOf(const std::vector<int>& devices) {
     group.problem = ProblemOf(Canonical(devices));
     group.copies = CopiesOf(devices);
     group.ways_in = group.problem.members;
+    const std::vector<int>& cards = group.problem.cards_of_member;
+    if (std::any_of(cards.begin(), cards.end(), [](int count) { return count > 0; }))
+      group.ways_in += group.problem.members;
     for (const Boundary& boundary : BoundariesOf(group.problem)) {
       group.ways_in += 1 + *std::max_element(boundary.begin(), boundary.end());
     }

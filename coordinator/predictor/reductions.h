@@ -30,8 +30,8 @@ namespace medley {
 // fast as the measured links. Through the host what is exchanged is copied from and to memory that is a device's own,
 // at the rates of the device's copies; a rate that is not measured is taken to be no hindrance.
 //
-// A host counts where the links show it: where its devices reach each other otherwise than they reach any
-// other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
+// A host counts where it is known how many network cards it has, or the links show it: where its devices reach each
+// other otherwise than they reach any other device. Otherwise nothing is known that sets it apart. If a hierarchy is forced, every host counts.
 //
 // Keeps a reference to `problem`, which must outlive it. Not thread-safe.
 class Reductions {

@@ -226,6 +226,7 @@ absl::Status AddDevices(const AddedDevices& added, Cluster& cluster) {
   if (known != devices.end()) {
     node.site = known->node->site;
     node.host_memory = known->node->host_memory;
+    node.network_cards = known->node->network_cards;
   }
   const std::string base = BaseName(like.description.name);
   for (int d = 0; d < added.count; ++d) {

@@ -89,6 +89,19 @@ TEST_CASE("all devices of a host have the least of what its nodes say of its mem
   CHECK(problem->devices[4].host_memory == Bytes{0});
 }
 
+TEST_CASE("devices have their host's network cards, and a site") {
+  Cluster cluster = ThreeNodes();
+  AddNode(cluster, "d", "", "fast", {0});
+  cluster.nodes[1].network_cards = 4;  // the others of its host do not say
+  cluster.nodes[3].site = "south";
+  const auto problem = MakeProblem(Spec(), {}, cluster);
+  REQUIRE(problem.status().ToString() == "OK");
+  for (int d = 0; d < 3; ++d) CHECK(problem->devices[d].network_cards == 4);
+  CHECK(problem->devices[3].network_cards == 0);
+  CHECK(problem->devices[0].site == problem->devices[2].site);
+  CHECK(problem->devices[0].site != problem->devices[3].site);
+}
+
 TEST_CASE("a problem has each device's own times, memory, processor and links") {
   const absl::StatusOr<PlanningProblem> problem = MakeProblem(Spec(), {}, ThreeNodes());
   REQUIRE(problem.status().ToString() == "OK");

@@ -40,6 +40,7 @@ v1::Node EncodeNode(const NodeSnapshot& node) {
   encoded.set_agent_address(node.description.agent_address);
   encoded.set_host(node.description.host);
   encoded.set_host_memory_bytes(node.description.host_memory.value);
+  encoded.set_network_cards(static_cast<uint32_t>(node.description.network_cards));
   for (const ClusterDevice& device : node.description.devices)
     *encoded.add_devices() = EncodeClusterDevice(device);
   encoded.set_alive(node.alive);
@@ -53,6 +54,7 @@ absl::StatusOr<NodeDescription> DecodeNode(const v1::Node& node, uint64_t incarn
   RETURN_IF_ERROR(CheckName("node.name", node.name()));
   NodeDescription decoded{node.name(), node.agent_address(), node.host(), incarnation, {}, {}};
   decoded.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
+  decoded.network_cards = static_cast<int>(node.network_cards());
   std::set<std::string> names;
   for (int i = 0; i < node.devices_size(); ++i) {
     const std::string field = absl::StrCat("node.devices[", i, "]");

@@ -243,6 +243,7 @@ void AddNodes(const v1::NodeGroup& group, const PriceByKind& prices, std::vector
     node.name = absl::StrCat(group.name(), "-", n);
     node.host_memory = {static_cast<int64_t>(group.host_memory_bytes())};
     node.site = group.site();
+    node.network_cards = static_cast<int>(group.network_cards());
     for (uint32_t d = 0; d < group.devices_per_node(); ++d) {
       ClusterDevice& device = node.devices.emplace_back(DecodePriced(group.device(), prices));
       if (group.devices_per_node() > 1) absl::StrAppend(&device.description.name, d);
@@ -273,6 +274,7 @@ absl::StatusOr<Cluster> DecodeCluster(const v1::ClusterSpec& cluster) {
     ClusterNode& named =
         decoded.nodes.emplace_back(ClusterNode{node.name(), node.host(), {}, {}, node.site()});
     named.host_memory = {static_cast<int64_t>(node.host_memory_bytes())};
+    named.network_cards = static_cast<int>(node.network_cards());
     for (const v1::Device& device : node.devices()) named.devices.push_back(DecodePriced(device, prices));
   }
   if (cluster.nodes().empty() && cluster.node_groups().empty())
@@ -309,6 +311,7 @@ v1::ClusterSpec EncodeCluster(const Cluster& cluster) {
     named.set_host(node.host);
     named.set_host_memory_bytes(node.host_memory.value);
     named.set_site(node.site);
+    named.set_network_cards(static_cast<uint32_t>(node.network_cards));
     for (const ClusterDevice& device : node.devices) *named.add_devices() = EncodeClusterDevice(device);
   }
   for (const DeviceProfile& profile : cluster.profiles) *encoded.add_profiles() = EncodeProfile(profile);

@@ -112,6 +112,7 @@ TEST_CASE("groups of nodes are the nodes that they stand for, and links go by cl
   group.set_name("large");
   group.set_count(2);
   group.set_site("north");
+  group.set_network_cards(8);
   group.set_devices_per_node(2);
   group.mutable_device()->set_name("gpu");
   group.mutable_device()->set_kind("A100");
@@ -126,6 +127,8 @@ TEST_CASE("groups of nodes are the nodes that they stand for, and links go by cl
   REQUIRE(decoded->nodes.size() == 2);
   CHECK(decoded->nodes[1].name == "large-1");
   CHECK(decoded->nodes[1].site == "north");
+  CHECK(decoded->nodes[1].network_cards == 8);
+  CHECK(EncodeCluster(*decoded).nodes(1).network_cards() == 8);
   REQUIRE(decoded->nodes[1].devices.size() == 2);
   CHECK(decoded->nodes[1].devices[1].description.name == "gpu1");
   CHECK(decoded->nodes[1].devices[1].kind == "A100");

@@ -29,7 +29,8 @@ struct ClusterNode {
   std::vector<ClusterDevice> devices;
   // Of its machine, for layers that live there; all nodes of a machine have it together. 0: not known.
   Bytes host_memory;
-  std::string site;  // which LinkLevel its links are of
+  std::string site;       // which LinkLevel its links are of
+  int network_cards = 0;  // of its machine, each as fast as a link; 0: not known
   friend bool operator==(const ClusterNode&, const ClusterNode&) = default;
 };
 

@@ -15,6 +15,11 @@ struct CollectiveProblem {
   std::vector<const LinkCost*> links;
   // By member; equal numbers share a host and its way to other hosts. Empty: each on a host of its own.
   std::vector<int> host_of_member;
+  // By member: how many network cards its host has, each of which sends a message and takes one in at a time, at the
+  // full speed of a link; 0: not known. Empty: of none.
+  std::vector<int> cards_of_member;
+  // By member; equal numbers are at one site and share its way to other sites. Empty: all at one.
+  std::vector<int> site_of_member;
 
   const LinkCost* Link(int from, int to) const {
     const size_t index = static_cast<size_t>(from) * members + to;

@@ -11,9 +11,10 @@ namespace medley {
 //    and receives in that round, `transfer` where both only do the one;
 //  - it leaves as soon as what it carries begins to arrive (messages travel in chunks, ChunksOf), and ends no
 //    sooner than a chunk's time after that;
-//  - messages that leave a member, or that come to it, take turns; as do those that leave a part of the group
-//    across a boundary (BoundariesOf), or come to it: they share what leads there. Latency alone occupies
-//    nothing.
+//  - messages that leave a member, or that come to it, take turns. Where the cards of both hosts are known, those of
+//    a member to other hosts take turns by themselves, each takes the card of its host that is free first, and those that
+//    leave a site share its way out; and as they come likewise. Otherwise those that leave a part of the group across a boundary (BoundariesOf), or come to it, take
+//    turns: they share what leads there. Latency alone occupies nothing.
 // Some tens of nanoseconds a message.
 double CollectiveSeconds(const CollectiveProblem& problem, const CollectiveSchedule& schedule);
 

@@ -80,6 +80,34 @@ TEST_CASE("messages that cross a boundary share it") {
   CHECK(sorted == Approx(1.5 * 16e6 / 1e8).epsilon(0.02));
 }
 
+TEST_CASE("messages that leave a host take its cards") {
+  const LinkCost fast = Cost(0, 1e11), slow = Cost(0, 1e8);
+  CollectiveProblem problem = Sites({0, 0, 0, 0, 1, 1, 1, 1}, fast, slow, 16'000'000);
+  problem.host_of_member = {0, 0, 0, 0, 1, 1, 1, 1};
+  const auto hierarchy = [&] { return ChooseAllReduce(problem, Algorithm::kHierarchical).predicted_seconds; };
+  const double one_way = 64e6 / 1e8;
+  CHECK(hierarchy() == Approx(one_way).epsilon(0.05));
+  for (const int cards : {1, 2, 4, 8}) {
+    CAPTURE(cards);
+    problem.cards_of_member.assign(8, cards);
+    // Each member has a quarter to exchange with one of the other host.
+    CHECK(hierarchy() == Approx(one_way / std::min(cards, 4)).epsilon(0.05));
+  }
+  // With one at either end unknown they go one by one.
+  problem.cards_of_member = {4, 4, 4, 4, 0, 0, 0, 0};
+  CHECK(hierarchy() == Approx(one_way).epsilon(0.05));
+}
+
+TEST_CASE("hosts with cards of their own share the way to another site, and nothing with another kind") {
+  const LinkCost fast = Cost(0, 1e11), slow = Cost(0, 1e8);
+  CollectiveProblem problem = Sites({0, 0, 0, 0, 1, 1, 1, 1}, fast, slow, 16'000'000);
+  for (int member = 0; member < 8; ++member) problem.host_of_member.push_back(member);
+  problem.cards_of_member.assign(8, 1);
+  CHECK(ChooseAllReduce(problem).predicted_seconds == Approx(64e6 / 1e8 / 4).epsilon(0.05));
+  problem.site_of_member = {0, 0, 0, 0, 1, 1, 1, 1};
+  CHECK(ChooseAllReduce(problem).predicted_seconds == Approx(64e6 / 1e8).epsilon(0.05));
+}
+
 TEST_CASE("between sites a hierarchy sends one vector each way, and is chosen") {
   const LinkCost fast = Cost(20e-6, 5e9), slow = Cost(1e-3, 1e8);
   const CollectiveProblem problem = Sites({0, 0, 0, 0, 1, 1, 1, 1}, fast, slow, 16'000'000);

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "runtime/ir/collective/collective_problem.h"
 
 namespace medley {
@@ -28,9 +29,22 @@ class MessageClock {
   Times Send(int from, int to, const Cost& cost, const Times& ready);
 
  private:
+  // One direction.
+  struct Ways {
+    std::vector<double> free;          // by level (members, then boundaries) * members + member or part
+    std::vector<double> network_free;  // by member, to other hosts whose cards are known
+    std::vector<std::vector<double>> card_free;  // by host
+    std::vector<double> site_free;               // by site
+  };
+  using Taken = absl::InlinedVector<double*, 6>;
+  // Adds what a message takes of the ways at one end; returns the cards of which it takes one, if any.
+  std::vector<double>* Take(Ways& ways, int member, int other, Taken& taken) const;
+  bool HasCards(int member) const { return !host_.empty() && problem_.cards_of_member[member] > 0; }
+
   const CollectiveProblem& problem_;
   const std::vector<Boundary> boundaries_;
-  std::vector<double> out_free_, in_free_;  // by level (members, then boundaries) * members + member or part
+  std::vector<int> host_, site_;  // by member, numbered from 0; no hosts: no cards are known
+  Ways out_, in_;
 };
 
 }  // namespace medley

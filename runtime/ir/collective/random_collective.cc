@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace medley {
 
@@ -57,6 +58,12 @@ RandomProblem MakeRandomProblem(Random& random, int members, int64_t elements) {
   for (int i = 0; i < members; ++i) {
     made.problem.host_of_member.push_back(RandomBelow(random, 6));
     site[i] = made.problem.host_of_member[i] % 2;
+  }
+  if (RandomBelow(random, 2) == 0) {
+    std::map<int, int> cards;  // by host
+    for (const int host : made.problem.host_of_member)
+      made.problem.cards_of_member.push_back(cards.emplace(host, RandomBelow(random, 4)).first->second);
+    if (RandomBelow(random, 2) == 0) made.problem.site_of_member = site;
   }
   made.problem.members = members;
   made.problem.elements = elements;
