@@ -27,6 +27,7 @@ struct Kind {
   double flops = 0;  // of matmuls
   Bytes memory;
   int on_host = 8;
+  int cards = 1;  // of a host
   double within_bytes_per_second = 0;
 };
 
@@ -54,6 +55,7 @@ PlanningProblem Synthetic(const std::vector<std::pair<Kind, int>>& kinds, int la
                       .kind = kind.name,
                       .processor = static_cast<int>(problem.devices.size()),
                       .host = host,
+                      .network_cards = kind.cards,
                       .room = {.memory = kind.memory}};
       cost.update_seconds_per_parameter = 1.5e-11;
       cost.norm_seconds_per_parameter = 5e-12;
@@ -382,9 +384,9 @@ void ReportSailor(const std::string& data, const std::string& name) {
 int main(int count, char** arguments) {
   using medley::GiB;
   const std::string only = count > 2 ? arguments[2] : "";
-  const medley::Kind h100{"H100", 990e12, GiB(80), 8, 450e9}, a100{"A100", 312e12, GiB(80), 8, 300e9},
-      a40{"A40", 150e12, GiB(48), 8, 28e9}, v100{"V100", 125e12, GiB(32), 8, 150e9},
-      l4{"L4", 121e12, GiB(24), 8, 16e9}, a10{"A10", 125e12, GiB(24), 4, 16e9};
+  const medley::Kind h100{"H100", 990e12, GiB(80), 8, 8, 450e9}, a100{"A100", 312e12, GiB(80), 8, 8, 300e9},
+      a40{"A40", 150e12, GiB(48), 8, 2, 28e9}, v100{"V100", 125e12, GiB(32), 8, 4, 150e9},
+      l4{"L4", 121e12, GiB(24), 8, 2, 16e9}, a10{"A10", 125e12, GiB(24), 4, 1, 16e9};
   const auto report = [&](const std::string& name, const std::vector<std::pair<medley::Kind, int>>& kinds,
                           int layers, int batch) {
     if (only.empty() || only == name) medley::Report(name, medley::Synthetic(kinds, layers, batch));

@@ -25,12 +25,16 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMostStages = 48;
 constexpr double kAlike = 1e-3;
 // By how much more twice as many replicas are taken to be slower than they are estimated.
-constexpr double kMoreReplicas = 0.05;
+constexpr double kMoreReplicas = 0.01;
 // After so many looks that find nothing faster no others are taken.
 constexpr int kMostInVain = 6;
 // Classes are left out if sums of so many elements then take no more than that part of the time.
 constexpr double kMuchFaster = 0.8;
 constexpr int64_t kSampleElements = int64_t{4} << 20;
+// Of a replica, whose stages may then begin with any layer.
+constexpr int kManyDevices = 16;
+// What is estimated to be so much faster is predicted at once.
+constexpr double kPromising = 0.9;
 // What is estimated to be so much slower than the fastest plan is not predicted.
 constexpr double kHopeless = 1.01;
 // Shares of slices are whole elements, and holders of parts of them not equally many.
@@ -95,7 +99,11 @@ int Replicas(const ClassedPlan& plan) {
 class Planning {
  public:
   Planning(const PlanningProblem& problem, const std::atomic<bool>* stop)
-      : problem_(problem), stop_(stop), predictor_(problem), classes_(predictor_.classes()) {}
+      : problem_(problem),
+        stop_(stop),
+        predictor_(problem),
+        classes_(predictor_.classes()),
+        memories_(problem) {}
 
   absl::StatusOr<PlanByClass> Run() {
     TryAll(classes_);
@@ -118,20 +126,30 @@ class Planning {
   }
 
  private:
-  // Plans of at most so many replicas, which are taken to sum gradients as so many do and to have such a share of the
-  // optimizer's state.
+  // Plans of so many replicas, which are taken to sum gradients as the most of them do and to have such a share of the
+  // optimizer's state as the least.
   struct Replicated {
-    Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, StageBuffers& buffers,
-               double optimizer_share, int limit, int most_stages, int degree, const std::atomic<bool>* stop)
-        : table(problem, classes, buffers, optimizer_share, degree),
-          sums(problem, classes, limit, std::max(1, degree)),
-          search(table, sums, most_stages, limit, stop),
+    Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
+               StageMemories& memories, double optimizer_share, RouteCount routes, int most_stages,
+               int degree)
+        : table(problem, classes, memories, optimizer_share, degree),
+          sums(problem, classes, routes.most, std::max(1, degree)),
+          pricings(PricingsOf(table, most_stages)),
           degree(degree),
-          limit(limit) {}
+          routes(routes) {}
     StageTable table;
     const SumModel sums;
+    std::vector<ShapePricing> pricings;
+    const int degree;
+    const RouteCount routes;
+  };
+
+  // The same, all of whose stages are cut at some of the same places.
+  struct Cut {
+    Cut(Replicated& of, std::vector<int> cuts, const std::atomic<bool>* stop)
+        : of(of), search(of.table, of.pricings, of.sums, std::move(cuts), of.routes, stop) {}
+    Replicated& of;
     ClassSearch search;
-    const int degree, limit;
   };
 
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
@@ -146,40 +164,47 @@ class Planning {
     const int most_stages =
         std::min({layers, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
     const int most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
-    std::vector<std::unique_ptr<Replicated>> all;
+    std::vector<std::unique_ptr<Replicated>> replicated;
+    std::vector<std::unique_ptr<Cut>> all;
     // Units of one degree sum slices as large as their shares; where degrees are mixed, the least of them counts.
     std::set<int> degrees = {0};
-    const StageTable all_kinds(problem_, classes, buffers_, 1);
+    const StageTable all_kinds(problem_, classes, memories_, 1);
     for (const StageKind& kind : all_kinds.kinds()) degrees.insert(kind.degree);
     if (degrees.size() == 2) degrees.erase(0);
     for (const int degree : degrees) {
-      std::vector<RouteShape> shapes;  // that were worth something so far
-      for (int replicas = std::max(2, devices / kMostStages); !stopped(); replicas *= degree == 0 ? 2 : 4) {
-        const int limit = std::min(replicas, most_routes);
-        all.push_back(std::make_unique<Replicated>(problem_, classes, buffers_, ShareOf(limit), limit,
-                                                   most_stages, degree, stop_));
-        ClassSearch& search = all.back()->search;
-        // Not if they computed all the time.
-        if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
-        for (const RouteShape& shape : shapes) search.Suggest(shape);
-        search.Relax();
-        best_.priced_shapes += search.priced();
-        if (search.relaxed_seconds() < kNever) shapes = search.Shapes();
-        // Some plan soon, however early planning is stopped.
-        if (!found_any()) LookAt(*all.back());
-        if (limit < replicas) break;
+      std::map<int, std::vector<RouteShape>> shapes;  // that were worth something so far, by parts
+      const std::vector<RouteCount> ranges = RangesTo(most_routes, degree == 0 ? 2 : 4);
+      // Many replicas of few stages are planned for and predicted in no time, and may be the best.
+      for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
+        replicated.push_back(std::make_unique<Replicated>(
+            problem_, classes, memories_, ShareOf(routes->least), *routes, most_stages, degree));
+        for (const int parts : PartsFor(devices / routes->least)) {
+          all.push_back(std::make_unique<Cut>(*replicated.back(), EvenCuts(parts), stop_));
+          ClassSearch& search = all.back()->search;
+          // Not if they computed all the time.
+          if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
+          for (const RouteShape& shape : shapes[parts]) search.Suggest(shape);
+          search.Relax();
+          best_.priced_shapes += search.priced();
+          const double relaxed = search.relaxed_seconds();
+          if (relaxed < kNever) shapes[parts] = search.Shapes();
+          // A good plan soon, however early planning is stopped.
+          if (!found_any() || relaxed < kPromising * best_.step_seconds) LookAt(*all.back());
+          // What is cut into fewer parts is not faster, but for its sums.
+          if (found_any() && relaxed > kHopeless * best_.step_seconds) break;
+        }
       }
     }
     // The best ones first: the others are then seldom worth a look. The more replicas there are, the more are their sums
     // underestimated.
-    const auto hope = [](const std::unique_ptr<Replicated>& of) {
-      return of->search.relaxed_seconds() * (1 + kMoreReplicas * std::log2(of->limit));
+    const auto hope = [](const std::unique_ptr<Cut>& cut) {
+      return cut->search.relaxed_seconds() * (1 + kMoreReplicas * std::log2(cut->of.routes.most));
     };
     std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return hope(a) < hope(b); });
     int in_vain = 0;
-    for (const std::unique_ptr<Replicated>& of : all) {
+    for (const std::unique_ptr<Cut>& cut : all) {
       const double before = best_.step_seconds;
-      if (!LookAt(*of)) continue;
+      if (!LookAt(*cut)) continue;
       in_vain = best_.step_seconds < before ? 0 : in_vain + 1;
       if (in_vain == kMostInVain) break;
     }
@@ -187,35 +212,62 @@ class Planning {
     if (!found_any() || stopped() || classes.size() < classes_.size()) return;
     std::vector<RouteShape> shapes;
     double busy_seconds = kNever;  // of all degrees
-    for (const std::unique_ptr<Replicated>& of : all) {
-      const std::vector<RouteShape> good = of->search.Shapes();
+    for (const std::unique_ptr<Cut>& cut : all) {
+      const std::vector<RouteShape> good = cut->search.Shapes();
       shapes.insert(shapes.end(), good.begin(), good.end());
-      busy_seconds = std::min(busy_seconds, of->search.LowerBoundSeconds());
+      busy_seconds = std::min(busy_seconds, cut->search.LowerBoundSeconds());
     }
     best_.lower_bound_seconds =
-        std::max(busy_seconds, LowerBoundSeconds(problem_, classes_, buffers_, shapes, best_.step_seconds,
+        std::max(busy_seconds, LowerBoundSeconds(problem_, classes_, memories_, shapes, best_.step_seconds,
                                                  most_stages, most_routes));
   }
 
+  // Each up to `factor` times as many as the one before.
+  std::vector<RouteCount> RangesTo(int most_routes, int factor) const {
+    std::vector<RouteCount> ranges;
+    const int devices = static_cast<int>(problem_.devices.size());
+    for (int64_t most = std::max(2, devices / kMostStages), least = 1; least <= most_routes; most *= factor) {
+      ranges.push_back({static_cast<int>(least), static_cast<int>(std::min<int64_t>(most, most_routes))});
+      least = most + 1;
+    }
+    return ranges;
+  }
+
+  // Into how many parts layers are cut, which stages have one or several of: the fewer they are the more alike are
+  // replicas cut, and the faster their sums. 0: single layers, for replicas of many devices.
+  static std::vector<int> PartsFor(int devices_of_replica) {
+    std::vector<int> parts = {12, 6, 4, 3, 2, 1};
+    if (devices_of_replica >= kManyDevices) parts.insert(parts.begin(), 0);
+    return parts;
+  }
+  std::vector<int> EvenCuts(int parts) const {
+    std::vector<int> cuts;
+    const int layers = problem_.shape.model.layers;
+    if (parts >= layers) return cuts;
+    for (int part = 0; part <= parts && parts > 0; ++part)
+      cuts.push_back((layers * part + parts - 1) / parts);
+    return cuts;
+  }
+
   // Places and predicts what may be the fastest of them; false: there is nothing to be expected of it.
-  bool LookAt(Replicated& of) {
-    const double relaxed = of.search.relaxed_seconds();
+  bool LookAt(Cut& cut) {
+    const double relaxed = cut.search.relaxed_seconds();
     if (relaxed == kNever || stopped()) return false;
     if (found_any() && relaxed > kHopeless * best_.step_seconds) return false;
     // More replicas that do no more are the same ones.
     const auto alike = [&](const std::pair<int, double>& looked) {
-      return looked.first == of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
+      return looked.first == cut.of.degree && std::abs(looked.second - relaxed) < kAlike * relaxed;
     };
     if (std::any_of(looked_at_.begin(), looked_at_.end(), alike)) return false;
-    looked_at_.push_back({of.degree, relaxed});
-    for (const ClassedPlan& plan : of.search.Run()) Place(of.table, of.search, plan);
+    looked_at_.push_back({cut.of.degree, relaxed});
+    for (const ClassedPlan& plan : cut.search.Run()) Place(cut.of.table, cut.search, plan);
     return true;
   }
 
-  // Of plans of at most so many replicas, and more than half of that.
+  // Of plans of at least so many replicas.
   double ShareOf(int replicas) const {
     if (!problem_.constraints.saves_memory) return 1;
-    return std::min(1.0, kOwnPart / (replicas / 2 + 1));
+    return std::min(1.0, kOwnPart / replicas);
   }
 
   // Leaves out the class that does least among those without which sums take much less, if there is one.
@@ -276,7 +328,8 @@ class Planning {
     if (plan.shards_optimizer &&
         !(problem_.constraints.saves_memory && Fits(predictor_, plan, kOwnPart / Replicas(found))))
       return;
-    Keep(std::move(plan), DescribeShapes(table, found));
+    std::string summary = DescribeShapes(table, found);
+    if (predicted_.insert(summary).second) Keep(std::move(plan), std::move(summary));
   }
 
   // If it is predicted to be faster than the fastest.
@@ -294,8 +347,9 @@ class Planning {
   const std::atomic<bool>* const stop_;
   AlikeRoutePredictor predictor_;
   const std::vector<DeviceClass>& classes_;
-  StageBuffers buffers_;
+  StageMemories memories_;
   std::vector<std::pair<int, double>> looked_at_;  // degrees and relaxed seconds
+  std::set<std::string> predicted_;                // summaries
   PlanByClass best_;
 };
 

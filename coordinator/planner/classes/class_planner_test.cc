@@ -97,6 +97,7 @@ PlanningProblem Alike(int devices, int layers, int batch) {
     device.shares.clear();
     device.times = {{{}, {1, 2, 1}, {}}};
     device.update_seconds_per_parameter = 0;
+    device.network_cards = 0;
     hosts.push_back(d);
   }
   problem.links = DeviceLinks(ends, hosts, 1);
@@ -117,6 +118,17 @@ TEST_CASE("the lower bound is near what cannot be done faster") {
   problem = Alike(20, 20, 40);
   problem.constraints.max_routes = 1;
   found = PlanByClasses(problem);
+  REQUIRE(found.status().ToString() == "OK");
+  CHECK(found->step_seconds == Approx((40 + 19) * 3));
+  CHECK(found->lower_bound_seconds <= (40 + 19) * 3);
+  CHECK(found->lower_bound_seconds > 130);
+}
+
+TEST_CASE("a route that takes more devices than its class has is spread over classes that are as fast") {
+  PlanningProblem problem = Alike(20, 20, 40);
+  problem.constraints.max_routes = 1;
+  for (int d = 0; d < 20; ++d) problem.devices[d].price_per_hour = 1 + d % 2;  // nothing limits it
+  const absl::StatusOr<PlanByClass> found = PlanByClasses(problem);
   REQUIRE(found.status().ToString() == "OK");
   CHECK(found->step_seconds == Approx((40 + 19) * 3));
   CHECK(found->lower_bound_seconds <= (40 + 19) * 3);
@@ -187,14 +199,14 @@ TEST_CASE("nothing that fits is said so") {
 TEST_CASE("the master finds how many routes of each shape do the most") {
   // Of two classes with 4 and 6 devices: a shape of one of each, and one of two of the second.
   const std::vector<MasterColumn> columns = {{{1, 1}, 3}, {{0, 2}, 2}};
-  const MasterRelaxation relaxed = SolveRelaxed(columns, {4, 6}, 10);
+  const MasterRelaxation relaxed = SolveRelaxed(columns, {4, 6}, {0, 10});
   CHECK(relaxed.value == Approx(14));
   CHECK(relaxed.amounts[0] == Approx(4));
   CHECK(relaxed.prices[0] == Approx(2));
   CHECK(relaxed.prices[1] == Approx(1));
-  CHECK(SolveWhole(columns, {4, 6}, 10, 14, 100) == std::vector<int>{4, 1});
-  CHECK(SolveWhole(columns, {4, 6}, 10, 15, 100).empty());
-  CHECK(SolveWhole(columns, {4, 6}, 4, 14, 100).empty());
+  CHECK(SolveWhole(columns, {4, 6}, {0, 10}, 14, 100) == std::vector<int>{4, 1});
+  CHECK(SolveWhole(columns, {4, 6}, {0, 10}, 15, 100).empty());
+  CHECK(SolveWhole(columns, {4, 6}, {0, 4}, 14, 100).empty());
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ constexpr double kMuchWork = 2e5;  // layers, squared, of kinds and stages
 constexpr double kTimeTolerance = 1e-4;
 // Rounds end when they gain less.
 constexpr double kWorthwhile = 2e-3;
+constexpr double kSomeRoutes = 0.5;
 constexpr int kMostNodes = 400;
 constexpr double kNearlyWorth = 1.15;
 constexpr double kWholeTolerance = 4e-3;
-constexpr size_t kNestedPlans = 3;
+constexpr size_t kNestedPlans = 2;
 constexpr size_t kMostWholeColumns = 160;
 constexpr int kMostDoublings = 60;
 
@@ -45,19 +46,20 @@ double LeastSeconds(double low, double tolerance, const IsDone& is_done) {
 
 }  // namespace
 
-ClassSearch::ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes,
-                         const std::atomic<bool>* stop)
+ClassSearch::ClassSearch(StageTable& table, std::vector<ShapePricing>& pricings, const SumModel& sums,
+                         std::vector<int> cuts, RouteCount routes, const std::atomic<bool>* stop)
     : table_(table),
       sums_(sums),
-      most_routes_(most_routes),
+      cuts_(std::move(cuts)),
+      routes_(routes),
+      batch_(table.problem().shape.global_batch_sequences),
       resources_(table.problem(), table.classes()),
-      stop_(stop) {
-  batch_ = table.problem().shape.global_batch_sequences;
+      stop_(stop),
+      pricings_(pricings) {
   for (const DeviceClass& of : table.classes()) devices_.push_back(of.devices);
-  pricings_ = PricingsOf(table, most_stages);
   for (const ShapePricing& pricing : pricings_) {
-    const double work =
-        0.5 * pricing.layers() * pricing.layers() * most_stages * static_cast<double>(table.kinds().size());
+    const double cuts = cuts_.empty() ? pricing.layers() : static_cast<double>(cuts_.size());
+    const double work = 0.5 * cuts * cuts * pricing.most_stages() * static_cast<double>(table.kinds().size());
     pass_times_.push_back(pricing.PassTimes(work > kMuchWork ? kWidePassRatio : kPassRatio));
   }
   lower_bound_seconds_ = BoundSeconds();
@@ -69,7 +71,7 @@ int ClassSearch::Add(RouteShape shape) {
   }
   std::vector<double> uses = resources_.Uses(DevicesOf(table_, shape));
   if (!resources_.Has(uses)) return -1;
-  std::vector<double> after = sums_.AfterSeconds(table_, shape);
+  std::vector<double> after = sums_.AfterSeconds(table_, shape, longest_sums_seconds_);
   pool_.push_back({RouteClock(table_, std::move(shape)), std::move(uses), std::move(after)});
   return static_cast<int>(pool_.size()) - 1;
 }
@@ -130,7 +132,7 @@ double ClassSearch::RelaxedSeconds() const {
   return LeastSeconds(lower_bound_seconds_, kTimeTolerance, [&](double seconds) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    return !columns.empty() && SolveRelaxed(columns, resources_.limits(), most_routes_).value >= batch_;
+    return !columns.empty() && SolveRelaxed(columns, resources_.limits(), routes_).value >= batch_;
   });
 }
 
@@ -144,12 +146,42 @@ int ClassSearch::Price(double seconds, const std::vector<double>& device_prices,
       std::optional<ShapePricing::Answer> answer = pricings_[i].Best({.most_pass_seconds = limit,
                                                                       .price_of_second = sequences_a_second,
                                                                       .price = device_prices,
-                                                                      .most_devices = devices_});
-      if (answer && sequences_a_second * (seconds + limit) - answer->cost > least_worth)
-        Add(std::move(answer->shape));
+                                                                      .most_devices = devices_,
+                                                                      .cuts = cuts_});
+      if (!answer || sequences_a_second * (seconds + limit) - answer->cost <= least_worth) continue;
+      Spread(pricings_[i], limit, device_prices, answer->shape);
+      Add(std::move(answer->shape));
     }
   }
   return static_cast<int>(pool_.size() - known);
+}
+
+// Prices know nothing of how many devices there are. What a route has too many of other classes do that are as fast, the
+// cheapest first.
+void ClassSearch::Spread(const ShapePricing& pricing, double most_pass_seconds,
+                         const std::vector<double>& device_prices, RouteShape& shape) const {
+  const std::vector<StageKind>& kinds = table_.kinds();
+  std::vector<int> left = devices_;
+  for (const StageForm& stage : shape.stages)
+    left[kinds[stage.kind].device_class] -= kinds[stage.kind].degree;
+  for (StageForm& stage : shape.stages) {
+    const StageKind& own = kinds[stage.kind];
+    if (left[own.device_class] >= 0) continue;
+    int best = -1;
+    double least = kNever;
+    for (int k = 0; k < static_cast<int>(kinds.size()); ++k) {
+      const double price = kinds[k].degree * device_prices[kinds[k].device_class];
+      if (left[kinds[k].device_class] < kinds[k].degree || price >= least ||
+          pricing.PassSeconds(k, stage.from_end, stage.layers, stage.first) > most_pass_seconds)
+        continue;
+      best = k;
+      least = price;
+    }
+    if (best < 0) continue;
+    left[own.device_class] += own.degree;
+    left[kinds[best].device_class] -= kinds[best].degree;
+    stage = pricing.Form(best, stage.from_end, stage.layers, stage.first);
+  }
 }
 
 void ClassSearch::Seed() {
@@ -172,6 +204,7 @@ double ClassSearch::Column::Price(const std::vector<double>& prices) const {
 
 std::vector<RouteShape> ClassSearch::Shapes() const {
   std::vector<RouteShape> shapes;
+  if (relaxed_seconds_ == kNever) return shapes;
   for (const Column& column : pool_) {
     if (column.Price(prices_) <= kNearlyWorth * column.SequencesBy(relaxed_seconds_))
       shapes.push_back(column.clock.shape());
@@ -191,8 +224,13 @@ void ClassSearch::Relax() {
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<int> numbers;
     const std::vector<MasterColumn> columns = MasterColumnsBy(seconds, numbers);
-    const MasterRelaxation at = SolveRelaxed(columns, resources_.limits(), most_routes_);
+    const MasterRelaxation at = SolveRelaxed(columns, resources_.limits(), routes_);
     prices_ = at.prices;
+    if (LengthenSums(numbers, at.amounts)) {
+      seconds = RelaxedSeconds();
+      if (seconds == kNever) return;
+      continue;
+    }
     if (Price(seconds, resources_.DevicePrices(at.prices), at.route_price) == 0) break;
     const double sooner = RelaxedSeconds();
     const bool gained = sooner < (1 - kWorthwhile) * seconds;
@@ -202,11 +240,28 @@ void ClassSearch::Relax() {
   relaxed_seconds_ = seconds;
 }
 
+// What all routes wait for is as long as the longest of those that are worth something.
+bool ClassSearch::LengthenSums(const std::vector<int>& columns, const std::vector<double>& amounts) {
+  double longest_seconds = longest_sums_seconds_;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (amounts[i] < kSomeRoutes) continue;
+    for (const StageForm& stage : pool_[columns[i]].clock.shape().stages)
+      longest_seconds = std::max(longest_seconds, sums_.StreamSeconds(table_, stage));
+  }
+  if (longest_seconds <= longest_sums_seconds_ * (1 + kWorthwhile)) return false;
+  longest_sums_seconds_ = longest_seconds;
+  for (Column& column : pool_)
+    column.after_seconds = sums_.AfterSeconds(table_, column.clock.shape(), longest_sums_seconds_);
+  return true;
+}
+
 std::vector<ClassedPlan> ClassSearch::Run() {
   std::vector<ClassedPlan> plans;
   plans.push_back(Whole(relaxed_seconds_));
   std::vector<std::pair<double, int>> alone;
-  for (int i = 0; i < static_cast<int>(pool_.size()); ++i) alone.push_back({AloneSeconds(i), i});
+  for (int i = 0; i < static_cast<int>(pool_.size()); ++i) {
+    if (MostRoutes(i) >= routes_.least) alone.push_back({AloneSeconds(i), i});
+  }
   std::sort(alone.begin(), alone.end());
   for (size_t i = 0; i < std::min<size_t>(kNestedPlans, alone.size()) && !stopped(); ++i) {
     plans.push_back(DistributeColumns({{alone[i].second, MostRoutes(alone[i].second)}}));
@@ -221,7 +276,7 @@ std::vector<ClassedPlan> ClassSearch::Run() {
   return plans;
 }
 
-int ClassSearch::MostRoutes(int column) const { return resources_.Times(pool_[column].uses, most_routes_); }
+int ClassSearch::MostRoutes(int column) const { return resources_.Times(pool_[column].uses, routes_.most); }
 
 // Of as many routes of one shape as there can be.
 double ClassSearch::AloneSeconds(int column) const {
@@ -256,7 +311,7 @@ bool ClassSearch::NestedWith(int column, int other) const {
 ClassedPlan ClassSearch::Whole(double relaxed_seconds) {
   std::vector<int> numbers;
   const std::vector<double> prices =
-      SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), resources_.limits(), most_routes_).prices;
+      SolveRelaxed(MasterColumnsBy(relaxed_seconds, numbers), resources_.limits(), routes_).prices;
   ClassedPlan best;
   double low = relaxed_seconds, high = relaxed_seconds;
   for (int i = 0; i < 40 && !stopped(); ++i) {
@@ -296,7 +351,7 @@ ClassedPlan ClassSearch::WholeBy(double seconds, const std::vector<double>& pric
   std::vector<MasterColumn> chosen;
   for (const auto& [ratio, i] : order) chosen.push_back(columns[i]);
   if (chosen.empty()) return {};
-  const std::vector<int> whole = SolveWhole(chosen, resources_.limits(), most_routes_, batch_, kMostNodes);
+  const std::vector<int> whole = SolveWhole(chosen, resources_.limits(), routes_, batch_, kMostNodes);
   std::vector<std::pair<int, int>> found;  // column and routes
   for (size_t i = 0; i < whole.size(); ++i) {
     if (whole[i] > 0) found.push_back({numbers[order[i].second], whole[i]});

@@ -31,9 +31,10 @@ struct ClassedPlan {
 // with shapes that are priced as they are needed; whole numbers of routes are searched by branch and bound.
 class ClassSearch {
  public:
-  // Both must outlive it, as must `stop`: once it is true no more shapes are looked for.
-  ClassSearch(StageTable& table, const SumModel& sums, int most_stages, int most_routes,
-              const std::atomic<bool>* stop);
+  // All must outlive it, as must `stop`: once it is true no more shapes are looked for. `cuts`: of stages
+  // (ShapePricing::Question).
+  ClassSearch(StageTable& table, std::vector<ShapePricing>& pricings, const SumModel& sums,
+              std::vector<int> cuts, RouteCount routes, const std::atomic<bool>* stop);
 
   // Shapes to begin with.
   void Suggest(RouteShape shape);
@@ -77,7 +78,10 @@ class ClassSearch {
   // Adds shapes that are worth more than that at such prices of devices; how many are new.
   int Price(double seconds, const std::vector<double>& device_prices, double least_worth);
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+  void Spread(const ShapePricing& pricing, double most_pass_seconds, const std::vector<double>& device_prices,
+              RouteShape& shape) const;
   void Seed();
+  bool LengthenSums(const std::vector<int>& columns, const std::vector<double>& amounts);
   int MostRoutes(int column) const;
   double AloneSeconds(int column) const;
   bool NestedWith(int column, int other) const;
@@ -89,16 +93,18 @@ class ClassSearch {
 
   StageTable& table_;
   const SumModel& sums_;
-  const int most_routes_;
+  const std::vector<int> cuts_;
+  const RouteCount routes_;
   double batch_ = 0;  // sequences
   const Resources resources_;
   const std::atomic<bool>* const stop_;
   std::vector<int> devices_;  // of each class
-  std::vector<ShapePricing> pricings_;
+  std::vector<ShapePricing>& pricings_;
   std::vector<std::vector<double>> pass_times_;  // of each
   std::vector<Column> pool_;
   std::vector<char> left_out_;  // of the pool, for now; or empty
   std::vector<double> prices_;  // of resources
+  double longest_sums_seconds_ = 0;
   double relaxed_seconds_ = std::numeric_limits<double>::infinity(), lower_bound_seconds_ = 0;
   int64_t priced_ = 0;
 };

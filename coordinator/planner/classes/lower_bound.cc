@@ -22,13 +22,15 @@ constexpr double kNarrow = 1.003;
 constexpr double kAheadCounts = 0.2;
 constexpr int kMostPrices = 4;
 // So often the pricing is asked; what has been found by then is a bound, too.
-constexpr int kMostQuestions = 1000;
+constexpr int kMostQuestions = 2000;
 constexpr double kTimeTolerance = 1e-4;
-constexpr int kMostRounds = 3, kMostWorst = 30;
+constexpr int kMostRounds = 6, kMostWorst = 30;
 constexpr double kNear = 0.99, kRounding = 1e-4;
+// What is worth its price does the batch, and not later than what is worth more.
+constexpr double kSameWorth = 1 + 1e-9;
 
-// The argument. Let resources have prices by which all there are cost as many sequences as the batch has. If no route
-// does by T more sequences than it costs, then all routes together do at most the batch by T: T is a lower bound. What
+// The argument. Let resources have prices by which all there are cost as many sequences as the batch has. If every route
+// does by T fewer sequences than it costs, then all together do less than the batch by T: T is a lower bound. What
 // a route of S stages does by T is bounded by 1F1B: the first micro-batch takes the way W, the passes and messages of
 // all stages, until its backward ends on the first; and stage s with k - 1 stages behind it, each pass taking p and
 // each forward f, has run at most k of its m forwards before its first backward. So
@@ -126,7 +128,7 @@ class BoxSearch {
     if ((box.least_m - 1) * box.least_period >= upper_seconds_) return;
     const double most_worth = static_cast<double>(Sequences(box.pricing)) * box.most_m;
     std::optional<Cheapest> cheap = Ask(box, 0);
-    if (!cheap || cheap->price >= most_worth) return;
+    if (!cheap || cheap->price > most_worth * kSameWorth) return;
     double price_of_second = Sequences(box.pricing) / box.least_period;
     Cheapest dear;
     for (int i = 0; i < kMostPrices; ++i) {
@@ -231,7 +233,8 @@ class OptimisticMaster {
       columns.push_back({resources_.Uses(DevicesOf(table_, route)),
                          micro_batches * table_.problem().micro_batch_sizes[route.size]});
     }
-    return columns.empty() ? MasterRelaxation{} : SolveRelaxed(columns, resources_.limits(), most_routes_);
+    return columns.empty() ? MasterRelaxation{}
+                           : SolveRelaxed(columns, resources_.limits(), {0, most_routes_});
   }
 
   StageTable& table_;
@@ -243,10 +246,10 @@ class OptimisticMaster {
 }  // namespace
 
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageBuffers& buffers, const std::vector<RouteShape>& shapes, double upper_seconds,
+                         StageMemories& memories, const std::vector<RouteShape>& shapes, double upper_seconds,
                          int most_stages, int most_routes) {
   // No replica carries less of the optimizer's state.
-  StageTable table(problem, classes, buffers, problem.constraints.saves_memory ? 1.0 / most_routes : 1);
+  StageTable table(problem, classes, memories, problem.constraints.saves_memory ? 1.0 / most_routes : 1);
   std::vector<ShapePricing> pricings = PricingsOf(table, most_stages);
   std::vector<int> devices;
   for (const DeviceClass& of : classes) devices.push_back(of.devices);

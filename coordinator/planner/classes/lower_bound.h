@@ -13,7 +13,7 @@ namespace medley {
 // `shapes`: of good plans; devices are priced by them first. None are needed, and those that matter make the bound
 // sharp sooner. Pure and deterministic.
 double LowerBoundSeconds(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-                         StageBuffers& buffers, const std::vector<RouteShape>& shapes, double upper_seconds,
+                         StageMemories& memories, const std::vector<RouteShape>& shapes, double upper_seconds,
                          int most_stages, int most_routes);
 
 }  // namespace medley

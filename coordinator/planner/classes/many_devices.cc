@@ -73,6 +73,11 @@ PlanningProblem ManyDevices(uint64_t seed, int devices) {
       problem.links.SetBetweenHosts(a, b, {between, between});
     }
   }
+  if (integer(0, 1) == 1) {
+    std::vector<int> cards;
+    for (int kind = 0; kind < kinds; ++kind) cards.push_back(integer(1, 4));
+    for (size_t d = 0; d < problem.devices.size(); ++d) problem.devices[d].network_cards = cards[ends[d]];
+  }
   return problem;
 }
 

@@ -42,12 +42,13 @@ Matrix MatrixOf(const std::vector<MasterColumn>& columns, const std::vector<doub
 }  // namespace
 
 MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
-                              int most_routes) {
+                              RouteCount routes) {
   const Matrix matrix = MatrixOf(columns, limits);
   const int rows = static_cast<int>(limits.size()) + 1, count = static_cast<int>(columns.size());
   std::vector<double> row_upper(limits.begin(), limits.end());
-  row_upper.push_back(most_routes);
-  const std::vector<double> row_lower(rows, -kUnlimited);
+  row_upper.push_back(routes.most);
+  std::vector<double> row_lower(rows, -kUnlimited);
+  if (routes.least > 0) row_lower.back() = routes.least;
   const std::vector<double> upper(count, kUnlimited);
   const std::unique_ptr<Clp_Simplex, decltype(&Clp_deleteModel)> model(Clp_newModel(), Clp_deleteModel);
   Clp_setLogLevel(model.get(), 0);
@@ -57,22 +58,24 @@ MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const st
                   row_upper.data());
   Clp_primal(model.get(), 0);
   MasterRelaxation result;
+  if (Clp_status(model.get()) != 0) return result;
   const double* amounts = Clp_primalColumnSolution(model.get());
   result.amounts.assign(amounts, amounts + count);
   const double* prices = Clp_dualRowSolution(model.get());
   for (int row = 0; row + 1 < rows; ++row) result.prices.push_back(std::max(0.0, prices[row]));
-  result.route_price = std::max(0.0, prices[rows - 1]);
+  result.route_price = prices[rows - 1];
   for (int c = 0; c < count; ++c) result.value += columns[c].value * amounts[c];
   return result;
 }
 
 std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
-                            int most_routes, double enough, int most_nodes) {
+                            RouteCount routes, double enough, int most_nodes) {
   const Matrix matrix = MatrixOf(columns, limits);
   const int count = static_cast<int>(columns.size());
   std::vector<double> row_upper(limits.begin(), limits.end());
-  row_upper.push_back(most_routes);
-  const std::vector<double> row_lower(row_upper.size(), -kUnlimited);
+  row_upper.push_back(routes.most);
+  std::vector<double> row_lower(row_upper.size(), -kUnlimited);
+  if (routes.least > 0) row_lower.back() = routes.least;
   std::vector<double> costs;
   for (const double value : matrix.values) costs.push_back(-value);
   const std::unique_ptr<Cbc_Model, decltype(&Cbc_deleteModel)> model(Cbc_newModel(), Cbc_deleteModel);

@@ -14,17 +14,22 @@ struct MasterColumn {
 struct MasterRelaxation {
   std::vector<double> amounts;  // of each column, fractions too
   std::vector<double> prices;   // of each resource: what one more would add
-  double route_price = 0;       // and one more route
+  double route_price = 0;       // and one more route; negative where more have to be than are worth it
   double value = 0;
 };
 
-// Of fractions of routes, at most `most_routes` in all.
-MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
-                              int most_routes);
+// How many routes there are to be in all.
+struct RouteCount {
+  int least = 0, most = 0;
+};
 
-// Of whole routes; stops as soon as `enough` is reached, and after so
-// many nodes of its search. Empty: it found none that reaches it.
+// Of fractions of routes. Worth nothing, without prices: there cannot be so many routes.
+MasterRelaxation SolveRelaxed(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
+                              RouteCount routes);
+
+// Of whole routes; stops as soon as `enough` is reached, and after so many nodes of its search. Empty: it found none that
+// reaches it.
 std::vector<int> SolveWhole(const std::vector<MasterColumn>& columns, const std::vector<double>& limits,
-                            int most_routes, double enough, int most_nodes);
+                            RouteCount routes, double enough, int most_nodes);
 
 }  // namespace medley

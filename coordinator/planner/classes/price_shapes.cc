@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace medley {
 
@@ -15,7 +16,11 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
       size_(size),
       most_stages_(most_stages),
       layers_(table.problem().shape.model.layers),
-      kinds_(static_cast<int>(table.kinds().size())) {
+      kinds_(static_cast<int>(table.kinds().size())),
+      prices_(kinds_),
+      stage_cost_(layers_ + 1),
+      any_(layers_ + 1) {
+  std::iota(any_.begin(), any_.end(), 0);
   for (int kind = 0; kind < kinds_; ++kind) {
     for (int from_end = 1; from_end <= most_stages; ++from_end) {
       for (const bool first : {false, true}) {
@@ -34,6 +39,10 @@ ShapePricing::ShapePricing(StageTable& table, int size, int most_stages)
       }
     }
   }
+  std::copy_if(pass_seconds_.begin(), pass_seconds_.end(), std::back_inserter(pass_times_),
+               [](double seconds) { return seconds < kNever; });
+  std::sort(pass_times_.begin(), pass_times_.end());
+  pass_times_.erase(std::unique(pass_times_.begin(), pass_times_.end()), pass_times_.end());
 }
 
 StageForm ShapePricing::Form(int kind, int from_end, int layers, bool first) const {
@@ -46,87 +55,104 @@ StageForm ShapePricing::Form(int kind, int from_end, int layers, bool first) con
 }
 
 std::vector<double> ShapePricing::PassTimes(double ratio) const {
-  std::vector<double> times;
-  std::copy_if(pass_seconds_.begin(), pass_seconds_.end(), std::back_inserter(times),
-               [](double seconds) { return seconds < kNever; });
-  std::sort(times.begin(), times.end());
   std::vector<double> apart;
-  for (size_t i = 0; i < times.size();) {
+  for (auto first = pass_times_.begin(); first != pass_times_.end();) {
     // A limit has room for all of a group.
-    const auto next = std::upper_bound(times.begin() + i, times.end(), ratio * times[i]);
+    const auto next = std::upper_bound(first, pass_times_.end(), ratio * *first);
     apart.push_back(*(next - 1));
-    i = next - times.begin();
+    first = next;
   }
   return apart;
 }
 
-std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
+namespace {
+
+// least[i] = min(least[i], added + values[i]).
+void LowerTo(double* least, double added, const double* values, int count) {
+  for (int i = 0; i < count; ++i) {
+    const double value = added + values[i];
+    least[i] = value < least[i] ? value : least[i];
+  }
+}
+
+}  // namespace
+
+double ShapePricing::StageCost(const Question& question, int kind, int from_end, int layers,
+                               bool first) const {
+  const double pass = PassSeconds(kind, from_end, layers, first);
+  if (pass > question.most_pass_seconds) return kNever;
   // What runs ahead counts off in part, or all of it for however long a period.
-  const auto is_short = [&](int kind, int from_end, int layers, bool first, double pass) {
-    if (question.ahead_part == 0) return true;
-    const double ahead = AheadSeconds(kind, from_end, layers, first);
-    return pass - (ahead > 0 ? question.ahead_part * ahead : 0) <= question.most_period_seconds;
-  };
-  std::vector<double> price(kinds_);
+  const double ahead = question.ahead_part == 0 ? 0 : AheadSeconds(kind, from_end, layers, first);
+  if (question.ahead_part != 0 &&
+      pass - (ahead > 0 ? question.ahead_part * ahead : 0) > question.most_period_seconds)
+    return kNever;
+  return prices_[kind] + question.price_of_second * pass;
+}
+
+std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question) {
+  const absl::Span<const int> cuts =
+      question.cuts.empty() ? absl::MakeConstSpan(any_) : absl::MakeConstSpan(question.cuts);
   for (int k = 0; k < kinds_; ++k) {
     const StageKind& kind = table_.kinds()[k];
-    price[k] = kind.degree <= question.most_devices[kind.device_class]
-                   ? kind.degree * question.price[kind.device_class]
-                   : kNever;
+    prices_[k] = kind.degree <= question.most_devices[kind.device_class]
+                     ? kind.degree * question.price[kind.device_class]
+                     : kNever;
   }
   const int starts = layers_ + 1;
-  behind_.assign(static_cast<size_t>(kinds_) * starts, kNever);
-  behind_kind_.assign(behind_.size(), -1);
+  const size_t level = static_cast<size_t>(kinds_) * starts;
+  here_.resize((most_stages_ + 1) * level);
+  behind_.resize((most_stages_ + 1) * level);
+  std::fill_n(behind_.begin(), level, kNever);
   for (int kind = 0; kind < kinds_; ++kind) behind_[kind * starts + layers_] = 0;
-  choices_.resize(static_cast<size_t>(most_stages_) * kinds_ * starts);
   double least = kNever;
-  int best_stages = 0, best_kind = 0, best_layers = 0, best_next = 0;
+  int best_stages = 0, best_kind = 0, best_layers = 0;
   for (int from_end = 1; from_end <= most_stages_; ++from_end) {
-    here_.assign(static_cast<size_t>(kinds_) * starts, kNever);
-    Choice* const choices = &choices_[static_cast<size_t>(from_end - 1) * kinds_ * starts];
+    double* const all_here = &here_[from_end * level];
+    std::fill_n(all_here, level, kNever);
     for (int kind = 0; kind < kinds_; ++kind) {
-      if (price[kind] == kNever) continue;
-      const double* const behind = &behind_[kind * starts];
-      const short* const behind_kind = &behind_kind_[kind * starts];
-      for (int layers = LeastLayers(from_end, true); layers <= layers_; ++layers) {
-        const double pass = PassSeconds(kind, from_end, layers, /*first=*/true);
-        if (pass > question.most_pass_seconds) break;  // more layers take longer and need more
-        const double cost = price[kind] + question.price_of_second * pass + behind[layers];
-        if (cost >= least || !is_short(kind, from_end, layers, true, pass)) continue;
+      if (prices_[kind] == kNever) continue;
+      const double* const behind = &behind_[(from_end - 1) * level + kind * starts];
+      for (const int layers : cuts) {
+        if (layers < LeastLayers(from_end, true)) continue;
+        const double cost = StageCost(question, kind, from_end, layers, /*first=*/true) + behind[layers];
+        if (cost >= least) continue;
         least = cost;
-        best_stages = from_end, best_kind = kind, best_layers = layers, best_next = behind_kind[layers];
+        best_stages = from_end, best_kind = kind, best_layers = layers;
       }
-      double* const here = &here_[kind * starts];
-      for (int layers = LeastLayers(from_end, false); layers <= layers_; ++layers) {
-        const double pass = PassSeconds(kind, from_end, layers, /*first=*/false);
-        if (pass > question.most_pass_seconds) break;
-        if (!is_short(kind, from_end, layers, false, pass)) continue;
-        const double cost = price[kind] + question.price_of_second * pass;
-        for (int end = layers; end <= layers_; ++end) {
-          if (cost + behind[end] >= here[end - layers]) continue;
-          here[end - layers] = cost + behind[end];
-          choices[kind * starts + end - layers] = {static_cast<short>(layers), behind_kind[end]};
+      double* const here = all_here + static_cast<ptrdiff_t>(kind) * starts;
+      int most_layers = LeastLayers(from_end, false) - 1;
+      for (int layers = most_layers + 1; layers <= layers_; ++layers) {
+        if (PassSeconds(kind, from_end, layers, /*first=*/false) > question.most_pass_seconds) break;
+        most_layers = layers;
+        stage_cost_[layers] = StageCost(question, kind, from_end, layers, /*first=*/false);
+      }
+      if (question.cuts.empty()) {
+        for (int layers = LeastLayers(from_end, false); layers <= most_layers; ++layers)
+          LowerTo(here, stage_cost_[layers], behind + layers, starts - layers);
+        continue;
+      }
+      for (size_t begin = 0; begin < cuts.size(); ++begin) {
+        for (size_t end = begin + LeastLayers(from_end, false); end < cuts.size(); ++end) {
+          const int layers = cuts[end] - cuts[begin];
+          if (layers > most_layers) break;
+          here[cuts[begin]] = std::min(here[cuts[begin]], stage_cost_[layers] + behind[cuts[end]]);
         }
       }
     }
     // What costs as much as a whole route already is the rest of none that is better.
     bool any = false;
-    for (double& cost : here_) {
-      if (cost >= least) cost = kNever;
-      any = any || cost < kNever;
+    for (double* cost = all_here; cost != all_here + level; ++cost) {
+      if (*cost >= least) *cost = kNever;
+      any = any || *cost < kNever;
     }
     if (!any) break;
-    behind_.assign(behind_.size(), kNever);
+    double* const all_behind = &behind_[from_end * level];
+    std::fill_n(all_behind, level, kNever);
     for (int kind = 0; kind < kinds_; ++kind) {
-      if (price[kind] == kNever) continue;
+      if (prices_[kind] == kNever) continue;
       for (int next = 0; next < kinds_; ++next) {
-        const double messages = question.price_of_second * 2 * table_.LeastMessageSeconds(kind, next, size_);
-        const double* const here = &here_[next * starts];
-        for (int first = 0; first <= layers_; ++first) {
-          if (here[first] + messages >= behind_[kind * starts + first]) continue;
-          behind_[kind * starts + first] = here[first] + messages;
-          behind_kind_[kind * starts + first] = static_cast<short>(next);
-        }
+        LowerTo(all_behind + static_cast<ptrdiff_t>(kind) * starts, MessageCost(question, kind, next),
+                all_here + static_cast<ptrdiff_t>(next) * starts, starts);
       }
     }
   }
@@ -134,12 +160,26 @@ std::optional<ShapePricing::Answer> ShapePricing::Best(const Question& question)
   Answer answer{.cost = least};
   answer.shape.size = size_;
   answer.shape.stages.push_back(Form(best_kind, best_stages, best_layers, /*first=*/true));
-  int layer = best_layers, next = best_next;
+  // The rest again, of which only what it costs was kept.
+  int layer = best_layers, kind = best_kind;
   for (int from_end = best_stages - 1; from_end >= 1; --from_end) {
-    const Choice& choice = choices_[(static_cast<size_t>(from_end - 1) * kinds_ + next) * starts + layer];
-    answer.shape.stages.push_back(Form(next, from_end, choice.layers, /*first=*/false));
-    layer += choice.layers;
-    next = choice.next_kind;
+    int best_next = 0, next_layers = 0;
+    double cheapest = kNever;
+    for (int next = 0; next < kinds_; ++next) {
+      const double cost = MessageCost(question, kind, next) + here_[from_end * level + next * starts + layer];
+      if (cost < cheapest) cheapest = cost, best_next = next;
+    }
+    cheapest = kNever;
+    const double* const behind = &behind_[(from_end - 1) * level + best_next * starts];
+    for (const int end : cuts) {
+      if (end < layer + LeastLayers(from_end, false)) continue;
+      const double cost =
+          StageCost(question, best_next, from_end, end - layer, /*first=*/false) + behind[end];
+      if (cost < cheapest) cheapest = cost, next_layers = end - layer;
+    }
+    answer.shape.stages.push_back(Form(best_next, from_end, next_layers, /*first=*/false));
+    layer += next_layers;
+    kind = best_next;
   }
   return answer;
 }

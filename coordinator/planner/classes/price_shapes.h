@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "coordinator/planner/classes/route_shape.h"
 
 namespace medley {
@@ -24,6 +25,8 @@ class ShapePricing {
     double price_of_second = 0;     // of the way of a micro-batch: passes and messages of all stages
     std::vector<double> price;      // of a device of each class
     std::vector<int> most_devices;  // of each class
+    // The layers before which stages may begin, ascending, and behind them the number of layers. Empty: any.
+    absl::Span<const int> cuts;
   };
   struct Answer {
     RouteShape shape;
@@ -51,10 +54,12 @@ class ShapePricing {
   StageForm Form(int kind, int from_end, int layers, bool first) const;
 
  private:
-  struct Choice {
-    short layers = 0;      // of the first stage of the rest
-    short next_kind = -1;  // of the stage behind it
-  };
+  // Of a stage, with its devices; infinite if the question does not allow it.
+  double StageCost(const Question& question, int kind, int from_end, int layers, bool first) const;
+  // Of what a micro-batch and its gradient take between stages.
+  double MessageCost(const Question& question, int kind, int next) const {
+    return question.price_of_second * 2 * table_.LeastMessageSeconds(kind, next, size_);
+  }
   size_t At(int kind, int from_end, int layers, bool first) const {
     return ((static_cast<size_t>(kind) * most_stages_ + from_end - 1) * 2 + (first ? 1 : 0)) * (layers_ + 1) +
            layers;
@@ -64,11 +69,13 @@ class ShapePricing {
   const int size_, most_stages_, layers_, kinds_;
   std::vector<signed char> recompute_;
   std::vector<double> pass_seconds_, forward_seconds_;  // at the same places
-  // Of the answer that is being worked out: [kind][first layer], the cheapest rest that begins so, and behind a
-  // stage of a kind; of all numbers of stages what was chosen.
+  std::vector<double> pass_times_;                      // those that there are, ascending
+  // Of the answer that is being worked out, by stages from the end: [kind][first layer], the cheapest rest that begins
+  // so, and behind a stage of a kind.
   std::vector<double> here_, behind_;
-  std::vector<short> behind_kind_;
-  std::vector<Choice> choices_;
+  std::vector<double> prices_;      // by kind
+  std::vector<double> stage_cost_;  // by layers
+  std::vector<int> any_;            // every cut
 };
 
 // One for each size of micro-batches that divides the batch.

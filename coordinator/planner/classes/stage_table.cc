@@ -12,8 +12,11 @@
 
 namespace medley {
 StageTable::StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes,
-                       StageBuffers& buffers, double optimizer_share, int only_degree)
-    : problem_(problem), classes_(std::move(classes)), optimizer_share_(optimizer_share), buffers_(buffers) {
+                       StageMemories& memories, double optimizer_share, int only_degree)
+    : problem_(problem),
+      classes_(std::move(classes)),
+      optimizer_share_(optimizer_share),
+      memories_(memories) {
   const ModelConfig& model = problem.shape.model;
   for (int c = 0; c < static_cast<int>(classes_.size()); ++c) {
     for (int degree = 1; degree <= classes_[c].most_on_host; ++degree) {
@@ -133,18 +136,26 @@ double StageTable::UpdateSeconds(const StageForm& stage) const {
          kinds_[stage.kind].cost.update_seconds_per_parameter;
 }
 
-bool StageTable::Fits(const StageForm& stage) {
+const RankMemory& StageMemories::Of(const StageKind& kind, const StageForm& stage) {
+  const std::tuple key = {kind.devices[0], kind.degree,    stage.size,     stage.layers,
+                          stage.first,     stage.from_end, stage.recompute};
+  const auto known = known_.find(key);
+  return known != known_.end() ? known->second : known_.emplace(key, Count(kind, stage)).first->second;
+}
+
+RankMemory StageMemories::Count(const StageKind& kind, const StageForm& stage) {
   const ModelConfig& model = problem_.shape.model;
-  const StageKind& kind = kinds_[stage.kind];
-  const int micro_batches = problem_.shape.global_batch_sequences / problem_.micro_batch_sizes[stage.size];
-  BufferCounts buffers = buffers_.Of({.schedule = Schedule::kOneForwardOneBackward,
-                                      .first = stage.first,
-                                      .from_end = stage.from_end,
-                                      .micro_batches = std::max(1, micro_batches),
-                                      .activations = StoredBy(stage.kind),
-                                      .before = StoredBy(stage.kind),
-                                      .recompute = stage.recompute});
-  buffers.narrowest = StoredBy(stage.kind);
+  const int sequences = problem_.micro_batch_sizes[stage.size];
+  const Dtype stored = kind.cost.activations;
+  BufferCounts buffers =
+      buffers_.Of({.schedule = Schedule::kOneForwardOneBackward,
+                   .first = stage.first,
+                   .from_end = stage.from_end,
+                   .micro_batches = std::max(1, problem_.shape.global_batch_sequences / sequences),
+                   .activations = stored,
+                   .before = stored,
+                   .recompute = stage.recompute});
+  buffers.narrowest = stored;
   buffers.ranks = kind.degree;
   const BlockId first_block = stage.first ? model.embedding_block() : BlockOfLayer(0);
   const BlockId end = BlockOfLayer(0) + stage.layers;
@@ -153,8 +164,12 @@ bool StageTable::Fits(const StageForm& stage) {
     // The last layers and the head; all blocks if it is the first stage, too.
     chunk = {{stage.first ? first_block : BlockId(model.head_block() - stage.layers), model.blocks()}};
   }
-  RankMemory memory = MemoryOf(LocalModel(model, kind.shares[0]), problem_.shape.sequence, chunk,
-                               problem_.micro_batch_sizes[stage.size], buffers);
+  return MemoryOf(LocalModel(model, kind.shares[0]), problem_.shape.sequence, chunk, sequences, buffers);
+}
+
+bool StageTable::Fits(const StageForm& stage) {
+  const StageKind& kind = kinds_[stage.kind];
+  RankMemory memory = memories_.Of(kind, stage);
   memory.optimizer = {static_cast<int64_t>(optimizer_share_ * static_cast<double>(memory.optimizer.value))};
   return medley::Fits(memory, kind.room);
 }

@@ -13,6 +13,7 @@
 #include "coordinator/predictor/cost_model.h"
 #include "coordinator/predictor/device_classes.h"
 #include "runtime/ir/model/model_share.h"
+#include "runtime/ir/program/memory.h"
 
 namespace medley {
 
@@ -40,13 +41,29 @@ struct StageForm {
   Recompute recompute = Recompute::kNone;
 };
 
+// What the first rank of a stage keeps, with all of the optimizer's state: counted once for all tables of a problem, whose
+// shares of that differ.
+class StageMemories {
+ public:
+  explicit StageMemories(const PlanningProblem& problem) : problem_(problem) {}
+  // Of a stage on devices such as `kind` has.
+  const RankMemory& Of(const StageKind& kind, const StageForm& stage);
+
+ private:
+  RankMemory Count(const StageKind& kind, const StageForm& stage);
+
+  const PlanningProblem& problem_;
+  StageBuffers buffers_;
+  std::map<std::tuple<int, int, int, int, bool, int, Recompute>, RankMemory> known_;
+};
+
 // Times and memory of stages under 1F1B, of a problem of many devices. Keeps a reference to the problem.
 class StageTable {
  public:
   // `optimizer_share`: of the optimizer's state of what a stage holds, what it carries itself (ZeRO-1); 1: all of it.
   // `only_degree`: of all stages; 0: any.
-  // `buffers`: that have been counted already; must outlive it.
-  StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageBuffers& buffers,
+  // `memories`: of the problem; must outlive it.
+  StageTable(const PlanningProblem& problem, std::vector<DeviceClass> classes, StageMemories& memories,
              double optimizer_share, int only_degree = 0);
 
   const PlanningProblem& problem() const { return problem_; }
@@ -81,7 +98,6 @@ class StageTable {
   void AddKind(int device_class, int degree);
   void TabulateMessages();
   bool Fits(const StageForm& stage);
-  Dtype StoredBy(int kind) const { return kinds_[kind].cost.activations; }
 
   const PlanningProblem& problem_;
   const std::vector<DeviceClass> classes_;
@@ -89,7 +105,7 @@ class StageTable {
   std::vector<StageKind> kinds_;
   std::vector<std::vector<double>> messages_;  // [(from * kinds + to) * 2 + same host][size]
   int64_t embedding_parameters_ = 0, layer_parameters_ = 0, head_parameters_ = 0;
-  StageBuffers& buffers_;
+  StageMemories& memories_;
   std::map<std::tuple<int, int, bool, int, Recompute>, int> most_layers_;
 };
 

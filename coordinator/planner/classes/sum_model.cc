@@ -56,19 +56,32 @@ double SumModel::Seconds(int64_t elements) const {
   return by_elements_.Seconds(static_cast<double>(elements));
 }
 
-std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape) const {
+double SumModel::BucketSeconds(const StageTable& table, const StageForm& stage) const {
+  const int degree = std::min(table.kinds()[stage.kind].degree, least_degree_);
+  return Seconds(std::min(table.Parameters(stage), bucket_elements_) / degree);
+}
+
+// Bucket by bucket, each of which takes the rounds of a sum.
+double SumModel::StreamSeconds(const StageTable& table, const StageForm& stage) const {
+  const double buckets = static_cast<double>(table.Parameters(stage)) / static_cast<double>(bucket_elements_);
+  return std::max(1.0, buckets) * BucketSeconds(table, stage);
+}
+
+std::vector<double> SumModel::AfterSeconds(const StageTable& table, const RouteShape& shape,
+                                           double longest_seconds) const {
+  // Where the state is shared the second halves of sums gather parameters, behind the update.
+  const double gathered = table.optimizer_share() < 1 ? 0.5 : 0, summed = 1 - gathered;
+  double backward_seconds = 0;
+  for (const StageForm& stage : shape.stages) backward_seconds += table.BackwardSeconds(stage);
   std::vector<double> after;
   for (const StageForm& stage : shape.stages) {
     const StageKind& kind = table.kinds()[stage.kind];
-    const int64_t parameters = table.Parameters(stage);
-    // Bucket by bucket, each of which takes the rounds of a sum.
-    const double buckets =
-        std::max(1.0, static_cast<double>(parameters) / static_cast<double>(bucket_elements_));
-    const double of_bucket =
-        Seconds(std::min(parameters, bucket_elements_) / std::min(kind.degree, least_degree_));
-    const double exposed = std::max(of_bucket, buckets * of_bucket - table.BackwardSeconds(stage));
-    after.push_back(exposed +
-                    static_cast<double>(parameters) * kind.cost.norm_seconds_per_parameter *
+    const double stream = StreamSeconds(table, stage);
+    double exposed =
+        std::max(summed * BucketSeconds(table, stage), summed * stream - table.BackwardSeconds(stage));
+    if (stage.first) exposed = std::max(exposed, summed * longest_seconds - backward_seconds);
+    after.push_back(exposed + gathered * std::max(stream, longest_seconds) +
+                    static_cast<double>(table.Parameters(stage)) * kind.cost.norm_seconds_per_parameter *
                         table.optimizer_share() +
                     table.UpdateSeconds(stage));
   }

@@ -18,11 +18,17 @@ class SumModel {
            int least_degree);
 
   double Seconds(int64_t elements) const;
-  // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms, scalars
-  // and the update.
-  std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape) const;
+  // All sums of a rank of such a stage, one after another.
+  double StreamSeconds(const StageTable& table, const StageForm& stage) const;
+  // Of each stage of a route, behind its last backward: what of its sums is not hidden behind that, norms and the update.
+  // `longest_seconds`: the longest stream of any route of the plan, which begins with the last blocks, and not before
+  // this route has been through them; and which gathers parameters when all have updated them.
+  std::vector<double> AfterSeconds(const StageTable& table, const RouteShape& shape,
+                                   double longest_seconds) const;
 
  private:
+  double BucketSeconds(const StageTable& table, const StageForm& stage) const;
+
   LinkModel by_elements_;  // straight lines between sizes, in elements for bytes; none: nothing is summed
   int least_degree_ = 1;
   int64_t bucket_elements_ = 0;
