@@ -125,6 +125,23 @@ json RejectedData(const v1::PlanReport& report) {
   return rejected;
 }
 
+json ParetoData(const v1::PlanReport& report) {
+  json plans = json::array();
+  for (const v1::ParetoPlan& plan : report.pareto()) {
+    json devices = json::array();
+    for (const v1::KindCount& count : plan.devices()) devices.push_back({count.kind(), count.devices()});
+    plans.push_back({{"devices", std::move(devices)},
+                     {"chosen", plan.chosen()},
+                     {"step_seconds", plan.predicted_step_seconds()},
+                     {"price_per_hour", plan.price_per_hour()},
+                     {"price", FormatAmount(plan.price_per_hour())},
+                     {"duration", FormatDuration(plan.job_seconds())},
+                     {"cost", FormatAmount(plan.job_cost())},
+                     {"bottleneck", plan.bottleneck()}});
+  }
+  return plans;
+}
+
 json ProfilesData(const v1::PlanReport& report) {
   json profiles = json::array();
   for (const v1::ProfileUse& use : report.profiles()) {
@@ -169,6 +186,8 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
           {"explanation", report.explanation()},
           {"compared", report.compared()},
           {"rejected", RejectedData(report)},
+          {"pareto", ParetoData(report)},
+          {"pareto_complete", report.pareto_complete()},
           {"profiles", ProfilesData(report)},
           {"devices", std::move(devices)},
           {"left_out", std::move(left_out)},

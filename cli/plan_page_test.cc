@@ -160,6 +160,27 @@ TEST_CASE("the page has what is said of devices and of other plans") {
   CHECK(data["rejected"][0]["why"] == report.rejected(0).why_slower());
 }
 
+TEST_CASE("the page has plans of time against price") {
+  v1::PlanReport report = Report();
+  CHECK(PlanData("page", report)["pareto"].empty());
+  v1::ParetoPlan& plan = *report.add_pareto();
+  v1::KindCount& count = *plan.add_devices();
+  count.set_kind("<b>fast</b>");
+  count.set_devices(2);
+  plan.set_predicted_step_seconds(0.5);
+  plan.set_price_per_hour(7.2);
+  plan.set_job_seconds(3600);
+  plan.set_job_cost(7.2);
+  plan.set_chosen(true);
+  const json data = DataIn(PlanPage("page", report));
+  REQUIRE(data["pareto"].size() == 1);
+  CHECK(data["pareto"][0]["devices"] == json{{"<b>fast</b>", 2}});
+  CHECK(data["pareto"][0]["price"] == "7.20");
+  CHECK(data["pareto"][0]["duration"] == "1 h 00 min");
+  CHECK(data["pareto"][0]["chosen"] == true);
+  CHECK(data["pareto_complete"] == false);
+}
+
 TEST_CASE("a report without a predicted step is a page, too") {
   v1::PlanReport report = Report();
   report.clear_predicted_step();

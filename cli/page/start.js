@@ -12,4 +12,5 @@ showReasons();
 showTimeline();
 showDevices();
 showInstead();
+showPrice();
 showProfiles();
