@@ -75,6 +75,7 @@ int ServeOneTask(int channel_descriptor) {
     return 1;
   }
   reply.mutable_prepared()->set_data_plane_address((*task)->data_plane_address());
+  for (const int peer : (*task)->peers()) reply.mutable_prepared()->add_peers(static_cast<uint32_t>(peer));
   reply.mutable_prepared()->set_allocated_bytes(static_cast<uint64_t>((*task)->allocated().value));
   reply.mutable_prepared()->set_data_fingerprint((*task)->data_fingerprint());
   CurrentPhase::OfProcess().Enter("waiting for the start", /*waits_for_peers=*/true);

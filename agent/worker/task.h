@@ -30,12 +30,14 @@ class WorkerTask {
   virtual ~WorkerTask() = default;
   // For the peers; empty if there are none.
   virtual std::string data_plane_address() const { return ""; }
+  // The ranks whose addresses Run needs, and who need its own; none: all.
+  virtual std::vector<int> peers() const { return {}; }
   virtual Bytes allocated() const = 0;
   // The fingerprint of the token files that it reads (FileWindowSource); empty: it reads none.
   virtual std::string data_fingerprint() const { return ""; }
   // When Run has returned OK: it ended early, as it was asked to, after a checkpoint of this step.
   virtual std::optional<int64_t> stopped_at_step() const { return std::nullopt; }
-  // Blocks until the task is done. `report` may be called from this thread only.
+  // Blocks until the task is done. `addresses`: by rank, those of peers at least. `report` may be called from this thread only.
   virtual absl::Status Run(const std::vector<std::string>& addresses,
                            const std::function<void(const v1::WorkerEvent&)>& report) = 0;
 };

@@ -119,14 +119,15 @@ class TrainTask final : public WorkerTask {
     phase.Enter("loading the model");
     RETURN_IF_ERROR(task->LoadModel());
     phase.Enter("opening the network");
-    ASSIGN_OR_RETURN(task->communicator_,
-                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
-                                      PlanPeers(task->setup_.plan, task->setup_.program, task->setup_.spec,
-                                                task->setup_.reductions)));
+    task->peers_ =
+        PlanPeers(task->setup_.plan, task->setup_.program, task->setup_.spec, task->setup_.reductions);
+    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.rank,
+                                                           RankCount(task->setup_.plan), task->peers_));
     return task;
   }
 
   std::string data_plane_address() const override { return communicator_->address(); }
+  std::vector<int> peers() const override { return peers_; }
   Bytes allocated() const override { return device_.queue->allocated(); }
   std::string data_fingerprint() const override { return setup_.identity.data_fingerprint; }
   std::optional<int64_t> stopped_at_step() const override { return end_.stopped_at_step; }
@@ -348,6 +349,7 @@ class TrainTask final : public WorkerTask {
   Device device_;
   std::unique_ptr<ModelShard> shard_;
   std::unique_ptr<WindowSource> windows_;
+  std::vector<int> peers_;
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -17,6 +17,17 @@ constexpr absl::Duration kReconnect = absl::Seconds(1);
 // job would be planned with its devices once more.
 constexpr absl::Duration kGrace = absl::Seconds(2);
 
+// By rank, those of the peers of task `i` alone: of all they would be as many as the square of the tasks.
+void AddAddresses(const std::vector<v1::PrepareResponse>& responses, size_t i, v1::StartRequest& request) {
+  const auto& peers = responses[i].peers();
+  for (const v1::PrepareResponse& response : responses)
+    request.add_data_plane_addresses(peers.empty() ? response.data_plane_address() : "");
+  for (const uint32_t peer : peers) {
+    if (peer < responses.size())
+      request.set_data_plane_addresses(static_cast<int>(peer), responses[peer].data_plane_address());
+  }
+}
+
 }  // namespace
 
 AttemptRun::AttemptRun(AgentClient& agents, std::vector<AttemptTask> tasks)
@@ -100,8 +111,7 @@ AttemptEnd AttemptRun::Run(const Callbacks& callbacks) {
   std::vector<v1::StartRequest> requests(tasks_.size());
   for (size_t i = 0; i < tasks_.size(); ++i) {
     requests[i].set_task_id(tasks_[i].request.task_id());
-    for (const v1::PrepareResponse& response : responses)
-      requests[i].add_data_plane_addresses(response.data_plane_address());
+    AddAddresses(responses, i, requests[i]);
   }
   StartAll(requests, callbacks, kReconnect);
   if (callbacks.launched) callbacks.launched();

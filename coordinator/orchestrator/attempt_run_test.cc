@@ -281,6 +281,25 @@ TEST_CASE("what is taken up and is not there any more is lost") {
   CHECK(end.unreachable_devices == std::vector<std::string>{"a/cpu0"});
 }
 
+TEST_CASE("a task is given the addresses of the peers that it names, and all if it names none") {
+  FakeAgents agents;
+  agents.SetPeers([](const v1::PrepareRequest& request) -> std::vector<uint32_t> {
+    if (request.train().rank() == 2) return {};
+    return {1 - request.train().rank(), 70000};  // nobody is the latter
+  });
+  CHECK(RunUnits(agents, 3).status.ok());
+  const std::vector<v1::StartRequest> starts = agents.starts();
+  REQUIRE(starts.size() == 3);
+  const auto addresses = [&](int task) {
+    return std::vector<std::string>(starts[task].data_plane_addresses().begin(),
+                                    starts[task].data_plane_addresses().end());
+  };
+  const std::string first = "address of job/1/0", second = "address of job/1/1", third = "address of job/1/2";
+  CHECK(addresses(0) == std::vector<std::string>{"", second, ""});
+  CHECK(addresses(1) == std::vector<std::string>{first, "", ""});
+  CHECK(addresses(2) == std::vector<std::string>{first, second, third});
+}
+
 TEST_CASE("what the tasks answered when they were prepared may end the attempt") {
   FakeAgents agents;
   AttemptRun run(agents, Units(2));

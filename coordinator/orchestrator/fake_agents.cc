@@ -221,6 +221,16 @@ void FakeAgents::SetFingerprint(Fingerprint fingerprint) {
   fingerprint_ = std::move(fingerprint);
 }
 
+void FakeAgents::SetPeers(Peers peers) {
+  MutexLock lock(mutex_);
+  peers_ = std::move(peers);
+}
+
+std::vector<v1::StartRequest> FakeAgents::starts() {
+  MutexLock lock(mutex_);
+  return starts_;
+}
+
 void FakeAgents::TakeDown(const std::string& agent_address) {
   MutexLock lock(mutex_);
   down_.insert(agent_address);
@@ -282,6 +292,7 @@ void FakeAgents::Prepare(const std::string& agent_address, const v1::PrepareRequ
                          Answered<v1::PrepareResponse> answered) {
   Preparation preparation;
   Fingerprint fingerprint;
+  Peers peers;
   bool is_down = false;
   {
     MutexLock lock(mutex_);
@@ -289,12 +300,16 @@ void FakeAgents::Prepare(const std::string& agent_address, const v1::PrepareRequ
     if (!is_down) requests_.push_back(request);
     preparation = preparation_;
     fingerprint = fingerprint_;
+    peers = peers_;
     changed_.NotifyAll();
   }
   if (is_down) return answered(absl::UnavailableError("connection refused"));
   v1::PrepareResponse response;
   response.set_data_plane_address(absl::StrCat("address of ", request.task_id()));
   if (fingerprint && request.has_train()) response.set_data_fingerprint(fingerprint(request));
+  if (peers) {
+    for (const uint32_t peer : peers(request)) response.add_peers(peer);
+  }
   if (!preparation) return answered(response);
   // It may take until the task is stopped.
   MutexLock lock(mutex_);
@@ -307,6 +322,10 @@ void FakeAgents::Prepare(const std::string& agent_address, const v1::PrepareRequ
 std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address,
                                                const v1::StartRequest& request, absl::Duration patience,
                                                TaskListener listener) {
+  {
+    MutexLock lock(mutex_);
+    starts_.push_back(request);
+  }
   return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(listener));
 }
 

@@ -50,6 +50,9 @@ class FakeAgents final : public AgentClient {
   // What units say of the data that they read; the default is nothing.
   using Fingerprint = std::function<std::string(const v1::PrepareRequest&)>;
   void SetFingerprint(Fingerprint fingerprint);
+  // Which peers units name; the default is none.
+  using Peers = std::function<std::vector<uint32_t>(const v1::PrepareRequest&)>;
+  void SetPeers(Peers peers);
 
   // From now on the agent does not answer; its tasks end with Unavailable.
   void TakeDown(const std::string& agent_address);
@@ -67,6 +70,8 @@ class FakeAgents final : public AgentClient {
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
   int profiles();  // of devices alone
+  // Requests that Start was given, in order.
+  std::vector<v1::StartRequest> starts();
   int probes();
   // Blocks until that many training tasks have been prepared, or ten seconds.
   bool AwaitTrainings(size_t count);
@@ -99,9 +104,11 @@ class FakeAgents final : public AgentClient {
   Training profile_ ABSL_GUARDED_BY(mutex_);
   Preparation preparation_ ABSL_GUARDED_BY(mutex_);
   Fingerprint fingerprint_ ABSL_GUARDED_BY(mutex_);
+  Peers peers_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::StartRequest> starts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
   std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun
   std::vector<std::thread> preparing_ ABSL_GUARDED_BY(mutex_);
