@@ -18,11 +18,26 @@ constexpr Bytes kMostReply = MiB(256);
 }  // namespace
 
 GrpcAgentClient::~GrpcAgentClient() {
-  MutexLock lock(mutex_);
-  changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return under_way_ == 0; });
+  {
+    MutexLock lock(mutex_);
+    changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return under_way_ == 0; });
+    stubs_.clear();
+  }
+  {
+    MutexLock lock(unused_->mutex);
+    unused_->changed.WaitUntil(unused_->mutex, absl::InfiniteFuture(), [&] { return unused_->used == 0; });
+  }
+  DestroyUnused();
+}
+
+void GrpcAgentClient::DestroyUnused() {
+  std::vector<std::unique_ptr<v1::Agent::Stub>> stubs;  // ends without the lock
+  MutexLock lock(unused_->mutex);
+  stubs.swap(unused_->stubs);
 }
 
 std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agent_address) {
+  DestroyUnused();
   MutexLock lock(mutex_);
   const absl::Time now = Now();
   if (now - looked_for_idle_ >= keep_idle_) {
@@ -34,8 +49,19 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
   Kept& kept = stubs_[agent_address];
   kept.used = now;
   if (kept.stub == nullptr) {
-    kept.stub =
-        v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive, .most_reply = kMostReply}));
+    {
+      MutexLock counting(unused_->mutex);
+      ++unused_->used;
+    }
+    kept.stub = {
+        v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive, .most_reply = kMostReply}))
+            .release(),
+        [unused = unused_](v1::Agent::Stub* stub) {
+          MutexLock putting(unused->mutex);
+          unused->stubs.emplace_back(stub);
+          --unused->used;
+          unused->changed.NotifyAll();
+        }};
   }
   return kept.stub;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "coordinator/orchestrator/agent_client.h"
 #include "coordinator/rpc/timer_queue.h"
@@ -43,12 +44,23 @@ class GrpcAgentClient final : public AgentClient {
            absl::Time deadline, Answered<Response> answered);
   std::shared_ptr<v1::Agent::Stub> StubOf(const std::string& agent_address);
 
+  // Stubs that nothing uses any more. A channel must not be destroyed by one of gRPC's own callbacks, where the last use of a
+  // stub often ends: those that are here are destroyed by whoever asks for a stub next, or by the destructor.
+  struct Unused {
+    Mutex mutex;
+    ConditionVariable changed;
+    std::vector<std::unique_ptr<v1::Agent::Stub>> stubs ABSL_GUARDED_BY(mutex);
+    int used ABSL_GUARDED_BY(mutex) = 0;  // that are not here
+  };
+  void DestroyUnused();
+
   struct Kept {
     std::shared_ptr<v1::Agent::Stub> stub;  // and of each call that uses it
     absl::Time used;
   };
 
   const absl::Duration keep_idle_;
+  const std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
   TimerQueue timers_;
   Mutex mutex_;
   ConditionVariable changed_;
