@@ -12,7 +12,8 @@
 #                                     kinds of jobs and devices whose names have that in them; without it, or with
 #                                     "offload", also what a model of four times a device's memory costs
 #   tests/perf/run.sh scale           a coordinator with a thousand simulated agents: registration, leases, answers, CPU and memory;
-#                                     --agents 4096, --devices 8, --seconds 10
+#                                     --agents 4096, --devices 8, --seconds 10; without arguments, or with "workers", also 256
+#                                     workers that train: scale workers --workers 256
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -88,9 +89,10 @@ case $name in
     bazel-bin/coordinator/planner/planner_benchmark "$@"
     ;;
   classes)
-    build //coordinator/planner/classes:class_benchmark
+    build //coordinator/planner/classes:class_benchmark //tests/perf/prediction:zorse_clusters
     machine
     bazel-bin/coordinator/planner/classes/class_benchmark "$@"
+    [ $# != 1 ] || bazel-bin/tests/perf/prediction/zorse_clusters "$1"
     ;;
   schedules)
     build //tests/perf:schedule_benchmark
@@ -108,11 +110,19 @@ case $name in
     fi
     ;;
   scale)
+    which=${1:-}
     build //tests/perf:scale_benchmark //coordinator/daemon:medley-coordinator
     machine
-    directory=$(mktemp -d /tmp/medley-scale-XXXXXX)
-    trap 'rm -rf "$directory"' EXIT
-    bazel-bin/tests/perf/scale_benchmark --coordinator bazel-bin/coordinator/daemon/medley-coordinator --directory "$directory" "$@"
+    if [ "$which" != workers ]; then
+      directory=$(mktemp -d /tmp/medley-scale-XXXXXX)
+      trap 'rm -rf "$directory"' EXIT
+      bazel-bin/tests/perf/scale_benchmark --coordinator bazel-bin/coordinator/daemon/medley-coordinator --directory "$directory" "$@"
+      rm -rf "$directory"
+    fi
+    if [ -z "$which" ] || [ "$which" = workers ]; then
+      shift || true
+      run_on_cluster workers "$@"
+    fi
     ;;
   links)
     build //comm/perf:link_benchmark
@@ -155,7 +165,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,24s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,26s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
