@@ -174,7 +174,7 @@ TEST_CASE("the page has plans of time against price") {
   plan.set_chosen(true);
   const json data = DataIn(PlanPage("page", report));
   REQUIRE(data["pareto"].size() == 1);
-  CHECK(data["pareto"][0]["devices"] == json{{"<b>fast</b>", 2}});
+  CHECK(data["pareto"][0]["devices"] == json::array({json::array({"<b>fast</b>", 2})}));
   CHECK(data["pareto"][0]["price"] == "7.20");
   CHECK(data["pareto"][0]["duration"] == "1 h 00 min");
   CHECK(data["pareto"][0]["chosen"] == true);

@@ -79,14 +79,14 @@ function showInstead() {
 }
 
 function svg(name, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  const made = document.createElementNS(byId("price-chart").namespaceURI, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
 
 // Plans from the fastest to the cheapest, each a dot: the time of a step to the right, the price of an hour upwards.
-function priceChart(plans) {
+function drawPrices(plans) {
   const width = 640, height = 220, left = 12, right = 12, top = 24, bottom = 30;
   const most = (key) => Math.max(...plans.map((other) => other[key]));
   const x = (other) => left + (width - left - right) * (other.step_seconds / most("step_seconds"));
@@ -94,8 +94,8 @@ function priceChart(plans) {
   const steps = plans.map((other, i) => (i === 0 ? `M${x(other)},${y(other)}` : `H${x(other)}V${y(other)}`)).join("");
   const dots = plans.map((other) => svg("circle", { cx: x(other), cy: y(other), r: other.chosen ? 6 : 4, class: other.chosen ? "chosen" : "" },
     svg("title", {}, `${secondsText(other.step_seconds)} a step, ${other.price} an hour`)));
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Price of an hour against the time of a step; the table has the figures" },
-    svg("path", { d: `M${left},${top}V${height - bottom}H${width - right}` }), svg("path", { d: steps }), ...dots,
+  byId("price-chart").setAttribute("viewBox", `0 0 ${width} ${height}`);
+  byId("price-chart").append(svg("path", { d: `M${left},${top}V${height - bottom}H${width - right}` }), svg("path", { d: steps }), ...dots,
     svg("text", { x: left, y: top - 8 }, "price of an hour"),
     svg("text", { x: width - right, y: height - 8, "text-anchor": "end" }, "time of a step"));
 }
@@ -107,7 +107,8 @@ function showPrice() {
   }
   byId("price-note").textContent = plan.pareto_complete ? "No other plan is both faster and as cheap as one of these."
     : "There may be other plans, faster or cheaper.";
-  if (plan.pareto.length > 1) byId("price-chart").append(priceChart(plan.pareto));
+  if (plan.pareto.length > 1) drawPrices(plan.pareto);
+  else byId("price-chart").style.display = "none";
   const names = ["devices", "step", "an hour", "job takes", "job costs", "bound by"];
   const row = (other) => element("tr", { class: other.chosen ? "chosen" : null },
     cell(names[0], words(`${other.devices.map(([kind, count]) => `${kind} × ${count}`).join(" + ")}${other.chosen ? " (this one)" : ""}`), "words"),
