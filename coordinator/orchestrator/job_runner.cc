@@ -222,11 +222,14 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
   all.devices.insert(all.devices.end(), beside.begin(), beside.end());
   ASSIGN_OR_RETURN(Cluster cluster, MeasurementOf().Known(all));
   // Links to devices that are in use cannot be measured now.
-  const auto slowest = std::min_element(
-      cluster.links.begin(), cluster.links.end(),
-      [](const ClusterLink& a, const ClusterLink& b) { return a.bytes_per_second < b.bytes_per_second; });
+  std::vector<LinkCost> costs;
+  for (const ClusterLink& link : cluster.links) costs.push_back(link.cost);
+  for (const ClusterLinkClass& link : cluster.link_classes) costs.push_back(link.cost);
+  const auto slowest = std::min_element(costs.begin(), costs.end(), [](const LinkCost& a, const LinkCost& b) {
+    return a.transfer.BytesPerSecond() < b.transfer.BytesPerSecond();
+  });
   const LinkModel unknown = LinkModel::Line(kUnknownLinkLatencySeconds, kUnknownLinkBytesPerSecond);
-  cluster.default_link = slowest != cluster.links.end() ? slowest->cost : LinkCost{unknown, unknown};
+  cluster.default_link = slowest != costs.end() ? *slowest : LinkCost{unknown, unknown};
   absl::StatusOr<PlannedJob> planned =
       PlanOn(cluster, OnDevicesOf(cluster, spec), training, Comparison::kNone, Limits());
   RETURN_IF_ERROR(StillWanted());

@@ -13,6 +13,10 @@ constexpr double kBandwidthSpread = 1.3, kLatencySpread = 2, kLatencyNoiseSecond
 // From so many on half of them, the middle ones, have to agree: some may join a node that is not like the others.
 constexpr size_t kMany = 12;
 
+bool Within(double spread, double noise, double a, double b) {
+  return std::max(a, b) <= spread * std::min(a, b) + noise;
+}
+
 // `links` ascend by bandwidth.
 bool Agree(const std::vector<const v1::LinkProfile*>& links) {
   const size_t left_out = links.size() < kMany ? 0 : links.size() / 4;
@@ -25,9 +29,9 @@ bool Agree(const std::vector<const v1::LinkProfile*>& links) {
     return link->transport() == middle.front()->transport();
   });
   return one_transport &&
-         middle.back()->bytes_per_second() <= kBandwidthSpread * middle.front()->bytes_per_second() &&
-         (*latest)->latency_seconds() <=
-             kLatencySpread * (*quickest)->latency_seconds() + kLatencyNoiseSeconds;
+         Within(kBandwidthSpread, 0, middle.back()->bytes_per_second(), middle.front()->bytes_per_second()) &&
+         Within(kLatencySpread, kLatencyNoiseSeconds, (*latest)->latency_seconds(),
+                (*quickest)->latency_seconds());
 }
 
 std::string DescribeStanding(const std::string& provenance, const LinkTable::Samples& samples) {
@@ -37,6 +41,12 @@ std::string DescribeStanding(const std::string& provenance, const LinkTable::Sam
 }
 
 }  // namespace
+
+bool AreAlike(const v1::LinkProfile& a, const v1::LinkProfile& b) {
+  return a.transport() == b.transport() &&
+         Within(kBandwidthSpread, 0, a.bytes_per_second(), b.bytes_per_second()) &&
+         Within(kLatencySpread, kLatencyNoiseSeconds, a.latency_seconds(), b.latency_seconds());
+}
 
 std::string FullName(const ClusterDeviceLocation& device) {
   return absl::StrCat(device.node, "/", device.device.description.name);

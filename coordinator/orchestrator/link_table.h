@@ -50,6 +50,9 @@ class LinkTable {
   std::map<std::string, std::set<std::string>> kinds_of_class_;
 };
 
+// Whether they differ by no more than repeated measurements of links that are alike.
+bool AreAlike(const v1::LinkProfile& a, const v1::LinkProfile& b);
+
 // "node/device"
 std::string FullName(const ClusterDeviceLocation& device);
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/orchestrator/alike_links.h"
 #include "coordinator/orchestrator/slowdown_measurement.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/problem/profile_change.h"
@@ -223,17 +224,7 @@ absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  absl::Status decoded;
-  LinkTable(measured).ForEachAmong(request.devices, [&](const v1::LinkProfile& link) {
-    absl::StatusOr<ClusterLink> known = DecodeClusterLink(link);
-    if (known.ok()) {
-      cluster.links.push_back(*std::move(known));
-    } else {
-      decoded = Annotate(known.status(), absl::StrCat("the link between ", link.a(), " and ", link.b()));
-    }
-    return decoded.ok();
-  });
-  RETURN_IF_ERROR(decoded);
+  RETURN_IF_ERROR(AddLinks(LinkTable(measured), request.devices, cluster));
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
   return cluster;

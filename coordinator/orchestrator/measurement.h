@@ -34,7 +34,7 @@ struct MeasurementRequest {
 // Makes sure that the profiles of all device kinds, what devices of a host do to each other, and the links of
 // all kinds that `request` needs are in the store, measuring what is missing, so that nothing disturbs
 // anything: devices one after another, then together as slowdown_measurement.h says, links as
-// link_measurement.h says. Then returns them as a cluster, with a link for every pair. Where a micro-batch
+// link_measurement.h says. Then returns them as a cluster, with its links as AddLinks has them. Where a micro-batch
 // size is missing all sizes are measured, so that they are of one time. The share of the blocks' width that a
 // pinned plan gives a device is measured like a model of another shape. What is much slower than it was
 // before is measured once more, and then marked.
