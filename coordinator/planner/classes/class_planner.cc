@@ -130,10 +130,10 @@ class Planning {
   // optimizer's state as the least.
   struct Replicated {
     Replicated(const PlanningProblem& problem, const std::vector<DeviceClass>& classes,
-               StageMemories& memories, double optimizer_share, RouteCount routes, int most_stages,
-               int degree)
+               StageMemories& memories, const SumModel& sums, double optimizer_share, RouteCount routes,
+               int most_stages, int degree)
         : table(problem, classes, memories, optimizer_share, degree),
-          sums(problem, classes, routes.most, std::max(1, degree)),
+          sums(sums.OfDegree(std::max(1, degree))),
           pricings(PricingsOf(table, most_stages)),
           degree(degree),
           routes(routes) {}
@@ -155,71 +155,89 @@ class Planning {
   bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   bool found_any() const { return !best_.plan.units.empty(); }
 
-  // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many
-  // each time are planned for.
+  // What is searched over some classes.
+  struct Searches {
+    std::vector<std::unique_ptr<Replicated>> replicated;
+    std::vector<std::unique_ptr<Cut>> cut;
+    std::map<int, SumModel> sums;  // by replicas
+    int most_stages = 0, most_routes = 0;
+  };
+
   void TryAll(const std::vector<DeviceClass>& classes) {
     looked_at_.clear();
     const int devices = static_cast<int>(problem_.devices.size()), layers = problem_.shape.model.layers;
     const PlanConstraints& allowed = problem_.constraints;
-    const int most_stages =
-        std::min({layers, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
-    const int most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
-    std::vector<std::unique_ptr<Replicated>> replicated;
-    std::vector<std::unique_ptr<Cut>> all;
+    Searches all;
+    all.most_stages = std::min({layers, kMostStages, allowed.max_stages > 0 ? allowed.max_stages : layers});
+    all.most_routes = allowed.max_routes > 0 ? std::min(allowed.max_routes, devices) : devices;
     // Units of one degree sum slices as large as their shares; where degrees are mixed, the least of them counts.
     std::set<int> degrees = {0};
     const StageTable all_kinds(problem_, classes, memories_, 1);
     for (const StageKind& kind : all_kinds.kinds()) degrees.insert(kind.degree);
     if (degrees.size() == 2) degrees.erase(0);
-    for (const int degree : degrees) {
-      std::map<int, std::vector<RouteShape>> shapes;  // that were worth something so far, by parts
-      const std::vector<RouteCount> ranges = RangesTo(most_routes, degree == 0 ? 2 : 4);
-      // Many replicas of few stages are planned for and predicted in no time, and may be the best.
-      for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
-        replicated.push_back(std::make_unique<Replicated>(
-            problem_, classes, memories_, ShareOf(routes->least), *routes, most_stages, degree));
-        for (const int parts : PartsFor(devices / routes->least)) {
-          all.push_back(std::make_unique<Cut>(*replicated.back(), EvenCuts(parts), stop_));
-          ClassSearch& search = all.back()->search;
-          // Not if they computed all the time.
-          if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
-          for (const RouteShape& shape : shapes[parts]) search.Suggest(shape);
-          search.Relax();
-          best_.priced_shapes += search.priced();
-          const double relaxed = search.relaxed_seconds();
-          if (relaxed < kNever) shapes[parts] = search.Shapes();
-          // A good plan soon, however early planning is stopped.
-          if (!found_any() || relaxed < kPromising * best_.step_seconds) LookAt(*all.back());
-          // What is cut into fewer parts is not faster, but for its sums.
-          if (found_any() && relaxed > kHopeless * best_.step_seconds) break;
-        }
+    for (const int degree : degrees) Relax(classes, degree, all);
+    LookAtBest(all);
+    // With fewer classes the bound would not be one of all plans.
+    if (found_any() && !stopped() && classes.size() == classes_.size()) Bound(all);
+  }
+
+  // How many replicas there are decides what their sums take and how the optimizer's state is shared, so twice as many
+  // each time are planned for.
+  void Relax(const std::vector<DeviceClass>& classes, int degree, Searches& all) {
+    std::map<int, std::vector<RouteShape>> shapes;  // that were worth something so far, by parts
+    const std::vector<RouteCount> ranges = RangesTo(all.most_routes, degree == 0 ? 2 : 4);
+    // Many replicas of few stages are planned for and predicted in no time, and may be the best.
+    for (auto routes = ranges.rbegin(); routes != ranges.rend() && !stopped(); ++routes) {
+      const SumModel& sums =
+          all.sums.try_emplace(routes->most, problem_, classes, routes->most).first->second;
+      all.replicated.push_back(std::make_unique<Replicated>(
+          problem_, classes, memories_, sums, ShareOf(routes->least), *routes, all.most_stages, degree));
+      for (const int parts : PartsFor(static_cast<int>(problem_.devices.size()) / routes->least)) {
+        all.cut.push_back(std::make_unique<Cut>(*all.replicated.back(), EvenCuts(parts), stop_));
+        ClassSearch& search = all.cut.back()->search;
+        // Not if they computed all the time.
+        if (found_any() && search.LowerBoundSeconds() > best_.step_seconds) break;
+        for (const RouteShape& shape : shapes[parts]) search.Suggest(shape);
+        search.Relax();
+        best_.priced_shapes += search.priced();
+        const double relaxed = search.relaxed_seconds();
+        if (relaxed < kNever) shapes[parts] = search.Shapes();
+        // A good plan soon, however early planning is stopped.
+        if (!found_any() || relaxed < kPromising * best_.step_seconds) LookAt(*all.cut.back());
+        // What is cut into fewer parts is not faster, but for its sums.
+        if (found_any() && relaxed > kHopeless * best_.step_seconds) break;
       }
     }
-    // The best ones first: the others are then seldom worth a look. The more replicas there are, the more are their sums
-    // underestimated.
+  }
+
+  // The best ones first: the others are then seldom worth a look. The more replicas there are, the more are their sums
+  // underestimated.
+  void LookAtBest(Searches& all) {
     const auto hope = [](const std::unique_ptr<Cut>& cut) {
       return cut->search.relaxed_seconds() * (1 + kMoreReplicas * std::log2(cut->of.routes.most));
     };
-    std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return hope(a) < hope(b); });
+    std::stable_sort(all.cut.begin(), all.cut.end(),
+                     [&](const auto& a, const auto& b) { return hope(a) < hope(b); });
     int in_vain = 0;
-    for (const std::unique_ptr<Cut>& cut : all) {
+    for (const std::unique_ptr<Cut>& cut : all.cut) {
       const double before = best_.step_seconds;
       if (!LookAt(*cut)) continue;
       in_vain = best_.step_seconds < before ? 0 : in_vain + 1;
       if (in_vain == kMostInVain) break;
     }
-    // With fewer classes the bound would not be one of all plans.
-    if (!found_any() || stopped() || classes.size() < classes_.size()) return;
+  }
+
+  void Bound(const Searches& all) {
     std::vector<RouteShape> shapes;
     double busy_seconds = kNever;  // of all degrees
-    for (const std::unique_ptr<Cut>& cut : all) {
+    for (const std::unique_ptr<Cut>& cut : all.cut) {
       const std::vector<RouteShape> good = cut->search.Shapes();
       shapes.insert(shapes.end(), good.begin(), good.end());
       busy_seconds = std::min(busy_seconds, cut->search.LowerBoundSeconds());
     }
     best_.lower_bound_seconds =
         std::max(busy_seconds, LowerBoundSeconds(problem_, classes_, memories_, shapes, best_.step_seconds,
-                                                 most_stages, most_routes));
+                                                 all.most_stages, all.most_routes));
   }
 
   // Each up to `factor` times as many as the one before.
@@ -275,7 +293,7 @@ class Planning {
     const auto sum_seconds = [&](const std::vector<DeviceClass>& of) {
       int devices = 0;
       for (const DeviceClass& one : of) devices += one.devices;
-      return SumModel(problem_, of, std::min(devices, kMostSummed), 1).Seconds(kSampleElements);
+      return SumModel(problem_, of, std::min(devices, kMostSummed)).Seconds(kSampleElements);
     };
     if (classes.size() < 2) return false;
     const double all = sum_seconds(classes);

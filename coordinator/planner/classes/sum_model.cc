@@ -35,9 +35,7 @@ std::vector<int> Sample(const std::vector<DeviceClass>& classes, int count) {
 
 }  // namespace
 
-SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
-                   int least_degree)
-    : least_degree_(least_degree) {
+SumModel::SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas) {
   const std::vector<std::pair<SegmentId, SegmentId>> buckets =
       CutIntoBuckets(problem.shape.model, 0, SegmentCount(problem.shape.model));
   for (const auto& [first, end] : buckets) {

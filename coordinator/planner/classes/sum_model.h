@@ -12,10 +12,14 @@ namespace medley {
 // of each class in proportion to how many there are of it. Good enough to search by.
 class SumModel {
  public:
-  // `replicas`: of the sample at most. 1: nothing is summed. `least_degree`: of the units with which others sum, which
-  // take part in every slice of those that are cut finer.
-  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas,
-           int least_degree);
+  // `replicas`: of the sample at most. 1: nothing is summed.
+  SumModel(const PlanningProblem& problem, const std::vector<DeviceClass>& classes, int replicas);
+  // The same, where units have so many devices at least: they take part in every slice of those that are cut finer.
+  SumModel OfDegree(int least_degree) const {
+    SumModel model = *this;
+    model.least_degree_ = least_degree;
+    return model;
+  }
 
   double Seconds(int64_t elements) const;
   // All sums of a rank of such a stage, one after another.
