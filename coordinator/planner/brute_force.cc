@@ -14,26 +14,24 @@ class Visitor {
       : problem_(problem), same_kind_(same_kind), visit_(visit), used_(problem.devices.size(), false) {}
 
   void Run() {
-    for (const int size : problem_.micro_batch_sizes) {
-      if (!DividesBatch(problem_, size)) continue;
-      size_ = size;
-      for (const Schedule schedule : problem_.constraints.schedules) {
-        plan_ = {.schedule = schedule};
-        StartRoute(problem_.shape.global_batch_sequences / size);
-      }
+    for (const Schedule schedule : problem_.constraints.schedules) {
+      plan_ = {.schedule = schedule};
+      StartRoute(problem_.shape.global_batch_sequences);
     }
   }
 
  private:
-  // `left` micro-batches for the routes to come.
+  // `left` sequences for the routes to come.
   void StartRoute(int left) {
     if (left == 0) going_on_ = visit_(plan_);
     const int most = problem_.constraints.max_routes;
     if (most > 0 && static_cast<int>(plan_.routes.size()) >= most) return;
-    for (int micro_batches = 1; micro_batches <= left && going_on_; ++micro_batches) {
-      plan_.routes.push_back({{}, micro_batches, size_});
-      AddStage(0, left - micro_batches);
-      plan_.routes.pop_back();
+    for (const int size : problem_.micro_batch_sizes) {
+      for (int micro_batches = 1; micro_batches * size <= left && going_on_; ++micro_batches) {
+        plan_.routes.push_back({{}, micro_batches, size});
+        AddStage(0, left - micro_batches * size);
+        plan_.routes.pop_back();
+      }
     }
   }
 
@@ -76,7 +74,6 @@ class Visitor {
   const SameKind same_kind_;
   const std::function<bool(const Plan&)>& visit_;
   Plan plan_;
-  int size_ = 0;
   double price_per_hour_ = 0;  // of used_
   std::vector<bool> used_;
   bool going_on_ = true;

@@ -1,5 +1,6 @@
 #include "coordinator/planner/planner.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -27,8 +28,15 @@ constexpr RandomProblemOptions kFewKinds = {.min_devices = 5,
                                             .processors = RandomProcessors::kOwn,
                                             .hosts = RandomHosts::kOwn};
 
-// Counts the problems that were compared, so that a test cannot pass by comparing none.
-void CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans,
+bool HasUnlikeSizes(const Plan& plan) {
+  return std::any_of(plan.routes.begin(), plan.routes.end(), [&](const Route& route) {
+    return route.micro_batch_sequences != plan.routes[0].micro_batch_sequences;
+  });
+}
+
+// Counts the problems that were compared, so that a test cannot pass by comparing none. True: no plan of one
+// micro-batch size is as fast.
+bool CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, int64_t most_plans,
                            int& compared) {
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
   if (chosen.ok()) {
@@ -41,13 +49,14 @@ void CompareWithBruteForce(const PlanningProblem& problem, SameKind same_kind, i
     CHECK(absl::IsResourceExhausted(chosen.status()));
   }
   const BruteForce brute = LeastSeconds(problem, same_kind, most_plans);
-  if (!brute.complete) return;
+  if (!brute.complete) return false;
   ++compared;
   REQUIRE(chosen.ok() == brute.least_seconds.has_value());
-  if (!chosen.ok()) return;
+  if (!chosen.ok()) return false;
   CAPTURE(Describe(chosen->plan), brute.plans);
   CHECK(chosen->proven_optimal);
   CHECK(chosen->step_seconds == Approx(*brute.least_seconds).epsilon(1e-9));
+  return HasUnlikeSizes(chosen->plan);
 }
 
 TEST_CASE("the chosen plan is valid and as fast as the best of all plans of up to 4 devices", "[property]") {
@@ -57,6 +66,20 @@ TEST_CASE("the chosen plan is valid and as fast as the best of all plans of up t
     CompareWithBruteForce(RandomProblem(seed), SameKind::kAllOrders, 40'000, compared);
   }
   CHECK(compared > 90);
+}
+
+TEST_CASE("so it is where batches are large enough for routes of unlike micro-batch sizes", "[property]") {
+  const RandomProblemOptions options = {
+      .min_devices = 2, .max_devices = 3, .max_layers = 2, .max_micro_batches = 16};
+  int compared = 0, unlike_sizes = 0;
+  for (uint64_t seed = 5000; seed < 5300; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, options);
+    if (problem.micro_batch_sizes.size() < 2) continue;
+    unlike_sizes += CompareWithBruteForce(problem, SameKind::kAllOrders, 40'000, compared);
+  }
+  CHECK(compared > 60);
+  CHECK(unlike_sizes > 3);
 }
 
 TEST_CASE("the chosen plan is as fast as the best of all plans of up to 8 devices of few kinds",

@@ -18,6 +18,8 @@ constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
 constexpr size_t kBestPipelines = 6;
+// Of the limit, what searching unlike micro-batch sizes may use at least, if need be beside it.
+constexpr int64_t kLeastPartForUnlikeSizes = 8;
 // Stages that bounds look at, in all what one simulated instruction costs; and what choosing a reduction costs for
 // each member, in simulated instructions.
 constexpr int64_t kStagesAnInstruction = 40, kChoiceInstructions = 50;
@@ -92,23 +94,9 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   std::vector<int> left;
   for (const std::vector<int>& members : tables_.classes()) left.push_back(static_cast<int>(members.size()));
   EnumerateLists(lists, left, arrangements);
-  SortByBound(arrangements);
-  for (size_t a = 0; a < std::min(arrangements.size(), kImproved); ++a) {
-    if (arrangements[a].bound_seconds < Below(arrangements[a].units)) Improve(arrangements[a]);
-  }
-
-  // Best bound first: a little of each, then all of those that were not done.
   double unfinished_bound = EnoughLists() ? LayersSharedPerfectlySeconds() : kInfinity;
-  std::vector<const Arrangement*> waiting;
-  for (const Arrangement& arrangement : arrangements) {
-    if (arrangement.bound_seconds >= Below(arrangement.units)) continue;
-    if (!SearchArrangement(arrangement, kFirstVisit)) waiting.push_back(&arrangement);
-  }
-  for (const Arrangement* arrangement : waiting) {
-    if (arrangement->bound_seconds >= Below(arrangement->units)) continue;
-    if (SearchArrangement(*arrangement, limits_.max_simulations)) continue;
-    unfinished_bound = std::min(unfinished_bound, arrangement->bound_seconds);
-  }
+  unfinished_bound = std::min(unfinished_bound, SearchAll(arrangements));
+  unfinished_bound = std::min(unfinished_bound, SearchUnlikeSizes());
   if (best_.plan.units.empty()) {
     if (limits_.stopped()) return absl::CancelledError("planning was stopped before it had found a plan");
     if (problem_.constraints.limit_devices())
@@ -122,6 +110,53 @@ absl::StatusOr<ChosenPlan> Search::Run() {
   return best_;
 }
 
+double Search::SearchAll(std::vector<Arrangement>& arrangements) {
+  arrangement_limit_ = limits_.max_simulations;
+  arrangement_instructions_ = 0;
+  SortByBound(arrangements);
+  for (size_t a = 0; a < std::min(arrangements.size(), kImproved); ++a) {
+    if (arrangements[a].bound_seconds < Below(arrangements[a].units)) Improve(arrangements[a]);
+  }
+
+  // Best bound first: a little of each, then all of those that were not done.
+  double unfinished_bound = kInfinity;
+  std::vector<const Arrangement*> waiting;
+  for (const Arrangement& arrangement : arrangements) {
+    if (arrangement.bound_seconds >= Below(arrangement.units)) continue;
+    if (!SearchArrangement(arrangement, kFirstVisit)) waiting.push_back(&arrangement);
+  }
+  for (const Arrangement* arrangement : waiting) {
+    if (arrangement->bound_seconds >= Below(arrangement->units)) continue;
+    if (SearchArrangement(*arrangement, limits_.max_simulations)) continue;
+    unfinished_bound = std::min(unfinished_bound, arrangement->bound_seconds);
+  }
+  return unfinished_bound;
+}
+
+// Last: there are many, and few are better than the best plan of alike sizes.
+double Search::SearchUnlikeSizes() {
+  const int64_t least = limits_.max_simulated_instructions / kLeastPartForUnlikeSizes;
+  const int64_t left = std::max(least, limits_.max_simulated_instructions - SpentInstructions());
+  limits_.max_simulated_instructions = SpentInstructions() + left;
+  // Half of what is left may go into giving out sizes.
+  const int64_t sizes_end = SpentInstructions() + left / 2;
+  for (Arrangement& of_any : of_unlike_sizes_) of_any.bound_seconds = LeastSecondsOfAnySizes(of_any);
+  SortByBound(of_unlike_sizes_);
+  double unfinished_bound = kInfinity;
+  std::vector<Arrangement> arrangements;
+  for (Arrangement& of_any : of_unlike_sizes_) {
+    if (of_any.bound_seconds >= Below(of_any.units)) continue;
+    if (limits_.stopped() || SpentInstructions() >= sizes_end) {
+      unfinished_bound = std::min(unfinished_bound, of_any.bound_seconds);
+      continue;
+    }
+    GiveUnlikeSizes(of_any, arrangements);
+  }
+  of_unlike_sizes_.clear();
+  return std::min(unfinished_bound, SearchAll(arrangements));
+}
+
+// Plans with unlike micro-batch sizes need no less memory than those with the smallest one for all.
 bool Search::Fits() {
   // Only arrangements with a split that fits have a bound.
   if (!ObviousArrangements().empty()) return true;
@@ -138,24 +173,24 @@ MemoryShortage Search::Shortage() {
                        space_.max_stages);
 }
 
-// No plan is faster: all layers' work, divided over all devices without loss, with the best micro-batch size.
+// No plan is faster: all layers' work, divided over all devices without loss, each with its best micro-batch size.
 double Search::LayersSharedPerfectlySeconds() const {
-  double best = kInfinity;
-  for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
-    if (!tables_.Divides(static_cast<int>(size))) continue;
-    double rate = 0;
-    for (const DeviceCost& device : problem_.devices) {
+  double sequences_a_second = 0;  // of one layer
+  for (const DeviceCost& device : problem_.devices) {
+    double best = 0;
+    for (size_t size = 0; size < problem_.micro_batch_sizes.size(); ++size) {
       const PassTimes& layer = device.times[size].layer;
-      rate += 1 / std::max(1e-300, layer.forward_seconds + layer.backward_seconds);
+      best = std::max(best, problem_.micro_batch_sizes[size] /
+                                std::max(1e-300, layer.forward_seconds + layer.backward_seconds));
     }
-    best = std::min(best, tables_.MicroBatches(static_cast<int>(size)) * problem_.shape.model.layers / rate);
+    sequences_a_second += best;
   }
-  return best;
+  return problem_.shape.global_batch_sequences * problem_.shape.model.layers / sequences_a_second;
 }
 
 RouteBounds::Work Search::WorkOf(const Arrangement& arrangement, size_t route, int micro_batches) const {
   return {.list = arrangement.lists[route],
-          .size = arrangement.size,
+          .size = arrangement.sizes[route],
           .schedule = arrangement.schedule,
           .micro_batches = micro_batches,
           .replicated = arrangement.lists.size() > 1,
@@ -193,6 +228,7 @@ std::vector<Search::Arrangement> Search::ObviousArrangements() {
     AddObvious(std::move(order), obvious);
   }
   SortByBound(obvious);
+  of_unlike_sizes_.clear();  // all are enumerated yet
   return obvious;
 }
 
@@ -244,7 +280,7 @@ std::vector<Search::RouteChoice> Search::GreedyChoice(const Arrangement& arrange
   return choice;
 }
 
-// Moves single blocks between neighbouring stages and single micro-batches between routes while that helps.
+// Moves single blocks between neighbouring stages and as few micro-batches as can be between routes while that helps.
 void Search::Improve(const Arrangement& arrangement) {
   std::vector<RouteChoice> choice = GreedyChoice(arrangement);
   if (choice.empty()) return;
@@ -269,10 +305,12 @@ void Search::Improve(const Arrangement& arrangement) {
         }
       }
       for (size_t to = 0; to < choice.size(); ++to) {
-        if (to == r || choice[r].micro_batches < 2) continue;
+        const int sequences = std::lcm(SequencesOf(arrangement, r), SequencesOf(arrangement, to));
+        const int taken = sequences / SequencesOf(arrangement, r);
+        if (to == r || choice[r].micro_batches <= taken) continue;
         std::vector<RouteChoice> changed = choice;
-        --changed[r].micro_batches;
-        ++changed[to].micro_batches;
+        changed[r].micro_batches -= taken;
+        changed[to].micro_batches += sequences / SequencesOf(arrangement, to);
         if (try_choice(changed)) better = true;
       }
     }
@@ -292,8 +330,8 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
       if (blocks.size() < 1) break;
       const DeviceCost& cost = problem_.devices[arrangement.devices[r][s]];
       processors[cost.processor] +=
-          choice[r].micro_batches * (tables_.ForwardSeconds(c, arrangement.size, blocks) +
-                                     tables_.BackwardSeconds(c, arrangement.size, blocks));
+          choice[r].micro_batches * (tables_.ForwardSeconds(c, arrangement.sizes[r], blocks) +
+                                     tables_.BackwardSeconds(c, arrangement.sizes[r], blocks));
       if (arrangement.shards_optimizer) continue;
       processors[cost.processor] +=
           static_cast<double>(tables_.Parameters(blocks)) * cost.update_seconds_per_parameter;
@@ -308,11 +346,11 @@ double Search::BoundOfChoice(const Arrangement& arrangement, const std::vector<R
 const std::vector<double>& Search::LastBackwards(const Arrangement& arrangement, size_t route,
                                                  const RouteChoice& choice) {
   std::vector<int> key(choice.ends.begin(), choice.ends.end());
-  key.insert(key.end(), {arrangement.lists[route], arrangement.size, static_cast<int>(arrangement.schedule),
-                         choice.micro_batches});
+  key.insert(key.end(), {arrangement.lists[route], arrangement.sizes[route],
+                         static_cast<int>(arrangement.schedule), choice.micro_batches});
   const auto [entry, inserted] = last_backwards_.try_emplace(std::move(key));
   if (!inserted) return entry->second;
-  Arrangement alone{.size = arrangement.size, .schedule = arrangement.schedule};
+  Arrangement alone{.sizes = {arrangement.sizes[route]}, .schedule = arrangement.schedule};
   alone.lists = {arrangement.lists[route]};
   alone.devices = {arrangement.devices[route]};
   ++best_.simulated_plans;
@@ -350,8 +388,11 @@ double Search::Simulate(Plan plan, int units) {
 
 void Search::KeepPipeline(const Plan& plan, double seconds) {
   const auto is_alike = [&](const PredictedPlan& kept) {
-    return DevicesOf(kept.plan) == DevicesOf(plan) && kept.plan.routes.size() == plan.routes.size() &&
-           kept.plan.routes[0].micro_batch_sequences == plan.routes[0].micro_batch_sequences;
+    return DevicesOf(kept.plan) == DevicesOf(plan) &&
+           std::equal(kept.plan.routes.begin(), kept.plan.routes.end(), plan.routes.begin(),
+                      plan.routes.end(), [](const Route& a, const Route& b) {
+                        return a.micro_batch_sequences == b.micro_batch_sequences;
+                      });
   };
   const auto alike = std::find_if(best_pipelines_.begin(), best_pipelines_.end(), is_alike);
   if (alike != best_pipelines_.end()) {
@@ -371,7 +412,7 @@ Plan Search::PlanOf(const Arrangement& arrangement, const std::vector<RouteChoic
   for (const int r : order) {
     Route& route = plan.routes.emplace_back();
     route.micro_batches = choice[r].micro_batches;
-    route.micro_batch_sequences = problem_.micro_batch_sizes[arrangement.size];
+    route.micro_batch_sequences = SequencesOf(arrangement, r);
     const std::vector<Recompute> recomputes =
         bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
     for (size_t s = 0; s < choice[r].ends.size(); ++s) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ struct SearchSpace {
   MemorySaving saving;
 };
 
-// Branch and bound over arrangements (micro-batch size, schedule, lists of devices), then over how many
+// Branch and bound over arrangements (schedule, lists of devices with a micro-batch size each), then over how many
 // micro-batches each route takes, then over the splits of the routes' blocks. One use.
 class Search {
  public:
@@ -66,7 +67,8 @@ class Search {
 
  private:
   struct Arrangement {
-    int size = 0;
+    // Of each route's micro-batches, indices into micro_batch_sizes; empty: any that are not all alike.
+    std::vector<int> sizes;
     Schedule schedule = Schedule::kOneForwardOneBackward;
     bool shards_optimizer = false;
     bool homes_layers = false;              // those of some unit live in host memory
@@ -107,10 +109,20 @@ class Search {
   void ExtendList(Lists& lists, std::vector<int>& list, Order order, std::vector<int>& left,
                   std::vector<Arrangement>& found);
   Arrangement Arrange(const Lists& lists);
+  int SequencesOf(const Arrangement& arrangement, size_t route) const {
+    return problem_.micro_batch_sizes[arrangement.sizes[route]];
+  }
+  int MostMicroBatches(const Arrangement& arrangement, size_t route) const;
+  int MostMicroBatchesBelow(const Arrangement& arrangement, size_t route, int limit, double below);
   bool WorthBounding(const Arrangement& arrangement);
+  double LeastSeconds(const Arrangement& arrangement);
+  int MostSequences(const Arrangement& arrangement, size_t route, size_t level);
+  double LeastSecondsOfAnySizes(const Arrangement& arrangement);
   std::vector<int> BestCounts(const Arrangement& arrangement);
   static void SortByBound(std::vector<Arrangement>& arrangements);
   void AddArrangements(const Lists& lists, std::vector<Arrangement>& found);
+  void AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector<Arrangement>& found);
+  void GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>& found);
   void AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found);
   void AddWithHomes(Arrangement arrangement, std::vector<Arrangement>& found);
   bool CanShardOptimizer(const Lists& lists) const;
@@ -122,6 +134,9 @@ class Search {
   std::vector<RouteChoice> GreedyChoice(const Arrangement& arrangement);
   void Improve(const Arrangement& arrangement);
 
+  // Both return the least bound of what a limit kept them from.
+  double SearchAll(std::vector<Arrangement>& arrangements);
+  double SearchUnlikeSizes();
   // Exact search: search_exact.cc; false if it ended at a limit.
   bool SearchArrangement(const Arrangement& arrangement, int64_t simulations);
   std::vector<std::vector<int>> CountsBelow(const Arrangement& arrangement, double below);
@@ -175,7 +190,7 @@ class Search {
   const PlanningProblem& problem_;
   const std::vector<SharedUnit> units_;  // parallel to the problem's devices; none: they are devices
   SearchSpace space_;
-  const SearchLimits limits_;
+  SearchLimits limits_;
   Reductions reductions_;
   SearchTables tables_;
   RouteBounds bounds_;
@@ -192,8 +207,11 @@ class Search {
   // Likewise of SpentInstructions; 0: none.
   int64_t arrangement_instructions_ = 0;
   Taken taken_;
-  int64_t device_lists_ = 0;   // looked at
-  int64_t evaluated_ = 0;      // cheap evaluations, in simulated instructions' worth
+  std::vector<Arrangement> of_unlike_sizes_;          // that may be better, without their sizes
+  std::map<std::array<int, 5>, int> most_sequences_;  // by list, schedule, how memory is saved, and level
+  double most_sequences_below_ = 0;                   // a best plan's time
+  int64_t device_lists_ = 0;                          // looked at
+  int64_t evaluated_ = 0;                             // cheap evaluations, in simulated instructions' worth
   bool passed_over_ = false;   // ways to save memory where that is no matter of each unit alone
   bool is_kept_best_ = false;  // RunFrom: plans that fit with nothing saved have been searched
 };

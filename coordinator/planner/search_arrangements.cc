@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "coordinator/planner/search.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What looking at a set of lists costs, in simulated instructions.
 constexpr int64_t kListsInstructions = 3;
+// Parts of the best plan's time that arrangements of any sizes are bounded by.
+constexpr double kLevels[] = {1, 0.99, 0.97, 0.94, 0.9, 0.85, 0.75, 0.6, 0.4};
 
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
   std::set<int> processors;
@@ -111,40 +114,130 @@ Search::Arrangement Search::Arrange(const Lists& lists) {
   return arrangement;
 }
 
-// Whether the routes can together take all micro-batches below the best plan's time.
-bool Search::WorthBounding(const Arrangement& arrangement) {
-  const int total = tables_.MicroBatches(arrangement.size);
-  const int routes = static_cast<int>(arrangement.lists.size());
-  const double below = Below(arrangement.units);
-  int possible = 0;
-  for (int r = 0; r < routes; ++r) {
-    if (limits_.stopped()) return false;
-    int most = 0, too_many = total - routes + 2;
-    while (too_many - most > 1) {
-      const int count = (most + too_many) / 2;
-      (Bound(arrangement, r, count) < below ? most : too_many) = count;
-    }
-    if (most == 0) return false;
-    possible += most;
-  }
-  return possible >= total;
+// Of a route, if every other one takes one micro-batch.
+int Search::MostMicroBatches(const Arrangement& arrangement, size_t route) const {
+  int left = problem_.shape.global_batch_sequences;
+  for (size_t r = 0; r < arrangement.sizes.size(); ++r)
+    if (r != route) left -= SequencesOf(arrangement, r);
+  return left / SequencesOf(arrangement, route);
 }
 
-// Micro-batches of each route so that the greatest bound is least. Empty if no distribution fits, or planning was
-// stopped.
-std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
+// Of a route, with bounds below `below`; at most `limit`.
+int Search::MostMicroBatchesBelow(const Arrangement& arrangement, size_t route, int limit, double below) {
+  int most = 0, too_many = limit + 1;
+  while (too_many - most > 1) {
+    const int count = (most + too_many) / 2;
+    (Bound(arrangement, route, count) < below ? most : too_many) = count;
+  }
+  return most;
+}
+
+// Whether the routes can together take the whole batch below the best plan's time.
+bool Search::WorthBounding(const Arrangement& arrangement) {
+  const double below = Below(arrangement.units);
+  int possible = 0;
+  for (size_t r = 0; r < arrangement.lists.size(); ++r) {
+    if (limits_.stopped()) return false;
+    const int most = MostMicroBatchesBelow(arrangement, r, MostMicroBatches(arrangement, r), below);
+    if (most == 0) return false;
+    possible += most * SequencesOf(arrangement, r);
+  }
+  return possible >= problem_.shape.global_batch_sequences;
+}
+
+// The most sequences that a route takes within a part of the best plan's time (kLevels), without what follows its
+// passes, with the micro-batch size with which it takes most. Remembered until there is a better plan.
+int Search::MostSequences(const Arrangement& arrangement, size_t route, size_t level) {
+  const double below = Below(0);
+  if (below != most_sequences_below_) most_sequences_.clear();
+  most_sequences_below_ = below;
+  const auto [entry, is_new] = most_sequences_.try_emplace(
+      {arrangement.lists[route], static_cast<int>(arrangement.schedule), arrangement.shards_optimizer,
+       arrangement.homes_layers, static_cast<int>(level)});
+  if (!is_new) return entry->second;
+  Arrangement alone = arrangement;
+  alone.tied_seconds = alone.scalars_seconds = 0;
+  for (size_t size = 0; size < problem_.micro_batch_sizes.size() && !limits_.stopped(); ++size) {
+    alone.sizes.assign(arrangement.lists.size(), static_cast<int>(size));
+    const int sequences = problem_.micro_batch_sizes[size];
+    const int most = MostMicroBatchesBelow(alone, route, problem_.shape.global_batch_sequences / sequences,
+                                           below * kLevels[level]);
+    entry->second = std::max(entry->second, sequences * most);
+  }
+  return entry->second;
+}
+
+// A bound of all sizes and distributions; infinite if none is better than the best plan.
+double Search::LeastSecondsOfAnySizes(const Arrangement& arrangement) {
+  double bound = kInfinity;
+  for (size_t level = 0; level < std::size(kLevels); ++level) {
+    int together = 0;
+    bool all = true;
+    for (size_t r = 0; r < arrangement.lists.size() && all; ++r) {
+      const int most = MostSequences(arrangement, r, level);
+      together += most;
+      all = most > 0;
+    }
+    if (!all || together < problem_.shape.global_batch_sequences) return bound;
+    bound = level + 1 < std::size(kLevels) && Below(0) < kInfinity
+                ? Below(0) * kLevels[level + 1] + arrangement.fixed_seconds()
+                : 0;
+    if (bound == 0) break;
+  }
+  return bound;
+}
+
+// The least seconds in which the routes together take the whole batch, or where their sizes are unlike some sequences
+// more: a bound of all distributions. Infinite if none fits, or planning was stopped.
+double Search::LeastSeconds(const Arrangement& arrangement) {
   const size_t routes = arrangement.lists.size();
   std::vector<int> counts(routes, 1);
   std::vector<double> next(routes);
+  double bound = 0;
+  int left = problem_.shape.global_batch_sequences;
   for (size_t r = 0; r < routes; ++r) {
-    if (Bound(arrangement, r, 1) == kInfinity) return {};
-    next[r] = Bound(arrangement, r, std::min(2, tables_.MicroBatches(arrangement.size)));
+    bound = std::max(bound, Bound(arrangement, r, 1));
+    left -= SequencesOf(arrangement, r);
   }
-  for (int left = tables_.MicroBatches(arrangement.size) - static_cast<int>(routes); left > 0; --left) {
+  if (bound == kInfinity) return kInfinity;
+  for (size_t r = 0; r < routes && left > 0; ++r) next[r] = Bound(arrangement, r, 2);
+  while (left > 0) {
     const size_t r = std::min_element(next.begin(), next.end()) - next.begin();
-    if (next[r] == kInfinity || limits_.stopped()) return {};
+    if (next[r] == kInfinity || limits_.stopped()) return kInfinity;
+    bound = std::max(bound, next[r]);
+    left -= SequencesOf(arrangement, r);
     ++counts[r];
-    next[r] = left > 1 ? Bound(arrangement, r, counts[r] + 1) : 0;
+    if (left > 0) next[r] = Bound(arrangement, r, counts[r] + 1);
+  }
+  return bound;
+}
+
+// Micro-batches of each route, with which the greatest bound is least where all sizes are alike, and small elsewhere.
+// Empty if none was found, or planning was stopped.
+std::vector<int> Search::BestCounts(const Arrangement& arrangement) {
+  const size_t routes = arrangement.lists.size();
+  int left = problem_.shape.global_batch_sequences;
+  for (size_t r = 0; r < routes; ++r) left -= SequencesOf(arrangement, r);
+  // Whether some micro-batches of the routes' sizes have so many sequences.
+  std::vector<bool> adds_up(std::max(left, 0) + 1, false);
+  adds_up[0] = true;
+  for (size_t r = 0; r < routes; ++r) {
+    for (int n = SequencesOf(arrangement, r); n <= left; ++n)
+      if (adds_up[n - SequencesOf(arrangement, r)]) adds_up[n] = true;
+  }
+  std::vector<int> counts(routes, 1);
+  while (left > 0) {
+    size_t best = routes;
+    double best_seconds = kInfinity;
+    for (size_t r = 0; r < routes; ++r) {
+      const int then = left - SequencesOf(arrangement, r);
+      if (then < 0 || !adds_up[then]) continue;
+      const double seconds = Bound(arrangement, r, counts[r] + 1);
+      if (seconds < best_seconds) best = r, best_seconds = seconds;
+    }
+    if (best == routes || limits_.stopped()) return {};
+    ++counts[best];
+    left -= SequencesOf(arrangement, best);
   }
   return counts;
 }
@@ -159,29 +252,58 @@ bool Search::CanShardOptimizer(const Lists& lists) const {
 void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found) {
   evaluated_ += kListsInstructions;
   Arrangement arrangement = Arrange(lists);
+  for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
+    if (!tables_.Divides(size) || static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
+    arrangement.sizes.assign(lists.size(), size);
+    AddOfSizes(lists, arrangement, found);
+  }
+  if (lists.size() < 2 || problem_.micro_batch_sizes.size() < 2) return;
+  arrangement.sizes.clear();
+  AddOfSizes(lists, arrangement, of_unlike_sizes_);
+}
+
+// An arrangement of any sizes becomes those of every combination of sizes but of one size. Routes of equal lists are
+// interchangeable: their sizes do not descend.
+void Search::GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>& found) {
+  std::vector<int>& sizes = arrangement.sizes;
+  if (sizes.size() == arrangement.lists.size()) {
+    const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
+    const bool fits = MostMicroBatches(arrangement, sizes.size() - 1) >= 1;
+    evaluated_ += kListsInstructions;
+    if (*least < *most && fits) AddArrangement(arrangement, found);
+    return;
+  }
+  const size_t next = sizes.size();
+  const bool is_as_before = next > 0 && arrangement.lists[next] == arrangement.lists[next - 1];
+  const int first = is_as_before ? sizes.back() : 0;
+  for (int size = first; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
+    if (!tables_.Divides(size)) continue;
+    sizes.push_back(size);
+    GiveUnlikeSizes(arrangement, found);
+    sizes.pop_back();
+  }
+}
+
+void Search::AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector<Arrangement>& found) {
   const bool pipelines = arrangement.units > static_cast<int>(lists.size());
   const std::vector<Schedule>& schedules = problem_.constraints.schedules;
   const bool has_1f1b =
       std::find(schedules.begin(), schedules.end(), Schedule::kOneForwardOneBackward) != schedules.end();
-  for (int size = 0; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
-    if (!tables_.Divides(size) || static_cast<int>(lists.size()) > tables_.MicroBatches(size)) continue;
-    for (const Schedule schedule : schedules) {
-      arrangement.size = size;
-      arrangement.schedule = schedule;
-      // Without a pipeline all schedules take the same time, and 1F1B the least memory, but for the number of
-      // copies where layers live in host memory.
-      const bool told_apart = pipelines || !has_1f1b || schedule == Schedule::kOneForwardOneBackward;
-      if (told_apart) AddArrangement(arrangement, found);
-      if (space_.saving.homes_layers) AddWithHomes(arrangement, found);
-      if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
-      Arrangement sharded = arrangement;
-      sharded.shards_optimizer = true;
-      sharded.bounded_alone = false;
-      // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
-      if (lists.size() == 1) sharded.tied_seconds /= 2;
-      if (told_apart) AddArrangement(sharded, found);
-      if (space_.saving.homes_layers) AddWithHomes(sharded, found);
-    }
+  for (const Schedule schedule : schedules) {
+    arrangement.schedule = schedule;
+    // Without a pipeline all schedules take the same time, and 1F1B the least memory, but for the number of
+    // copies where layers live in host memory.
+    const bool told_apart = pipelines || !has_1f1b || schedule == Schedule::kOneForwardOneBackward;
+    if (told_apart) AddArrangement(arrangement, found);
+    if (space_.saving.homes_layers) AddWithHomes(arrangement, found);
+    if (!space_.saving.shards_optimizer || !CanShardOptimizer(lists)) continue;
+    Arrangement sharded = arrangement;
+    sharded.shards_optimizer = true;
+    sharded.bounded_alone = false;
+    // In a pipeline the units between update all of theirs while its ends gather the tied embedding.
+    if (lists.size() == 1) sharded.tied_seconds /= 2;
+    if (told_apart) AddArrangement(sharded, found);
+    if (space_.saving.homes_layers) AddWithHomes(sharded, found);
   }
 }
 
@@ -199,11 +321,12 @@ void Search::AddWithHomes(Arrangement arrangement, std::vector<Arrangement>& fou
 }
 
 void Search::AddArrangement(Arrangement arrangement, std::vector<Arrangement>& found) {
-  if (!WorthBounding(arrangement)) return;
-  const std::vector<int> counts = BestCounts(arrangement);
-  arrangement.bound_seconds = counts.empty() ? kInfinity : 0;
-  for (size_t r = 0; r < counts.size(); ++r)
-    arrangement.bound_seconds = std::max(arrangement.bound_seconds, Bound(arrangement, r, counts[r]));
+  if (arrangement.sizes.empty()) {
+    arrangement.bound_seconds = LeastSecondsOfAnySizes(arrangement);
+  } else {
+    if (!WorthBounding(arrangement)) return;
+    arrangement.bound_seconds = LeastSeconds(arrangement);
+  }
   if (arrangement.bound_seconds < Below(arrangement.units)) found.push_back(std::move(arrangement));
 }
 

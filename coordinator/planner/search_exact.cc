@@ -52,12 +52,15 @@ bool Search::SearchArrangement(const Arrangement& arrangement, int64_t simulatio
 // Micro-batches of each route, all ways whose bound is below `below`, the least bound first.
 std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement, double below) {
   const int routes = static_cast<int>(arrangement.lists.size());
-  const int total = tables_.MicroBatches(arrangement.size);
   std::vector<std::pair<double, std::vector<int>>> found;
   std::vector<int> counts, most(routes, 0);
-  for (int r = 0; r < routes; ++r) {
-    while (most[r] <= total - routes && !limits_.stopped() && Bound(arrangement, r, most[r] + 1) < below)
-      ++most[r];
+  // Sequences that the routes from each one on take at least and at most.
+  std::vector<int> least_from(routes + 1, 0), most_from(routes + 1, 0);
+  for (int r = routes - 1; r >= 0; --r) {
+    const int limit = MostMicroBatches(arrangement, r);
+    while (most[r] < limit && !limits_.stopped() && Bound(arrangement, r, most[r] + 1) < below) ++most[r];
+    least_from[r] = least_from[r + 1] + SequencesOf(arrangement, r);
+    most_from[r] = most_from[r + 1] + most[r] * SequencesOf(arrangement, r);
   }
   const auto extend = [&](const auto& self, int left, double bound) -> void {
     const int r = static_cast<int>(counts.size());
@@ -65,18 +68,21 @@ std::vector<std::vector<int>> Search::CountsBelow(const Arrangement& arrangement
       if (left == 0) found.push_back({bound, counts});
       return;
     }
-    const int later = std::accumulate(most.begin() + r + 1, most.end(), 0);
-    int last = std::min(most[r], left - (routes - r - 1));
-    // Equal lists are interchangeable: the first takes the most.
-    if (r > 0 && arrangement.lists[r] == arrangement.lists[r - 1]) last = std::min(last, counts.back());
-    for (int count = last; count >= std::max(1, left - later) && found.size() < kMostCounts; --count) {
+    const int sequences = SequencesOf(arrangement, r);
+    const int first = std::max(1, (left - most_from[r + 1] + sequences - 1) / sequences);
+    int last = std::min(most[r], (left - least_from[r + 1]) / sequences);
+    // Equal lists of one micro-batch size are interchangeable: the first takes the most.
+    if (r > 0 && arrangement.lists[r] == arrangement.lists[r - 1] &&
+        arrangement.sizes[r] == arrangement.sizes[r - 1])
+      last = std::min(last, counts.back());
+    for (int count = last; count >= first && found.size() < kMostCounts; --count) {
       if (limits_.stopped()) return;
       counts.push_back(count);
-      self(self, left - count, std::max(bound, Bound(arrangement, r, count)));
+      self(self, left - count * sequences, std::max(bound, Bound(arrangement, r, count)));
       counts.pop_back();
     }
   };
-  extend(extend, total, 0);
+  extend(extend, problem_.shape.global_batch_sequences, 0);
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::vector<int>> ordered;
@@ -139,7 +145,8 @@ void Search::AddLastBackwards(Choosing& choosing, size_t route) {
     const BlockRange blocks = choosing.choice[route].blocks(s);
     const DeviceCost& cost = problem_.devices[arrangement.devices[route][s]];
     const int device_class = bounds_.ClassesOf(arrangement.lists[route])[s];
-    double reduced = last_backwards[s] + tables_.ReducedAfterSeconds(device_class, arrangement.size, blocks);
+    double reduced =
+        last_backwards[s] + tables_.ReducedAfterSeconds(device_class, arrangement.sizes[route], blocks);
     if (s == 0 || s + 1 == ends.size()) reduced += arrangement.tied_seconds;  // reduced after all else
     choosing.reduced_seconds = std::max(choosing.reduced_seconds, reduced);
     choosing.update_seconds =
@@ -158,7 +165,9 @@ void Search::TryNumberings(Choosing& choosing) {
   std::map<int, std::vector<int>> alike;
   for (int r = 0; r < static_cast<int>(choice.size()); ++r) {
     int first = 0;
-    while (arrangement.lists[first] != arrangement.lists[r] || !(choice[first] == choice[r])) ++first;
+    while (arrangement.lists[first] != arrangement.lists[r] ||
+           arrangement.sizes[first] != arrangement.sizes[r] || !(choice[first] == choice[r]))
+      ++first;
     numbers.push_back(first);
     alike[first].push_back(r);
   }
@@ -187,7 +196,7 @@ void Search::TryNumbering(Choosing& choosing, const std::vector<int>& order) {
       const std::vector<Recompute> recomputes =
           bounds_.RecomputesOf(WorkOf(arrangement, r, choice[r].micro_batches), choice[r].ends);
       for (size_t s = 0; s < choice[r].ends.size(); ++s) {
-        units.push_back({arrangement.devices[r][s], classes[s], arrangement.size, choice[r].blocks(s),
+        units.push_back({arrangement.devices[r][s], classes[s], arrangement.sizes[r], choice[r].blocks(s),
                          recomputes[s], last_backwards[s]});
       }
     }

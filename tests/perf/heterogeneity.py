@@ -13,6 +13,10 @@ Prints `key value` lines: for each combination of a group and a way NAME
   prediction_error_NAME                 of the step of the mixed cluster
 and over all of them their medians and the worst, by name.
 
+Of the plans that the first group is also run under, `prediction_error_at_speeds_of_the_run` compares with what is predicted
+after the run, when its steps have told how fast the devices were meanwhile: the speed of a shared machine's cores drifts by more
+than predictions err.
+
 With --with-load a process of the benchmark's own computes half of the time on the first device's core, while devices are measured
 and while the planner's choice trains, and nothing else is run.
 """
@@ -63,6 +67,10 @@ class Bench:
               f"{state['plan']['description']}", flush=True)
         self.results[name] = predicted, measured
         return predicted, measured, state
+
+    def predict(self, name, **more):
+        """Seconds of a step, with what is known of the devices now: a run's traced steps correct their profiles."""
+        return self.cluster.medley("plan", self.cluster.write(f"{name}.again.yaml", json.dumps(self.spec(name, **more))))["predicted_step_seconds"]
 
     # What was measured of the devices.
 
@@ -169,18 +177,26 @@ def run_group(bench, report, parts, ways, shared=False, repeat=True):
     return alone
 
 
-def plan_of(micro_batch, routes, blocks, schedule="one_forward_one_backward"):
-    """routes: [(micro-batches, [(device, blocks), ...]), ...]"""
-    plan = {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": [], "routes": []}
+def plan_of(micro_batch, routes, blocks, schedule="one_forward_one_backward", of_unit=None, **more):
+    """routes: [(micro-batches, [(device, blocks), ...]), ...]; of_unit: what every unit says beside its device and blocks."""
+    plan = {"micro_batch_sequences": micro_batch, "schedule": schedule, "units": [], "routes": [], **more}
     for micro_batches, stages in routes:
         units, first = [], 0
         for device, count in stages:
             units.append(len(plan["units"]))
-            plan["units"].append({"devices": [device], "blocks": [{"first": first, "end": first + count}]})
+            plan["units"].append({"devices": [device], "blocks": [{"first": first, "end": first + count}], **(of_unit or {})})
             first += count
         assert first == blocks, stages
         plan["routes"].append({"units": units, "micro_batches": micro_batches})
     return plan
+
+
+def two_ranges_each(micro_batch, micro_batches, devices, blocks):
+    """One pipeline in which either device has two ranges of blocks."""
+    cuts = [0, *(blocks * i // 4 for i in (1, 2, 3)), blocks]
+    ranges = [{"first": first, "end": end} for first, end in zip(cuts, cuts[1:])]
+    return {"units": [{"devices": [device], "blocks": ranges[i::2]} for i, device in enumerate(devices)],
+            "routes": [{"units": [0, 1, 0, 1], "micro_batches": micro_batches, "micro_batch_sequences": micro_batch}]}
 
 
 def mixed_plan(bench, way):
@@ -254,17 +270,27 @@ def compare_with_other_plans(bench, a, b, alone):
     half = blocks // 2
     chosen = bench.run("chosen", **bench.choose())[1]
     most = round(0.7 * blocks)
+    pipeline, replicas = [(batch // 2, [(a, most), (b, blocks - most)])], [(batch * 3 // 8, [(a, blocks)]), (batch // 8, [(b, blocks)])]
     plans = {
-        "equal_pipeline": (1, [(batch, [(a, half), (b, blocks - half)])]),
-        "equal_data_parallel": (2, [(batch // 4, [(a, blocks)]), (batch // 4, [(b, blocks)])]),
-        "pipeline_7_to_3": (2, [(batch // 2, [(a, most), (b, blocks - most)])]),
-        "pipeline_gpipe": (4, [(batch // 4, [(a, most - 1), (b, blocks - most + 1)])], "gpipe"),
-        "pipeline_reversed": (2, [(batch // 2, [(b, most), (a, blocks - most)])]),
-        "data_parallel_uneven": (1, [(batch - batch // 5, [(a, blocks)]), (batch // 5, [(b, blocks)])]),
+        "equal_pipeline": plan_of(1, [(batch, [(a, half), (b, blocks - half)])], blocks),
+        "equal_data_parallel": plan_of(2, [(batch // 4, [(a, blocks)]), (batch // 4, [(b, blocks)])], blocks),
+        "pipeline_7_to_3": plan_of(2, pipeline, blocks),
+        "pipeline_gpipe": plan_of(4, [(batch // 4, [(a, most - 1), (b, blocks - most + 1)])], blocks, "gpipe"),
+        "pipeline_zero_bubble": plan_of(2, pipeline, blocks, "zero_bubble_h1"),
+        "pipeline_reversed": plan_of(2, [(batch // 2, [(b, most), (a, blocks - most)])], blocks),
+        "pipeline_recomputed": plan_of(2, pipeline, blocks, of_unit={"recompute": "layers"}),
+        "two_ranges_each": two_ranges_each(2, batch // 2, [a, b], blocks),
+        "data_parallel_uneven": plan_of(1, [(batch - batch // 5, [(a, blocks)]), (batch // 5, [(b, blocks)])], blocks),
+        "optimizer_sharded": plan_of(2, replicas, blocks, shards_optimizer=True),
+        "all_but_attention_recomputed": plan_of(2, replicas, blocks, of_unit={"recompute": "all_but_attention"}),
+        "layers_on_peers": plan_of(2, replicas, blocks, "gpipe", {"window_layers": 2, "layers_home": "peers"}, shards_optimizer=True),
     }
-    measured = {}
-    for name, (size, routes, *schedule) in plans.items():
-        measured[name] = bench.run(name, plan=plan_of(size, routes, blocks, *schedule))[1]
+    measured, learnt = {}, []
+    for name, pinned in plans.items():
+        measured[name] = bench.run(name, plan=pinned)[1]
+        again = bench.predict(name, plan=pinned)
+        learnt.append((again, measured[name]))
+        print(f"# {name}: predicted {again:.3f} s with what its own steps taught of the devices", flush=True)
     tokens = batch * bench.sequence
     print(f"devices {a} {b}")
     print(f"precision {bench.more['precision']}")
@@ -277,6 +303,10 @@ def compare_with_other_plans(bench, a, b, alone):
     print(f"prediction_error_of_plans_median {errors[len(errors) // 2]:.3f}")
     print(f"prediction_error_of_plans_worst {errors[-1]:.3f}")
     print(f"prediction_rank_correlation {rank_correlation(*zip(*bench.results.values())):.3f}")
+    errors = sorted(abs(p - m) / m for p, m in learnt)
+    print(f"prediction_error_at_speeds_of_the_run_median {errors[len(errors) // 2]:.3f}")
+    print(f"prediction_error_at_speeds_of_the_run_worst {errors[-1]:.3f}")
+    print(f"prediction_rank_correlation_at_speeds_of_the_run {rank_correlation(*zip(*learnt)):.3f}")
 
 
 class Load:
