@@ -17,7 +17,7 @@ constexpr double kRounding = 1e-12;
 constexpr int64_t kFirstVisit = 200;
 // Arrangements, best bound first, near which a good plan is looked for before the exact search.
 constexpr size_t kImproved = 30;
-constexpr size_t kBestPipelines = 6;
+constexpr size_t kBestPipelines = 12;
 // Of the limit, what searching unlike micro-batch sizes may use at least, if need be beside it.
 constexpr int64_t kLeastPartForUnlikeSizes = 8;
 // Stages that bounds look at, in all what one simulated instruction costs; and what choosing a reduction costs for

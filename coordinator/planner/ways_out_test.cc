@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <map>
-#include <random>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/planner/brute_force.h"
+#include "coordinator/planner/every_way.h"
 #include "coordinator/planner/planner.h"
 #include "coordinator/planner/random_problem.h"
-#include "coordinator/planner/techniques/memory_saving.h"
 #include "coordinator/predictor/predict.h"
-#include "coordinator/predictor/step_simulator.h"
-#include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/check_plan.h"
-#include "runtime/ir/program/memory.h"
 
 namespace medley {
 namespace {
@@ -28,22 +22,6 @@ const RandomProblemOptions kAlone = {.min_devices = 2,
                                      .slowdowns = RandomSlowdowns::kNone,
                                      .memory = RandomMemory::kPlenty};
 
-// With so little memory that few plans fit.
-PlanningProblem TightProblem(uint64_t seed, const RandomProblemOptions& options) {
-  PlanningProblem problem = RandomProblem(seed, options);
-  problem.constraints.saves_memory = true;
-  std::mt19937_64 random(seed);
-  const BufferCounts all = {.stash = {problem.shape.global_batch_sequences}};
-  const Bytes whole =
-      MemoryOf(problem.shape.model, problem.shape.sequence, {{0, problem.shape.model.blocks()}}, 1, all)
-          .total();
-  for (DeviceCost& device : problem.devices) {
-    const double share = std::uniform_real_distribution<double>(0.3, 1)(random);
-    device.room = {.memory = {static_cast<int64_t>(static_cast<double>(whole.value) * share)}};
-  }
-  return problem;
-}
-
 void CheckValid(const PlanningProblem& problem, const Plan& plan) {
   PlanSite site;
   for (const DeviceCost& device : problem.devices) {
@@ -53,194 +31,6 @@ void CheckValid(const PlanningProblem& problem, const Plan& plan) {
   }
   for (const PlanViolation& violation : CheckPlan(plan, problem.shape, site)) FAIL_CHECK(violation.detail);
 }
-
-// With several layers, of which most of the memory is: up to a share of what all on one device needs.
-PlanningProblem DeepProblem(uint64_t seed, int most_devices, double most_memory) {
-  PlanningProblem problem = RandomProblem(seed, {.min_devices = 1,
-                                                 .max_devices = most_devices,
-                                                 .max_micro_batches = 3,
-                                                 .processors = RandomProcessors::kOwn,
-                                                 .hosts = RandomHosts::kOwn,
-                                                 .slowdowns = RandomSlowdowns::kNone,
-                                                 .memory = RandomMemory::kPlenty});
-  problem.constraints.saves_memory = true;
-  std::mt19937_64 random(seed);
-  problem.shape.model.layers = std::uniform_int_distribution<int>(4, 6)(random);
-  problem.shape.model.vocabulary = 8;
-  const BufferCounts all = {.stash = {problem.shape.global_batch_sequences}};
-  const Bytes whole =
-      MemoryOf(problem.shape.model, problem.shape.sequence, {{0, problem.shape.model.blocks()}}, 1, all)
-          .total();
-  for (DeviceCost& device : problem.devices) {
-    const double share = std::uniform_real_distribution<double>(0.3, most_memory)(random);
-    device.room = {.memory = {static_cast<int64_t>(static_cast<double>(whole.value) * share)}};
-  }
-  return problem;
-}
-
-// Copies between the devices and hosts, of a layer about as long as its passes; on some hosts too little memory for
-// all layers.
-void AddCopies(uint64_t seed, PlanningProblem& problem) {
-  std::mt19937_64 random(seed);
-  const auto real = [&](double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(random);
-  };
-  const ModelConfig& model = problem.shape.model;
-  const auto whole = static_cast<double>(HomeBytes(model, WholeModel(model), model.layers).value);
-  for (DeviceCost& device : problem.devices) {
-    const double layer_seconds = device.times[0].layer.forward_seconds;
-    const double layer_bytes = whole / 4 / model.layers;
-    device.fetch_bytes_per_second = layer_bytes / (layer_seconds * real(0.05, 2));
-    device.store_bytes_per_second = layer_bytes / (layer_seconds * real(0.05, 2));
-  }
-  const bool together = random() % 2 == 0;  // on one host
-  if (random() % 2 == 0) return;
-  const Bytes memory = {static_cast<int64_t>(whole * real(0.4, 1.6))};
-  for (size_t d = 0; d < problem.devices.size(); ++d) {
-    problem.devices[d].host = together ? 0 : static_cast<int>(d);
-    problem.devices[d].host_memory = memory;
-  }
-}
-
-// What all combinations of what units recompute, of where their layers live, and of whether and by which weights they
-// share the optimizer's state, make of every plan of a small problem that does not fit as it is.
-struct EveryWay {
-  std::optional<double> least_seconds;  // of those that fit, with weights as OptimizerSharding finds them
-  std::optional<double> least_plain_seconds;  // of those that save nothing
-  Plan best;
-  bool any_fits = false;  // with whatever weights of 0 to 2
-  bool complete = true;
-  int64_t combinations = 0;
-};
-
-class EveryWayOf {
- public:
-  explicit EveryWayOf(const PlanningProblem& problem) : problem_(problem), simulator_(problem) {}
-
-  EveryWay Run(int64_t most_plans) {
-    int64_t plans = 0;
-    VisitEveryPlan(problem_, SameKind::kAllOrders, [&](const Plan& plan) {
-      if (++plans > most_plans) {
-        result_.complete = false;
-        return false;
-      }
-      Consider(plan);
-      if (FitsMemory(problem_, IsFitBy(plan))) return true;
-      Plan changed = plan;
-      OptimizerSharding sharding(problem_, plan);
-      VisitSavings(changed, sharding, 0);
-      return true;
-    });
-    return result_;
-  }
-
- private:
-  // Without a pipeline all schedules take the same time, and 1F1B the least memory: what fits under it saves nothing
-  // under another, either.
-  Plan IsFitBy(Plan plan) const {
-    const std::vector<Schedule>& allowed = problem_.constraints.schedules;
-    const bool allows_1f1b = std::count(allowed.begin(), allowed.end(), Schedule::kOneForwardOneBackward) > 0;
-    if (allows_1f1b && plan.routes.size() == plan.units.size())
-      plan.schedule = Schedule::kOneForwardOneBackward;
-    return plan;
-  }
-
-  void VisitSavings(Plan& plan, OptimizerSharding& sharding, size_t unit) {
-    if (unit < plan.units.size()) {
-      const Unit as_it_is = plan.units[unit];
-      for (int recompute = 0; recompute < kRecomputes; ++recompute) {
-        plan.units[unit] = as_it_is;
-        plan.units[unit].recompute = static_cast<Recompute>(recompute);
-        for (const int windows : WindowsOf(plan, static_cast<int>(unit))) {
-          plan.units[unit].window_layers = windows;
-          VisitSavings(plan, sharding, unit + 1);
-        }
-      }
-      plan.units[unit] = as_it_is;
-      return;
-    }
-    ++result_.combinations;
-    if (!HostsFit(plan)) return;
-    Consider(plan);
-    if (!sharding.CanShard()) return;
-    std::vector<UnitSaving> savings;
-    for (const Unit& each : plan.units) savings.push_back({each.recompute, each.window_layers});
-    if (const std::optional<Plan> fitting = sharding.Fit(savings)) Consider(*fitting);
-    if (result_.any_fits) return;
-    Plan weighted = plan;
-    weighted.shards_optimizer = true;
-    VisitWeights(weighted, 0);
-  }
-
-  bool Fits(const Plan& plan, UnitId unit) const {
-    const Rank rank = FirstRankOf(plan, unit);
-    return medley::Fits(MemoryOfRank(plan, rank, problem_.shape), RoomOf(problem_, plan, rank));
-  }
-
-  // None, two, and as many as fit beside the unit's own state; of a unit that does not fit as it is.
-  std::vector<int> WindowsOf(Plan plan, int u) const {
-    std::vector<int> windows = {0};
-    Unit& unit = plan.units[u];
-    if (FindDevice(problem_, unit.devices[0])->fetch_bytes_per_second == 0) return windows;
-    const Recompute recompute = unit.recompute;
-    unit.recompute = Recompute::kNone;
-    if (Fits(plan, u)) return windows;
-    unit.recompute = recompute;
-    int most = 0;
-    for (int w = 2; w < LayersOf(unit, problem_.shape.model); ++w) {
-      unit.window_layers = w;
-      if (Fits(plan, u)) most = w;
-    }
-    if (most >= 2) windows.push_back(2);
-    if (most > 2) windows.push_back(most);
-    return windows;
-  }
-
-  // All of the optimizer's state counted.
-  bool HostsFit(const Plan& plan) const {
-    std::map<int, Bytes> on_host;
-    for (Rank rank = 0; rank < RankCount(plan); ++rank) {
-      const DeviceCost& device = *FindDevice(problem_, DeviceOf(plan, rank));
-      if (device.host_memory == Bytes{0}) continue;
-      Bytes& needed = on_host[device.host];
-      needed += MemoryOfRank(plan, rank, problem_.shape).host;
-      if (needed > device.host_memory) return false;
-    }
-    return true;
-  }
-
-  void VisitWeights(Plan& plan, size_t unit) {
-    if (result_.any_fits) return;
-    if (unit == plan.units.size()) {
-      result_.any_fits = CheckPlanForm(plan, problem_.shape).empty() && FitsMemory(problem_, plan);
-      return;
-    }
-    for (int weight = 0; weight <= 2; ++weight) {
-      plan.units[unit].optimizer_weight = weight;
-      VisitWeights(plan, unit + 1);
-    }
-  }
-
-  void Consider(const Plan& plan) {
-    if (!FitsMemory(problem_, plan)) return;
-    result_.any_fits = true;
-    const absl::StatusOr<double> seconds = simulator_.Run(plan);
-    REQUIRE(seconds.status().ToString() == "OK");
-    const bool saves =
-        plan.shards_optimizer || std::any_of(plan.units.begin(), plan.units.end(), [](const Unit& unit) {
-          return unit.recompute != Recompute::kNone || unit.window_layers > 0;
-        });
-    if (!saves && *seconds < result_.least_plain_seconds.value_or(*seconds + 1))
-      result_.least_plain_seconds = *seconds;
-    if (result_.least_seconds && *seconds >= *result_.least_seconds) return;
-    result_.least_seconds = *seconds;
-    result_.best = plan;
-  }
-
-  const PlanningProblem& problem_;
-  StepSimulator simulator_;
-  EveryWay result_;
-};
 
 struct Compared {
   int found = 0, none = 0, recomputing = 0, sharding = 0, both = 0, replicated = 0;
@@ -252,7 +42,7 @@ struct Compared {
 enum class Expected : uint8_t { kFastest, kNoFasterThanAll };
 
 void CompareOne(const PlanningProblem& problem, Expected expected, int64_t most_plans, Compared& compared) {
-  const EveryWay every = EveryWayOf(problem).Run(most_plans);
+  const EveryWay every = TryEveryWay(problem, most_plans);
   if (!every.complete) return;
   const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
   if (every.any_fits) REQUIRE(chosen.status().ToString() == "OK");

@@ -4,7 +4,7 @@
 #   tests/perf/run.sh heterogeneity   unlike devices of several kinds, one job: efficiency, what could be, and predictions;
 #                                     --groups, --only: parts of it; --with-load: beside a busy process
 #   tests/perf/run.sh parallel        two cores that share every layer against one, and other ways to use them; predictions
-#   tests/perf/run.sh planner         planning times of up to 16 devices
+#   tests/perf/run.sh planner         planning times of up to 16 devices; of small problems also how far from the best of all plans
 #   tests/perf/run.sh classes [DATA [WHICH]]   of 64 to 10,000 devices; DATA: against plans that another planner published
 #   tests/perf/run.sh schedules       what synthesised orders are predicted to gain on uneven pipelines
 #   tests/perf/run.sh orders          the same run by emulated devices: against predictions, and against 1F1B
@@ -84,9 +84,10 @@ case $name in
     run_on_cluster "$name" "$@"
     ;;
   planner)
-    build //coordinator/planner:planner_benchmark
+    build //coordinator/planner:planner_benchmark //coordinator/planner:regret_benchmark
     machine
     bazel-bin/coordinator/planner/planner_benchmark "$@"
+    [ $# != 0 ] || bazel-bin/coordinator/planner/regret_benchmark
     ;;
   classes)
     build //coordinator/planner/classes:class_benchmark //tests/perf/prediction:zorse_clusters
