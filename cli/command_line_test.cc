@@ -347,6 +347,9 @@ TEST_CASE("help, version and completion are answers") {
     for (const char* wanted : {"status", "replan", "force", "resume"})
       CHECK_THAT(outcome.out, Catch::Contains(wanted));
   }
+  // As an autoloaded file it has to complete at its first call, too, which only defines the function.
+  CHECK_THAT(Run({"completion", "zsh"}).out,
+             Catch::Contains("then _medley \"$@\"; else compdef _medley medley"));
   CHECK(Run({"completion", "tcsh"}).code == 2);
 }
 

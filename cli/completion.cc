@@ -75,11 +75,13 @@ std::string Zsh(const CLI::App& app) {
     absl::StrAppend(&commands, "    '", command->get_name(), ":", Quotable(command->get_description()),
                     "'\n");
   }
-  return absl::StrCat("#compdef medley\n# medley completion zsh > a file _medley in a folder of $fpath\n",
-                      "_medley() {\n", "  local -a commands=(\n", commands, "  )\n",
-                      "  if ((CURRENT == 2)); then\n", "    _describe command commands\n    return\n  fi\n",
-                      "  local words_of='' words=''\n", "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app),
-                      "  esac\n", "  compadd -- ${=words}\n  _files\n}\n", "compdef _medley medley\n");
+  return absl::StrCat(
+      "#compdef medley\n# medley completion zsh > a file _medley in a folder of $fpath\n", "_medley() {\n",
+      "  local -a commands=(\n", commands, "  )\n", "  if ((CURRENT == 2)); then\n",
+      "    _describe command commands\n    return\n  fi\n", "  local words_of='' words=''\n",
+      "  case ${(Q)${(z)BUFFER}[2]} in\n", Cases(app), "  esac\n", "  compadd -- ${=words}\n  _files\n}\n",
+      // As a file of $fpath this is the function's body the first time that it is called.
+      "if [[ ${funcstack[1]} == _medley ]]; then _medley \"$@\"; else compdef _medley medley; fi\n");
 }
 
 std::string Fish(const CLI::App& app) {
