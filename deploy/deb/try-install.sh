@@ -132,7 +132,7 @@ start
 ! with_systemd || check "the agent was started anew" [ "$(pid_of agent)" != "$before" ]
 check "the coordinator still knows the job" job_is_done "$job"
 for daemon in coordinator agent; do
-  check "configuring medley-$daemon again changes nothing" /var/lib/dpkg/info/medley-$daemon.postinst configure "$newer"
+  check "configuring medley-$daemon again changes nothing" env DPKG_MAINTSCRIPT_PACKAGE=medley-$daemon /var/lib/dpkg/info/medley-$daemon.postinst configure "$newer"
   check "/var/lib/medley/$daemon is still its user's" owner_is /var/lib/medley/$daemon medley-$daemon
   cp /var/lib/dpkg/info/medley-$daemon.postrm "$work/"
 done
@@ -148,7 +148,7 @@ check "configuration and state are left" [ -e /etc/medley/coordinator.yaml -a -d
 say "Purge"
 apt-get purge -y medley-coordinator medley-agent medley >"$work/apt.log" 2>&1 || fail "apt-get purge: $(tail -n 3 "$work/apt.log")"
 for daemon in coordinator agent; do
-  check "purging medley-$daemon again changes nothing" sh "$work/medley-$daemon.postrm" purge
+  check "purging medley-$daemon again changes nothing" env DPKG_MAINTSCRIPT_PACKAGE=medley-$daemon sh "$work/medley-$daemon.postrm" purge
   check "there is no user medley-$daemon" sh -c "! getent passwd medley-$daemon && ! getent group medley-$daemon"
 done
 left=$(find / -xdev \( -path "$root" -o -path "$work" -o -path "$packages" -o -path /tmp \) -prune -o -name '*medley*' -print)
