@@ -12,7 +12,7 @@ export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
 packages=''
 case ${1:-} in
-  --packages) packages=$(cd "${2:?--packages needs a folder}" && pwd) ;;
+  --packages) packages=$(cd "${2:?--packages needs a folder}" 2>/dev/null && pwd) || fail "--packages: there is no folder $2" ;;
   -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
   ?*) echo "try-install.sh: $1: no such option; see --help" >&2; exit 2 ;;
 esac
@@ -74,8 +74,10 @@ owner_is() { [ "$(stat -c %U "$1")" = "$2" ]; }
 runs() { readlink /proc/[0-9]*/exe | grep -q "^/usr/lib/medley/$1"; }
 runs_not() { ! runs "$1"; }
 has_line() { grep -qxF "$2" "$1"; }
+named_after_us() { find / -xdev \( -path "$work" -o -path "$root" \) -prune -o -name '*medley*' -print | sort; }
 
 say "Install"
+named_after_us > "$work/before"
 [ -n "$(find /var/lib/apt/lists -name '*Packages*' -print -quit)" ] || apt-get update >/dev/null
 install_from "$packages"
 echo "version $(installed medley), libraries $(du -sh /usr/lib/medley | cut -f1)"
@@ -151,6 +153,6 @@ for daemon in coordinator agent; do
   check "purging medley-$daemon again changes nothing" env DPKG_MAINTSCRIPT_PACKAGE=medley-$daemon sh "$work/medley-$daemon.postrm" purge
   check "there is no user medley-$daemon" sh -c "! getent passwd medley-$daemon && ! getent group medley-$daemon"
 done
-left=$(find / -xdev \( -path "$root" -o -path "$work" -o -path "$packages" -o -path /tmp \) -prune -o -name '*medley*' -print)
+left=$(comm -13 "$work/before" <(named_after_us))
 check "no file is left${left:+, but $left}" [ -z "$left" ]
 say "All is as it should be."
