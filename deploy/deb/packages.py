@@ -2,6 +2,7 @@
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -75,6 +76,16 @@ def build(output, binaries, *options, **environment):
         raise AssertionError("build.sh ended with %d:\n%s%s" % (done.returncode, done.stdout, done.stderr))
     packages = [Package(path) for path in done.stdout.split()]
     return {package.fields["Package"]: package for package in packages}
+
+
+def fields_of(message):
+    """The names of the fields of a message, by the proto files."""
+    proto = ""
+    for name in ("config", "cluster"):
+        with open(os.path.join(HERE, "..", "..", "proto", "medley", "v1", name + ".proto"), encoding="utf-8") as file:
+            proto += file.read()
+    body = re.search(r"^message %s \{$(.*?)^\}" % message, proto, re.MULTILINE | re.DOTALL)[1]
+    return re.findall(r"(\w+) = \d+ *[;\[]", re.sub(r"//.*", "", body))
 
 
 class PackagesTest(unittest.TestCase):
