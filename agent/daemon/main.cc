@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <filesystem>
 
@@ -20,11 +19,10 @@
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/available_memory.h"
-#include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/daemon/run_daemon.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/grpc_channel.h"
-#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {
@@ -48,6 +46,8 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   ASSIGN_OR_RETURN(*config.mutable_listen_address(),
                    CompleteAddress("listen_address", config.listen_address(), 0, AnyPort::kAllowed));
   if (config.links().empty()) config.set_links("automatic");
+  if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
+  if (!config.has_work_without_coordinator_seconds()) config.set_work_without_coordinator_seconds(86400);
   // What others reach this node by is no wildcard.
   const std::string& reached =
       config.advertise_address().empty() ? config.listen_address() : config.advertise_address();
@@ -67,6 +67,10 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
     return absl::NotFoundError(
         absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
   }
+  if (config.devices().empty()) return absl::OkStatus();  // they are looked for at the start
+  ASSIGN_OR_RETURN(const std::vector<v1::Device> devices,
+                   CompleteDevices({config.devices().begin(), config.devices().end()}, AllBackends()));
+  config.mutable_devices()->Assign(devices.begin(), devices.end());
   return absl::OkStatus();
 }
 
@@ -79,12 +83,15 @@ std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
   return absl::StrCat(host, ":", port);
 }
 
-absl::Status Serve(v1::AgentConfig config) {
+absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
+  // Workers' warnings about their transports are for who asks for them.
+  setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
+  std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
-  RETURN_IF_ERROR(FillDefaults(config));
   std::vector<v1::Device> devices(config.devices().begin(), config.devices().end());
-  if (devices.empty()) devices = DiscoverDevices(AllBackends());
-  ASSIGN_OR_RETURN(devices, CompleteDevices(std::move(devices), AllBackends()));
+  if (devices.empty()) {
+    ASSIGN_OR_RETURN(devices, CompleteDevices(DiscoverDevices(AllBackends()), AllBackends()));
+  }
   for (const v1::Device& device : devices) spdlog::info("device {}: {}", device.name(), device.kind());
 
   Supervisor supervisor(
@@ -125,20 +132,16 @@ absl::Status Serve(v1::AgentConfig config) {
     Registration registration(
         {.coordinator_address = config.coordinator_address(),
          .node = node,
-         .work_without_coordinator = config.has_work_without_coordinator_seconds()
-                                         ? absl::Seconds(config.work_without_coordinator_seconds())
-                                         : absl::Hours(24)},
+         .work_without_coordinator = absl::Seconds(config.work_without_coordinator_seconds())},
         {.tasks = [&] { return supervisor.Tasks(); },
          .stop = [&](const std::string& task) { supervisor.Stop(task); },
          .lease = [&](absl::Duration lease) { supervisor.SetLease(lease); },
          .abandon = [&] { supervisor.StopAll(); }});
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    int signal = 0;
-    sigwait(&signals, &signal);
-    spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+    // An agent that hangs holds the lock that its tasks are under.
+    ServeUntilStopped(
+        daemon,
+        absl::StrCat("listens at ", node.agent_address(), "; coordinator: ", config.coordinator_address()),
+        [&] { (void)supervisor.Tasks(); });
   }
   supervisor.StopAll();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
@@ -149,32 +152,15 @@ absl::Status Serve(v1::AgentConfig config) {
 }  // namespace medley
 
 int main(int argc, char** argv) {
-  medley::RaiseOpenFilesLimit();
-  CLI::App app("Offers this node's devices to a Medley coordinator.", "medley-agent");
-  std::string config_file;
-  app.add_option("--config", config_file,
-                 "YAML of AgentConfig (proto/medley/v1/config.proto); all defaults without it");
-  CLI11_PARSE(app, argc, argv);
-  // Workers' warnings about their transports are for who asks for them.
-  setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
-  std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
-  // Before any thread: sigwait above is the only one to take them.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   medley::v1::AgentConfig config;
-  if (!config_file.empty()) {
-    if (const absl::Status status = medley::ReadYamlFile(config_file, &config); !status.ok()) {
-      std::fprintf(stderr, "medley-agent: %s\n", std::string(status.message()).c_str());
-      return 2;
-    }
-  }
-  spdlog::set_level(config.log_level() == 0 ? spdlog::level::info
-                                            : static_cast<spdlog::level::level_enum>(config.log_level()));
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l agent: %v");
-  const absl::Status status = medley::Serve(config);
-  if (!status.ok()) std::fprintf(stderr, "medley-agent: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
+  medley::Daemon daemon{.name = "medley-agent",
+                        .log_name = "agent",
+                        .description = "Offers this node's devices to a Medley coordinator.",
+                        .environment_prefix = "MEDLEY_AGENT_",
+                        .config = &config,
+                        .fill_defaults = [](google::protobuf::Message* message) {
+                          return medley::FillDefaults(static_cast<medley::v1::AgentConfig&>(*message));
+                        }};
+  daemon.serve = [&] { return medley::Serve(daemon, config); };
+  return medley::RunDaemon(argc, argv, daemon);
 }

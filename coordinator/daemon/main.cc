@@ -5,10 +5,6 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
-#include <csignal>
-#include <cstdio>
-
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "coordinator/orchestrator/orchestrator.h"
@@ -17,36 +13,38 @@
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/files/atomic_file.h"
-#include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/daemon/run_daemon.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/grpc_channel.h"
-#include "runtime/wire/yaml_message.h"
 
 namespace medley {
 namespace {
 
-void BlockStopSignals(sigset_t& signals) {
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+// What is left out is what it says in config.proto, so that --show-config shows it.
+absl::Status FillDefaults(v1::CoordinatorConfig& config) {
+  if (config.listen_address().empty()) config.set_listen_address("127.0.0.1");
+  ASSIGN_OR_RETURN(
+      *config.mutable_listen_address(),
+      CompleteAddress("listen_address", config.listen_address(), kCoordinatorPort, AnyPort::kAllowed));
+  if (config.state_directory().empty()) config.set_state_directory("medley-state");
+  if (!config.has_lease_seconds()) config.set_lease_seconds(6);
+  if (!config.has_settle_seconds()) config.set_settle_seconds(2);
+  if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
+  return absl::OkStatus();
 }
 
-absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals) {
+absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
+  // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
-  ASSIGN_OR_RETURN(const std::string listen,
-                   CompleteAddress("listen_address",
-                                   config.listen_address().empty() ? "127.0.0.1" : config.listen_address(),
-                                   kCoordinatorPort, AnyPort::kAllowed));
-  const std::string state = config.state_directory().empty() ? "medley-state" : config.state_directory();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(state));
+  const std::string& listen = config.listen_address();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
   GrpcAgentClient agents;
-  const double lease = config.has_lease_seconds() ? config.lease_seconds() : 6;
-  const double settle = config.has_settle_seconds() ? config.settle_seconds() : 2;
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<Orchestrator> orchestrator,
-      Orchestrator::Create({.lease = absl::Seconds(lease), .settle = absl::Seconds(settle)}, *store, agents));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
+                   Orchestrator::Create({.lease = absl::Seconds(config.lease_seconds()),
+                                         .settle = absl::Seconds(config.settle_seconds())},
+                                        *store, agents));
   CoordinatorService service(*orchestrator, *store);
   RegistryService registry(*orchestrator);
   grpc::EnableDefaultHealthCheckService(true);
@@ -70,10 +68,9 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
   if (!config.address_file().empty()) {
     RETURN_IF_ERROR(Annotate(WriteFileAtomically(config.address_file(), address + "\n"), "address_file"));
   }
-  spdlog::info("coordinator listens at {}; state in {}", address, state);
-  int signal = 0;
-  sigwait(&signals, &signal);
-  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  spdlog::info("coordinator listens at {}; state in {}", address, config.state_directory());
+  // A coordinator that hangs holds the lock that nodes are under.
+  ServeUntilStopped(daemon, absl::StrCat("listens at ", address), [&] { (void)orchestrator->Nodes(); });
   service.Stop();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   return absl::OkStatus();
@@ -83,28 +80,16 @@ absl::Status Serve(const v1::CoordinatorConfig& config, const sigset_t& signals)
 }  // namespace medley
 
 int main(int argc, char** argv) {
-  medley::RaiseOpenFilesLimit();
-  // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  CLI::App app("Takes training jobs, plans them over the registered agents' devices, and runs them.",
-               "medley-coordinator");
-  std::string config_file;
-  app.add_option("--config", config_file,
-                 "YAML of CoordinatorConfig (proto/medley/v1/config.proto); defaults without it");
-  CLI11_PARSE(app, argc, argv);
-  sigset_t signals;
-  medley::BlockStopSignals(signals);  // before any thread: only sigwait takes them
   medley::v1::CoordinatorConfig config;
-  if (!config_file.empty()) {
-    if (const absl::Status status = medley::ReadYamlFile(config_file, &config); !status.ok()) {
-      std::fprintf(stderr, "medley-coordinator: %s\n", std::string(status.message()).c_str());
-      return 2;
-    }
-  }
-  spdlog::set_level(config.log_level() == 0 ? spdlog::level::info
-                                            : static_cast<spdlog::level::level_enum>(config.log_level()));
-  spdlog::set_pattern("%Y-%m-%d %H:%M:%S.%e %l coordinator: %v");
-  const absl::Status status = medley::Serve(config, signals);
-  if (!status.ok()) std::fprintf(stderr, "medley-coordinator: %s\n", std::string(status.message()).c_str());
-  return status.ok() ? 0 : absl::IsInvalidArgument(status) ? 2 : 1;
+  medley::Daemon daemon{
+      .name = "medley-coordinator",
+      .log_name = "coordinator",
+      .description = "Takes training jobs, plans them over the registered agents' devices, and runs them.",
+      .environment_prefix = "MEDLEY_COORDINATOR_",
+      .config = &config,
+      .fill_defaults = [](google::protobuf::Message* message) {
+        return medley::FillDefaults(static_cast<medley::v1::CoordinatorConfig&>(*message));
+      }};
+  daemon.serve = [&] { return medley::Serve(daemon, config); };
+  return medley::RunDaemon(argc, argv, daemon);
 }

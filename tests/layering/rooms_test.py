@@ -24,6 +24,7 @@ LIBRARIES = {
     "OpenSSL": r"openssl/.*",
     "protobuf": r"google/protobuf/.*",
     "SQLite": r"sqlite3\.h",
+    "systemd": r"systemd/.*",
     "threads": r"thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|stop_token|pthread\.h",
     "UCX": r"(ucp|ucs|uct)/.*",
     "YAML": r"yaml-cpp/.*",
@@ -117,13 +118,16 @@ ROOMS = {
     # Messages become values here: for the rims.
     "runtime/wire": (VALUES + DESCRIPTION + ["gRPC", "JSON", "proto", "protobuf", "YAML"], []),
 
+    # What both daemons are alike in.
+    "runtime/daemon": (BASE + ["CLI11", "log", "protobuf", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
+
     # The node's side. Only the worker trains, and only the daemon speaks gRPC.
     "agent/channel": (LOCKS + ["protobuf"], ["proto"]),
     "agent/discovery": (RIM + DEVICE, REGISTRY + ["kernels/emulated"]),
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/supervisor", "gRPC", "log"], []),
-    "agent/daemon": (RIM + REGISTRY + ["agent/discovery", "agent/rpc", "agent/supervisor", "CLI11", "gRPC", "log"], []),
+    "agent/daemon": (RIM + REGISTRY + ["agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/engine/align"], ["runtime/base/files"]),
@@ -146,7 +150,7 @@ ROOMS = {
         "coordinator/wire", "log"], []),
     "coordinator/rpc": (RIM + LOCKS + ["coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC"], []),
     "coordinator/daemon": (RIM + FILES + [
-        "CLI11", "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log"], []),
+        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log", "protobuf", "runtime/daemon"], []),
 
     # A client of the coordinator.
     "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf", "runtime/base/stop_after.h"], []),

@@ -1,0 +1,101 @@
+#include "runtime/daemon/run_daemon.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/open_files.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/daemon/daemon_config.h"
+#include "runtime/wire/yaml_message.h"
+
+namespace medley {
+namespace {
+
+constexpr int kFailed = 1, kWrongConfiguration = 2;
+
+// Of the process, that SIGHUP reads again.
+std::string& ConfigFile() {
+  static std::string file;
+  return file;
+}
+
+absl::Status Read(const Daemon& daemon, google::protobuf::Message* config) {
+  return ReadDaemonConfig(ConfigFile(), daemon.environment_prefix, environ, config);
+}
+
+void SetLogLevel(const google::protobuf::Message& config) {
+  const int level =
+      config.GetReflection()->GetEnumValue(config, config.GetDescriptor()->FindFieldByName("log_level"));
+  spdlog::set_level(level == 0 ? spdlog::level::info : static_cast<spdlog::level::level_enum>(level));
+}
+
+void Reload(const Daemon& daemon) {
+  const std::unique_ptr<google::protobuf::Message> config(daemon.config->New());
+  absl::Status read = Read(daemon, config.get());
+  if (read.ok()) read = daemon.fill_defaults(config.get());
+  if (!read.ok()) {
+    spdlog::error("the configuration stays as it was: {}", std::string(read.message()));
+    return;
+  }
+  std::vector<std::string> later = ChangedFields(*daemon.config, *config);
+  const bool has_level = std::erase(later, "log_level") > 0;
+  if (has_level) SetLogLevel(*config);
+  spdlog::info("read the configuration again{}{}", has_level ? "; log_level has changed" : "",
+               later.empty()
+                   ? ""
+                   : absl::StrCat("; these take effect at the next start: ", absl::StrJoin(later, ", ")));
+}
+
+int Say(const Daemon& daemon, const absl::Status& failure, int exit_status) {
+  std::fprintf(stderr, "%s: %s\n", daemon.name.c_str(), std::string(failure.message()).c_str());
+  return exit_status;
+}
+
+}  // namespace
+
+void ServeUntilStopped(const Daemon& daemon, const std::string& status, std::function<void()> is_well) {
+  TellReady(status);
+  const int signal = WaitForStop({.is_well = std::move(is_well), .reload = [&daemon] { Reload(daemon); }});
+  spdlog::info("stopping on {}", signal == SIGINT ? "SIGINT" : "SIGTERM");
+}
+
+int RunDaemon(int argc, char** argv, const Daemon& daemon) {
+  RaiseOpenFilesLimit();
+  CLI::App app(daemon.description, daemon.name);
+  bool checks = false, shows = false;
+  app.add_option(
+      "--config", ConfigFile(),
+      absl::StrCat("YAML (proto/medley/v1/config.proto); defaults without it. The environment goes "
+                   "before it: ",
+                   daemon.environment_prefix, "LOG_LEVEL and so on, for each field"));
+  app.add_flag("--check-config", checks,
+               "only says whether the configuration is in order; exits with 2 if it is not");
+  app.add_flag("--show-config", shows,
+               "only shows the configuration in effect, with what was left open filled in");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongConfiguration;
+  }
+  BlockDaemonSignals();
+  if (const absl::Status read = Read(daemon, daemon.config); !read.ok())
+    return Say(daemon, read, kWrongConfiguration);
+  if (const absl::Status filled = daemon.fill_defaults(daemon.config); !filled.ok())
+    return Say(daemon, filled, absl::IsInvalidArgument(filled) ? kWrongConfiguration : kFailed);
+  if (shows) std::fputs(WriteYaml(*daemon.config).c_str(), stdout);
+  if (checks) std::puts("the configuration is in order");
+  if (shows || checks) return 0;
+  SetLogLevel(*daemon.config);
+  spdlog::set_pattern(absl::StrCat("%Y-%m-%d %H:%M:%S.%e %l ", daemon.log_name, ": %v"));
+  const absl::Status status = daemon.serve();
+  return status.ok() ? 0
+                     : Say(daemon, status, absl::IsInvalidArgument(status) ? kWrongConfiguration : kFailed);
+}
+
+}  // namespace medley
