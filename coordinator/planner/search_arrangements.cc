@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "coordinator/planner/search.h"
@@ -14,9 +13,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What looking at a set of lists costs, in simulated instructions.
 constexpr int64_t kListsInstructions = 3;
-// Parts of the best plan's time that arrangements of any sizes are bounded by.
-constexpr double kLevels[] = {1, 0.99, 0.97, 0.94, 0.9, 0.85, 0.75, 0.6, 0.4};
-
 bool SharesProcessor(const PlanningProblem& problem, const std::vector<std::vector<int>>& lists) {
   std::set<int> processors;
   for (const std::vector<int>& list : lists) {
@@ -61,6 +57,12 @@ void Search::EnumerateLists(Lists& lists, std::vector<int>& left, std::vector<Ar
   if (routes >= space_.max_routes || EnoughLists()) return;
   std::vector<int> list;
   ExtendList(lists, list, lists.empty() ? Order::kAfterPrevious : Order::kBeginsPrevious, left, found);
+}
+
+bool Search::Take(int device_class, Taken& taken) const {
+  taken.devices += units_.empty() ? 1 : static_cast<int>(units_.front().devices.size());  // all have as many
+  taken.price_per_hour += tables_.Cost(device_class).price_per_hour;
+  return problem_.constraints.Allow(taken.devices, taken.price_per_hour);
 }
 
 void Search::ExtendList(Lists& lists, std::vector<int>& list, Order order, std::vector<int>& left,
@@ -145,48 +147,6 @@ bool Search::WorthBounding(const Arrangement& arrangement) {
   return possible >= problem_.shape.global_batch_sequences;
 }
 
-// The most sequences that a route takes within a part of the best plan's time (kLevels), without what follows its
-// passes, with the micro-batch size with which it takes most. Remembered until there is a better plan.
-int Search::MostSequences(const Arrangement& arrangement, size_t route, size_t level) {
-  const double below = Below(0);
-  if (below != most_sequences_below_) most_sequences_.clear();
-  most_sequences_below_ = below;
-  const auto [entry, is_new] = most_sequences_.try_emplace(
-      {arrangement.lists[route], static_cast<int>(arrangement.schedule), arrangement.shards_optimizer,
-       arrangement.homes_layers, static_cast<int>(level)});
-  if (!is_new) return entry->second;
-  Arrangement alone = arrangement;
-  alone.tied_seconds = alone.scalars_seconds = 0;
-  for (size_t size = 0; size < problem_.micro_batch_sizes.size() && !limits_.stopped(); ++size) {
-    alone.sizes.assign(arrangement.lists.size(), static_cast<int>(size));
-    const int sequences = problem_.micro_batch_sizes[size];
-    const int most = MostMicroBatchesBelow(alone, route, problem_.shape.global_batch_sequences / sequences,
-                                           below * kLevels[level]);
-    entry->second = std::max(entry->second, sequences * most);
-  }
-  return entry->second;
-}
-
-// A bound of all sizes and distributions; infinite if none is better than the best plan.
-double Search::LeastSecondsOfAnySizes(const Arrangement& arrangement) {
-  double bound = kInfinity;
-  for (size_t level = 0; level < std::size(kLevels); ++level) {
-    int together = 0;
-    bool all = true;
-    for (size_t r = 0; r < arrangement.lists.size() && all; ++r) {
-      const int most = MostSequences(arrangement, r, level);
-      together += most;
-      all = most > 0;
-    }
-    if (!all || together < problem_.shape.global_batch_sequences) return bound;
-    bound = level + 1 < std::size(kLevels) && Below(0) < kInfinity
-                ? Below(0) * kLevels[level + 1] + arrangement.fixed_seconds()
-                : 0;
-    if (bound == 0) break;
-  }
-  return bound;
-}
-
 // The least seconds in which the routes together take the whole batch, or where their sizes are unlike some sequences
 // more: a bound of all distributions. Infinite if none fits, or planning was stopped.
 double Search::LeastSeconds(const Arrangement& arrangement) {
@@ -260,28 +220,6 @@ void Search::AddArrangements(const Lists& lists, std::vector<Arrangement>& found
   if (lists.size() < 2 || problem_.micro_batch_sizes.size() < 2) return;
   arrangement.sizes.clear();
   AddOfSizes(lists, arrangement, of_unlike_sizes_);
-}
-
-// An arrangement of any sizes becomes those of every combination of sizes but of one size. Routes of equal lists are
-// interchangeable: their sizes do not descend.
-void Search::GiveUnlikeSizes(Arrangement& arrangement, std::vector<Arrangement>& found) {
-  std::vector<int>& sizes = arrangement.sizes;
-  if (sizes.size() == arrangement.lists.size()) {
-    const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-    const bool fits = MostMicroBatches(arrangement, sizes.size() - 1) >= 1;
-    evaluated_ += kListsInstructions;
-    if (*least < *most && fits) AddArrangement(arrangement, found);
-    return;
-  }
-  const size_t next = sizes.size();
-  const bool is_as_before = next > 0 && arrangement.lists[next] == arrangement.lists[next - 1];
-  const int first = is_as_before ? sizes.back() : 0;
-  for (int size = first; size < static_cast<int>(problem_.micro_batch_sizes.size()); ++size) {
-    if (!tables_.Divides(size)) continue;
-    sizes.push_back(size);
-    GiveUnlikeSizes(arrangement, found);
-    sizes.pop_back();
-  }
 }
 
 void Search::AddOfSizes(const Lists& lists, Arrangement arrangement, std::vector<Arrangement>& found) {
