@@ -64,9 +64,10 @@ v1::JobSpec OnDevicesOf(const Cluster& cluster, v1::JobSpec spec) {
 absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spec,
                                   const TrainingSpec& training, Comparison comparison,
                                   const SearchLimits& limits, const std::vector<LeftOutDevice>& left_out = {},
-                                  ParetoListing listing = ParetoListing::kIfNeeded) {
+                                  ParetoListing listing = ParetoListing::kIfNeeded,
+                                  const Plan& running = {}) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
-  return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing);
+  return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, running);
 }
 
 }  // namespace
@@ -278,8 +279,15 @@ RunOutcome JobRunner::Run() {
   grounds.set_job_id(job_id_);
   *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
   *grounds.mutable_cluster() = EncodeCluster(measured.cluster);
+  // Under which it has run; what does not decode is none.
+  Plan running;
+  if (job->has_plan()) {
+    if (absl::StatusOr<Plan> before = DecodePlan(job->plan().plan()); before.ok())
+      running = *std::move(before);
+  }
   const absl::StatusOr<PlannedJob> planned =
-      PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out);
+      PlanOn(measured.cluster, grounds.spec(), *training, Comparison::kNone, Limits(), measured.left_out,
+             ParetoListing::kIfNeeded, running);
   if (const absl::Status wanted = StillWanted(); !wanted.ok()) return refuse(wanted);
   if (absl::IsResourceExhausted(planned.status())) {
     return {.event = JobEvent::kWaitForDevices, .cause = std::string(planned.status().message())};
@@ -287,6 +295,13 @@ RunOutcome JobRunner::Run() {
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", Describe(planned->plan)));
+  if (!running.units.empty()) {
+    services_.journal.Log(job_id_, "coordinator",
+                          running == planned->plan
+                              ? "the plan is that of before"
+                              : absl::StrCat(planned->kept_devices, " of ", RankCount(planned->plan),
+                                             " devices keep the blocks that they had before"));
+  }
   if (const std::vector<std::string> emulated = EmulatedInUse(planned->report); !emulated.empty()) {
     services_.journal.Log(
         job_id_, "coordinator",

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "coordinator/planner/least_change.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -145,6 +146,8 @@ absl::StatusOr<PlanForGoal> ChoosePlanFor(const PlanGoal& goal, const PlanningPr
   if (goal.objective == Objective::kThroughput && listing == ParetoListing::kIfNeeded) {
     ASSIGN_OR_RETURN(result.chosen, Explained(ChoosePlan(problem, limits), problem, limits));
     RETURN_IF_ERROR(CheckDeadline(goal, result.chosen.step_seconds));
+    ChosenPlan least = WithLeastChange(problem, goal.running, result.chosen);
+    if (least.step_seconds <= goal.slowest_step_seconds()) result.chosen = std::move(least);
     return result;
   }
   ASSIGN_OR_RETURN(result.list, Explained(ListTimeAgainstPrice(problem, limits, goal.slowest_step_seconds()),

@@ -14,6 +14,9 @@ struct PlanGoal {
   Objective objective = Objective::kThroughput;
   int64_t steps = 1;            // of the job
   double deadline_seconds = 0;  // from its first step to its last one's end; 0: none
+  // Under which the job has run: of plans that are as fast as the fastest, the one that changes least of it is chosen
+  // (least_change.h), where throughput is the objective. No units: none.
+  Plan running;
 
   double slowest_step_seconds() const;
 };

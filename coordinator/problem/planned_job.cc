@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/planner/least_change.h"
 #include "coordinator/predictor/reductions.h"
 #include "coordinator/problem/plan_provenance.h"
 #include "coordinator/problem/planning_problem.h"
@@ -107,7 +108,7 @@ absl::Status AddPareto(const PlanningProblem& problem, const ParetoList& list, P
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
                                    std::vector<LeftOutDevice> left_out, const SearchLimits& limits,
-                                   ParetoListing listing) {
+                                   ParetoListing listing, const Plan& running) {
   ASSIGN_OR_RETURN(const PlanningProblem problem, MakeProblem(training, constraints, cluster));
   PlannedJob planned;
   PlanReport& report = planned.report;
@@ -121,7 +122,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     report.origin = PlanOrigin::kPinned;
     RETURN_IF_ERROR(Check(planned.plan, problem));
   } else {
-    const PlanGoal goal = {constraints.objective, training.steps, constraints.deadline_seconds};
+    const PlanGoal goal = {constraints.objective, training.steps, constraints.deadline_seconds, running};
     ASSIGN_OR_RETURN(PlanForGoal for_goal, ChoosePlanFor(goal, problem, listing, limits));
     ChosenPlan& chosen = for_goal.chosen;
     if (const absl::Status valid = Check(chosen.plan, problem); !valid.ok()) {
@@ -138,6 +139,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
     fitting = std::move(chosen.fitting);
     orders = std::move(chosen.orders);
   }
+  planned.kept_devices = DevicesThatKeep(running, planned.plan);
   planned.passes_as_profiled = PassesAsProfiled(problem, planned.plan);
   ASSIGN_OR_RETURN(planned.prediction, PredictStep(problem, planned.plan));
   ASSIGN_OR_RETURN(planned.reductions, ReductionsOf(problem, planned.plan));

@@ -32,6 +32,7 @@ struct PlannedJob {
   // activations as its profile was measured with: then passes that take another time say something about the
   // profile. Not looked at: what neighbours of another type convert at a boundary.
   bool passes_as_profiled = true;
+  int kept_devices = 0;  // that hold what they held under the plan that the job has run under
   StepPrediction prediction;
   // Of gradients, and within passes of units of several devices: what the prediction supposes, and its workers
   // are to do.
@@ -52,11 +53,12 @@ enum class Comparison : uint8_t { kNone, kOtherKinds };
 // job does not want the least cost anyway; planning some ten times. Once limits.stop is set the best plan so far is what it
 // returns, not compared with others. Pure. Used for live and offline planning alike.
 // InvalidArgument: the pinned plan breaks a rule; has each violation; a list is asked for beside it. Others: MakeProblem's and
-// ChoosePlanFor's.
+// ChoosePlanFor's. `running`: PlanGoal::running.
 absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstraints& constraints,
                                    const Cluster& cluster, Comparison comparison,
                                    std::vector<LeftOutDevice> left_out = {}, const SearchLimits& limits = {},
-                                   ParetoListing listing = ParetoListing::kIfNeeded);
+                                   ParetoListing listing = ParetoListing::kIfNeeded,
+                                   const Plan& running = {});
 
 // Of a PlanJob that a time limit stopped before it had found a plan: DeadlineExceeded in the place of its Cancelled.
 absl::Status NoPlanWithin(double seconds);

@@ -1,0 +1,101 @@
+#include "coordinator/planner/least_change.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "coordinator/planner/random_problem.h"
+#include "coordinator/predictor/predict.h"
+#include "runtime/ir/plan/check_plan.h"
+
+namespace medley {
+namespace {
+
+// `plan` with each device's place taken by the next one's.
+Plan Turned(const PlanningProblem& problem, Plan plan) {
+  for (Unit& unit : plan.units) {
+    for (std::string& device : unit.devices) {
+      const auto at = std::find_if(problem.devices.begin(), problem.devices.end(),
+                                   [&](const DeviceCost& cost) { return cost.name == device; });
+      const size_t next = (at - problem.devices.begin() + 1) % problem.devices.size();
+      device = problem.devices[next].name;
+    }
+  }
+  return plan;
+}
+
+PlanningProblem Without(PlanningProblem problem, const std::string& device) {
+  const auto lost = std::find_if(problem.devices.begin(), problem.devices.end(),
+                                 [&](const DeviceCost& cost) { return cost.name == device; });
+  const int index = static_cast<int>(lost - problem.devices.begin());
+  const int left = static_cast<int>(problem.devices.size()) - 1;
+  DeviceLinks links(left, {problem.links.Between(0, 1)});
+  problem.devices.erase(problem.devices.begin() + index);
+  problem.links = links;
+  return problem;
+}
+
+TEST_CASE("a plan that is as fast as the fastest stays as it is") {
+  int turned = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(4));
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+    REQUIRE(chosen.ok());
+    const Plan running = Turned(problem, chosen->plan);
+    turned += !(running == chosen->plan);
+    const ChosenPlan stays = WithLeastChange(problem, running, *chosen);
+    CHECK(stays.plan == running);
+    CHECK(stays.step_seconds == *PredictStepSeconds(problem, running));
+  }
+  CHECK(turned > 20);
+}
+
+TEST_CASE("one that is slower by more, or that the constraints forbid, does not") {
+  PlanningProblem problem = RandomProblem(3, AlikeDevices(4));
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  REQUIRE(chosen.ok());
+  ChosenPlan faster = *chosen;
+  const Plan running = Turned(problem, chosen->plan);
+  faster.step_seconds = chosen->step_seconds / (1 + 2 * kAsFast);
+  CHECK_FALSE(WithLeastChange(problem, running, faster).step_seconds > faster.step_seconds);
+  problem.constraints.most_devices = static_cast<int>(DevicesOf(running).size()) - 1;
+  const absl::StatusOr<ChosenPlan> smaller = ChoosePlan(problem);
+  REQUIRE(smaller.ok());
+  const ChosenPlan allowed = WithLeastChange(problem, running, *smaller);
+  CHECK(static_cast<int>(DevicesOf(allowed.plan).size()) <= problem.constraints.most_devices);
+}
+
+TEST_CASE("where a device was lost the others keep as many of their blocks as they can", "[property]") {
+  int kept = 0, kept_before = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    const PlanningProblem problem = RandomProblem(seed, AlikeDevices(6));
+    const absl::StatusOr<ChosenPlan> first = ChoosePlan(problem);
+    REQUIRE(first.ok());
+    const Plan running = Turned(problem, first->plan);
+    const PlanningProblem left = Without(problem, DevicesOf(running).front());
+    const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(left);
+    REQUIRE(chosen.ok());
+    const ChosenPlan least = WithLeastChange(left, running, *chosen);
+    CAPTURE(Describe(running), Describe(chosen->plan), Describe(least.plan));
+    CHECK(CheckPlanForm(least.plan, left.shape).empty());
+    CHECK(FitsMemory(left, least.plan));
+    CHECK(least.step_seconds == Approx(*PredictStepSeconds(left, least.plan)));
+    CHECK(least.step_seconds <= chosen->step_seconds * (1 + kAsFast));
+    CHECK(DevicesThatKeep(running, least.plan) >= DevicesThatKeep(running, chosen->plan));
+    kept += DevicesThatKeep(running, least.plan);
+    kept_before += DevicesThatKeep(running, chosen->plan);
+  }
+  CHECK(kept > kept_before);
+}
+
+TEST_CASE("a job that has not run gets the fastest plan") {
+  const PlanningProblem problem = RandomProblem(1, AlikeDevices(3));
+  const absl::StatusOr<ChosenPlan> chosen = ChoosePlan(problem);
+  REQUIRE(chosen.ok());
+  CHECK(WithLeastChange(problem, {}, *chosen).plan == chosen->plan);
+  CHECK(DevicesThatKeep({}, chosen->plan) == 0);
+}
+
+}  // namespace
+}  // namespace medley
