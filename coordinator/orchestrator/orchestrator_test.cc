@@ -119,6 +119,10 @@ TEST_CASE("a worker that dies brings its job back from the last checkpoint, once
   REQUIRE(site.agents.trainings().size() == 2);
   CHECK(site.agents.trainings()[0].train().resume_from() == "");
   CHECK(site.agents.trainings()[1].train().resume_from() == "/checkpoints/tiny/step-1");
+  const std::vector<v1::LogLine> log = *site.store->ListLogs(id, 1000);
+  CHECK(std::count_if(log.begin(), log.end(), [](const v1::LogLine& line) {
+          return line.text() == "the plan is that of before";
+        }) == 1);
 }
 
 TEST_CASE("an error that no restart can help fails the job at once and names the device") {
