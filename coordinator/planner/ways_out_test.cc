@@ -97,7 +97,7 @@ void Compare(uint64_t first_seed, uint64_t end_seed, const RandomProblemOptions&
   for (uint64_t seed = first_seed; seed < end_seed; ++seed) {
     CAPTURE(seed);
     const PlanningProblem problem = TightProblem(seed, options);
-    if (!FitsWithoutSharing(problem)) CompareOne(problem, expected, 1200, compared);
+    if (!FitsWithoutSharing(problem)) CompareOne(problem, expected, 600, compared);
   }
 }
 
