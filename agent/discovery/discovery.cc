@@ -163,11 +163,14 @@ absl::StatusOr<std::vector<v1::Device>> CompleteDevices(std::vector<v1::Device> 
     } else {
       CompleteReal(device, *backend);
     }
+    const std::string objection = backend->objection(DecodeDevice(device));
     if (!device.has_memory_bytes()) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB"));
+      // A device that is not there has none, and that is what to say.
+      return absl::InvalidArgumentError(
+          objection.empty() ? absl::StrCat(field, ".memory_bytes: is not given; at least 1MiB")
+                            : absl::StrCat(field, ": ", objection));
     }
     RETURN_IF_ERROR(CheckHostHolds(device, field));
-    const std::string objection = backend->objection(DecodeDevice(device));
     if (!objection.empty()) return absl::InvalidArgumentError(absl::StrCat(field, ": ", objection));
   }
   return devices;

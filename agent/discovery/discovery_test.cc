@@ -159,5 +159,16 @@ TEST_CASE("a configuration that cannot be is refused with the device and the cau
   CHECK_THAT(std::string(devices.status().message()), Catch::Contains(c.mentions));
 }
 
+TEST_CASE("of a device that is not there it is said that it is not, and not that it has no memory") {
+  v1::Device device;
+  device.set_name("cuda0");
+  device.set_backend("cuda");
+  device.set_variant("12345");
+  const auto devices = CompleteDevices({device}, AllBackends());
+  REQUIRE(absl::IsInvalidArgument(devices.status()));
+  CHECK_THAT(std::string(devices.status().message()),
+             Catch::StartsWith("devices[0] (cuda0): ") && !Catch::Contains("memory_bytes"));
+}
+
 }  // namespace
 }  // namespace medley
