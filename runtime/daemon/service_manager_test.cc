@@ -6,12 +6,12 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
-#include "runtime/base/files/temporary_directory.h"
 
 namespace medley {
 namespace {
@@ -20,15 +20,18 @@ namespace {
 class Manager {
  public:
   Manager() : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    // Without a path the kernel chooses a name, which needs no directory: a test's may be longer than an address can hold.
     sockaddr_un address = {.sun_family = AF_UNIX};
-    const std::string path = directory_.File("notify");
-    REQUIRE(path.size() < sizeof(address.sun_path));
-    path.copy(address.sun_path, path.size());
-    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    REQUIRE(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)) == 0);
+    socklen_t size = sizeof(address);
+    REQUIRE(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    // The name starts with a zero byte, which the variable writes as "@".
+    const std::string name =
+        "@" + std::string(address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1);
     // On silence, for a test that would else hang.
     const timeval patience = {.tv_sec = 60};
     REQUIRE(setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
-    setenv("NOTIFY_SOCKET", path.c_str(), 1);
+    setenv("NOTIFY_SOCKET", name.c_str(), 1);
   }
   ~Manager() {
     unsetenv("NOTIFY_SOCKET");
@@ -55,7 +58,6 @@ class Manager {
   }
 
  private:
-  const TemporaryDirectory directory_;
   const int socket_;
 };
 
