@@ -19,7 +19,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Cha
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(settings.keepalive));
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, settings.credentials != nullptr ? settings.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
 }
 
 }  // namespace medley

@@ -1,5 +1,6 @@
 #pragma once
 #include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ struct ChannelSettings {
   absl::Duration first_reconnect = absl::Seconds(1), longest_reconnect = absl::Seconds(1);
   absl::Duration connect_within = absl::Seconds(20);  // an attempt
   Bytes most_reply = MiB(4);                          // larger ones fail with ResourceExhausted
+  // Null: in the clear.
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
 };
 
 // A channel to a daemon of ours at `address`, which connects when it is first used. Never through a proxy of

@@ -118,6 +118,9 @@ ROOMS = {
     # Messages become values here: for the rims.
     "runtime/wire": (VALUES + DESCRIPTION + ["gRPC", "JSON", "proto", "protobuf", "YAML"], []),
 
+    # Who calls, and what they may.
+    "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/wire"], ["protobuf", "runtime/base/files", "runtime/base/mutex.h"]),
+
     # What both daemons are alike in.
     "runtime/daemon": (BASE + ["CLI11", "log", "protobuf", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
 

@@ -1,0 +1,145 @@
+#include "runtime/security/authority.h"
+
+#include <openssl/err.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/security/openssl_handles.h"
+
+namespace medley {
+namespace {
+
+// Clocks of a cluster differ.
+constexpr absl::Duration kBackdated = absl::Minutes(5);
+constexpr int kSerialBytes = 16;
+
+absl::Status Failed(const char* what) {
+  char text[256] = {};
+  ERR_error_string_n(ERR_get_error(), text, sizeof(text));
+  return absl::InternalError(absl::StrCat(what, ": ", text));
+}
+
+template <typename Write>
+std::string Pem(Write write) {
+  const BioHandle to(BIO_new(BIO_s_mem()));
+  write(to.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(to.get(), &bytes);
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
+void AddSubject(X509_NAME& subject, const char* kind, const std::string& value) {
+  X509_NAME_add_entry_by_txt(&subject, kind, MBSTRING_UTF8,
+                             reinterpret_cast<const unsigned char*>(value.data()),
+                             static_cast<int>(value.size()), -1, 0);
+}
+
+absl::Status AddExtension(X509& certificate, X509& issuer, int kind, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, &issuer, &certificate, nullptr, nullptr, 0);
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str());
+  if (extension == nullptr) return Failed(value.c_str());
+  X509_add_ext(&certificate, extension, -1);
+  X509_EXTENSION_free(extension);
+  return absl::OkStatus();
+}
+
+bool IsAddress(const std::string& host) {
+  ASN1_OCTET_STRING* address = a2i_IPADDRESS(host.c_str());
+  ASN1_OCTET_STRING_free(address);
+  return address != nullptr;
+}
+
+bool IsHostName(const std::string& host) {
+  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == '*';
+  });
+}
+
+absl::StatusOr<std::string> SubjectNames(const Identity& identity, const std::vector<std::string>& hosts) {
+  std::vector<std::string> names;
+  if (absl::StartsWith(identity.name, "spiffe://")) names.push_back(absl::StrCat("URI:", identity.name));
+  for (const std::string& host : hosts) {
+    if (!IsAddress(host) && !IsHostName(host))
+      return absl::InvalidArgumentError(
+          absl::StrCat("host: \"", host, "\" is neither a name nor an address"));
+    names.push_back(absl::StrCat(IsAddress(host) ? "IP:" : "DNS:", host));
+  }
+  return absl::StrJoin(names, ",");
+}
+
+// A certificate with a new key that has everything but its extensions and its signature.
+absl::StatusOr<CertificateHandle> Begin(EVP_PKEY& key, absl::Time valid_until) {
+  CertificateHandle made(X509_new());
+  unsigned char serial[kSerialBytes];
+  if (RAND_bytes(serial, sizeof(serial)) != 1) return Failed("random numbers");
+  serial[0] &= 0x7f;
+  BIGNUM* number = BN_bin2bn(serial, sizeof(serial), nullptr);
+  BN_to_ASN1_INTEGER(number, X509_get_serialNumber(made.get()));
+  BN_free(number);
+  X509_set_version(made.get(), X509_VERSION_3);
+  ASN1_TIME_set(X509_getm_notBefore(made.get()), absl::ToTimeT(absl::Now() - kBackdated));
+  ASN1_TIME_set(X509_getm_notAfter(made.get()), absl::ToTimeT(valid_until));
+  X509_set_pubkey(made.get(), &key);
+  return made;
+}
+
+absl::StatusOr<KeyAndCertificate> Sign(const KeyHandle& key, X509& certificate, EVP_PKEY& by) {
+  if (X509_sign(&certificate, &by, EVP_sha256()) == 0) return Failed("signing");
+  return KeyAndCertificate{.key = Pem([&](BIO* to) {
+                             PEM_write_bio_PrivateKey(to, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+                           }),
+                           .certificate = Pem([&](BIO* to) { PEM_write_bio_X509(to, &certificate); })};
+}
+
+}  // namespace
+
+absl::StatusOr<KeyAndCertificate> MakeAuthority(const std::string& name, absl::Duration lifetime) {
+  const KeyHandle key(EVP_EC_gen("P-256"));
+  if (key == nullptr) return Failed("a new key");
+  ASSIGN_OR_RETURN(const CertificateHandle made, Begin(*key, absl::Now() + lifetime));
+  AddSubject(*X509_get_subject_name(made.get()), "CN", name);
+  X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
+  RETURN_IF_ERROR(AddExtension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
+  RETURN_IF_ERROR(AddExtension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign"));
+  RETURN_IF_ERROR(AddExtension(*made, *made, NID_subject_key_identifier, "hash"));
+  return Sign(key, *made, *key);
+}
+
+absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, const Identity& identity,
+                                        const std::vector<std::string>& hosts, absl::Duration lifetime) {
+  const KeyHandle authority_key = FirstKey(authority.key);
+  const BioHandle text = ReadBio(authority.certificate);
+  const CertificateHandle issuer = NextCertificate(*text);
+  if (authority_key == nullptr || issuer == nullptr ||
+      X509_check_private_key(issuer.get(), authority_key.get()) != 1)
+    return absl::InvalidArgumentError("the authority's key is not the one of its certificate");
+  ASSIGN_OR_RETURN(const Certificate by, ReadCertificate(authority.certificate));
+  const KeyHandle key(EVP_EC_gen("P-256"));
+  if (key == nullptr) return Failed("a new key");
+  ASSIGN_OR_RETURN(const CertificateHandle made,
+                   Begin(*key, std::min(absl::Now() + lifetime, by.valid_until)));
+  X509_NAME& subject = *X509_get_subject_name(made.get());
+  if (identity.role != v1::ROLE_UNSPECIFIED)
+    AddSubject(subject, "O", absl::StrCat("medley:", RoleName(identity.role)));
+  // A common name has 64 characters at most; the URI says the rest.
+  AddSubject(subject, "CN", identity.name.substr(0, 64));
+  X509_set_issuer_name(made.get(), X509_get_subject_name(issuer.get()));
+  RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_basic_constraints, "critical,CA:FALSE"));
+  RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_key_usage, "critical,digitalSignature"));
+  RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_ext_key_usage, "clientAuth,serverAuth"));
+  RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_subject_key_identifier, "hash"));
+  RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_authority_key_identifier, "keyid"));
+  ASSIGN_OR_RETURN(const std::string names, SubjectNames(identity, hosts));
+  if (!names.empty()) RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_subject_alt_name, names));
+  return Sign(key, *made, *authority_key);
+}
+
+}  // namespace medley

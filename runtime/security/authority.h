@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "runtime/security/certificate.h"
+
+namespace medley {
+
+// A small certificate authority, for sites that have none. Keys are of the curve P-256.
+
+struct KeyAndCertificate {
+  std::string key, certificate;  // PEM
+};
+
+// An authority of its own making. Internal: OpenSSL's random numbers or keys fail.
+absl::StatusOr<KeyAndCertificate> MakeAuthority(const std::string& name, absl::Duration lifetime);
+
+// A certificate that says of its owner, by a new key, who it is: to be shown by clients and servers alike. `hosts`: names and addresses
+// under which others reach it. Not in force for longer than the authority's.
+// InvalidArgument: the authority's key is not its certificate's, or cannot be read; a host is neither a name nor an address.
+absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, const Identity& identity,
+                                        const std::vector<std::string>& hosts, absl::Duration lifetime);
+
+}  // namespace medley

@@ -1,0 +1,148 @@
+#include "runtime/security/certificate.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/security/openssl_handles.h"
+
+namespace medley {
+namespace {
+
+constexpr absl::string_view kRolePrefix = "medley:";
+
+std::string TextOf(const ASN1_STRING* value) {
+  unsigned char* bytes = nullptr;
+  const int size = ASN1_STRING_to_UTF8(&bytes, value);
+  if (size < 0) return "";
+  std::string text(reinterpret_cast<char*>(bytes), static_cast<size_t>(size));
+  OPENSSL_free(bytes);
+  return text;
+}
+
+// The subject's first value of a kind.
+std::string SubjectEntry(const X509& certificate, int kind) {
+  const X509_NAME* subject = X509_get_subject_name(&certificate);
+  const int at = X509_NAME_get_index_by_NID(subject, kind, -1);
+  return at < 0 ? "" : TextOf(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+}
+
+std::string SpiffeName(const X509& certificate) {
+  auto* names =
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
+  std::string found;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names) && found.empty(); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
+    if (name->type != GEN_URI) continue;
+    const std::string uri = TextOf(name->d.uniformResourceIdentifier);
+    if (absl::StartsWith(uri, "spiffe://")) found = uri;
+  }
+  GENERAL_NAMES_free(names);
+  return found;
+}
+
+absl::Time TimeOf(const ASN1_TIME* time) {
+  tm broken = {};
+  return ASN1_TIME_to_tm(time, &broken) == 1 ? absl::FromTM(broken, absl::UTCTimeZone())
+                                             : absl::InfinitePast();
+}
+
+Certificate Describe(const X509& certificate) {
+  Certificate found;
+  found.identity.name = SpiffeName(certificate);
+  if (found.identity.name.empty()) found.identity.name = SubjectEntry(certificate, NID_commonName);
+  const std::string organisation = SubjectEntry(certificate, NID_organizationName);
+  if (absl::StartsWith(organisation, kRolePrefix)) {
+    const std::string name = absl::AsciiStrToUpper(organisation.substr(kRolePrefix.size()));
+    v1::Role_Parse(absl::StrCat("ROLE_", name), &found.identity.role);
+  }
+  found.valid_from = TimeOf(X509_get0_notBefore(&certificate));
+  found.valid_until = TimeOf(X509_get0_notAfter(&certificate));
+  return found;
+}
+
+absl::StatusOr<std::string> ReadPem(const char* field, const std::string& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (!stream) return absl::InvalidArgumentError(absl::StrCat("tls.", field, ": ", file, " cannot be read"));
+  return text.str();
+}
+
+// "" if one of the certificates of `authorities` has signed the first of `chain`, itself or through others of `chain`.
+std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities) {
+  X509_STORE* trusted = X509_STORE_new();
+  const BioHandle authority_text = ReadBio(authorities);
+  while (const CertificateHandle one = NextCertificate(*authority_text))
+    X509_STORE_add_cert(trusted, one.get());
+  STACK_OF(X509)* between = sk_X509_new_null();
+  const BioHandle chain_text = ReadBio(chain);
+  const CertificateHandle first = NextCertificate(*chain_text);
+  while (CertificateHandle one = NextCertificate(*chain_text)) sk_X509_push(between, one.release());
+  X509_STORE_CTX* check = X509_STORE_CTX_new();
+  X509_STORE_CTX_init(check, trusted, first.get(), between);
+  const std::string why =
+      X509_verify_cert(check) == 1 ? "" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(check));
+  X509_STORE_CTX_free(check);
+  sk_X509_pop_free(between, X509_free);
+  X509_STORE_free(trusted);
+  return why;
+}
+
+}  // namespace
+
+std::string RoleName(v1::Role role) {
+  return absl::AsciiStrToLower(absl::string_view(v1::Role_Name(role)).substr(sizeof("ROLE_") - 1));
+}
+
+absl::StatusOr<Certificate> ReadCertificate(absl::string_view pem) {
+  const BioHandle text = ReadBio(pem);
+  const CertificateHandle certificate = NextCertificate(*text);
+  if (certificate == nullptr) return absl::InvalidArgumentError("is no certificate (PEM)");
+  return Describe(*certificate);
+}
+
+bool IsForHost(absl::string_view pem, const std::string& host) {
+  const BioHandle text = ReadBio(pem);
+  const CertificateHandle certificate = NextCertificate(*text);
+  return certificate != nullptr &&
+         (X509_check_ip_asc(certificate.get(), host.c_str(), 0) == 1 ||
+          X509_check_host(certificate.get(), host.data(), host.size(), 0, nullptr) == 1);
+}
+
+absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls) {
+  ASSIGN_OR_RETURN(const std::string chain, ReadPem("certificate", tls.certificate()));
+  ASSIGN_OR_RETURN(const std::string key_text, ReadPem("key", tls.key()));
+  ASSIGN_OR_RETURN(const std::string authorities, ReadPem("authority", tls.authority()));
+  const auto refuse = [](const char* field, const std::string& file, const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("tls.", field, ": ", file, " ", why));
+  };
+  const absl::StatusOr<Certificate> found = ReadCertificate(chain);
+  RETURN_IF_ERROR(Annotate(found.status(), absl::StrCat("tls.certificate: ", tls.certificate())));
+  RETURN_IF_ERROR(
+      Annotate(ReadCertificate(authorities).status(), absl::StrCat("tls.authority: ", tls.authority())));
+  const KeyHandle key = FirstKey(key_text);
+  if (key == nullptr) return refuse("key", tls.key(), "is no private key (PEM, without a pass phrase)");
+  const BioHandle text = ReadBio(chain);
+  if (X509_check_private_key(NextCertificate(*text).get(), key.get()) != 1)
+    return refuse("key", tls.key(), absl::StrCat("is not the key of ", tls.certificate()));
+  if (absl::Now() > found->valid_until)
+    return refuse(
+        "certificate", tls.certificate(),
+        absl::StrCat("was in force until ", absl::FormatTime(found->valid_until, absl::UTCTimeZone())));
+  if (absl::Now() < found->valid_from)
+    return refuse(
+        "certificate", tls.certificate(),
+        absl::StrCat("is not in force before ", absl::FormatTime(found->valid_from, absl::UTCTimeZone())));
+  const std::string why = WhyNotSigned(chain, authorities);
+  if (!why.empty())
+    return refuse("certificate", tls.certificate(),
+                  absl::StrCat("is not signed by ", tls.authority(), ": ", why));
+  return found;
+}
+
+}  // namespace medley

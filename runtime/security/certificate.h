@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "proto/medley/v1/config.pb.h"
+
+namespace medley {
+
+// Who somebody is. A certificate says so by its URI name, where it has one that begins with "spiffe://", or else by its common
+// name; and its role by its organisation, "medley:agent".
+struct Identity {
+  std::string name;
+  v1::Role role = v1::ROLE_UNSPECIFIED;
+};
+
+// "viewer".
+std::string RoleName(v1::Role role);
+
+struct Certificate {
+  Identity identity;
+  absl::Time valid_from, valid_until;
+};
+
+// The first certificate of a PEM text. InvalidArgument: there is none.
+absl::StatusOr<Certificate> ReadCertificate(absl::string_view pem);
+
+// Whether the first certificate of a PEM text is for `host`, a name or an address.
+bool IsForHost(absl::string_view pem, const std::string& host);
+
+// Whether a daemon or a client can show this certificate: the files are there and readable, the key is the certificate's, the
+// certificate is in force and signed by one of the authority's.
+// InvalidArgument: it cannot; names the file and says why. The certificate of `tls` otherwise.
+absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls);
+
+}  // namespace medley

@@ -1,0 +1,97 @@
+#include "runtime/security/certificate.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/time/clock.h"
+#include "runtime/security/test_certificates.h"
+
+namespace medley {
+namespace {
+
+std::string Read(const std::string& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+std::string WhyNot(const v1::TlsConfig& tls) { return std::string(CheckTls(tls).status().message()); }
+
+TEST_CASE("a certificate says who it is of, which role that is, and how long it is in force") {
+  const TestCertificates certificates;
+  for (const auto& [name, role] :
+       std::initializer_list<std::pair<std::string, v1::Role>>{{"node1", v1::ROLE_AGENT},
+                                                               {"spiffe://site/ops/alice", v1::ROLE_OPERATOR},
+                                                               {"Zoë", v1::ROLE_UNSPECIFIED}}) {
+    const v1::TlsConfig tls = certificates.Issue("one", {.name = name, .role = role});
+    const absl::StatusOr<Certificate> found = CheckTls(tls);
+    INFO(found.status());
+    REQUIRE(found.ok());
+    CHECK(found->identity.name == name);
+    CHECK(found->identity.role == role);
+    CHECK(found->valid_from < absl::Now());
+    CHECK(found->valid_until > absl::Now() + absl::Minutes(59));
+    CHECK(found->valid_until < absl::Now() + absl::Minutes(61));
+  }
+}
+
+TEST_CASE("no certificate is in force for longer than its authority") {
+  const KeyAndCertificate authority = MakeAuthority("short", absl::Hours(1)).value();
+  const KeyAndCertificate made = Issue(authority, {.name = "a"}, {}, absl::Hours(1000)).value();
+  CHECK(ReadCertificate(made.certificate)->valid_until ==
+        ReadCertificate(authority.certificate)->valid_until);
+}
+
+TEST_CASE("a certificate is for its hosts alone") {
+  const KeyAndCertificate authority = MakeAuthority("hosts", absl::Hours(1)).value();
+  const std::string made =
+      Issue(authority, {.name = "a"}, {"node1.site", "10.1.2.3", "fd00::7"}, absl::Hours(1))
+          .value()
+          .certificate;
+  for (const char* host : {"node1.site", "10.1.2.3", "fd00::7"}) CHECK(IsForHost(made, host));
+  for (const char* host : {"node2.site", "10.1.2.4", "fd00::8", "site", ""})
+    CHECK_FALSE(IsForHost(made, host));
+  CHECK(Issue(authority, {.name = "a"}, {"no host"}, absl::Hours(1)).status().message() ==
+        "host: \"no host\" is neither a name nor an address");
+}
+
+TEST_CASE("what cannot be shown is refused, and the file is named") {
+  const TestCertificates certificates, others("others");
+  const v1::TlsConfig good = certificates.Issue(v1::ROLE_AGENT), stranger = others.Issue(v1::ROLE_AGENT);
+  v1::TlsConfig tls = good;
+  tls.set_key("nowhere.pem");
+  CHECK(WhyNot(tls) == "tls.key: nowhere.pem cannot be read");
+  tls.set_key(stranger.key());
+  CHECK(WhyNot(tls) == "tls.key: " + stranger.key() + " is not the key of " + good.certificate());
+  tls.set_key(good.certificate());
+  CHECK(WhyNot(tls) == "tls.key: " + good.certificate() + " is no private key (PEM, without a pass phrase)");
+  tls = good;
+  tls.set_certificate(good.key());
+  CHECK(WhyNot(tls) == "tls.certificate: " + good.key() + ": is no certificate (PEM)");
+  tls = stranger;
+  tls.set_authority(good.authority());
+  CHECK_THAT(WhyNot(tls), Catch::StartsWith("tls.certificate: " + stranger.certificate() +
+                                            " is not signed by " + good.authority()));
+  const v1::TlsConfig late = certificates.Issue("late", {.name = "late"}, absl::Minutes(-1));
+  CHECK_THAT(WhyNot(late),
+             Catch::StartsWith("tls.certificate: " + late.certificate() + " was in force until 20"));
+}
+
+TEST_CASE("an authority's key must be its own") {
+  const KeyAndCertificate one = MakeAuthority("one", absl::Hours(1)).value(),
+                          two = MakeAuthority("two", absl::Hours(1)).value();
+  CHECK(Issue({.key = one.key, .certificate = two.certificate}, {.name = "a"}, {}, absl::Hours(1))
+            .status()
+            .message() == "the authority's key is not the one of its certificate");
+}
+
+TEST_CASE("no two certificates have one serial number or one key") {
+  const TestCertificates certificates;
+  const std::string first = Read(certificates.Issue("one", {.name = "a"}).key());
+  CHECK(first != Read(certificates.Issue("two", {.name = "a"}).key()));
+}
+
+}  // namespace
+}  // namespace medley

@@ -1,0 +1,43 @@
+#pragma once
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace medley {
+
+template <auto kFree>
+struct OpensslFree {
+  template <typename Value>
+  void operator()(Value* value) const {
+    kFree(value);
+  }
+};
+
+using BioHandle = std::unique_ptr<BIO, OpensslFree<BIO_free>>;
+using CertificateHandle = std::unique_ptr<X509, OpensslFree<X509_free>>;
+using KeyHandle = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY_free>>;
+
+// A text to read PEM from; it must outlive what is returned.
+inline BioHandle ReadBio(absl::string_view text) {
+  return BioHandle(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+// The next certificate; null: there is none.
+inline CertificateHandle NextCertificate(BIO& text) {
+  return CertificateHandle(PEM_read_bio_X509(&text, nullptr, nullptr, nullptr));
+}
+
+inline KeyHandle FirstKey(absl::string_view pem) {
+  // Nobody is asked for a pass phrase.
+  return KeyHandle(PEM_read_bio_PrivateKey(
+      ReadBio(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
+}
+
+}  // namespace medley
