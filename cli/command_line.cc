@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "cli/align_command.h"
+#include "cli/certificates_command.h"
 #include "cli/commands.h"
 #include "cli/completion.h"
 #include "cli/generate_command.h"
@@ -43,7 +44,7 @@ using Action = std::function<absl::Status()>;
 struct Arguments {
   Connection connection;
   double timeout_seconds = 10;
-  std::string coordinator, output = "text", job, node, file, directory, since, shell, page_file;
+  std::string coordinator, certificates, output = "text", job, node, file, directory, since, shell, page_file;
   uint32_t limit = 0, step = 0;
   std::vector<std::string> sets;
   SubmitCommand submit;
@@ -240,6 +241,21 @@ void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
   forget->add_option("NODE", arguments.node, "name of the node")->required();
   forget->callback([&] { action = [&] { return RunForget(arguments.connection, arguments.node); }; });
 
+  CLI::App* audit = app.add_subcommand("audit", "who changed what, and who was refused");
+  AddLimit(*audit, arguments, "the newest so many; default: 1000");
+  audit->add_option("--since", arguments.since,
+                    "those since then: so long ago, as in 10m or 2d, or a moment in UTC");
+  audit->callback([&] {
+    action = [&]() -> absl::Status {
+      double since_seconds = 0;
+      if (!arguments.since.empty()) {
+        const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+        ASSIGN_OR_RETURN(since_seconds, ParseSince(arguments.since, now));
+      }
+      return RunAudit(arguments.connection, arguments.limit, since_seconds);
+    };
+  });
+
   CLI::App* up = app.add_subcommand("up", "a coordinator and agents on this machine, until Ctrl-C");
   up->add_option("--config", arguments.file,
                  "cluster (YAML of LocalClusterConfig); default: one agent, all devices");
@@ -259,6 +275,14 @@ void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
   });
 }
 
+// Whether the command that was chosen is one that needs a coordinator.
+bool AsksCoordinator(const CLI::App& app) {
+  for (const char* local : {"align", "certs", "completion", "generate", "up"}) {
+    if (app.got_subcommand(local)) return false;
+  }
+  return true;
+}
+
 absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
   Connection& connection = arguments.connection;
   std::string field = "--coordinator", address = arguments.coordinator;
@@ -268,6 +292,15 @@ absl::Status FinishConnection(Arguments& arguments, const CLI::App& app) {
     address = given != nullptr && *given != '\0' ? given : "127.0.0.1";
   }
   ASSIGN_OR_RETURN(connection.address, CompleteAddress(field, address, kCoordinatorPort));
+  std::string folder_field = "--certificates", folder = arguments.certificates;
+  if (folder.empty()) {
+    folder_field = "MEDLEY_CERTIFICATES";
+    const char* given = std::getenv("MEDLEY_CERTIFICATES");
+    folder = given != nullptr ? given : "";
+  }
+  if (AsksCoordinator(app)) {
+    ASSIGN_OR_RETURN(connection.tls, PersonalTls(folder_field, folder));
+  }
   connection.timeout = absl::Seconds(arguments.timeout_seconds);
   connection.columns = TerminalColumns();
   if (arguments.output == "json") connection.output = Output::kJson;
@@ -312,7 +345,8 @@ Output AskedOutput(const std::vector<std::string>& words) {
 // The first word that is neither an option nor the value of one; empty: there is none.
 std::string FirstWord(const std::vector<std::string>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--coordinator" || words[i] == "--output" || words[i] == "--timeout") {
+    if (words[i] == "--coordinator" || words[i] == "--certificates" || words[i] == "--output" ||
+        words[i] == "--timeout") {
       ++i;
     } else if (!absl::StartsWith(words[i], "-")) {
       return words[i];
@@ -353,6 +387,9 @@ int RunCommandLine(int argc, char** argv) {
   Action action;
   app.add_option("--coordinator", arguments.coordinator,
                  "HOST[:PORT]; default: MEDLEY_COORDINATOR, or 127.0.0.1:7070");
+  app.add_option("--certificates", arguments.certificates,
+                 "folder with certificate.pem, key.pem and authority.pem to show who you are; default: "
+                 "MEDLEY_CERTIFICATES, or ~/.config/medley where it has them");
   app.add_option("--output", arguments.output, "text or json")
       ->check(CLI::IsMember({"text", "json", "cluster"}));
   app.add_option("--timeout", arguments.timeout_seconds, "seconds that a call may take")
@@ -364,6 +401,7 @@ int RunCommandLine(int argc, char** argv) {
   AddOtherCommands(app, arguments, action);
   AddGenerateCommand(app, action);
   AddLinksCommand(app, arguments.connection, action);
+  AddCertificatesCommand(app, arguments.connection, action);
   AddAlignCommand(app, arguments.connection.output, action);
   std::vector<std::string> words(argv + 1, argv + argc);
   // `medley help [COMMAND]` is `medley [COMMAND] --help`.

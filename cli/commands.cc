@@ -18,7 +18,9 @@
 namespace medley {
 namespace {
 
-CoordinatorClient Connect(const Connection& connection) { return {connection.address, connection.timeout}; }
+CoordinatorClient Connect(const Connection& connection) {
+  return {connection.address, connection.timeout, connection.tls};
+}
 
 // `all` with one node and the profiles of its devices' kinds.
 absl::StatusOr<v1::ListNodesResponse> OnlyNode(const v1::ListNodesResponse& all, const std::string& name) {
@@ -69,6 +71,14 @@ absl::Status RunForget(const Connection& connection, const std::string& node) {
   Print(connection.output == Output::kJson ? absl::StrCat("{\"forgotten\": ", JsonString(node), "}\n")
                                            : absl::StrCat("node ", node, " is forgotten\n"));
   return absl::OkStatus();
+}
+
+absl::Status RunAudit(const Connection& connection, uint32_t limit, double since_seconds) {
+  v1::ListAuditRequest request;
+  request.set_limit(limit);
+  request.set_since_seconds(since_seconds);
+  return Show(connection, Connect(connection).ListAudit(request),
+              [&](const v1::ListAuditResponse& reply) { return FormatAudit(reply, connection.columns); });
 }
 
 absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,

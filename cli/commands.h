@@ -18,6 +18,9 @@ absl::Status RunKernels(const Connection& connection, const std::string& node);
 // Forgets a node that is lost.
 absl::Status RunForget(const Connection& connection, const std::string& node);
 
+// Who changed what: the newest `limit` records (0: 1000) at or after `since_seconds` (Unix; 0: all).
+absl::Status RunAudit(const Connection& connection, uint32_t limit, double since_seconds);
+
 // Writes `file` in the form of chrome_trace.h; "-" is standard output. `step` 0: the newest that was traced.
 absl::Status RunTrace(const Connection& connection, const std::string& job_id, uint32_t step,
                       const std::string& file);

@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/output.h"
 #include "cli/views.h"
+#include "proto/medley/v1/config.pb.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -14,6 +16,7 @@ namespace medley {
 struct Connection {
   std::string address;  // "host:port" of the coordinator
   absl::Duration timeout = absl::Seconds(10);
+  std::optional<v1::TlsConfig> tls;  // none: in the clear
   Output output = Output::kText;
   size_t columns = 0;  // of the terminal; 0: it is none
 };

@@ -10,10 +10,22 @@ namespace {
 
 constexpr char kWhatToDo[] = "Start one (medley up), or set --coordinator or MEDLEY_COORDINATOR";
 
+// What TLS says, and what it means.
+constexpr struct {
+  const char* said;
+  const char* means;
+} kTlsCauses[] = {
+    {"wrong version number", "it does not speak TLS, and --certificates would have it do so"},
+    {"certificate verify failed", "its certificate is not by the authority of --certificates"},
+    {"unknown ca", "it does not know the authority of --certificates"},
+};
+
 // As operating systems and gRPC say it; the first that is found.
 constexpr const char* kCauses[] = {"connection refused",       "connection timed out", "no route to host",
                                    "network is unreachable",   "host is unreachable",  "permission denied",
                                    "connection reset by peer", "broken pipe",          "socket closed"};
+// What a server with TLS does when somebody speaks without.
+constexpr char kClosed[] = "socket closed";
 
 }  // namespace
 
@@ -24,9 +36,15 @@ std::string DescribeUnreachable(const std::string& address, const std::string& t
                         "\" is unknown. Set --coordinator or ", "MEDLEY_COORDINATOR");
   }
   const std::string lower = absl::AsciiStrToLower(transport_message);
+  for (const auto& cause : kTlsCauses) {
+    if (absl::StrContains(lower, cause.said))
+      return absl::StrCat("no coordinator at ", address, ": ", cause.means);
+  }
   for (const char* cause : kCauses) {
     if (!absl::StrContains(lower, cause)) continue;
-    return absl::StrCat("no coordinator at ", address, ": ", cause, ". ", kWhatToDo);
+    return absl::StrCat(
+        "no coordinator at ", address, ": ", cause, ". ", kWhatToDo,
+        absl::EndsWith(lower, kClosed) ? ". Where it asks for certificates, --certificates shows yours" : "");
   }
   // Nothing known: what stands before the first detail, or of a chain of causes the last.
   absl::string_view rest = transport_message;

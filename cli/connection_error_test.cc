@@ -29,5 +29,19 @@ TEST_CASE("why there is no coordinator is said without the transport's words") {
         "MEDLEY_COORDINATOR");
 }
 
+TEST_CASE("what is wrong with TLS is said as what it means") {
+  const std::string prefix =
+      "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7070: Ssl handshake failed: "
+      "SSL_ERROR_SSL: error:0A000000:SSL routines::";
+  CHECK(DescribeUnreachable("a:1", prefix + "wrong version number") ==
+        "no coordinator at a:1: it does not speak TLS, and --certificates would have it do so");
+  CHECK(DescribeUnreachable("a:1", prefix + "certificate verify failed") ==
+        "no coordinator at a:1: its certificate is not by the authority of --certificates");
+  CHECK(DescribeUnreachable("a:1", "Socket closed") ==
+        "no coordinator at a:1: socket closed. Start one (medley up), or set --coordinator or "
+        "MEDLEY_COORDINATOR. Where it asks for "
+        "certificates, --certificates shows yours");
+}
+
 }  // namespace
 }  // namespace medley

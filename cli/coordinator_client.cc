@@ -1,5 +1,6 @@
 #include "cli/coordinator_client.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/security/credentials.h"
 #include "runtime/wire/grpc_channel.h"
 
 namespace medley {
@@ -137,14 +139,19 @@ struct CoordinatorClient::Impl {
   }
 };
 
-CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration timeout) : impl_(new Impl) {
+CoordinatorClient::CoordinatorClient(const std::string& address, absl::Duration timeout,
+                                     const std::optional<v1::TlsConfig>& tls)
+    : impl_(new Impl) {
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what goes wrong is said by the calls
   impl_->address = address;
   impl_->timeout = timeout;
-  impl_->stub = v1::Coordinator::NewStub(OpenChannel(address, {.keepalive = kKeepalive,
-                                                               .first_reconnect = kFirstReconnect,
-                                                               .longest_reconnect = kLongestReconnect,
-                                                               .connect_within = kLongestReconnect,
-                                                               .most_reply = kMostReply}));
+  impl_->stub = v1::Coordinator::NewStub(OpenChannel(
+      address, {.keepalive = kKeepalive,
+                .first_reconnect = kFirstReconnect,
+                .longest_reconnect = kLongestReconnect,
+                .connect_within = kLongestReconnect,
+                .most_reply = kMostReply,
+                .credentials = tls.has_value() ? ChannelTls(*tls, v1::ROLE_COORDINATOR) : nullptr}));
 }
 
 CoordinatorClient::~CoordinatorClient() = default;
@@ -253,6 +260,10 @@ absl::StatusOr<v1::ListLogsResponse> CoordinatorClient::ListLogs(const v1::ListL
 
 absl::StatusOr<v1::ClusterSpec> CoordinatorClient::ExportCluster() {
   return impl_->CallForParts(&Stub::ExportCluster, v1::ExportClusterRequest(), impl_->timeout);
+}
+
+absl::StatusOr<v1::ListAuditResponse> CoordinatorClient::ListAudit(const v1::ListAuditRequest& request) {
+  return impl_->CallForParts(&Stub::ListAudit, request, impl_->timeout);
 }
 
 absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,

@@ -1,11 +1,13 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "proto/medley/v1/config.pb.h"
 #include "proto/medley/v1/coordinator.pb.h"
 
 namespace medley {
@@ -30,7 +32,9 @@ class CallHandle {
 // cannot be reached; DeadlineExceeded; Cancelled, by a handle.
 class CoordinatorClient {
  public:
-  CoordinatorClient(const std::string& address, absl::Duration timeout);
+  // Without `tls` in the clear.
+  CoordinatorClient(const std::string& address, absl::Duration timeout,
+                    const std::optional<v1::TlsConfig>& tls = std::nullopt);
   ~CoordinatorClient();
 
   const std::string& address() const;
@@ -64,6 +68,7 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListStepsResponse> ListSteps(const v1::ListStepsRequest& request);
   absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
+  absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
 
   // Calls `on_update` with every update of a job, those of steps after `after_step`, until the coordinator
   // ends the stream (OK: the job has ended), an hour has passed (DeadlineExceeded) or `handle` is cancelled

@@ -372,6 +372,19 @@ std::string FormatLogs(const v1::ListLogsResponse& logs) {
   return text;
 }
 
+std::string FormatAudit(const v1::ListAuditResponse& audit, size_t columns) {
+  std::vector<std::vector<std::string>> rows = {{"when", "who", "from", "what", "of", "result"}};
+  for (const v1::AuditRecord& record : audit.records()) {
+    rows.push_back({FormatTime(record.at_seconds()),
+                    record.identity().empty() ? "nobody known" : Printable(record.identity()),
+                    Printable(record.peer()), Printable(record.method()), Printable(record.subject()),
+                    record.message().empty()
+                        ? record.result()
+                        : absl::StrCat(record.result(), ": ", Printable(record.message()))});
+  }
+  return FormatTable(rows, columns);
+}
+
 std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t columns) {
   std::string speed =
       absl::StrCat("predicted step ", FormatStepSeconds(report.predicted_step_seconds()), ", ",

@@ -16,6 +16,7 @@ std::string FormatSteps(const v1::ListStepsResponse& steps, size_t columns = 0);
 // no figure is unusually long.
 std::string FormatMoreSteps(const v1::ListStepsResponse& steps);
 std::string FormatLogs(const v1::ListLogsResponse& logs);
+std::string FormatAudit(const v1::ListAuditResponse& audit, size_t columns = 0);
 // What was decided, and why.
 std::string FormatReplan(const v1::ReplanJobResponse& reply, size_t columns = 0);
 

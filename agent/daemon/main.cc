@@ -1,8 +1,5 @@
 // medley-agent: offers a node's devices to a coordinator and supervises the workers that run on them.
 #include <grpc/support/log.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -20,9 +17,9 @@
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/available_memory.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/wire/address.h"
-#include "runtime/wire/grpc_channel.h"
 
 namespace medley {
 namespace {
@@ -35,6 +32,12 @@ std::string HostName() {
 
 std::string WorkerProgram() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "medley-worker";
+}
+
+ServerOptions ServerOptionsOf(const v1::AgentConfig& config) {
+  return {.listen_address = config.listen_address(),
+          .tls = config.has_tls() ? &config.tls() : nullptr,
+          .insecure = config.insecure()};
 }
 
 absl::Status FillDefaults(v1::AgentConfig& config) {
@@ -67,6 +70,7 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
     return absl::NotFoundError(
         absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
   }
+  RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
   if (config.devices().empty()) return absl::OkStatus();  // they are looked for at the start
   ASSIGN_OR_RETURN(const std::vector<v1::Device> devices,
                    CompleteDevices({config.devices().begin(), config.devices().end()}, AllBackends()));
@@ -74,13 +78,11 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   return absl::OkStatus();
 }
 
-// "host:port" that others reach this agent by.
-std::string AdvertisedAddress(const v1::AgentConfig& config, int port) {
+// "host:port" that others reach this agent by, which listens at `address`.
+std::string AdvertisedAddress(const v1::AgentConfig& config, const std::string& address) {
   const std::string& given = config.advertise_address();
-  if (given.find(':') != std::string::npos) return given;
-  const std::string host =
-      given.empty() ? config.listen_address().substr(0, config.listen_address().rfind(':')) : given;
-  return absl::StrCat(host, ":", port);
+  if (given.empty() || given.find(':') != std::string::npos) return given.empty() ? address : given;
+  return absl::StrCat(given, address.substr(address.rfind(':')));
 }
 
 absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
@@ -102,22 +104,12 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
        .links = config.links()});
   KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
   AgentService service(supervisor, kernels);
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(config.listen_address(), grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
-  // The coordinator asks every few seconds whether the host is still there.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.RegisterService(&service);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("listen_address: cannot listen at ", config.listen_address(), "; is it in use?"));
-  }
+  ServerOptions options = ServerOptionsOf(config);
+  options.refused = [](const Identity& who, const std::string& method, const absl::Status& why) {
+    spdlog::warn("{} of \"{}\" was refused: {}", method, who.name, std::string(why.message()));
+  };
+  options.services = {&service};
+  ASSIGN_OR_RETURN(const RunningServer running, StartServer(options));
   v1::Node node;
   node.set_name(config.name());
   node.set_host(MachineIdentity());
@@ -125,12 +117,13 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(AvailableHostMemory().value));
   node.set_network_cards(config.network_cards());
-  node.set_agent_address(AdvertisedAddress(config, port));
+  node.set_agent_address(AdvertisedAddress(config, running.address));
   node.mutable_devices()->Add(devices.begin(), devices.end());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());
   {
     Registration registration(
         {.coordinator_address = config.coordinator_address(),
+         .credentials = config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_COORDINATOR) : nullptr,
          .node = node,
          .work_without_coordinator = absl::Seconds(config.work_without_coordinator_seconds())},
         {.tasks = [&] { return supervisor.Tasks(); },
@@ -144,7 +137,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
         [&] { (void)supervisor.Tasks(); });
   }
   supervisor.StopAll();
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  running.server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   return absl::OkStatus();
 }
 

@@ -31,7 +31,8 @@ Registration::Registration(Options options, Callbacks callbacks)
     : options_(std::move(options)),
       callbacks_(std::move(callbacks)),
       incarnation_(RandomIncarnation()),
-      stub_(v1::Registry::NewStub(OpenChannel(options_.coordinator_address))),
+      stub_(v1::Registry::NewStub(
+          OpenChannel(options_.coordinator_address, {.credentials = options_.credentials}))),
       thread_([this] { Loop(); }) {}
 
 Registration::~Registration() {

@@ -1,4 +1,6 @@
 #pragma once
+#include <grpcpp/security/credentials.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -27,6 +29,7 @@ class Registration {
   };
   struct Options {
     std::string coordinator_address;
+    std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: in the clear
     v1::Node node;
     absl::Duration work_without_coordinator = absl::Hours(24);
   };

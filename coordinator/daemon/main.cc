@@ -1,8 +1,5 @@
 // medley-coordinator: takes jobs, measures, plans, launches, watches.
 #include <grpc/support/log.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
@@ -14,12 +11,18 @@
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/wire/address.h"
-#include "runtime/wire/grpc_channel.h"
 
 namespace medley {
 namespace {
+
+ServerOptions ServerOptionsOf(const v1::CoordinatorConfig& config) {
+  return {.listen_address = config.listen_address(),
+          .tls = config.has_tls() ? &config.tls() : nullptr,
+          .insecure = config.insecure()};
+}
 
 // What is left out is what it says in config.proto, so that --show-config shows it.
 absl::Status FillDefaults(v1::CoordinatorConfig& config) {
@@ -31,40 +34,29 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (!config.has_lease_seconds()) config.set_lease_seconds(6);
   if (!config.has_settle_seconds()) config.set_settle_seconds(2);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
-  return absl::OkStatus();
+  return CheckServer(ServerOptionsOf(config));
 }
 
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   // Debian's Abseil looks for cycles at every lock of gRPC's, which costs time with thousands of agents.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
-  const std::string& listen = config.listen_address();
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
-  GrpcAgentClient agents;
+  GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
   ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
                    Orchestrator::Create({.lease = absl::Seconds(config.lease_seconds()),
                                          .settle = absl::Seconds(config.settle_seconds())},
                                         *store, agents));
-  CoordinatorService service(*orchestrator, *store);
+  Audit audit(*store);
+  CoordinatorService service(*orchestrator, *store, audit);
   RegistryService registry(*orchestrator);
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
-  // Who watches a job asks now and then whether this host is still there.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  builder.RegisterService(&service);
-  builder.RegisterService(&registry);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("listen_address: cannot listen at ", listen, "; is it in use?"));
-  }
-  const std::string address = absl::StrCat(listen.substr(0, listen.rfind(':')), ":", port);
+  ServerOptions options = ServerOptionsOf(config);
+  options.refused = [&](const Identity& who, const std::string& method, const absl::Status& why) {
+    audit.WriteRefusal(who, method, why);
+  };
+  options.services = {&service, &registry};
+  ASSIGN_OR_RETURN(const RunningServer running, StartServer(options));
+  const std::string& address = running.address;
   if (!config.address_file().empty()) {
     RETURN_IF_ERROR(Annotate(WriteFileAtomically(config.address_file(), address + "\n"), "address_file"));
   }
@@ -72,7 +64,7 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   // A coordinator that hangs holds the lock that nodes are under.
   ServeUntilStopped(daemon, absl::StrCat("listens at ", address), [&] { (void)orchestrator->Nodes(); });
   service.Stop();
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  running.server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   return absl::OkStatus();
 }
 

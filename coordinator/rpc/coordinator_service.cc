@@ -15,20 +15,25 @@ namespace {
 
 constexpr int kDefaultJobs = 100;
 constexpr int kDefaultLogLines = 1000;
+constexpr int kDefaultAuditRecords = 1000;
 // A part of an answer that has so many bytes is sent.
 constexpr size_t kPartBytes = size_t{1} << 20;
 constexpr size_t kStepsOfAnUpdate = 4096;
 // How often a stream without news looks whether its reader is still there.
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(250);
 
-// Checks the request, calls, and stores the answer.
+// Checks the request, calls, stores the answer, and writes down who changed something.
 template <typename Request, typename Response, typename Call>
-grpc::Status Answer(const Request& request, Response& response, Call call) {
-  if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return ToGrpc(valid);
-  absl::StatusOr<Response> result = call();
-  if (!result.ok()) return ToGrpc(result.status());
-  response = *std::move(result);
-  return grpc::Status::OK;
+grpc::Status Answer(Audit& audit, const grpc::ServerContext& context, const Request& request,
+                    Response& response, Call call) {
+  absl::Status status = ValidateMessage(request);
+  if (status.ok()) {
+    absl::StatusOr<Response> result = call();
+    status = result.status();
+    if (result.ok()) response = *std::move(result);
+  }
+  audit.Write(context, request, response, ToGrpc(status));
+  return ToGrpc(status);
 }
 
 // An answer on its way, a part at a time.
@@ -58,14 +63,18 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-// Checks the request and has `fill` send the answer but for its end.
+// Likewise, where `fill` sends the answer but for its end.
 template <typename Request, typename Part, typename Fill>
-grpc::Status AnswerInParts(const Request& request, grpc::ServerWriter<Part>& writer, Fill fill) {
-  if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return ToGrpc(valid);
-  Parts<Part> parts(writer);
-  if (const absl::Status filled = fill(parts); !filled.ok()) return ToGrpc(filled);
-  parts.Send();
-  return grpc::Status::OK;
+grpc::Status AnswerInParts(Audit& audit, const grpc::ServerContext& context, const Request& request,
+                           grpc::ServerWriter<Part>& writer, Fill fill) {
+  absl::Status status = ValidateMessage(request);
+  if (status.ok()) {
+    Parts<Part> parts(writer);
+    status = fill(parts);
+    if (status.ok()) parts.Send();
+  }
+  audit.Write(context, request, Part(), ToGrpc(status));
+  return ToGrpc(status);
 }
 
 void AddLinks(const Orchestrator::KnownLinks& links, Parts<v1::ListLinksResponse>& parts) {
@@ -87,26 +96,29 @@ bool HasEnded(const v1::Job& job) {
 
 }  // namespace
 
-grpc::Status CoordinatorService::SubmitJob(grpc::ServerContext*, const v1::SubmitJobRequest* request,
+grpc::Status CoordinatorService::SubmitJob(grpc::ServerContext* context, const v1::SubmitJobRequest* request,
                                            v1::SubmitJobResponse* response) {
-  return Answer(*request, *response->mutable_job(), [&] { return orchestrator_.Submit(*request); });
+  return Answer(audit_, *context, *request, *response->mutable_job(),
+                [&] { return orchestrator_.Submit(*request); });
 }
 
-grpc::Status CoordinatorService::GetJob(grpc::ServerContext*, const v1::GetJobRequest* request,
+grpc::Status CoordinatorService::GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
                                         v1::Job* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.journal().Get(request->job_id()); });
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.journal().Get(request->job_id()); });
 }
 
-grpc::Status CoordinatorService::ListJobs(grpc::ServerContext*, const v1::ListJobsRequest* request,
+grpc::Status CoordinatorService::ListJobs(grpc::ServerContext* context, const v1::ListJobsRequest* request,
                                           grpc::ServerWriter<v1::ListJobsResponse>* writer) {
-  return AnswerInParts(*request, *writer, [&](Parts<v1::ListJobsResponse>& parts) -> absl::Status {
-    const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
-    ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, orchestrator_.journal().List(limit));
-    for (const v1::Job& job : jobs) {
-      if (!parts.Add(&v1::ListJobsResponse::add_jobs, job)) break;
-    }
-    return absl::OkStatus();
-  });
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::ListJobsResponse>& parts) -> absl::Status {
+        const int limit = request->limit() == 0 ? kDefaultJobs : static_cast<int>(request->limit());
+        ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, orchestrator_.journal().List(limit));
+        for (const v1::Job& job : jobs) {
+          if (!parts.Add(&v1::ListJobsResponse::add_jobs, job)) break;
+        }
+        return absl::OkStatus();
+      });
 }
 
 grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
@@ -155,45 +167,51 @@ grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1
                    : grpc::Status::CANCELLED;
 }
 
-grpc::Status CoordinatorService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+grpc::Status CoordinatorService::CancelJob(grpc::ServerContext* context, const v1::CancelJobRequest* request,
                                            v1::Job* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Cancel(*request); });
+  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.Cancel(*request); });
 }
 
-grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest* request,
+grpc::Status CoordinatorService::ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
                                            v1::Job* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Resume(request->job_id()); });
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.Resume(request->job_id()); });
 }
 
-grpc::Status CoordinatorService::ReplanJob(grpc::ServerContext*, const v1::ReplanJobRequest* request,
+grpc::Status CoordinatorService::ReplanJob(grpc::ServerContext* context, const v1::ReplanJobRequest* request,
                                            v1::ReplanJobResponse* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Replan(*request); });
+  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.Replan(*request); });
 }
 
-grpc::Status CoordinatorService::HoldJob(grpc::ServerContext*, const v1::HoldJobRequest* request,
+grpc::Status CoordinatorService::HoldJob(grpc::ServerContext* context, const v1::HoldJobRequest* request,
                                          v1::Job* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Hold(*request); });
+  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.Hold(*request); });
 }
 
-grpc::Status CoordinatorService::DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest* request,
-                                           v1::DeleteJobResponse*) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  return ToGrpc(orchestrator_.Delete(request->job_id()));
+grpc::Status CoordinatorService::DeleteJob(grpc::ServerContext* context, const v1::DeleteJobRequest* request,
+                                           v1::DeleteJobResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::DeleteJobResponse> {
+    RETURN_IF_ERROR(orchestrator_.Delete(request->job_id()));
+    return v1::DeleteJobResponse();
+  });
 }
 
-grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest* request,
-                                            v1::ForgetNodeResponse*) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  return ToGrpc(orchestrator_.ForgetNode(request->node()));
+grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext* context,
+                                            const v1::ForgetNodeRequest* request,
+                                            v1::ForgetNodeResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::ForgetNodeResponse> {
+    RETURN_IF_ERROR(orchestrator_.ForgetNode(request->node()));
+    return v1::ForgetNodeResponse();
+  });
 }
 
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response,
+  return Answer(audit_, *context, *request, *response,
                 [&] { return orchestrator_.Plan(*request, [&] { return context->IsCancelled(); }); });
 }
 
-grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*,
+grpc::Status CoordinatorService::ListNodes(grpc::ServerContext* context, const v1::ListNodesRequest*,
                                            v1::ListNodesResponse* response) {
   Fill(*response->mutable_nodes(), orchestrator_.Nodes());
   const absl::StatusOr<std::vector<v1::DeviceProfile>> profiles = orchestrator_.Profiles();
@@ -202,48 +220,53 @@ grpc::Status CoordinatorService::ListNodes(grpc::ServerContext*, const v1::ListN
   return grpc::Status::OK;
 }
 
-grpc::Status CoordinatorService::ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest* request,
+grpc::Status CoordinatorService::ListKernels(grpc::ServerContext* context,
+                                             const v1::ListKernelsRequest* request,
                                              v1::ListKernelsResponse* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.Kernels(request->node()); });
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.Kernels(request->node()); });
 }
 
-grpc::Status CoordinatorService::ListLinks(grpc::ServerContext*, const v1::ListLinksRequest* request,
+grpc::Status CoordinatorService::ListLinks(grpc::ServerContext* context, const v1::ListLinksRequest* request,
                                            grpc::ServerWriter<v1::ListLinksResponse>* writer) {
-  return AnswerInParts(*request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
-    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
-                     orchestrator_.Links({request->devices().begin(), request->devices().end()}));
-    AddLinks(links, parts);
-    return absl::OkStatus();
-  });
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
+        ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
+                         orchestrator_.Links({request->devices().begin(), request->devices().end()}));
+        AddLinks(links, parts);
+        return absl::OkStatus();
+      });
 }
 
 grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context,
                                               const v1::MeasureLinksRequest* request,
                                               grpc::ServerWriter<v1::ListLinksResponse>* writer) {
-  return AnswerInParts(*request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
-    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
-                     orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
-                                                [&] { return context->IsCancelled(); }));
-    AddLinks(links, parts);
-    return absl::OkStatus();
-  });
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
+        ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
+                         orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
+                                                    [&] { return context->IsCancelled(); }));
+        AddLinks(links, parts);
+        return absl::OkStatus();
+      });
 }
 
-grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext*,
+grpc::Status CoordinatorService::ExplainAllReduce(grpc::ServerContext* context,
                                                   const v1::ExplainAllReduceRequest* request,
                                                   v1::AllReduceExplanation* response) {
-  return Answer(*request, *response, [&] { return orchestrator_.ExplainAllReduce(*request); });
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.ExplainAllReduce(*request); });
 }
 
 grpc::Status CoordinatorService::GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                                          v1::PlanReport* response) {
-  return Answer(*request, *response,
+  return Answer(audit_, *context, *request, *response,
                 [&] { return orchestrator_.PlanOf(*request, [&] { return context->IsCancelled(); }); });
 }
 
-grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTraceRequest* request,
+grpc::Status CoordinatorService::GetTrace(grpc::ServerContext* context, const v1::GetTraceRequest* request,
                                           v1::Trace* response) {
-  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::Trace> {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::Trace> {
     RETURN_IF_ERROR(orchestrator_.journal().Get(request->job_id()).status());
     absl::StatusOr<v1::Trace> trace = store_.GetTrace(request->job_id(), request->step());
     if (absl::IsNotFound(trace.status())) return absl::FailedPreconditionError(trace.status().message());
@@ -251,35 +274,36 @@ grpc::Status CoordinatorService::GetTrace(grpc::ServerContext*, const v1::GetTra
   });
 }
 
-grpc::Status CoordinatorService::ListSteps(grpc::ServerContext*, const v1::ListStepsRequest* request,
+grpc::Status CoordinatorService::ListSteps(grpc::ServerContext* context, const v1::ListStepsRequest* request,
                                            grpc::ServerWriter<v1::ListStepsResponse>* writer) {
-  return AnswerInParts(*request, *writer, [&](Parts<v1::ListStepsResponse>& parts) -> absl::Status {
-    const std::string& id = request->job_id();
-    const int limit = static_cast<int>(request->limit());
-    ASSIGN_OR_RETURN(const auto validations, store_.ListValidations(id, request->after_step()));
-    uint32_t first = std::numeric_limits<uint32_t>::max(), after = request->after_step();
-    for (bool more = true; more;) {
-      ASSIGN_OR_RETURN(const auto steps, limit > 0 ? store_.ListSteps(id, after, limit)
-                                                   : store_.NextSteps(id, after, kStepsOfAnUpdate));
-      more = limit == 0 && steps.size() == kStepsOfAnUpdate;
-      if (!steps.empty()) after = steps.back().step();
-      for (const v1::StepMetrics& step : steps) {
-        if (step.at_seconds() < request->since_seconds()) continue;
-        first = std::min(first, step.step());
-        if (!parts.Add(&v1::ListStepsResponse::add_steps, step)) return absl::OkStatus();
-      }
-    }
-    for (const v1::ValidationMetrics& validation : validations) {
-      if (validation.step() >= first && !parts.Add(&v1::ListStepsResponse::add_validations, validation))
-        break;
-    }
-    return absl::OkStatus();
-  });
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::ListStepsResponse>& parts) -> absl::Status {
+        const std::string& id = request->job_id();
+        const int limit = static_cast<int>(request->limit());
+        ASSIGN_OR_RETURN(const auto validations, store_.ListValidations(id, request->after_step()));
+        uint32_t first = std::numeric_limits<uint32_t>::max(), after = request->after_step();
+        for (bool more = true; more;) {
+          ASSIGN_OR_RETURN(const auto steps, limit > 0 ? store_.ListSteps(id, after, limit)
+                                                       : store_.NextSteps(id, after, kStepsOfAnUpdate));
+          more = limit == 0 && steps.size() == kStepsOfAnUpdate;
+          if (!steps.empty()) after = steps.back().step();
+          for (const v1::StepMetrics& step : steps) {
+            if (step.at_seconds() < request->since_seconds()) continue;
+            first = std::min(first, step.step());
+            if (!parts.Add(&v1::ListStepsResponse::add_steps, step)) return absl::OkStatus();
+          }
+        }
+        for (const v1::ValidationMetrics& validation : validations) {
+          if (validation.step() >= first && !parts.Add(&v1::ListStepsResponse::add_validations, validation))
+            break;
+        }
+        return absl::OkStatus();
+      });
 }
 
-grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLogsRequest* request,
+grpc::Status CoordinatorService::ListLogs(grpc::ServerContext* context, const v1::ListLogsRequest* request,
                                           v1::ListLogsResponse* response) {
-  return Answer(*request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
     const int limit = request->limit() == 0 ? kDefaultLogLines : static_cast<int>(request->limit());
     ASSIGN_OR_RETURN(auto lines, store_.ListLogs(request->job_id(), limit, request->after_line()));
     std::erase_if(lines,
@@ -290,42 +314,63 @@ grpc::Status CoordinatorService::ListLogs(grpc::ServerContext*, const v1::ListLo
   });
 }
 
-grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest* request,
+grpc::Status CoordinatorService::ExportCluster(grpc::ServerContext* context,
+                                               const v1::ExportClusterRequest* request,
                                                grpc::ServerWriter<v1::ClusterSpec>* writer) {
-  return AnswerInParts(*request, *writer, [&](Parts<v1::ClusterSpec>& parts) -> absl::Status {
-    ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, orchestrator_.ExportCluster());
-    ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links, orchestrator_.Links({}));
-    for (const v1::Node& node : cluster.nodes()) parts.Add(&v1::ClusterSpec::add_nodes, node);
-    for (const v1::DeviceProfile& profile : cluster.profiles())
-      parts.Add(&v1::ClusterSpec::add_profiles, profile);
-    for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
-      parts.Add(&v1::ClusterSpec::add_slowdowns, slowdown);
-    links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
-      return parts.Add(&v1::ClusterSpec::add_links, link);
-    });
-    return absl::OkStatus();
-  });
+  return AnswerInParts(audit_, *context, *request, *writer,
+                       [&](Parts<v1::ClusterSpec>& parts) -> absl::Status {
+                         ASSIGN_OR_RETURN(const v1::ClusterSpec cluster, orchestrator_.ExportCluster());
+                         ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links, orchestrator_.Links({}));
+                         for (const v1::Node& node : cluster.nodes())
+                           parts.Add(&v1::ClusterSpec::add_nodes, node);
+                         for (const v1::DeviceProfile& profile : cluster.profiles())
+                           parts.Add(&v1::ClusterSpec::add_profiles, profile);
+                         for (const v1::HostSlowdown& slowdown : cluster.slowdowns())
+                           parts.Add(&v1::ClusterSpec::add_slowdowns, slowdown);
+                         links.table.ForEachAmong(links.devices, [&](const v1::LinkProfile& link) {
+                           return parts.Add(&v1::ClusterSpec::add_links, link);
+                         });
+                         return absl::OkStatus();
+                       });
 }
 
-grpc::Status RegistryService::Register(grpc::ServerContext*, const v1::RegisterRequest* request,
+grpc::Status CoordinatorService::ListAudit(grpc::ServerContext* context, const v1::ListAuditRequest* request,
+                                           grpc::ServerWriter<v1::ListAuditResponse>* writer) {
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::ListAuditResponse>& parts) -> absl::Status {
+        const int limit = request->limit() == 0 ? kDefaultAuditRecords : static_cast<int>(request->limit());
+        ASSIGN_OR_RETURN(const std::vector<v1::AuditRecord> records, store_.ListAudit(limit));
+        for (const v1::AuditRecord& record : records) {
+          if (record.at_seconds() >= request->since_seconds() &&
+              !parts.Add(&v1::ListAuditResponse::add_records, record))
+            break;
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  if (const absl::Status may = MayBeNode(*context, request->node().name()); !may.ok()) return ToGrpc(may);
   absl::StatusOr<v1::RegisterResponse> registered = orchestrator_.Register(*request);
   if (!registered.ok()) return ToGrpc(registered.status());
   *response = *std::move(registered);
   return grpc::Status::OK;
 }
 
-grpc::Status RegistryService::Deregister(grpc::ServerContext*, const v1::DeregisterRequest* request,
+grpc::Status RegistryService::Deregister(grpc::ServerContext* context, const v1::DeregisterRequest* request,
                                          v1::DeregisterResponse*) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
   orchestrator_.Deregister(*request);
   return grpc::Status::OK;
 }
 
-grpc::Status RegistryService::Renew(grpc::ServerContext*, const v1::RenewRequest* request,
+grpc::Status RegistryService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                     v1::RenewResponse* response) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
   const absl::StatusOr<absl::Duration> lease = orchestrator_.Renew(*request);
   if (!lease.ok()) return ToGrpc(lease.status());
   response->set_lease_seconds(absl::ToDoubleSeconds(*lease));

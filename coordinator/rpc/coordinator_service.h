@@ -2,6 +2,7 @@
 #include <atomic>
 
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/rpc/audit.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 
@@ -10,7 +11,8 @@ namespace medley {
 // The wire side of Orchestrator, and nothing else: check, call, encode.
 class CoordinatorService final : public v1::Coordinator::Service {
  public:
-  CoordinatorService(Orchestrator& orchestrator, Store& store) : orchestrator_(orchestrator), store_(store) {}
+  CoordinatorService(Orchestrator& orchestrator, Store& store, Audit& audit)
+      : orchestrator_(orchestrator), store_(store), audit_(audit) {}
 
   // Ends the streams and the long calls that are open, so that the server can shut down.
   void Stop() {
@@ -48,10 +50,13 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status ListLogs(grpc::ServerContext*, const v1::ListLogsRequest*, v1::ListLogsResponse*) override;
   grpc::Status ExportCluster(grpc::ServerContext*, const v1::ExportClusterRequest*,
                              grpc::ServerWriter<v1::ClusterSpec>*) override;
+  grpc::Status ListAudit(grpc::ServerContext*, const v1::ListAuditRequest*,
+                         grpc::ServerWriter<v1::ListAuditResponse>*) override;
 
  private:
   Orchestrator& orchestrator_;
   Store& store_;
+  Audit& audit_;
   std::atomic<bool> stopping_ = false;
 };
 

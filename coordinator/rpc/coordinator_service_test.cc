@@ -35,6 +35,7 @@ struct Site {
   std::unique_ptr<Store> store = OpenStore(directory);
   FakeAgents agents;
   std::unique_ptr<Orchestrator> orchestrator;
+  Audit audit{*store};
   std::unique_ptr<CoordinatorService> service;
   std::unique_ptr<RegistryService> registry_service;
   std::unique_ptr<grpc::Server> server;
@@ -48,7 +49,7 @@ struct Site {
     INFO(created.status().ToString());
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
-    service = std::make_unique<CoordinatorService>(*orchestrator, *store);
+    service = std::make_unique<CoordinatorService>(*orchestrator, *store, audit);
     registry_service = std::make_unique<RegistryService>(*orchestrator);
     int port = 0;
     grpc::ServerBuilder builder;

@@ -53,15 +53,16 @@ std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agen
       MutexLock counting(unused_->mutex);
       ++unused_->used;
     }
-    kept.stub = {
-        v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive, .most_reply = kMostReply}))
-            .release(),
-        [unused = unused_](v1::Agent::Stub* stub) {
-          MutexLock putting(unused->mutex);
-          unused->stubs.emplace_back(stub);
-          --unused->used;
-          unused->changed.NotifyAll();
-        }};
+    kept.stub = {v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive,
+                                                                .most_reply = kMostReply,
+                                                                .credentials = credentials_}))
+                     .release(),
+                 [unused = unused_](v1::Agent::Stub* stub) {
+                   MutexLock putting(unused->mutex);
+                   unused->stubs.emplace_back(stub);
+                   --unused->used;
+                   unused->changed.NotifyAll();
+                 }};
   }
   return kept.stub;
 }

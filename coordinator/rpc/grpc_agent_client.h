@@ -1,5 +1,6 @@
 #pragma once
 #include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
 
 #include <functional>
 #include <map>
@@ -19,8 +20,11 @@ namespace medley {
 // end before it.
 class GrpcAgentClient final : public AgentClient {
  public:
-  // `keep_idle`: how long a channel that nothing uses is kept; agents that were started anew have other addresses.
-  explicit GrpcAgentClient(absl::Duration keep_idle = absl::Minutes(10)) : keep_idle_(keep_idle) {}
+  // `credentials`: null, in the clear. `keep_idle`: how long a channel that nothing uses is kept; agents that were started anew have
+  // other addresses.
+  explicit GrpcAgentClient(std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr,
+                           absl::Duration keep_idle = absl::Minutes(10))
+      : credentials_(std::move(credentials)), keep_idle_(keep_idle) {}
   ~GrpcAgentClient() override;
 
   int channels();
@@ -59,6 +63,7 @@ class GrpcAgentClient final : public AgentClient {
     absl::Time used;
   };
 
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
   const absl::Duration keep_idle_;
   const std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
   TimerQueue timers_;

@@ -288,7 +288,7 @@ TEST_CASE("an event that cannot be read ends the task instead of hanging it") {
 
 TEST_CASE("channels that nothing uses any more are not kept for ever, those of tasks are") {
   Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
-  GrpcAgentClient client(absl::ZeroDuration());
+  GrpcAgentClient client(nullptr, absl::ZeroDuration());
   Heard heard;
   const auto task = client.Start(agents.address(), Task("t"), kPatience, heard.Listener());
   REQUIRE(heard.AwaitEvents(1));

@@ -73,7 +73,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     REQUIRE(database.ok());
     for (const char* change :
          {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
-          "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds",
+          "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "DROP TABLE audit",
           "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
           "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
@@ -99,7 +99,7 @@ TEST_CASE("a file of version 2 is brought up to date") {
   {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"DROP TABLE plan_grounds", "PRAGMA user_version = 2"})
+    for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "PRAGMA user_version = 2"})
       REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
@@ -111,6 +111,33 @@ TEST_CASE("a file of version 2 is brought up to date") {
   CHECK(store->GetPlanGrounds("gpt-1")->launch() == 7);
   REQUIRE(store->DeleteJob("gpt-1").ok());
   CHECK(absl::IsNotFound(store->GetPlanGrounds("gpt-1").status()));
+}
+
+TEST_CASE("the audit of a new file and of one of version 3 is appended to, and nothing else") {
+  const TemporaryDirectory directory;
+  (void)OpenStore(directory);
+  const auto change = [&](const char* sql) {
+    auto database = Database::Open(directory.database_path(), Bytes{0});
+    REQUIRE(database.ok());
+    return (*database)->Run(sql);
+  };
+  if (GENERATE(false, true)) {
+    REQUIRE(change("DROP TABLE audit").ok());
+    REQUIRE(change("PRAGMA user_version = 3").ok());
+  }
+  v1::AuditRecord record;
+  for (const char* method : {"SubmitJob", "CancelJob", "DeleteJob"}) {
+    record.set_method(method);
+    REQUIRE(OpenStore(directory)->AppendAudit(record).ok());
+  }
+  CHECK_FALSE(change("DELETE FROM audit").ok());
+  CHECK_FALSE(change("UPDATE audit SET message = x'00' WHERE number = 1").ok());
+  const auto records = OpenStore(directory)->ListAudit(2);
+  REQUIRE(records.ok());
+  REQUIRE(records->size() == 2);
+  CHECK((*records)[0].number() == 2);
+  CHECK((*records)[0].method() == "CancelJob");
+  CHECK((*records)[1].method() == "DeleteJob");
 }
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {

@@ -33,6 +33,16 @@ constexpr const char* kTables[] = {
     "CREATE TABLE nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
 };
 
+// Of a new file, and of one of version 3.
+constexpr const char* kAudit[] = {
+    "CREATE TABLE audit (number INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+    // What was written down stays as it is.
+    "CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is "
+    "appended to'); END",
+    "CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is "
+    "appended to'); END",
+};
+
 // From version 1.
 constexpr const char* kToVersion2[] = {
     "UPDATE counters SET name = 'attempts' WHERE name = 'epochs'",
@@ -64,6 +74,7 @@ absl::Status CheckWhole(Database& database) {
 absl::Status MakeTables(Database& database) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
   for (const char* table : kTables) RETURN_IF_ERROR(database.Run(table));
+  for (const char* table : kAudit) RETURN_IF_ERROR(database.Run(table));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
@@ -91,7 +102,10 @@ absl::Status BringUpToDate(Database& database) {
   if (version < 2) {
     for (const char* change : kToVersion2) RETURN_IF_ERROR(database.Run(change));
   }
-  for (const char* change : kToVersion3) RETURN_IF_ERROR(database.Run(change));
+  if (version < 3) {
+    for (const char* change : kToVersion3) RETURN_IF_ERROR(database.Run(change));
+  }
+  for (const char* change : kAudit) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }

@@ -102,6 +102,13 @@ class Store {
   // NotFound, too: it was not planned, or by an older version.
   absl::StatusOr<v1::PlanGrounds> GetPlanGrounds(const std::string& job_id);
 
+  // --- Who did what. Records are never changed or dropped.
+
+  // Numbers the record.
+  absl::Status AppendAudit(const v1::AuditRecord& record);
+  // The newest `limit`, oldest first.
+  absl::StatusOr<std::vector<v1::AuditRecord>> ListAudit(int limit);
+
   // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
 
   absl::Status PutNode(const std::string& name);

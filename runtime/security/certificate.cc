@@ -1,5 +1,7 @@
 #include "runtime/security/certificate.h"
 
+#include <arpa/inet.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -31,18 +33,26 @@ std::string SubjectEntry(const X509& certificate, int kind) {
   return at < 0 ? "" : TextOf(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 }
 
-std::string SpiffeName(const X509& certificate) {
+std::string AddressText(const ASN1_STRING& address) {
+  char text[INET6_ADDRSTRLEN] = {};
+  const int family = ASN1_STRING_length(&address) == 4 ? AF_INET : AF_INET6;
+  inet_ntop(family, ASN1_STRING_get0_data(&address), text, sizeof(text));
+  return text;
+}
+
+// What stands beside the subject: who it is, as a URI, and its hosts.
+void ReadAlternativeNames(const X509& certificate, Certificate& found) {
   auto* names =
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
-  std::string found;
-  for (int i = 0; i < sk_GENERAL_NAME_num(names) && found.empty(); ++i) {
+  for (int i = 0; i < sk_GENERAL_NAME_num(names); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
-    if (name->type != GEN_URI) continue;
+    if (name->type == GEN_DNS) found.hosts.push_back(TextOf(name->d.dNSName));
+    if (name->type == GEN_IPADD) found.hosts.push_back(AddressText(*name->d.iPAddress));
+    if (name->type != GEN_URI || !found.identity.name.empty()) continue;
     const std::string uri = TextOf(name->d.uniformResourceIdentifier);
-    if (absl::StartsWith(uri, "spiffe://")) found = uri;
+    if (absl::StartsWith(uri, "spiffe://")) found.identity.name = uri;
   }
   GENERAL_NAMES_free(names);
-  return found;
 }
 
 absl::Time TimeOf(const ASN1_TIME* time) {
@@ -53,7 +63,7 @@ absl::Time TimeOf(const ASN1_TIME* time) {
 
 Certificate Describe(const X509& certificate) {
   Certificate found;
-  found.identity.name = SpiffeName(certificate);
+  ReadAlternativeNames(certificate, found);
   if (found.identity.name.empty()) found.identity.name = SubjectEntry(certificate, NID_commonName);
   const std::string organisation = SubjectEntry(certificate, NID_organizationName);
   if (absl::StartsWith(organisation, kRolePrefix)) {

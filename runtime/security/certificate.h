@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +21,7 @@ std::string RoleName(v1::Role role);
 
 struct Certificate {
   Identity identity;
+  std::vector<std::string> hosts;  // names and addresses that it is for
   absl::Time valid_from, valid_until;
 };
 

@@ -50,7 +50,9 @@ TEST_CASE("a certificate is for its hosts alone") {
       Issue(authority, {.name = "a"}, {"node1.site", "10.1.2.3", "fd00::7"}, absl::Hours(1))
           .value()
           .certificate;
-  for (const char* host : {"node1.site", "10.1.2.3", "fd00::7"}) CHECK(IsForHost(made, host));
+  const std::vector<std::string> hosts = {"node1.site", "10.1.2.3", "fd00::7"};
+  CHECK(ReadCertificate(made)->hosts == hosts);
+  for (const std::string& host : hosts) CHECK(IsForHost(made, host));
   for (const char* host : {"node2.site", "10.1.2.4", "fd00::8", "site", ""})
     CHECK_FALSE(IsForHost(made, host));
   CHECK(Issue(authority, {.name = "a"}, {"no host"}, absl::Hours(1)).status().message() ==

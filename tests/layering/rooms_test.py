@@ -122,7 +122,7 @@ ROOMS = {
     "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/wire"], ["protobuf", "runtime/base/files", "runtime/base/mutex.h"]),
 
     # What both daemons are alike in.
-    "runtime/daemon": (BASE + ["CLI11", "log", "protobuf", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
+    "runtime/daemon": (BASE + ["CLI11", "gRPC", "log", "protobuf", "runtime/security", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
 
     # The node's side. Only the worker trains, and only the daemon speaks gRPC.
     "agent/channel": (LOCKS + ["protobuf"], ["proto"]),
@@ -130,7 +130,7 @@ ROOMS = {
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/supervisor", "gRPC", "log"], []),
-    "agent/daemon": (RIM + REGISTRY + ["agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon"], []),
+    "agent/daemon": (RIM + REGISTRY + ["agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/engine/align"], ["runtime/base/files"]),
@@ -151,12 +151,13 @@ ROOMS = {
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
         "coordinator/wire", "log"], []),
-    "coordinator/rpc": (RIM + LOCKS + ["coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC"], []),
+    "coordinator/rpc": (RIM + LOCKS + [
+        "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
     "coordinator/daemon": (RIM + FILES + [
-        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log", "protobuf", "runtime/daemon"], []),
+        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security"], []),
 
     # A client of the coordinator.
-    "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf", "runtime/base/stop_after.h"], []),
+    "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf", "runtime/base/files", "runtime/base/stop_after.h", "runtime/security"], []),
 
     # What spans rooms.
     "examples": (ANY, ANY),

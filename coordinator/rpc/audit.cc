@@ -1,0 +1,112 @@
+#include "coordinator/rpc/audit.h"
+
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
+#include <spdlog/spdlog.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "coordinator/rpc/caller_metadata.h"
+#include "runtime/base/clock.h"
+#include "runtime/security/rpc_roles.h"
+#include "runtime/wire/grpc_status.h"
+
+namespace medley {
+namespace {
+
+constexpr int kRefusalsOfAMinute = 60;
+
+// The certificate of the connection as PEM; empty: none.
+std::string ShownCertificate(const grpc::ServerContext& context) {
+  const auto authentication = context.auth_context();
+  if (authentication == nullptr) return "";
+  const auto shown = authentication->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return shown.empty() ? "" : std::string(shown.front().data(), shown.front().size());
+}
+
+// The text of the first of `names` that is a field of the message.
+std::string TextField(const google::protobuf::Message& message, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const google::protobuf::FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+    if (field != nullptr && field->type() == google::protobuf::FieldDescriptor::TYPE_STRING &&
+        !field->is_repeated())
+      return message.GetReflection()->GetString(message, field);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string CallerOf(const grpc::ServerContext& context) {
+  // Nobody else reaches a server inside its own process.
+  if (absl::StartsWith(context.peer(), kInProcessPeer)) {
+    const auto found = context.client_metadata().find(kCallerMetadata);
+    return found == context.client_metadata().end() ? ""
+                                                    : std::string(found->second.data(), found->second.size());
+  }
+  const absl::StatusOr<Certificate> shown = ReadCertificate(ShownCertificate(context));
+  return shown.ok() ? shown->identity.name : "";
+}
+
+absl::Status MayBeNode(const grpc::ServerContext& context, const std::string& node) {
+  const std::string pem = ShownCertificate(context);
+  if (pem.empty()) return absl::OkStatus();
+  const std::string name = CallerOf(context);
+  if (name == node || name == "*") return absl::OkStatus();
+  if (absl::StartsWith(name, "spiffe://") && absl::EndsWith(name, absl::StrCat("/", node)))
+    return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("node.name: \"", node,
+                   "\" is not the one that the agent's certificate is for, which is \"", name, "\""));
+}
+
+void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Message& request,
+                  const google::protobuf::Message& response, const grpc::Status& status) {
+  const std::string name(absl::StripSuffix(request.GetDescriptor()->name(), "Request"));
+  if (!ChangesSomething(absl::StrCat("/medley.v1.Coordinator/", name))) return;
+  v1::AuditRecord record;
+  record.set_identity(CallerOf(context));
+  const std::string peer = context.peer();
+  record.set_peer(peer.substr(peer.find(':') + 1));
+  record.set_method(name);
+  record.set_subject(TextField(request, {"job_id", "node"}));
+  if (record.subject().empty()) record.set_subject(TextField(response, {"id"}));
+  const absl::Status result = FromGrpc(status);
+  record.set_result(absl::StatusCodeToString(result.code()));
+  record.set_message(std::string(result.message()));
+  Append(std::move(record));
+}
+
+void Audit::WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why) {
+  v1::AuditRecord record;
+  {
+    MutexLock lock(mutex_);
+    if (Now() - minute_ >= absl::Minutes(1)) {
+      minute_ = Now();
+      of_minute_ = 0;
+    }
+    if (++of_minute_ > kRefusalsOfAMinute) {
+      ++left_out_;
+      return;
+    }
+    record.set_message(
+        left_out_ == 0 ? std::string(why.message())
+                       : absl::StrCat(why.message(), " (and ", left_out_, " more refusals before this one)"));
+    left_out_ = 0;
+  }
+  record.set_identity(who.name);
+  record.set_method(method.substr(method.rfind('/') + 1));
+  record.set_result(absl::StatusCodeToString(why.code()));
+  Append(std::move(record));
+}
+
+void Audit::Append(v1::AuditRecord record) {
+  record.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  if (const absl::Status written = store_.AppendAudit(record); !written.ok())
+    spdlog::error("not written to the audit: {} {} by \"{}\": {}", record.method(), record.subject(),
+                  record.identity(), std::string(written.message()));
+}
+
+}  // namespace medley

@@ -1,0 +1,48 @@
+#pragma once
+#include <grpcpp/server_context.h>
+
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/store/store.h"
+#include "google/protobuf/message.h"
+#include "runtime/base/mutex.h"
+#include "runtime/security/certificate.h"
+
+namespace medley {
+
+// Who called, by the certificate of the connection, or as the coordinator's own web server says of whom it calls for. Empty: it is not
+// known, since nothing was shown.
+std::string CallerOf(const grpc::ServerContext& context);
+
+// The certificate of the connection is a node's, or everybody may be any: on a connection in the clear, and with the name "*".
+// PermissionDenied: it is another node's.
+absl::Status MayBeNode(const grpc::ServerContext& context, const std::string& node);
+
+// Writes down who changed what, and who was refused. Thread-safe.
+class Audit {
+ public:
+  explicit Audit(Store& store) : store_(store) {}
+
+  // Of a call that has ended with `status`: if it is one that changes something. The call's name is that of its request, what it is
+  // about stands in the request's job_id or node, or else in the answer's id.
+  void Write(const grpc::ServerContext& context, const google::protobuf::Message& request,
+             const google::protobuf::Message& response, const grpc::Status& status);
+
+  // Of a call that did not get in. Sixty a minute are written down, and then how many more there were: who knocks does not fill the
+  // disk.
+  void WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why);
+
+ private:
+  void Append(v1::AuditRecord record);
+
+  Store& store_;
+  Mutex mutex_;
+  absl::Time minute_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  int of_minute_ ABSL_GUARDED_BY(mutex_) = 0;
+  int left_out_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace medley

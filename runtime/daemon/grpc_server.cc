@@ -1,0 +1,57 @@
+#include "runtime/daemon/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status_macros.h"
+#include "runtime/wire/grpc_channel.h"
+
+namespace medley {
+namespace {
+
+std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+bool IsThisMachineAlone(const std::string& host) {
+  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
+}
+
+}  // namespace
+
+absl::Status CheckServer(const ServerOptions& options) {
+  if (options.tls != nullptr) return CheckTls(*options.tls).status();
+  if (options.insecure || IsThisMachineAlone(HostOf(options.listen_address))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("listen_address: others reach ", options.listen_address,
+                   ", and without tls they may do anything there; give tls its certificates (medley certs "
+                   "makes some), or set "
+                   "insecure: true where nobody but friends is on the network"));
+}
+
+absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
+  RETURN_IF_ERROR(CheckServer(options));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(
+      options.listen_address,
+      options.tls != nullptr ? ServerTls(*options.tls, options.refused) : grpc::InsecureServerCredentials(),
+      &port);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostRequest.value));
+  // The other side asks every few seconds whether this host is still there.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  for (grpc::Service* service : options.services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0)
+    return absl::UnavailableError(
+        absl::StrCat("listen_address: cannot listen at ", options.listen_address, "; is it in use?"));
+  return RunningServer{.address = absl::StrCat(HostOf(options.listen_address), ":", port),
+                       .server = std::move(server)};
+}
+
+}  // namespace medley

@@ -1,0 +1,34 @@
+#pragma once
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/security/credentials.h"
+
+namespace medley {
+
+struct ServerOptions {
+  std::string listen_address;          // "host:port"
+  const v1::TlsConfig* tls = nullptr;  // null: in the clear
+  bool insecure = false;               // in the clear also where others reach the address
+  Refused refused;
+  std::vector<grpc::Service*> services;  // outlive the server
+};
+
+struct RunningServer {
+  std::string address;  // "host:port", with the port that is listened at
+  std::unique_ptr<grpc::Server> server;
+};
+
+// What is wrong with how a daemon is to be reached. InvalidArgument: certificates that cannot be shown (CheckTls), or an address that
+// others reach, in the clear, without `insecure`.
+absl::Status CheckServer(const ServerOptions& options);
+
+// Serves, beside the services, gRPC's health and reflection. Errors of CheckServer; Unavailable: the address is in use or not this
+// machine's.
+absl::StatusOr<RunningServer> StartServer(const ServerOptions& options);
+
+}  // namespace medley
