@@ -16,6 +16,7 @@ LIBRARIES = {
     "CLI11": r"CLI/.*",
     "gRPC": r"grpc(pp)?/.*|proto/.*\.grpc\.pb\.h",
     "hashes": r"xxhash\.h",
+    "httplib": r"httplib\.h",
     "hwloc": r"hwloc.*",
     "COIN": r"coin/.*",
     "JSON": r"nlohmann/.*",
@@ -120,6 +121,9 @@ ROOMS = {
 
     # Who calls, and what they may.
     "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/wire"], ["protobuf", "runtime/base/files", "runtime/base/mutex.h"]),
+
+    # Pages and figures over HTTP.
+    "runtime/web": (BASE + ["httplib", "OpenSSL", "proto", "runtime/security", "threads"], []),
 
     # What both daemons are alike in.
     "runtime/daemon": (BASE + ["CLI11", "gRPC", "log", "protobuf", "runtime/security", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
