@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "agent/daemon/agent_metrics.h"
 #include "agent/discovery/discovery.h"
 #include "agent/rpc/agent_service.h"
 #include "agent/rpc/registration.h"
@@ -19,6 +20,8 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
+#include "runtime/daemon/start_web.h"
+#include "runtime/web/metrics_answer.h"
 #include "runtime/wire/address.h"
 
 namespace medley {
@@ -105,7 +108,10 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
   AgentService service(supervisor, kernels);
   ServerOptions options = ServerOptionsOf(config);
-  options.refused = [](const Identity& who, const std::string& method, const absl::Status& why) {
+  RpcFigures figures;
+  options.figures = &figures;
+  options.refused = [&](const Identity& who, const std::string& method, const absl::Status& why) {
+    figures.CountRefusal();
     spdlog::warn("{} of \"{}\" was refused: {}", method, who.name, std::string(why.message()));
   };
   options.services = {&service};
@@ -119,6 +125,15 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   node.set_network_cards(config.network_cards());
   node.set_agent_address(AdvertisedAddress(config, running.address));
   node.mutable_devices()->Add(devices.begin(), devices.end());
+  ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,
+                   StartWeb(config.http_address(), config.http_address_file(), options.tls,
+                            [&](const WebRequest& request) {
+                              return AnswerMetrics(request, [&](OpenMetrics& metrics) {
+                                figures.AddTo(metrics);
+                                AddAgentFigures(node, supervisor.Tasks(), metrics);
+                              });
+                            }));
+  if (web != nullptr) spdlog::info("metrics at {}", web->address());
   spdlog::info("agent {} listens at {}", node.name(), node.agent_address());
   {
     Registration registration(

@@ -8,11 +8,13 @@
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
 #include "coordinator/store/store.h"
+#include "coordinator/web/coordinator_site.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
+#include "runtime/daemon/start_web.h"
 #include "runtime/wire/address.h"
 
 namespace medley {
@@ -51,7 +53,10 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   CoordinatorService service(*orchestrator, *store, audit);
   RegistryService registry(*orchestrator);
   ServerOptions options = ServerOptionsOf(config);
+  RpcFigures figures;
+  options.figures = &figures;
   options.refused = [&](const Identity& who, const std::string& method, const absl::Status& why) {
+    figures.CountRefusal();
     audit.WriteRefusal(who, method, why);
   };
   options.services = {&service, &registry};
@@ -60,9 +65,16 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   if (!config.address_file().empty()) {
     RETURN_IF_ERROR(Annotate(WriteFileAtomically(config.address_file(), address + "\n"), "address_file"));
   }
+  WebApi api(*running.server, options.refused);
+  CoordinatorSite site(*orchestrator, *store, figures, api);
+  ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,
+                   StartWeb(config.http_address(), config.http_address_file(), options.tls,
+                            [&](const WebRequest& request) { return site.Answer(request); }));
+  if (web != nullptr) spdlog::info("dashboard, JSON and metrics at {}", web->address());
   spdlog::info("coordinator listens at {}; state in {}", address, config.state_directory());
   // A coordinator that hangs holds the lock that nodes are under.
   ServeUntilStopped(daemon, absl::StrCat("listens at ", address), [&] { (void)orchestrator->Nodes(); });
+  api.Stop();
   service.Stop();
   running.server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   return absl::OkStatus();

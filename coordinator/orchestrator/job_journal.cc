@@ -22,6 +22,22 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// The time since the job came into its state is that state's.
+void EndState(v1::Job& job) {
+  const double now = NowSeconds(),
+               since = job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds();
+  job.set_state_since_seconds(now);
+  if (since <= 0) return;
+  for (v1::StateTime& past : *job.mutable_past()) {
+    if (past.state() != job.state()) continue;
+    past.set_seconds(past.seconds() + std::max(0.0, now - since));
+    return;
+  }
+  v1::StateTime& past = *job.add_past();
+  past.set_state(job.state());
+  past.set_seconds(std::max(0.0, now - since));
+}
+
 }  // namespace
 
 double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
@@ -129,6 +145,7 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   ASSIGN_OR_RETURN(const JobLife before, LifeOf(job));
   ASSIGN_OR_RETURN(const JobLife after, Next(before, event, ValidUtf8(cause)));
   if (after == before) return View(*entry);
+  if (after.state != before.state) EndState(job);
   SetLife(after, job);
   if (change) change(job);
   if (!WaitsForDevices(after.state)) entry->wait.clear();
@@ -145,6 +162,18 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   return View(*entry);
 }
 
+void JobJournal::ForgetLater(const std::string& job_id, Entry& entry, uint32_t step) {
+  const absl::StatusOr<std::vector<v1::StepMetrics>> lost = store_.ListSteps(job_id, step);
+  const auto forget = [&](const v1::StepMetrics& one) {
+    entry.job.set_repeated_step_seconds(entry.job.repeated_step_seconds() + one.step_seconds());
+    entry.job.set_tokens_total(entry.job.tokens_total() - std::min(entry.job.tokens_total(), one.tokens()));
+  };
+  if (lost.ok()) std::for_each(lost->begin(), lost->end(), forget);
+  for (const v1::StepMetrics& one : entry.steps) {
+    if (one.step() > step) forget(one);  // not written yet
+  }
+}
+
 void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step) {
   MutexLock lock(mutex_);
   const absl::StatusOr<Entry*> entry = Find(job_id);
@@ -157,6 +186,7 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
     if (goes_on && step.step() <= e.job.last_step().step()) return;
     e.first_step = step.step();
     if (!goes_on) {
+      ForgetLater(job_id, e, step.step() - 1);
       if (const absl::Status dropped = store_.DropStepsAfter(job_id, step.step() - 1); !dropped.ok()) {
         spdlog::error("job {}: {}", job_id, std::string(dropped.message()));
       }
@@ -166,6 +196,8 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
     }
   }
   e.steps.push_back(step);
+  e.job.set_step_seconds_total(e.job.step_seconds_total() + step.step_seconds());
+  e.job.set_tokens_total(e.job.tokens_total() + step.tokens());
   *e.job.mutable_last_step() = step;
   if (e.step_seconds.size() < kMostStepTimes) e.step_seconds.push_back(step.step_seconds());
   if (e.step_seconds.size() > kWarmUpSteps) {

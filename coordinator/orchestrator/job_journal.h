@@ -89,6 +89,9 @@ class JobJournal {
     std::vector<v1::LogLine> logs;
   };
   absl::StatusOr<Entry*> Find(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the steps after `step` as lost.
+  void ForgetLater(const std::string& job_id, Entry& entry, uint32_t step)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AppendLog(Entry& entry, const std::string& source, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TryWrite(const std::string& job_id, const Entry& entry);

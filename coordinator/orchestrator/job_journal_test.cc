@@ -1,6 +1,7 @@
 #include "coordinator/orchestrator/job_journal.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 #include <thread>
 
 #include "coordinator/store/store_under_test.h"
@@ -48,6 +49,48 @@ TEST_CASE("a change of state is on disk before it is seen") {
   REQUIRE(desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, "on a/cpu0").ok());
   CHECK(desk.store->GetJob(desk.id)->state() == v1::JOB_STATE_PROFILING);
   CHECK(desk.store->GetJob(desk.id)->state_reason() == "on a/cpu0");
+}
+
+TEST_CASE("what a job's time went to adds up to all of it") {
+  Desk desk;
+  for (const JobEvent event :
+       {JobEvent::kDevicesGranted, JobEvent::kProfiled, JobEvent::kPlanned, JobEvent::kLaunched,
+        JobEvent::kLost, JobEvent::kDevicesGranted, JobEvent::kCancelled}) {
+    const absl::Status applied = desk.journal.Apply(desk.id, event, "").status();
+    INFO(static_cast<int>(event) << " " << applied);
+    REQUIRE(applied.ok());
+  }
+  const v1::Job job = *desk.journal.Get(desk.id);
+  double sum = 0;
+  std::set<int> states;
+  for (const v1::StateTime& past : job.past()) {
+    CHECK(past.seconds() >= 0);
+    CHECK(states.insert(past.state()).second);
+    sum += past.seconds();
+  }
+  CHECK(sum == Approx(job.state_since_seconds() - job.submitted_at_seconds()));
+  CHECK(states.count(v1::JOB_STATE_QUEUED) == 1);
+  CHECK(states.count(v1::JOB_STATE_RUNNING) == 1);
+  CHECK(states.count(job.state()) == 0);
+}
+
+TEST_CASE("steps that are made again are counted as such, and their tokens once") {
+  Desk desk;
+  const auto step = [&](uint32_t number, uint32_t attempt) {
+    v1::StepMetrics metrics = Timed(number, 2);
+    metrics.set_attempt(attempt);
+    metrics.set_tokens(10);
+    desk.journal.AddStep(desk.id, metrics);
+  };
+  for (const uint32_t number : {1, 2, 3}) step(number, 1);
+  desk.journal.Flush();
+  for (const uint32_t number : {4, 5}) step(number, 1);
+  REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
+  for (const uint32_t number : {3, 4}) step(number, 2);
+  const v1::Job job = *desk.journal.Get(desk.id);
+  CHECK(job.step_seconds_total() == 14);
+  CHECK(job.repeated_step_seconds() == 6);
+  CHECK(job.tokens_total() == 40);
 }
 
 TEST_CASE("an event that the state does not allow changes nothing") {

@@ -30,7 +30,8 @@ struct InProcessCall::Impl {
   bool Await(const std::function<bool()>& goes_on = nullptr) {
     void* tag = nullptr;
     bool done = false;
-    while (queue.AsyncNext(&tag, &done, ToSystemClock(Now() + kBetweenLooks)) == grpc::CompletionQueue::TIMEOUT) {
+    while (queue.AsyncNext(&tag, &done, ToSystemClock(Now() + kBetweenLooks)) ==
+           grpc::CompletionQueue::TIMEOUT) {
       if (goes_on && !goes_on()) context.TryCancel();
     }
     return done;
@@ -43,7 +44,8 @@ InProcessCall::InProcessCall(grpc::Channel& channel, const google::protobuf::Met
   impl_->answer = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
   impl_->context.AddMetadata(kCallerMetadata, caller);
   grpc::GenericStub stub(std::shared_ptr<grpc::ChannelInterface>(&channel, [](grpc::ChannelInterface*) {}));
-  impl_->call = stub.PrepareCall(&impl_->context, absl::StrCat("/", method.service()->full_name(), "/", method.name()), &impl_->queue);
+  impl_->call = stub.PrepareCall(
+      &impl_->context, absl::StrCat("/", method.service()->full_name(), "/", method.name()), &impl_->queue);
   impl_->call->StartCall(nullptr);
   if (!impl_->Await()) return;
   impl_->call->WriteLast(BytesOf(request), grpc::WriteOptions(), nullptr);

@@ -33,31 +33,45 @@ const ServiceDescriptor& Service() {
   return *v1::SubmitJobRequest::descriptor()->file()->FindServiceByName("Coordinator");
 }
 
-std::string PathOf(const MethodDescriptor& method) { return absl::StrCat("/", method.service()->full_name(), "/", method.name()); }
+std::string PathOf(const MethodDescriptor& method) {
+  return absl::StrCat("/", method.service()->full_name(), "/", method.name());
+}
 
 std::string ErrorLine(const absl::Status& status) {
-  return absl::StrCat(R"({"error": {"code": )", JsonString(absl::StatusCodeToString(status.code())), R"(, "message": )",
-                      JsonString(std::string(status.message())), "}}\n");
+  return absl::StrCat(R"({"error": {"code": )", JsonString(absl::StatusCodeToString(status.code())),
+                      R"(, "message": )", JsonString(std::string(status.message())), "}}\n");
 }
 
 // As others have mapped them before (google.rpc.Code).
 int HttpStatus(absl::StatusCode code) {
   switch (code) {
-    case absl::StatusCode::kOk: return 200;
+    case absl::StatusCode::kOk:
+      return 200;
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kOutOfRange: return 400;
-    case absl::StatusCode::kUnauthenticated: return 401;
-    case absl::StatusCode::kPermissionDenied: return 403;
-    case absl::StatusCode::kNotFound: return 404;
+    case absl::StatusCode::kOutOfRange:
+      return 400;
+    case absl::StatusCode::kUnauthenticated:
+      return 401;
+    case absl::StatusCode::kPermissionDenied:
+      return 403;
+    case absl::StatusCode::kNotFound:
+      return 404;
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kFailedPrecondition: return 409;
-    case absl::StatusCode::kResourceExhausted: return 429;
-    case absl::StatusCode::kCancelled: return 499;
-    case absl::StatusCode::kUnimplemented: return 501;
-    case absl::StatusCode::kUnavailable: return 503;
-    case absl::StatusCode::kDeadlineExceeded: return 504;
-    default: return 500;
+    case absl::StatusCode::kFailedPrecondition:
+      return 409;
+    case absl::StatusCode::kResourceExhausted:
+      return 429;
+    case absl::StatusCode::kCancelled:
+      return 499;
+    case absl::StatusCode::kUnimplemented:
+      return 501;
+    case absl::StatusCode::kUnavailable:
+      return 503;
+    case absl::StatusCode::kDeadlineExceeded:
+      return 504;
+    default:
+      return 500;
   }
 }
 
@@ -65,9 +79,10 @@ absl::Status MayNot(const MethodDescriptor& method, const Identity& caller) {
   if (MayCall(caller.role, PathOf(method))) return absl::OkStatus();
   if (caller.role == v1::ROLE_UNSPECIFIED && caller.name.empty())
     return absl::UnauthenticatedError("a client certificate is needed: medley certs issue makes one");
-  return absl::PermissionDeniedError(
-      absl::StrCat(method.name(), " ", WhatItNeeds(PathOf(method)), "; ", caller.name,
-                   caller.role == v1::ROLE_UNSPECIFIED ? " has none" : absl::StrCat(" has the role ", RoleName(caller.role))));
+  return absl::PermissionDeniedError(absl::StrCat(
+      method.name(), " ", WhatItNeeds(PathOf(method)), "; ", caller.name,
+      caller.role == v1::ROLE_UNSPECIFIED ? " has none"
+                                          : absl::StrCat(" has the role ", RoleName(caller.role))));
 }
 
 // A parameter's values as YAML of its field.
@@ -80,14 +95,19 @@ std::string YamlOf(const FieldDescriptor& field, const std::vector<std::string>&
 
 // The request of a body, JSON or YAML, or of a query's parameters.
 absl::Status ReadRequest(const WebRequest& request, Message& message) {
-  if (request.method == "POST") return ReadYaml(request.body.empty() ? "{}" : request.body, "request", &message);
+  if (request.method == "POST")
+    return ReadYaml(request.body.empty() ? "{}" : request.body, "request", &message);
   std::vector<YamlOverride> values;
-  for (auto i = request.parameters.begin(); i != request.parameters.end(); i = request.parameters.upper_bound(i->first)) {
+  for (auto i = request.parameters.begin(); i != request.parameters.end();
+       i = request.parameters.upper_bound(i->first)) {
     const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(i->first);
-    if (field == nullptr) return absl::InvalidArgumentError(absl::StrCat("?", i->first, ": there is no such parameter"));
+    if (field == nullptr)
+      return absl::InvalidArgumentError(absl::StrCat("?", i->first, ": there is no such parameter"));
     std::vector<std::string> given;
-    for (auto [value, end] = request.parameters.equal_range(i->first); value != end; ++value) given.push_back(value->second);
-    values.push_back({.path = i->first, .value = YamlOf(*field, given), .shown = absl::StrCat("?", i->first)});
+    for (auto [value, end] = request.parameters.equal_range(i->first); value != end; ++value)
+      given.push_back(value->second);
+    values.push_back(
+        {.path = i->first, .value = YamlOf(*field, given), .shown = absl::StrCat("?", i->first)});
   }
   return ReadYaml("{}", "request", &message, values);
 }
@@ -97,7 +117,10 @@ WebAnswer About(const Identity& caller) {
   nlohmann::json methods;
   for (int i = 0; i < Service().method_count(); ++i)
     methods[Service().method(i)->name()] = MayCall(caller.role, PathOf(*Service().method(i)));
-  const nlohmann::json about = {{"version", kMedleyVersion}, {"identity", caller.name}, {"role", RoleName(caller.role)}, {"methods", methods}};
+  const nlohmann::json about = {{"version", kMedleyVersion},
+                                {"identity", caller.name},
+                                {"role", RoleName(caller.role)},
+                                {"methods", methods}};
   return {.content_type = kJson, .body = about.dump() + "\n"};
 }
 
@@ -106,7 +129,8 @@ absl::Status NoSuchMethod(const std::string& name) {
   for (int i = 0; i < Service().method_count(); ++i) names.push_back(Service().method(i)->name());
   const std::string nearest = NearestName(name, names);
   return absl::UnimplementedError(
-      absl::StrCat("there is no method \"", name, "\"", nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
+      absl::StrCat("there is no method \"", name, "\"",
+                   nearest.empty() ? "" : absl::StrCat("; did you mean \"", nearest, "\"?")));
 }
 
 }  // namespace
@@ -133,7 +157,9 @@ WebAnswer WebApi::Answer(const WebRequest& request) {
     return ErrorAnswer(why);
   }
   if (request.method != "POST" && ChangesSomething(PathOf(*method)))
-    return {.status = 405, .content_type = kJson, .body = ErrorLine(absl::InvalidArgumentError(absl::StrCat(name, " is for POST")))};
+    return {.status = 405,
+            .content_type = kJson,
+            .body = ErrorLine(absl::InvalidArgumentError(absl::StrCat(name, " is for POST")))};
   return Call(*method, request);
 }
 
@@ -159,7 +185,8 @@ WebAnswer WebApi::Call(const MethodDescriptor& method, const WebRequest& request
   answer.stream = [this, call, first](const std::function<bool(const std::string&)>& write) mutable {
     bool is_read = true;
     const auto is_wanted = [&] { return !stopping_ && (is_read = is_read && write("")); };
-    for (std::shared_ptr<Message> next = std::move(first); next != nullptr && is_read; next = call->Next(is_wanted))
+    for (std::shared_ptr<Message> next = std::move(first); next != nullptr && is_read;
+         next = call->Next(is_wanted))
       is_read = write(JsonOf(*next) + "\n");
     if (!is_read) return;
     if (const absl::Status ended = call->Finish(); !ended.ok()) write(ErrorLine(ended));

@@ -18,7 +18,8 @@ namespace medley {
 // Calls go to `server` over a channel within the process, with the caller's name. Thread-safe.
 class WebApi {
  public:
-  using Refused = std::function<void(const Identity& who, const std::string& method, const absl::Status& why)>;
+  using Refused =
+      std::function<void(const Identity& who, const std::string& method, const absl::Status& why)>;
   WebApi(grpc::Server& server, Refused refused);
 
   // For paths that begin with /api/v1.

@@ -45,6 +45,11 @@ absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
   // The other side asks every few seconds whether this host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  if (options.figures != nullptr) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(options.figures->Interceptors());
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  }
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/daemon/rpc_figures.h"
 #include "runtime/security/credentials.h"
 
 namespace medley {
@@ -15,6 +16,7 @@ struct ServerOptions {
   const v1::TlsConfig* tls = nullptr;  // null: in the clear
   bool insecure = false;               // in the clear also where others reach the address
   Refused refused;
+  RpcFigures* figures = nullptr;         // of its calls, if it is given
   std::vector<grpc::Service*> services;  // outlive the server
 };
 

@@ -23,17 +23,33 @@ std::string NumberText(double value) {
 }  // namespace
 
 void OpenMetrics::Family(const std::string& name, Type type, const std::string& help) {
-  const char* kind = type == Type::kGauge ? "gauge" : type == Type::kCounter ? "counter" : "info";
+  static constexpr const char* kKinds[] = {"gauge", "counter", "histogram", "info"};
+  const char* kind = kKinds[static_cast<int>(type)];
   absl::StrAppend(&text_, "# TYPE ", name, " ", kind, "\n# HELP ", name, " ", Escaped(help), "\n");
   name_ = absl::StrCat(name, type == Type::kCounter ? "_total" : type == Type::kInfo ? "_info" : "");
 }
 
-void OpenMetrics::Add(const Labels& labels, double value) {
+void OpenMetrics::Add(const Labels& labels, double value) { AddNamed("", labels, value); }
+
+void OpenMetrics::AddNamed(const char* ending, const Labels& labels, double value) {
   const std::string inside = absl::StrJoin(labels, ",", [](std::string* out, const auto& label) {
     absl::StrAppend(out, label.first, "=\"", Escaped(label.second), "\"");
   });
-  absl::StrAppend(&text_, name_, inside.empty() ? "" : absl::StrCat("{", inside, "}"), " ", NumberText(value),
-                  "\n");
+  absl::StrAppend(&text_, name_, ending, inside.empty() ? "" : absl::StrCat("{", inside, "}"), " ",
+                  NumberText(value), "\n");
+}
+
+void OpenMetrics::AddHistogram(const Labels& labels, const std::vector<double>& bounds,
+                               const std::vector<uint64_t>& counts, double sum) {
+  double so_far = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    so_far += static_cast<double>(counts[i]);
+    Labels with_bound = labels;
+    with_bound.emplace_back("le", i < bounds.size() ? absl::StrFormat("%g", bounds[i]) : "+Inf");
+    AddNamed("_bucket", with_bound, so_far);
+  }
+  AddNamed("_count", labels, so_far);
+  AddNamed("_sum", labels, sum);
 }
 
 void OpenMetrics::Single(const std::string& name, Type type, const std::string& help, double value) {

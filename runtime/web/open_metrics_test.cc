@@ -23,6 +23,16 @@ TEST_CASE("figures are written as OpenMetrics has them") {
         "EOF\n");
 }
 
+TEST_CASE("a histogram counts what is not above each bound") {
+  OpenMetrics metrics;
+  metrics.Family("d_seconds", OpenMetrics::Type::kHistogram, "");
+  metrics.AddHistogram({{"m", "x"}}, {0.5, 1}, {2, 0, 3}, 7.5);
+  CHECK_THAT(metrics.Text(),
+             Catch::Contains("d_seconds_bucket{m=\"x\",le=\"0.5\"} 2\nd_seconds_bucket{m=\"x\",le=\"1\"} 2\n"
+                             "d_seconds_bucket{m=\"x\",le=\"+Inf\"} 5\nd_seconds_count{m=\"x\"} 5\n"
+                             "d_seconds_sum{m=\"x\"} 7.5\n"));
+}
+
 TEST_CASE("numbers that are none are said so") {
   OpenMetrics metrics;
   const double infinity = std::numeric_limits<double>::infinity();

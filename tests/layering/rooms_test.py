@@ -126,7 +126,9 @@ ROOMS = {
     "runtime/web": (BASE + ["httplib", "OpenSSL", "proto", "runtime/security", "threads"], []),
 
     # What both daemons are alike in.
-    "runtime/daemon": (BASE + ["CLI11", "gRPC", "log", "protobuf", "runtime/security", "runtime/wire", "systemd"], ["proto", "runtime/base/files", "threads"]),
+    "runtime/daemon": (BASE + [
+        "CLI11", "gRPC", "log", "protobuf", "runtime/base/files", "runtime/base/mutex.h", "runtime/security", "runtime/web", "runtime/wire", "systemd"],
+                       ["proto", "runtime/base/files", "threads"]),
 
     # The node's side. Only the worker trains, and only the daemon speaks gRPC.
     "agent/channel": (LOCKS + ["protobuf"], ["proto"]),
@@ -134,7 +136,8 @@ ROOMS = {
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/supervisor", "gRPC", "log"], []),
-    "agent/daemon": (RIM + REGISTRY + ["agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security"], []),
+    "agent/daemon": (RIM + REGISTRY + [
+        "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/engine/align"], ["runtime/base/files"]),
@@ -157,8 +160,12 @@ ROOMS = {
         "coordinator/wire", "log"], []),
     "coordinator/rpc": (RIM + LOCKS + [
         "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
+    "coordinator/web": (RIM + [
+        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "JSON", "protobuf", "runtime/daemon",
+        "runtime/security", "runtime/web"], []),
     "coordinator/daemon": (RIM + FILES + [
-        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security"], []),
+        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "coordinator/web", "gRPC", "log", "protobuf", "runtime/daemon",
+        "runtime/security", "runtime/web"], []),
 
     # A client of the coordinator.
     "cli": (RIM + LOCKS + ["CLI11", "gRPC", "JSON", "protobuf", "runtime/base/files", "runtime/base/stop_after.h", "runtime/security"], []),

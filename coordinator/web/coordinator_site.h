@@ -1,0 +1,30 @@
+#pragma once
+#include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/store/store.h"
+#include "coordinator/web/web_api.h"
+#include "runtime/daemon/rpc_figures.h"
+#include "runtime/web/open_metrics.h"
+#include "runtime/web/web_server.h"
+
+namespace medley {
+
+// What the coordinator serves over HTTP: the dashboard's page to everybody, /healthz to everybody, /metrics to viewers, and the rpcs
+// under /api/v1 to whom they are for. Thread-safe.
+class CoordinatorSite {
+ public:
+  // All outlive it.
+  CoordinatorSite(Orchestrator& orchestrator, Store& store, RpcFigures& figures, WebApi& api)
+      : orchestrator_(orchestrator), store_(store), figures_(figures), api_(api) {}
+
+  WebAnswer Answer(const WebRequest& request);
+
+ private:
+  void AddFigures(OpenMetrics& metrics);
+
+  Orchestrator& orchestrator_;
+  Store& store_;
+  RpcFigures& figures_;
+  WebApi& api_;
+};
+
+}  // namespace medley
