@@ -241,6 +241,19 @@ void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
   forget->add_option("NODE", arguments.node, "name of the node")->required();
   forget->callback([&] { action = [&] { return RunForget(arguments.connection, arguments.node); }; });
 
+  CLI::App* drain =
+      app.add_subcommand("drain", "no job starts on a node any more, and those that train there leave it");
+  drain->add_option("NODE", arguments.node, "name of the node")->required();
+  drain->add_flag("--now", arguments.force,
+                  "also jobs that have no checkpoint.directory, which begin anew elsewhere");
+  drain->callback(
+      [&] { action = [&] { return RunDrain(arguments.connection, arguments.node, arguments.force); }; });
+  CLI::App* undrain = app.add_subcommand("undrain", "jobs may start on a node again");
+  undrain->add_option("NODE", arguments.node, "name of the node")->required();
+  undrain->callback([&] { action = [&] { return RunUndrain(arguments.connection, arguments.node); }; });
+  CLI::App* backup = app.add_subcommand("backup", "the coordinator's store as a file, while it goes on");
+  backup->add_option("FILE", arguments.file, "file to write")->required();
+  backup->callback([&] { action = [&] { return RunBackup(arguments.connection, arguments.file); }; });
   CLI::App* audit = app.add_subcommand("audit", "who changed what, and who was refused");
   AddLimit(*audit, arguments, "the newest so many; default: 1000");
   audit->add_option("--since", arguments.since,

@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +66,60 @@ absl::Status RunKernels(const Connection& connection, const std::string& node) {
     return absl::InvalidArgumentError("--output: cluster does not go with --kernels");
   }
   return Show(connection, Connect(connection).ListKernels(node), FormatKernels);
+}
+
+absl::Status RunDrain(const Connection& connection, const std::string& node, bool now) {
+  v1::DrainNodeRequest request;
+  request.set_node(node);
+  request.set_now(now);
+  return Show(connection, Connect(connection).DrainNode(request), [&](const v1::DrainNodeResponse& reply) {
+    std::string text =
+        absl::StrCat("node ", node, " is drained: no job starts on it until `medley undrain ", node, "`\n");
+    if (reply.leaving_size() > 0)
+      absl::StrAppend(&text,
+                      "leaving it after their step and a checkpoint: ", absl::StrJoin(reply.leaving(), ", "),
+                      "\n");
+    if (reply.staying_size() > 0)
+      absl::StrAppend(&text,
+                      "staying until they end, since they have no checkpoint.directory (--now has them begin "
+                      "anew elsewhere): ",
+                      absl::StrJoin(reply.staying(), ", "), "\n");
+    return text;
+  });
+}
+
+absl::Status RunUndrain(const Connection& connection, const std::string& node) {
+  RETURN_IF_ERROR(Connect(connection).UndrainNode(node));
+  Print(connection.output == Output::kJson ? absl::StrCat("{\"undrained\": ", JsonString(node), "}\n")
+                                           : absl::StrCat("jobs may start on node ", node, " again\n"));
+  return absl::OkStatus();
+}
+
+absl::Status RunBackup(const Connection& connection, const std::string& file) {
+  if (std::filesystem::exists(file))
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " is there already; a backup is not written over another file"));
+  const std::string partial = file + ".partial";
+  std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+  int64_t bytes = 0;
+  absl::Status status = Connect(connection).BackUp([&](const std::string& part) {
+    bytes += static_cast<int64_t>(part.size());
+    return static_cast<bool>(out.write(part.data(), static_cast<std::streamsize>(part.size())));
+  });
+  out.close();
+  std::error_code error;
+  if (!out) status = absl::UnavailableError(absl::StrCat("cannot write ", partial));
+  if (status.ok()) std::filesystem::rename(partial, file, error);
+  if (error) status = absl::UnavailableError(absl::StrCat("cannot write ", file, ": ", error.message()));
+  if (!status.ok()) {
+    std::filesystem::remove(partial, error);
+    return status;
+  }
+  Print(connection.output == Output::kJson
+            ? absl::StrCat("{\"file\": ", JsonString(file), ", \"bytes\": ", bytes, "}\n")
+            : absl::StrCat(file, ": ", bytes, " bytes; `medley-coordinator --restore ", file,
+                           "` makes a store of it\n"));
+  return absl::OkStatus();
 }
 
 absl::Status RunForget(const Connection& connection, const std::string& node) {

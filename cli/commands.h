@@ -15,6 +15,11 @@ namespace medley {
 absl::Status RunNodes(const Connection& connection, const std::string& node);
 // Which kernels run the ops of `node`'s devices, or of all live nodes' if it is empty.
 absl::Status RunKernels(const Connection& connection, const std::string& node);
+// No job starts on the node any more, or may again. `now`: jobs that cannot save a checkpoint leave it, too.
+absl::Status RunDrain(const Connection& connection, const std::string& node, bool now);
+absl::Status RunUndrain(const Connection& connection, const std::string& node);
+// Writes the coordinator's store to a file, which is whole or not there. InvalidArgument: it is there already.
+absl::Status RunBackup(const Connection& connection, const std::string& file);
 // Forgets a node that is lost.
 absl::Status RunForget(const Connection& connection, const std::string& node);
 

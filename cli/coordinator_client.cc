@@ -202,6 +202,26 @@ absl::Status CoordinatorClient::ForgetNode(const std::string& node) {
   return impl_->Call(&Stub::ForgetNode, request, impl_->timeout).status();
 }
 
+absl::StatusOr<v1::DrainNodeResponse> CoordinatorClient::DrainNode(const v1::DrainNodeRequest& request) {
+  return impl_->Call(&Stub::DrainNode, request, impl_->timeout);
+}
+
+absl::Status CoordinatorClient::UndrainNode(const std::string& node) {
+  v1::UndrainNodeRequest request;
+  request.set_node(node);
+  return impl_->Call(&Stub::UndrainNode, request, impl_->timeout).status();
+}
+
+absl::Status CoordinatorClient::BackUp(const std::function<bool(const std::string& bytes)>& take) {
+  grpc::ClientContext context;
+  context.set_deadline(ToSystemClock(Now() + impl_->long_timeout()));
+  const auto reader = impl_->stub->BackUp(&context, v1::BackUpRequest());
+  for (v1::BackUpPart part; reader->Read(&part);) {
+    if (!take(part.bytes())) context.TryCancel();
+  }
+  return impl_->FromGrpc(context, reader->Finish());
+}
+
 absl::StatusOr<v1::PlanReport> CoordinatorClient::GetPlan(const v1::GetPlanRequest& request,
                                                           CallHandle& handle) {
   return impl_->Call(&Stub::GetPlan, request, impl_->long_timeout(), &handle);

@@ -50,6 +50,10 @@ class CoordinatorClient {
   absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
+  absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
+  absl::Status UndrainNode(const std::string& node);
+  // Calls `take` with the parts of a backup, one after the other, until it says false. May take as long as PlanJob.
+  absl::Status BackUp(const std::function<bool(const std::string& bytes)>& take);
   // The first call for a plan may take as long as PlanJob.
   absl::StatusOr<v1::PlanReport> GetPlan(const v1::GetPlanRequest& request, CallHandle& handle);
   // Profiles what is missing: may take ten times the timeout, and five minutes at least.

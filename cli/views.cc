@@ -329,7 +329,10 @@ std::string FormatProfiled(const v1::ListNodesResponse& nodes, size_t columns) {
 std::string FormatNodes(const v1::ListNodesResponse& nodes, size_t columns) {
   Rows rows = {{"DEVICE", "BACKEND", "VARIANT", "CORES", "MEMORY", "NODE", "JOB"}};
   for (const v1::Node& node : nodes.nodes()) {
-    const std::string alive = node.alive() ? "alive" : absl::StrCat("lost ", Printable(node.status()));
+    const std::string alive = !node.alive()            ? absl::StrCat("lost ", Printable(node.status()))
+                              : !node.drained()        ? "alive"
+                              : node.jobs().size() > 0 ? "draining"
+                                                       : "drained";
     if (node.devices().empty())
       rows.push_back({absl::StrCat(Printable(node.name()), "/-"), "", "", "", "", alive, ""});
     for (const v1::Device& device : node.devices()) {

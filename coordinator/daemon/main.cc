@@ -7,6 +7,7 @@
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
+#include "coordinator/store/backup.h"
 #include "coordinator/store/store.h"
 #include "coordinator/web/coordinator_site.h"
 #include "proto/medley/v1/config.pb.h"
@@ -94,6 +95,9 @@ int main(int argc, char** argv) {
       .fill_defaults = [](google::protobuf::Message* message) {
         return medley::FillDefaults(static_cast<medley::v1::CoordinatorConfig&>(*message));
       }};
+  daemon.restore = [&](const std::string& file) {
+    return medley::RestoreStore(file, config.state_directory());
+  };
   daemon.serve = [&] { return medley::Serve(daemon, config); };
   return medley::RunDaemon(argc, argv, daemon);
 }

@@ -40,9 +40,13 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
   std::unique_ptr<Orchestrator> orchestrator(new Orchestrator(options, store, agents));
   ASSIGN_OR_RETURN(const std::vector<v1::Job> unfinished, store.UnfinishedJobs());
   ASSIGN_OR_RETURN(const std::vector<std::string> nodes, store.ListNodes());
+  ASSIGN_OR_RETURN(const std::vector<std::string> drained, store.ListDrainedNodes());
   {
     MutexLock lock(orchestrator->mutex_);
     orchestrator->awaited_nodes_ = {nodes.begin(), nodes.end()};
+    orchestrator->drained_nodes_ = {drained.begin(), drained.end()};
+    // They bring nothing that could be planned with.
+    for (const std::string& node : drained) orchestrator->awaited_nodes_.erase(node);
     for (const v1::Job& job : unfinished) {
       if (job.state() == v1::JOB_STATE_RUNNING && job.tasks_size() > 0) {
         orchestrator->TakeUp(job);
@@ -155,8 +159,12 @@ void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event
 
 std::vector<std::string> Orchestrator::UsableDevices() {
   std::vector<std::string> devices = cluster_.FreeDevices();
-  std::erase_if(devices, [&](const std::string& device) { return suspect_nodes_.count(NodeOf(device)) > 0; });
+  std::erase_if(devices, [&](const std::string& device) { return !IsUsable(device); });
   return devices;
+}
+
+bool Orchestrator::IsUsable(const std::string& device) {
+  return suspect_nodes_.count(NodeOf(device)) == 0 && drained_nodes_.count(NodeOf(device)) == 0;
 }
 
 Orchestrator::Round Orchestrator::LookAround() {
@@ -385,7 +393,10 @@ void Orchestrator::Deregister(const v1::DeregisterRequest& request) {
 std::vector<v1::Node> Orchestrator::Nodes() {
   MutexLock lock(mutex_);
   std::vector<v1::Node> nodes;
-  for (const NodeSnapshot& node : cluster_.Nodes(Time())) nodes.push_back(EncodeNode(node));
+  for (const NodeSnapshot& node : cluster_.Nodes(Time())) {
+    nodes.push_back(EncodeNode(node));
+    nodes.back().set_drained(drained_nodes_.count(node.description.name) > 0);
+  }
   return nodes;
 }
 

@@ -57,6 +57,8 @@ class Orchestrator {
   absl::StatusOr<v1::Job> Hold(const v1::HoldJobRequest& request);
   absl::Status Delete(const std::string& job_id);
   absl::Status ForgetNode(const std::string& node);
+  absl::StatusOr<v1::DrainNodeResponse> DrainNode(const v1::DrainNodeRequest& request);
+  absl::Status UndrainNode(const std::string& node);
   // `cancelled`, asked several times a second: nobody waits for the answer any more.
   // With the predicted step if it asks for that.
   absl::StatusOr<v1::PlanReport> Plan(const v1::PlanJobRequest& request,
@@ -130,6 +132,8 @@ class Orchestrator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Neither suspect nor drained.
+  bool IsUsable(const std::string& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);
   void WatchForStalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::thread> TakeEndedThreads() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -182,6 +186,8 @@ class Orchestrator {
   std::map<std::string, Active> active_ ABSL_GUARDED_BY(mutex_);
   // Nodes whose agent did not answer, since when; not used until they are heard of again.
   std::map<std::string, absl::Time> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
+  // Not used until somebody says so.
+  std::set<std::string> drained_nodes_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> growing_ ABSL_GUARDED_BY(mutex_);

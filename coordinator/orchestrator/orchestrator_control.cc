@@ -1,4 +1,6 @@
 // What users do with jobs and nodes.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -84,9 +86,63 @@ absl::Status Orchestrator::Delete(const std::string& job_id) {
   return journal_.Delete(job_id);
 }
 
+absl::StatusOr<v1::DrainNodeResponse> Orchestrator::DrainNode(const v1::DrainNodeRequest& request) {
+  const std::string& node = request.node();
+  MutexLock lock(mutex_);
+  const std::vector<NodeSnapshot> nodes = cluster_.Nodes(Time());
+  if (drained_nodes_.count(node) == 0 &&
+      std::none_of(nodes.begin(), nodes.end(),
+                   [&](const NodeSnapshot& one) { return one.description.name == node; }))
+    return absl::NotFoundError(absl::StrCat("no node \"", node, "\""));
+  RETURN_IF_ERROR(store_.PutDrainedNode(node));
+  if (drained_nodes_.insert(node).second) spdlog::info("node {} is drained", node);
+  const std::string cause = absl::StrCat("node ", node, " is drained");
+  v1::DrainNodeResponse response;
+  for (auto& [id, active] : active_) {
+    const bool is_there = std::any_of(active.devices.begin(), active.devices.end(),
+                                      [&](const std::string& device) { return NodeOf(device) == node; });
+    if (active.ended || !is_there) continue;
+    ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
+    const bool saves = !job.spec().checkpoint().directory().empty();
+    const bool trains = job.state() == v1::JOB_STATE_RUNNING;
+    if (trains && !saves && !request.now()) {
+      response.add_staying(id);
+      continue;
+    }
+    response.add_leaving(id);
+    // What does not train yet loses nothing.
+    const bool after_checkpoint = trains && saves;
+    if (after_checkpoint) {
+      active.runner->FinishEarly(JobEvent::kInterrupted, cause);
+    } else {
+      active.runner->Abort(JobEvent::kInterrupted, cause);
+    }
+    journal_.SetWait(
+        id, absl::StrCat("leaves node ", node, after_checkpoint ? " after its step and a checkpoint" : ""));
+  }
+  return response;
+}
+
+absl::Status Orchestrator::UndrainNode(const std::string& node) {
+  MutexLock lock(mutex_);
+  if (drained_nodes_.count(node) == 0) {
+    const std::vector<NodeSnapshot> nodes = cluster_.Nodes(Time());
+    const bool is_known = std::any_of(nodes.begin(), nodes.end(),
+                                      [&](const NodeSnapshot& one) { return one.description.name == node; });
+    return is_known ? absl::OkStatus() : absl::NotFoundError(absl::StrCat("no node \"", node, "\""));
+  }
+  RETURN_IF_ERROR(store_.DeleteDrainedNode(node));
+  drained_nodes_.erase(node);
+  spdlog::info("node {} is not drained any more", node);
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
 absl::Status Orchestrator::ForgetNode(const std::string& node) {
   MutexLock lock(mutex_);
   RETURN_IF_ERROR(cluster_.Forget(node));
+  RETURN_IF_ERROR(store_.DeleteDrainedNode(node));
+  drained_nodes_.erase(node);
   suspect_nodes_.erase(node);
   awaited_nodes_.erase(node);
   return store_.DeleteNode(node);

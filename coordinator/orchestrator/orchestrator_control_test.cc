@@ -113,6 +113,82 @@ TEST_CASE("a job that is held waits until it is released") {
   CHECK(absl::IsFailedPrecondition(site.orchestrator->Hold(release).status()));
 }
 
+v1::DrainNodeResponse Drain(OrchestratorSite& site, const std::string& node, bool now = false) {
+  v1::DrainNodeRequest request;
+  request.set_node(node);
+  request.set_now(now);
+  const absl::StatusOr<v1::DrainNodeResponse> drained = site.orchestrator->DrainNode(request);
+  INFO(drained.status());
+  REQUIRE(drained.ok());
+  return *drained;
+}
+
+TEST_CASE(
+    "a job that saves checkpoints leaves a node that is drained, and goes on without a restart counted") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("moves"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.Register(FakeNode("b"));
+  const v1::DrainNodeResponse drained = Drain(site, "a");
+  CHECK(drained.leaving_size() == 1);
+  CHECK(drained.staying_size() == 0);
+  const v1::Job job = site.AwaitJob(
+      id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
+  CHECK(job.restarts() == 0);
+  REQUIRE(job.plan().plan().units_size() == 1);
+  CHECK(job.plan().plan().units(0).devices(0) == "b/cpu0");
+  CHECK(Drain(site, "a").leaving_size() == 0);  // once more: nobody is there any more
+  for (const v1::Node& node : site.orchestrator->Nodes()) CHECK(node.drained() == (node.name() == "a"));
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE("a job without checkpoints stays on a drained node, unless it is to leave now") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(FakeJob("stays"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  CHECK(Drain(site, "a").staying(0) == id);
+  CHECK(site.orchestrator->journal().Get(id)->state() == v1::JOB_STATE_RUNNING);
+  CHECK(Drain(site, "a", /*now=*/true).leaving(0) == id);
+  CHECK_THAT(site.AwaitJob(id,
+                           [](const v1::Job& job) {
+                             return job.state() != v1::JOB_STATE_RUNNING &&
+                                    job.state_reason().find("waits for") != std::string::npos;
+                           })
+                 .state_reason(),
+             Catch::Contains("waits for a device: drained are a"));
+  REQUIRE(site.orchestrator->UndrainNode("a").ok());
+  CHECK(site.AwaitJob(
+                id,
+                [](const v1::Job& job) { return job.attempt() == 2 && job.state() == v1::JOB_STATE_RUNNING; })
+            .restarts() == 0);
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE(
+    "a node stays drained over restarts of the coordinator and of its agent, and unknown ones are said to "
+    "be") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  CHECK(absl::IsNotFound(site.orchestrator->UndrainNode("z")));
+  v1::DrainNodeRequest unknown;
+  unknown.set_node("z");
+  CHECK(absl::IsNotFound(site.orchestrator->DrainNode(unknown).status()));
+  Drain(site, "a");
+  site.orchestrator.reset();
+  site.Start();
+  site.Register(FakeNode("a"));
+  const std::string id = site.Submit(FakeJob("waits"));
+  CHECK_THAT(site.AwaitJob(id, [](const v1::Job& job) { return !job.state_reason().empty(); }).state_reason(),
+             Catch::Contains("waits for"));
+  REQUIRE(site.orchestrator->UndrainNode("a").ok());
+  REQUIRE(site.orchestrator->UndrainNode("a").ok());
+  site.Await(id, v1::JOB_STATE_DONE);
+}
+
 TEST_CASE("what a plan does not use is free for the next job") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));

@@ -54,7 +54,7 @@ std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
     return wanted;
   }
   for (const std::string& device : spec.constraints().devices()) {
-    if (cluster_.Find(device).ok() && suspect_nodes_.count(NodeOf(device)) == 0) wanted.push_back(device);
+    if (cluster_.Find(device).ok() && IsUsable(device)) wanted.push_back(device);
   }
   if (wanted.empty()) wanted.assign(spec.constraints().devices().begin(), spec.constraints().devices().end());
   return wanted;
@@ -145,7 +145,9 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
       if (Has(free, device)) continue;
       const bool there = Has(round.live, device) && suspect_nodes_.count(NodeOf(device)) == 0;
       const auto holder = holders.find(device);
-      missing.push_back(absl::StrCat(device, !there ? " (not there)"
+      const bool is_drained = drained_nodes_.count(NodeOf(device)) > 0;
+      missing.push_back(absl::StrCat(device, !there       ? " (not there)"
+                                             : is_drained ? " (its node is drained)"
                                              : holder == holders.end()
                                                  ? " (in use)"
                                                  : absl::StrCat(" (in use by ", holder->second, ")")));
@@ -161,6 +163,8 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
     if (usable.empty()) {
       std::set<std::string> users;
       for (const auto& [device, job] : holders) users.insert(job);
+      if (users.empty() && !drained_nodes_.empty())
+        return absl::StrCat("waits for a device: drained are ", absl::StrJoin(drained_nodes_, ", "));
       return absl::StrCat("waits for a device: all are in use by ", absl::StrJoin(users, ", "));
     }
     if (usable.size() < waiting.least) {

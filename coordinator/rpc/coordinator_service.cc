@@ -1,6 +1,8 @@
 #include "coordinator/rpc/coordinator_service.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -203,6 +205,40 @@ grpc::Status CoordinatorService::ForgetNode(grpc::ServerContext* context,
     RETURN_IF_ERROR(orchestrator_.ForgetNode(request->node()));
     return v1::ForgetNodeResponse();
   });
+}
+
+grpc::Status CoordinatorService::DrainNode(grpc::ServerContext* context, const v1::DrainNodeRequest* request,
+                                           v1::DrainNodeResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.DrainNode(*request); });
+}
+
+grpc::Status CoordinatorService::UndrainNode(grpc::ServerContext* context,
+                                             const v1::UndrainNodeRequest* request,
+                                             v1::UndrainNodeResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::UndrainNodeResponse> {
+    RETURN_IF_ERROR(orchestrator_.UndrainNode(request->node()));
+    return v1::UndrainNodeResponse();
+  });
+}
+
+grpc::Status CoordinatorService::BackUp(grpc::ServerContext* context, const v1::BackUpRequest* request,
+                                        grpc::ServerWriter<v1::BackUpPart>* writer) {
+  return AnswerInParts(
+      audit_, *context, *request, *writer, [&](Parts<v1::BackUpPart>& parts) -> absl::Status {
+        const std::string file = absl::StrCat(store_.directory(), "/backup-", ++backups_, ".partial");
+        std::remove(file.c_str());  // of a coordinator that was killed
+        const absl::Status written = store_.BackUp(file);
+        std::ifstream bytes(file, std::ios::binary);
+        std::remove(file.c_str());  // it lives on until it is read
+        RETURN_IF_ERROR(written);
+        std::string& part = *parts.part().mutable_bytes();
+        for (part.resize(kPartBytes); bytes.read(part.data(), kPartBytes);
+             parts.part().mutable_bytes()->resize(kPartBytes)) {
+          if (!parts.Send()) return absl::OkStatus();
+        }
+        parts.part().mutable_bytes()->resize(static_cast<size_t>(bytes.gcount()));
+        return bytes.eof() ? absl::OkStatus() : absl::UnavailableError(absl::StrCat(file, " cannot be read"));
+      });
 }
 
 grpc::Status CoordinatorService::PlanJob(grpc::ServerContext* context, const v1::PlanJobRequest* request,

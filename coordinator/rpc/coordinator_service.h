@@ -33,6 +33,11 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status DeleteJob(grpc::ServerContext*, const v1::DeleteJobRequest*, v1::DeleteJobResponse*) override;
   grpc::Status ForgetNode(grpc::ServerContext*, const v1::ForgetNodeRequest*,
                           v1::ForgetNodeResponse*) override;
+  grpc::Status DrainNode(grpc::ServerContext*, const v1::DrainNodeRequest*, v1::DrainNodeResponse*) override;
+  grpc::Status UndrainNode(grpc::ServerContext*, const v1::UndrainNodeRequest*,
+                           v1::UndrainNodeResponse*) override;
+  grpc::Status BackUp(grpc::ServerContext*, const v1::BackUpRequest*,
+                      grpc::ServerWriter<v1::BackUpPart>*) override;
   grpc::Status PlanJob(grpc::ServerContext*, const v1::PlanJobRequest*, v1::PlanReport*) override;
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*,
@@ -58,6 +63,7 @@ class CoordinatorService final : public v1::Coordinator::Service {
   Store& store_;
   Audit& audit_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<int> backups_ = 0;
 };
 
 // The wire side of registration and leases.

@@ -74,7 +74,7 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     for (const char* change :
          {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
           "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "DROP TABLE audit",
-          "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+          "DROP TABLE drained_nodes", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
           "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
     }
@@ -99,7 +99,8 @@ TEST_CASE("a file of version 2 is brought up to date") {
   {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
-    for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "PRAGMA user_version = 2"})
+    for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "DROP TABLE drained_nodes",
+                               "PRAGMA user_version = 2"})
       REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
@@ -123,6 +124,7 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
   };
   if (GENERATE(false, true)) {
     REQUIRE(change("DROP TABLE audit").ok());
+    REQUIRE(change("DROP TABLE drained_nodes").ok());
     REQUIRE(change("PRAGMA user_version = 3").ok());
   }
   v1::AuditRecord record;

@@ -33,8 +33,9 @@ constexpr const char* kTables[] = {
     "CREATE TABLE nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
 };
 
-// Of a new file, and of one of version 3.
-constexpr const char* kAudit[] = {
+// From version 3; a new file has it, too.
+constexpr const char* kToVersion4[] = {
+    "CREATE TABLE drained_nodes (name TEXT PRIMARY KEY) WITHOUT ROWID",
     "CREATE TABLE audit (number INTEGER PRIMARY KEY, message BLOB NOT NULL)",
     // What was written down stays as it is.
     "CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is "
@@ -74,7 +75,7 @@ absl::Status CheckWhole(Database& database) {
 absl::Status MakeTables(Database& database) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
   for (const char* table : kTables) RETURN_IF_ERROR(database.Run(table));
-  for (const char* table : kAudit) RETURN_IF_ERROR(database.Run(table));
+  for (const char* table : kToVersion4) RETURN_IF_ERROR(database.Run(table));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
@@ -105,18 +106,22 @@ absl::Status BringUpToDate(Database& database) {
   if (version < 3) {
     for (const char* change : kToVersion3) RETURN_IF_ERROR(database.Run(change));
   }
-  for (const char* change : kAudit) RETURN_IF_ERROR(database.Run(change));
+  for (const char* change : kToVersion4) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }
 
 }  // namespace
 
+absl::Status CheckSchema(Database& database) {
+  RETURN_IF_ERROR(CheckOrigin(database));
+  return CheckWhole(database);
+}
+
 absl::Status PrepareSchema(Database& database) {
   ASSIGN_OR_RETURN(const int64_t tables, ReadInteger(database, "SELECT count(*) FROM sqlite_schema"));
   if (tables > 0) {
-    RETURN_IF_ERROR(CheckOrigin(database));
-    RETURN_IF_ERROR(CheckWhole(database));
+    RETURN_IF_ERROR(CheckSchema(database));
   }
   RETURN_IF_ERROR(database.UseWriteAheadLog());
   return tables > 0 ? BringUpToDate(database) : MakeTables(database);

@@ -19,4 +19,7 @@ inline constexpr int64_t kSchemaVersion = 4;
 //   DataLoss             it is damaged; with what SQLite found.
 absl::Status PrepareSchema(Database& database);
 
+// Whether PrepareSchema could make use of the file; changes nothing. FailedPrecondition, too: there is nothing in it.
+absl::Status CheckSchema(Database& database);
+
 }  // namespace medley

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory,
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                    Database::Open(directory + "/medley.db", options.max_size));
   RETURN_IF_ERROR(PrepareSchema(*database));
-  return std::unique_ptr<Store>(new Store(options, std::move(lock), std::move(database)));
+  return std::unique_ptr<Store>(new Store(options, directory, std::move(lock), std::move(database)));
 }
 
 absl::StatusOr<int64_t> Store::NextOf(const std::string& counter) {
@@ -140,15 +140,35 @@ absl::Status Store::DeleteNode(const std::string& name) {
   return database_->Run("DELETE FROM nodes WHERE name = ?", name);
 }
 
-absl::StatusOr<std::vector<std::string>> Store::ListNodes() {
-  const MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(Statement rows, database_->Query("SELECT name FROM nodes ORDER BY name"));
+absl::StatusOr<std::vector<std::string>> Store::NamesOf(const char* table) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database_->Query(absl::StrCat("SELECT name FROM ", table, " ORDER BY name").c_str()));
   std::vector<std::string> names;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, rows.Step());
     if (!row) return names;
     names.push_back(rows.Binary(0));
   }
+}
+
+absl::StatusOr<std::vector<std::string>> Store::ListNodes() {
+  const MutexLock lock(mutex_);
+  return NamesOf("nodes");
+}
+
+absl::Status Store::PutDrainedNode(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return database_->Run("REPLACE INTO drained_nodes (name) VALUES (?)", name);
+}
+
+absl::Status Store::DeleteDrainedNode(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return database_->Run("DELETE FROM drained_nodes WHERE name = ?", name);
+}
+
+absl::StatusOr<std::vector<std::string>> Store::ListDrainedNodes() {
+  const MutexLock lock(mutex_);
+  return NamesOf("drained_nodes");
 }
 
 absl::StatusOr<uint64_t> Store::NextAttempt() {

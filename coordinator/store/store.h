@@ -116,6 +116,20 @@ class Store {
   absl::Status DeleteNode(const std::string& name);
   absl::StatusOr<std::vector<std::string>> ListNodes();
 
+  // --- Nodes on which no job starts.
+
+  absl::Status PutDrainedNode(const std::string& name);
+  // OK if it is not there.
+  absl::Status DeleteDrainedNode(const std::string& name);
+  absl::StatusOr<std::vector<std::string>> ListDrainedNodes();
+
+  // --- All of it.
+
+  // Where it is, as it was given.
+  const std::string& directory() const { return directory_; }
+  // Writes the store as it is now to a file, which must not be there yet; others go on meanwhile. Unavailable: it cannot be written.
+  absl::Status BackUp(const std::string& file);
+
   // --- What was measured
 
   // Takes the profile in under its device kind and shape. Times of micro-batch sizes that it does not have
@@ -152,14 +166,18 @@ class Store {
   absl::StatusOr<std::vector<v1::LinkProfile>> ListLinks();
 
  private:
-  Store(const StoreOptions& options, std::unique_ptr<DirectoryLock> lock, std::unique_ptr<Database> database)
-      : options_(options), lock_(std::move(lock)), database_(std::move(database)) {}
+  Store(const StoreOptions& options, const std::string& directory, std::unique_ptr<DirectoryLock> lock,
+        std::unique_ptr<Database> database)
+      : options_(options), directory_(directory), lock_(std::move(lock)), database_(std::move(database)) {}
 
   absl::StatusOr<int64_t> NextOf(const std::string& counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of a table that has names, ascending.
+  absl::StatusOr<std::vector<std::string>> NamesOf(const char* table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The row of a job in all tables.
   absl::StatusOr<int64_t> NumberOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const StoreOptions options_;
+  const std::string directory_;
   const std::unique_ptr<DirectoryLock> lock_;  // outlives the database
   Mutex mutex_;
   const std::unique_ptr<Database> database_ ABSL_PT_GUARDED_BY(mutex_);

@@ -69,6 +69,7 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   RaiseOpenFilesLimit();
   CLI::App app(daemon.description, daemon.name);
   bool checks = false, shows = false;
+  std::string restored_file;
   app.add_option(
       "--config", ConfigFile(),
       absl::StrCat("YAML (proto/medley/v1/config.proto); defaults without it. The environment goes "
@@ -78,6 +79,9 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
                "only says whether the configuration is in order; exits with 2 if it is not");
   app.add_flag("--show-config", shows,
                "only shows the configuration in effect, with what was left open filled in");
+  if (daemon.restore)
+    app.add_option("--restore", restored_file,
+                   "only makes a store of a file that `medley backup` wrote, where state_directory has none");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -91,6 +95,12 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
   if (shows) std::fputs(WriteYaml(*daemon.config).c_str(), stdout);
   if (checks) std::puts("the configuration is in order");
   if (shows || checks) return 0;
+  if (!restored_file.empty()) {
+    if (const absl::Status restored = daemon.restore(restored_file); !restored.ok())
+      return Say(daemon, restored, kFailed);
+    std::printf("restored %s\n", restored_file.c_str());
+    return 0;
+  }
   SetLogLevel(*daemon.config);
   spdlog::set_pattern(absl::StrCat("%Y-%m-%d %H:%M:%S.%e %l ", daemon.log_name, ": %v"));
   const absl::Status status = daemon.serve();

@@ -17,6 +17,8 @@ struct Daemon {
   google::protobuf::Message* config = nullptr;  // is read into; has a field log_level
   // Fills in what a configuration leaves open, and checks it. InvalidArgument: what it says.
   std::function<absl::Status(google::protobuf::Message*)> fill_defaults;
+  // Where it is set there is an option --restore FILE, which does this by `config`, and nothing else.
+  std::function<absl::Status(const std::string& file)> restore;
   // Serves by `config` until Wait returns. Called after the configuration has been read, with the signals blocked.
   std::function<absl::Status()> serve;
 };

@@ -49,6 +49,10 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/HoldJob", Needs::kOperator},
       {"/medley.v1.Coordinator/DeleteJob", Needs::kOperator},
       {"/medley.v1.Coordinator/ForgetNode", Needs::kAdmin},
+      {"/medley.v1.Coordinator/DrainNode", Needs::kAdmin},
+      {"/medley.v1.Coordinator/UndrainNode", Needs::kAdmin},
+      // All that was ever submitted is in it.
+      {"/medley.v1.Coordinator/BackUp", Needs::kAdmin},
       // It measures on devices what was not measured yet.
       {"/medley.v1.Coordinator/PlanJob", Needs::kOperator},
       {"/medley.v1.Coordinator/ListNodes", Needs::kViewer},

@@ -1,5 +1,6 @@
 #include "runtime/web/open_metrics.h"
 
+#include <charconv>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,8 @@ std::string Escaped(const std::string& text) {
 std::string NumberText(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  return absl::StrFormat("%.17g", value);
+  char text[32] = {};
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);  // as short as reads back
 }
 
 }  // namespace

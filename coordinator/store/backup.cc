@@ -1,0 +1,51 @@
+#include "coordinator/store/backup.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/store/database.h"
+#include "coordinator/store/directory_lock.h"
+#include "coordinator/store/schema.h"
+#include "coordinator/store/store.h"
+#include "runtime/base/status_macros.h"
+
+namespace medley {
+
+namespace fs = std::filesystem;
+
+// By a connection of its own, which reads one moment's state while others write.
+absl::Status Store::BackUp(const std::string& file) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Database> reader,
+                   Database::Open(directory_ + "/medley.db", Bytes{0}));
+  return reader->Run("VACUUM INTO ?", file);
+}
+
+absl::Status RestoreStore(const std::string& file, const std::string& directory) {
+  if (!fs::is_regular_file(file))
+    return absl::FailedPreconditionError(absl::StrCat(file, " is not there, or is no file"));
+  ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
+                   DirectoryLock::Acquire(directory, "medley.lock"));
+  const std::string target = directory + "/medley.db", partial = target + ".restored";
+  if (fs::exists(target))
+    return absl::FailedPreconditionError(
+        absl::StrCat(target, " is there already; a backup is restored into another directory"));
+  std::error_code error;
+  fs::copy_file(file, partial, fs::copy_options::overwrite_existing, error);
+  if (error) return absl::UnavailableError(absl::StrCat(partial, " cannot be written: ", error.message()));
+  const auto check = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(partial, Bytes{0}));
+    RETURN_IF_ERROR(CheckSchema(*database));
+    // What was last written stands in the file itself when the other name is given to it.
+    return database->Run("PRAGMA journal_mode = DELETE");
+  };
+  const absl::Status whole = check();
+  if (whole.ok()) fs::rename(partial, target, error);
+  if (!whole.ok() || error) fs::remove(partial);
+  if (!whole.ok())
+    return absl::Status(whole.code(),
+                        absl::StrCat("the backup ", file, " is not restored: ", whole.message()));
+  return error ? absl::UnavailableError(absl::StrCat(target, " cannot be written: ", error.message()))
+               : absl::OkStatus();
+}
+
+}  // namespace medley

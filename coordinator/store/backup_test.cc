@@ -1,0 +1,56 @@
+#include "coordinator/store/backup.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "coordinator/store/store_under_test.h"
+
+namespace medley {
+namespace {
+
+TEST_CASE("a backup of a store that is written to is a store, as it was at that moment") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", restored = elsewhere.path() + "/new/state";
+  {
+    const auto store = OpenStore(directory);
+    REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+    REQUIRE(store->AppendSteps("gpt-1", {Step(1, 2.5), Step(2, 2.25)}).ok());
+    REQUIRE(store->PutDrainedNode("a").ok());
+    REQUIRE(store->BackUp(file).ok());
+    CHECK_FALSE(store->BackUp(file).ok());  // it is not written over
+    REQUIRE(store->InsertJob(SpecNamed("late"), "", 2).ok());
+  }
+  const absl::Status status = RestoreStore(file, restored);
+  INFO(status);
+  REQUIRE(status.ok());
+  const auto store = Store::Open(restored);
+  REQUIRE(store.ok());
+  CHECK((*store)->ListSteps("gpt-1", 0)->size() == 2);
+  CHECK(*(*store)->ListDrainedNodes() == std::vector<std::string>{"a"});
+  CHECK(absl::IsNotFound((*store)->GetJob("late-2").status()));
+  CHECK((*store)->InsertJob(SpecNamed("next"), "", 3)->id() == "next-2");
+}
+
+TEST_CASE("a store is not restored over another, nor one that is damaged or another's") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", target = elsewhere.path() + "/state";
+  {
+    const auto store = OpenStore(directory);
+    REQUIRE(store->InsertJob(SpecNamed("gpt"), "", 1).ok());
+    REQUIRE(store->BackUp(file).ok());
+    CHECK(absl::IsFailedPrecondition(RestoreStore(file, directory.path())));  // it is open
+  }
+  CHECK(absl::IsFailedPrecondition(RestoreStore(file, directory.path())));
+  CHECK(absl::IsFailedPrecondition(RestoreStore(elsewhere.path() + "/nowhere", target)));
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4096);
+  CHECK_FALSE(RestoreStore(file, target).ok());
+  std::ofstream(file, std::ios::trunc)
+      << "no database at all, but long enough for one to be looked for in it";
+  CHECK(absl::IsDataLoss(RestoreStore(file, target)));
+  CHECK_FALSE(std::filesystem::exists(target + "/medley.db"));
+  CHECK_FALSE(std::filesystem::exists(target + "/medley.db.restored"));
+}
+
+}  // namespace
+}  // namespace medley
