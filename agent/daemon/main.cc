@@ -53,6 +53,7 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
                    CompleteAddress("listen_address", config.listen_address(), 0, AnyPort::kAllowed));
   if (config.links().empty()) config.set_links("automatic");
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
+  if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   if (!config.has_work_without_coordinator_seconds()) config.set_work_without_coordinator_seconds(86400);
   // What others reach this node by is no wildcard.
   const std::string& reached =

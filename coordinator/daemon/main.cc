@@ -37,6 +37,7 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (!config.has_lease_seconds()) config.set_lease_seconds(6);
   if (!config.has_settle_seconds()) config.set_settle_seconds(2);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
+  if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   return CheckServer(ServerOptionsOf(config));
 }
 

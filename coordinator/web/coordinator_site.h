@@ -20,6 +20,8 @@ class CoordinatorSite {
 
  private:
   void AddFigures(OpenMetrics& metrics);
+  // The page of a job's plan.
+  WebAnswer Plan(const std::string& job_id, const WebRequest& request);
 
   Orchestrator& orchestrator_;
   Store& store_;

@@ -1,5 +1,6 @@
 #include "runtime/daemon/run_daemon.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -9,9 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/medley/v1/config.pb.h"
 #include "runtime/base/open_files.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/daemon_config.h"
+#include "runtime/wire/json_message.h"
 #include "runtime/wire/yaml_message.h"
 
 namespace medley {
@@ -27,6 +30,31 @@ std::string& ConfigFile() {
 
 absl::Status Read(const Daemon& daemon, google::protobuf::Message* config) {
   return ReadDaemonConfig(ConfigFile(), daemon.environment_prefix, environ, config);
+}
+
+// The message as a JSON string.
+class JsonMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& said, const std::tm&, spdlog::memory_buf_t& line) override {
+    const std::string text = JsonString(std::string(said.payload.data(), said.payload.size()));
+    line.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonMessage>();
+  }
+};
+
+void SetLogFormat(const Daemon& daemon) {
+  const google::protobuf::FieldDescriptor* field =
+      daemon.config->GetDescriptor()->FindFieldByName("log_format");
+  if (daemon.config->GetReflection()->GetEnumValue(*daemon.config, field) != v1::LOG_FORMAT_JSON) {
+    spdlog::set_pattern(absl::StrCat("%Y-%m-%d %H:%M:%S.%e %l ", daemon.log_name, ": %v"));
+    return;
+  }
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
+  formatter->add_flag<JsonMessage>('*').set_pattern(absl::StrCat(
+      R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","from":")", daemon.log_name, R"(","message":%*})"));
+  spdlog::set_formatter(std::move(formatter));
 }
 
 void SetLogLevel(const google::protobuf::Message& config) {
@@ -102,7 +130,7 @@ int RunDaemon(int argc, char** argv, const Daemon& daemon) {
     return 0;
   }
   SetLogLevel(*daemon.config);
-  spdlog::set_pattern(absl::StrCat("%Y-%m-%d %H:%M:%S.%e %l ", daemon.log_name, ": %v"));
+  SetLogFormat(daemon);
   const absl::Status status = daemon.serve();
   return status.ok() ? 0
                      : Say(daemon, status, absl::IsInvalidArgument(status) ? kWrongConfiguration : kFailed);

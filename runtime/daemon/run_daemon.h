@@ -14,7 +14,7 @@ struct Daemon {
   std::string log_name;     // "agent": in lines of the log
   std::string description;  // of --help, a sentence
   std::string environment_prefix;
-  google::protobuf::Message* config = nullptr;  // is read into; has a field log_level
+  google::protobuf::Message* config = nullptr;  // is read into; has fields log_level and log_format
   // Fills in what a configuration leaves open, and checks it. InvalidArgument: what it says.
   std::function<absl::Status(google::protobuf::Message*)> fill_defaults;
   // Where it is set there is an option --restore FILE, which does this by `config`, and nothing else.

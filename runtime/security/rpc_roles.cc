@@ -65,7 +65,7 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/ListSteps", Needs::kViewer},
       {"/medley.v1.Coordinator/ListLogs", Needs::kViewer},
       {"/medley.v1.Coordinator/ExportCluster", Needs::kViewer},
-      {"/medley.v1.Coordinator/ListAudit", Needs::kAdmin},
+      {"/medley.v1.Coordinator/ListAudit", Needs::kAdmin, /*looks=*/true},
       {"/medley.v1.Registry/Register", Needs::kAgent},
       {"/medley.v1.Registry/Renew", Needs::kAgent},
       {"/medley.v1.Registry/Deregister", Needs::kAgent},
@@ -91,7 +91,7 @@ bool MayCall(v1::Role role, absl::string_view method) {
 
 bool ChangesSomething(absl::string_view method) {
   const RpcRole* rpc = Find(method);
-  return rpc != nullptr && (rpc->needs == Needs::kOperator || rpc->needs == Needs::kAdmin);
+  return rpc != nullptr && !rpc->looks && (rpc->needs == Needs::kOperator || rpc->needs == Needs::kAdmin);
 }
 
 std::string WhatItNeeds(absl::string_view method) {

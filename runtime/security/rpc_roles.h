@@ -14,6 +14,7 @@ enum class Needs { kNobody, kViewer, kOperator, kAdmin, kAgent, kCoordinator };
 struct RpcRole {
   const char* method;  // "/medley.v1.Coordinator/SubmitJob"
   Needs needs;
+  bool looks = false;  // it needs more than a viewer, and changes nothing all the same
 };
 
 const std::vector<RpcRole>& RpcRoles();
@@ -21,7 +22,7 @@ const std::vector<RpcRole>& RpcRoles();
 // Whether `role` may call `method`. A method that the table does not have nobody may.
 bool MayCall(v1::Role role, absl::string_view method);
 
-// Whether a call changes something, and is written down: those that need more than a viewer.
+// Whether a call changes something, and is written down.
 bool ChangesSomething(absl::string_view method);
 
 // For who may not: "needs the role operator".

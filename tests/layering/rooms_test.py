@@ -127,8 +127,8 @@ ROOMS = {
 
     # What both daemons are alike in.
     "runtime/daemon": (BASE + [
-        "CLI11", "gRPC", "log", "protobuf", "runtime/base/files", "runtime/base/mutex.h", "runtime/security", "runtime/web", "runtime/wire", "systemd"],
-                       ["proto", "runtime/base/files", "threads"]),
+        "CLI11", "gRPC", "log", "proto", "protobuf", "runtime/base/files", "runtime/base/mutex.h", "runtime/security", "runtime/web", "runtime/wire", "systemd"],
+                       ["threads"]),
 
     # The node's side. Only the worker trains, and only the daemon speaks gRPC.
     "agent/channel": (LOCKS + ["protobuf"], ["proto"]),
@@ -196,6 +196,7 @@ EXCEPTIONS = {
     ("coordinator/orchestrator/job_beginning.cc", "runtime/engine/checkpoint"): "finds the checkpoint that a job goes on from",
     ("coordinator/orchestrator/job_runner.cc", "runtime/engine/checkpoint"):
         "reads the dimensions of a model of Hugging Face's, to plan for it",
+    ("coordinator/web/coordinator_site.cc", "cli"): "shows a job's plan by the page that the command line writes",
     ("runtime/ir/plan/check_plan.cc", "runtime/ir/program"): "a plan's memory is that of its programs",
 }
 
