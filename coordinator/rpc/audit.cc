@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/rpc/caller_metadata.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/status_macros.h"
 #include "runtime/security/rpc_roles.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -46,14 +47,15 @@ std::string CallerOf(const grpc::ServerContext& context) {
     return found == context.client_metadata().end() ? ""
                                                     : std::string(found->second.data(), found->second.size());
   }
-  const absl::StatusOr<Certificate> shown = ReadCertificate(ShownCertificate(context));
+  const absl::StatusOr<Certificate> shown = RecallCertificate(ShownCertificate(context));
   return shown.ok() ? shown->identity.name : "";
 }
 
 absl::Status MayBeNode(const grpc::ServerContext& context, const std::string& node) {
   const std::string pem = ShownCertificate(context);
   if (pem.empty()) return absl::OkStatus();
-  const std::string name = CallerOf(context);
+  ASSIGN_OR_RETURN(const Certificate shown, RecallCertificate(pem));
+  const std::string& name = shown.identity.name;
   if (name == node || name == "*") return absl::OkStatus();
   if (absl::StartsWith(name, "spiffe://") && absl::EndsWith(name, absl::StrCat("/", node)))
     return absl::OkStatus();

@@ -35,6 +35,8 @@ absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  // One queue for all cores: each would have pollers of its own, which wake for the same calls.
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   int port = 0;
   builder.AddListeningPort(
       options.listen_address,

@@ -3,12 +3,14 @@
 #include <arpa/inet.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/security/openssl_handles.h"
 
@@ -16,6 +18,7 @@ namespace medley {
 namespace {
 
 constexpr absl::string_view kRolePrefix = "medley:";
+constexpr size_t kRecalled = 16384;  // certificates of a kilobyte
 
 std::string TextOf(const ASN1_STRING* value) {
   unsigned char* bytes = nullptr;
@@ -114,6 +117,21 @@ absl::StatusOr<Certificate> ReadCertificate(absl::string_view pem) {
   const CertificateHandle certificate = NextCertificate(*text);
   if (certificate == nullptr) return absl::InvalidArgumentError("is no certificate (PEM)");
   return Describe(*certificate);
+}
+
+absl::StatusOr<Certificate> RecallCertificate(absl::string_view pem) {
+  static Mutex mutex;
+  static auto* known = new std::map<std::string, Certificate, std::less<>>;
+  {
+    MutexLock lock(mutex);
+    const auto found = known->find(pem);
+    if (found != known->end()) return found->second;
+  }
+  absl::StatusOr<Certificate> read = ReadCertificate(pem);
+  MutexLock lock(mutex);
+  if (known->size() >= kRecalled) known->clear();
+  if (read.ok()) known->emplace(pem, *read);
+  return read;
 }
 
 bool IsForHost(absl::string_view pem, const std::string& host) {

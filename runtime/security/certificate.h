@@ -28,6 +28,9 @@ struct Certificate {
 // The first certificate of a PEM text. InvalidArgument: there is none.
 absl::StatusOr<Certificate> ReadCertificate(absl::string_view pem);
 
+// The same of what was read before, which a server asks for at every call. Thread-safe.
+absl::StatusOr<Certificate> RecallCertificate(absl::string_view pem);
+
 // Whether the first certificate of a PEM text is for `host`, a name or an address.
 bool IsForHost(absl::string_view pem, const std::string& host);
 

@@ -101,7 +101,7 @@ class ServerCheck : public tls_api::ExternalCertificateVerifier {
 absl::StatusOr<Identity> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem) {
   if (certificate_pem.empty())
     return absl::UnauthenticatedError("a client certificate is needed: medley certs issue makes one");
-  ASSIGN_OR_RETURN(Certificate shown, ReadCertificate(certificate_pem));
+  ASSIGN_OR_RETURN(Certificate shown, RecallCertificate(certificate_pem));
   // A connection may be older than that.
   if (absl::Now() > shown.valid_until)
     return absl::UnauthenticatedError(absl::StrCat("the certificate of ", shown.identity.name,

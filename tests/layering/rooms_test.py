@@ -120,7 +120,7 @@ ROOMS = {
     "runtime/wire": (VALUES + DESCRIPTION + ["gRPC", "JSON", "proto", "protobuf", "YAML"], []),
 
     # Who calls, and what they may.
-    "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/wire"], ["protobuf", "runtime/base/files", "runtime/base/mutex.h"]),
+    "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/base/mutex.h", "runtime/wire"], ["protobuf", "runtime/base/files"]),
 
     # Pages and figures over HTTP.
     "runtime/web": (BASE + ["httplib", "OpenSSL", "proto", "runtime/security", "threads"], []),

@@ -14,6 +14,8 @@
 #   tests/perf/run.sh scale           a coordinator with a thousand simulated agents: registration, leases, answers, CPU and memory;
 #                                     --agents 4096, --devices 8, --seconds 10; without arguments, or with "workers", also 256
 #                                     workers that train: scale workers --workers 256
+#   tests/perf/run.sh control         the control plane with TLS: a thousand simulated agents, as scale, and from a job's submission to its
+#                                     first step
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -124,6 +126,16 @@ case $name in
       shift || true
       run_on_cluster workers "$@"
     fi
+    ;;
+  control)
+    build //tests/perf:scale_benchmark //coordinator/daemon:medley-coordinator
+    machine
+    directory=$(mktemp -d /tmp/medley-scale-XXXXXX)
+    trap 'rm -rf "$directory"' EXIT
+    bazel-bin/tests/perf/scale_benchmark --coordinator bazel-bin/coordinator/daemon/medley-coordinator --directory "$directory" \
+      --agents 1000 --tls "$@"
+    rm -rf "$directory"
+    run_on_cluster control
     ;;
   links)
     build //comm/perf:link_benchmark

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +26,8 @@
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
+#include "runtime/security/authority.h"
+#include "runtime/security/credentials.h"
 
 extern char** environ;
 
@@ -35,13 +38,45 @@ constexpr double kLeaseSeconds = 6;
 constexpr int kRegistrationsTogether = 64;
 constexpr absl::Duration kBetweenQuestions = absl::Milliseconds(50);
 
+// Certificates of an authority of its own, as files; none: in the clear.
+class Certificates {
+ public:
+  explicit Certificates(const std::string& directory) : directory_(directory) {}
+
+  v1::TlsConfig Issue(v1::Role role, const std::string& name) const {
+    const KeyAndCertificate made =
+        medley::Issue(authority_, {.name = name, .role = role}, {}, absl::Hours(1)).value();
+    v1::TlsConfig tls;
+    tls.set_certificate(Write(RoleName(role) + ".pem", made.certificate));
+    tls.set_key(Write(RoleName(role) + "-key.pem", made.key));
+    tls.set_authority(Write("authority.pem", authority_.certificate));
+    return tls;
+  }
+
+ private:
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ + "/" + name) << text;
+    return directory_ + "/" + name;
+  }
+  const std::string directory_;
+  const KeyAndCertificate authority_ = MakeAuthority("scale", absl::Hours(2)).value();
+};
+
+// Null: in the clear.
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const std::optional<Certificates>& certificates,
+                                                        v1::Role role) {
+  return certificates.has_value() ? ChannelTls(certificates->Issue(role, "*"), v1::ROLE_COORDINATOR)
+                                  : grpc::InsecureChannelCredentials();
+}
+
 // A connection of its own: gRPC would share one between channels to an address.
-std::shared_ptr<grpc::Channel> ConnectionTo(const std::string& address) {
+std::shared_ptr<grpc::Channel> ConnectionTo(const std::string& address,
+                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, credentials, arguments);
 }
 
 // Seconds that calls took, and how many failed. Thread-safe.
@@ -71,11 +106,18 @@ class Latencies {
 // The daemon, until the end of this object.
 class Coordinator {
  public:
-  Coordinator(const std::string& program, const std::string& directory) {
+  Coordinator(const std::string& program, const std::string& directory,
+              const std::optional<Certificates>& certificates) {
     const std::string address_file = directory + "/address", config = directory + "/coordinator.yaml";
     std::ofstream(config) << "listen_address: 127.0.0.1:0\naddress_file: " << address_file
                           << "\nstate_directory: " << directory << "/state\nlease_seconds: " << kLeaseSeconds
                           << "\nlog_level: error\n";
+    if (certificates.has_value()) {
+      const v1::TlsConfig tls = certificates->Issue(v1::ROLE_COORDINATOR, "coordinator");
+      std::ofstream(config, std::ios::app)
+          << "tls: {certificate: " << tls.certificate() << ", key: " << tls.key()
+          << ", authority: " << tls.authority() << "}\n";
+    }
     const char* const arguments[] = {program.c_str(), "--config", config.c_str(), nullptr};
     if (posix_spawn(&process_, program.c_str(), nullptr, nullptr, const_cast<char* const*>(arguments),
                     environ) != 0) {
@@ -122,10 +164,11 @@ struct Agent {
   std::atomic<bool> is_registered = false;
 };
 
-std::vector<Agent> MakeAgents(int count, int devices, const std::string& coordinator) {
+std::vector<Agent> MakeAgents(int count, int devices, const std::string& coordinator,
+                              const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   std::vector<Agent> agents(count);
   for (int i = 0; i < count; ++i) {
-    agents[i].registry = v1::Registry::NewStub(ConnectionTo(coordinator));
+    agents[i].registry = v1::Registry::NewStub(ConnectionTo(coordinator, credentials));
     v1::RegisterRequest& request = agents[i].registration;
     request.set_incarnation(static_cast<uint64_t>(i) + 1);
     v1::Node& node = *request.mutable_node();
@@ -279,13 +322,17 @@ bool SubmitWaitingJob(v1::Coordinator::Stub& coordinator) {
   return coordinator.SubmitJob(&context, request, &response).ok();
 }
 
-void Run(const std::string& program, const std::string& directory, int count, int devices, double seconds) {
+void Run(const std::string& program, const std::string& directory, int count, int devices, double seconds,
+         bool with_tls) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);  // the coordinator's, too
-  const Coordinator coordinator(program, directory);
-  std::vector<Agent> agents = MakeAgents(count, devices, coordinator.address());
+  std::optional<Certificates> certificates;
+  if (with_tls) certificates.emplace(directory);
+  const Coordinator coordinator(program, directory, certificates);
+  std::vector<Agent> agents =
+      MakeAgents(count, devices, coordinator.address(), CredentialsOf(certificates, v1::ROLE_AGENT));
   const double idle_mib = coordinator.StatusOf("VmRSS:") / 1024;
   Latencies registered, renewed, status, nodes;
   const absl::Time begun = Now();
@@ -294,7 +341,8 @@ void Run(const std::string& program, const std::string& directory, int count, in
   std::thread renewing([&] { lost = Renew(agents, stop, renewed); });
   RegisterAll(agents, registered);
   const double registration_seconds = absl::ToDoubleSeconds(Now() - begun);
-  const auto users = v1::Coordinator::NewStub(ConnectionTo(coordinator.address()));
+  const auto users = v1::Coordinator::NewStub(
+      ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_OPERATOR)));
   // What renewing alone costs, then with a job that waits, then with users, too.
   const auto cpu_share = [&](const auto& meanwhile) {
     const absl::Time from = Now();
@@ -335,15 +383,17 @@ int main(int argc, char** argv) {
   CLI::App app("A coordinator with thousands of simulated agents.", "scale_benchmark");
   std::string program, directory;
   int agents = 1024, devices = 8;
+  bool with_tls = false;
   double seconds = 10;
   app.add_option("--coordinator", program, "medley-coordinator")->required();
   app.add_option("--directory", directory, "for its state; must exist")->required();
   app.add_option("--agents", agents)->check(CLI::Range(1, 4096));
   app.add_option("--devices", devices, "of each agent")->check(CLI::Range(1, 64));
   app.add_option("--seconds", seconds, "of each of the three measurements")->check(CLI::Range(1.0, 3600.0));
+  app.add_flag("--tls", with_tls, "as agents and users reach a coordinator from elsewhere");
   CLI11_PARSE(app, argc, argv);
   try {
-    medley::Run(program, directory, agents, devices, seconds);
+    medley::Run(program, directory, agents, devices, seconds, with_tls);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "scale_benchmark: %s\n", error.what());
     return 1;
