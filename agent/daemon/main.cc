@@ -17,15 +17,19 @@
 #include "kernels/backends.h"
 #include "proto/medley/v1/config.pb.h"
 #include "runtime/base/available_memory.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
+#include "runtime/daemon/service_manager.h"
 #include "runtime/daemon/start_web.h"
 #include "runtime/web/metrics_answer.h"
 #include "runtime/wire/address.h"
 
 namespace medley {
 namespace {
+
+constexpr int kLookMilliseconds = 50;  // whether there is still something to wait for
 
 std::string HostName() {
   char name[256] = {};
@@ -54,6 +58,7 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   if (config.links().empty()) config.set_links("automatic");
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
+  if (!config.has_stop_within_seconds()) config.set_stop_within_seconds(10);
   if (!config.has_work_without_coordinator_seconds()) config.set_work_without_coordinator_seconds(86400);
   // What others reach this node by is no wildcard.
   const std::string& reached =
@@ -107,7 +112,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
        .network_devices = {config.network_devices().begin(), config.network_devices().end()},
        .links = config.links()});
   KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
-  AgentService service(supervisor, kernels);
+  AgentService service(supervisor, kernels,
+                       {config.allowed_directories().begin(), config.allowed_directories().end()});
   ServerOptions options = ServerOptionsOf(config);
   RpcFigures figures;
   options.figures = &figures;
@@ -151,6 +157,13 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
         daemon,
         absl::StrCat("listens at ", node.agent_address(), "; coordinator: ", config.coordinator_address()),
         [&] { (void)supervisor.Tasks(); });
+    // A job that saves a checkpoint now goes on elsewhere without a step lost.
+    if (!supervisor.Tasks().empty() && registration.Leave() > 0) {
+      const absl::Time end = Now() + absl::Seconds(config.stop_within_seconds());
+      spdlog::info("{} s for jobs to save a checkpoint; another signal ends it at once",
+                   config.stop_within_seconds());
+      while (!supervisor.Tasks().empty() && Now() < end && !IsAskedAgain(kLookMilliseconds)) continue;
+    }
   }
   supervisor.StopAll();
   running.server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));

@@ -22,7 +22,8 @@ absl::Status NotUnavailable(const absl::Status& status) {
 
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
-  if (const absl::Status valid = CheckPrepare(*request); !valid.ok()) return ToGrpc(valid);
+  if (const absl::Status valid = CheckPrepare(*request, allowed_directories_); !valid.ok())
+    return ToGrpc(valid);
   absl::StatusOr<v1::PrepareResponse> prepared =
       supervisor_.Prepare(*request, FromSystemClock(context->deadline()));
   if (!prepared.ok()) return ToGrpc(NotUnavailable(prepared.status()));

@@ -8,7 +8,10 @@ namespace medley {
 // The wire side of Supervisor and KernelReports, and nothing else: check, call, encode.
 class AgentService final : public v1::Agent::Service {
  public:
-  AgentService(Supervisor& supervisor, KernelReports& kernels) : supervisor_(supervisor), kernels_(kernels) {}
+  // `allowed_directories`: AgentConfig's.
+  AgentService(Supervisor& supervisor, KernelReports& kernels,
+               std::vector<std::string> allowed_directories = {})
+      : supervisor_(supervisor), kernels_(kernels), allowed_directories_(std::move(allowed_directories)) {}
 
   grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                        v1::PrepareResponse* response) override;
@@ -22,6 +25,7 @@ class AgentService final : public v1::Agent::Service {
  private:
   Supervisor& supervisor_;
   KernelReports& kernels_;
+  const std::vector<std::string> allowed_directories_;
 };
 
 }  // namespace medley

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/job_paths.h"
 #include "runtime/wire/plan_codec.h"
 #include "runtime/wire/validate.h"
 
@@ -13,8 +14,11 @@ constexpr size_t kLeastSecretBytes = 16;
 
 }  // namespace
 
-absl::Status CheckPrepare(const v1::PrepareRequest& request) {
+absl::Status CheckPrepare(const v1::PrepareRequest& request,
+                          const std::vector<std::string>& allowed_directories) {
   RETURN_IF_ERROR(ValidateMessage(request));
+  RETURN_IF_ERROR(CheckJobPaths(request.has_profile() ? request.profile().spec() : request.train().spec(),
+                                allowed_directories, {{"resume_from", request.train().resume_from()}}));
   if (request.has_train() + request.has_profile() + request.has_probe() != 1) {
     return absl::InvalidArgumentError("exactly one of train, profile and probe must be given");
   }

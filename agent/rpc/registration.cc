@@ -127,6 +127,17 @@ Registration::Outcome Registration::Renew() {
   return status.error_code() == grpc::StatusCode::NOT_FOUND ? Outcome::kUnknown : Outcome::kUnreachable;
 }
 
+int Registration::Leave() {
+  v1::LeaveRequest request;
+  request.set_node(options_.node.name());
+  request.set_incarnation(incarnation_);
+  v1::LeaveResponse response;
+  grpc::ClientContext context;
+  SetDeadline(context, kLeaveTime);
+  // An older coordinator does not know it.
+  return stub_->Leave(&context, request, &response).ok() ? static_cast<int>(response.leaving_jobs()) : 0;
+}
+
 void Registration::Deregister() {
   v1::DeregisterRequest request;
   request.set_node(options_.node.name());

@@ -36,6 +36,9 @@ class Registration {
   Registration(Options options, Callbacks callbacks);
   ~Registration();
 
+  // Says that the node is about to leave. How many of its jobs save a checkpoint first, and are worth waiting for.
+  int Leave();
+
  private:
   enum class Outcome { kRenewed, kUnreachable, kUnknown };
   void Loop();

@@ -36,6 +36,7 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (config.state_directory().empty()) config.set_state_directory("medley-state");
   if (!config.has_lease_seconds()) config.set_lease_seconds(6);
   if (!config.has_settle_seconds()) config.set_settle_seconds(2);
+  if (config.most_waiting_jobs() == 0) config.set_most_waiting_jobs(10'000);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   return CheckServer(ServerOptionsOf(config));
@@ -49,7 +50,10 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
   ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
                    Orchestrator::Create({.lease = absl::Seconds(config.lease_seconds()),
-                                         .settle = absl::Seconds(config.settle_seconds())},
+                                         .settle = absl::Seconds(config.settle_seconds()),
+                                         .most_waiting_jobs = config.most_waiting_jobs(),
+                                         .allowed_directories = {config.allowed_directories().begin(),
+                                                                 config.allowed_directories().end()}},
                                         *store, agents));
   Audit audit(*store);
   CoordinatorService service(*orchestrator, *store, audit);

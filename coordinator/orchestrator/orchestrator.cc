@@ -12,6 +12,7 @@
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/job_paths.h"
 
 namespace medley {
 namespace {
@@ -164,7 +165,9 @@ std::vector<std::string> Orchestrator::UsableDevices() {
 }
 
 bool Orchestrator::IsUsable(const std::string& device) {
-  return suspect_nodes_.count(NodeOf(device)) == 0 && drained_nodes_.count(NodeOf(device)) == 0;
+  const std::string node = NodeOf(device);
+  return suspect_nodes_.count(node) == 0 && drained_nodes_.count(node) == 0 &&
+         leaving_nodes_.count(node) == 0;
 }
 
 Orchestrator::Round Orchestrator::LookAround() {
@@ -287,6 +290,13 @@ void Orchestrator::WatchForStalls() {
 
 absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request) {
   RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
+  RETURN_IF_ERROR(CheckJobPaths(request.spec(), options_.allowed_directories));
+  {
+    MutexLock lock(mutex_);
+    if (waiting_.size() >= options_.most_waiting_jobs)
+      return absl::ResourceExhaustedError(
+          absl::StrCat(waiting_.size(), " jobs wait already, and no more may (most_waiting_jobs)"));
+  }
   ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), NowSeconds()));
   MutexLock lock(mutex_);
   journal_.Add(job);  // unless it is known, and further on
@@ -341,6 +351,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
   suspect_nodes_.erase(node.name);
+  leaving_nodes_.erase(node.name);
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
   if (const absl::Status kept = store_.PutNode(node.name); !kept.ok()) {

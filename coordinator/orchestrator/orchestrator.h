@@ -39,9 +39,11 @@ class Orchestrator {
     // No job starts before no new node has come for so long, nor, after a start, before those that were there
     // before have come or a lease has passed.
     absl::Duration settle = absl::Seconds(2);
-    absl::Duration back_off = absl::Seconds(5);  // see BackOff
-    const Clock* clock = &Clock::Steady();       // of leases and pauses; outlives it
-    bool own_thread = true;                      // false: somebody else calls Tick
+    absl::Duration back_off = absl::Seconds(5);         // see BackOff
+    size_t most_waiting_jobs = 10'000;                  // further ones are refused
+    std::vector<std::string> allowed_directories = {};  // CheckJobPaths
+    const Clock* clock = &Clock::Steady();              // of leases and pauses; outlives it
+    bool own_thread = true;                             // false: somebody else calls Tick
   };
   // Jobs that train are taken up where they are; others that the last coordinator was at wait for devices
   // again.
@@ -69,6 +71,7 @@ class Orchestrator {
   absl::StatusOr<v1::RegisterResponse> Register(const v1::RegisterRequest& request);
   absl::StatusOr<absl::Duration> Renew(const v1::RenewRequest& request);
   void Deregister(const v1::DeregisterRequest& request);
+  v1::LeaveResponse Leave(const v1::LeaveRequest& request);
   std::vector<v1::Node> Nodes();
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   // What was measured of the kinds of their devices.
@@ -132,7 +135,10 @@ class Orchestrator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> WantedDevices(const v1::JobSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<std::string> UsableDevices() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Neither suspect nor drained.
+  // Has the jobs leave that can: those that have devices on the node, after their step and a checkpoint, and with `now` the others, too.
+  v1::DrainNodeResponse MoveJobsFrom(const std::string& node, const std::string& cause, bool now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Neither suspect nor drained nor leaving.
   bool IsUsable(const std::string& device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void KeepOnly(const std::string& job_id, const std::vector<std::string>& devices);
   void WatchForStalls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,6 +194,8 @@ class Orchestrator {
   std::map<std::string, absl::Time> suspect_nodes_ ABSL_GUARDED_BY(mutex_);
   // Not used until somebody says so.
   std::set<std::string> drained_nodes_ ABSL_GUARDED_BY(mutex_);
+  // Whose agents are about to end; until they come again.
+  std::set<std::string> leaving_nodes_ ABSL_GUARDED_BY(mutex_);
   int64_t dry_runs_ ABSL_GUARDED_BY(mutex_) = 0;  // and measurements of links
   std::set<JobRunner*> serving_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::thread> growing_ ABSL_GUARDED_BY(mutex_);

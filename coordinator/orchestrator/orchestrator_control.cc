@@ -96,16 +96,33 @@ absl::StatusOr<v1::DrainNodeResponse> Orchestrator::DrainNode(const v1::DrainNod
     return absl::NotFoundError(absl::StrCat("no node \"", node, "\""));
   RETURN_IF_ERROR(store_.PutDrainedNode(node));
   if (drained_nodes_.insert(node).second) spdlog::info("node {} is drained", node);
-  const std::string cause = absl::StrCat("node ", node, " is drained");
+  return MoveJobsFrom(node, absl::StrCat("node ", node, " is drained"), request.now());
+}
+
+v1::LeaveResponse Orchestrator::Leave(const v1::LeaveRequest& request) {
+  MutexLock lock(mutex_);
+  v1::LeaveResponse response;
+  if (!cluster_.IsAlive(request.node(), request.incarnation())) return response;
+  leaving_nodes_.insert(request.node());
+  spdlog::info("node {} is about to leave", request.node());
+  const v1::DrainNodeResponse moved = MoveJobsFrom(
+      request.node(), absl::StrCat("the agent of node ", request.node(), " is stopped"), /*now=*/false);
+  response.set_leaving_jobs(static_cast<uint32_t>(moved.leaving_size()));
+  return response;
+}
+
+v1::DrainNodeResponse Orchestrator::MoveJobsFrom(const std::string& node, const std::string& cause,
+                                                 bool now) {
   v1::DrainNodeResponse response;
   for (auto& [id, active] : active_) {
     const bool is_there = std::any_of(active.devices.begin(), active.devices.end(),
                                       [&](const std::string& device) { return NodeOf(device) == node; });
     if (active.ended || !is_there) continue;
-    ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(id));
-    const bool saves = !job.spec().checkpoint().directory().empty();
-    const bool trains = job.state() == v1::JOB_STATE_RUNNING;
-    if (trains && !saves && !request.now()) {
+    const absl::StatusOr<v1::Job> job = journal_.Get(id);
+    if (!job.ok()) continue;
+    const bool saves = !job->spec().checkpoint().directory().empty();
+    const bool trains = job->state() == v1::JOB_STATE_RUNNING;
+    if (trains && !saves && !now) {
       response.add_staying(id);
       continue;
     }

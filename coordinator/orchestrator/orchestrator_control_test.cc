@@ -189,6 +189,43 @@ TEST_CASE(
   site.Await(id, v1::JOB_STATE_DONE);
 }
 
+TEST_CASE("jobs save a checkpoint and go on elsewhere when an agent says that it will leave") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.agents.SetTraining(TrainForEver);
+  const std::string id = site.Submit(SavingJob("moves"));
+  site.Await(id, v1::JOB_STATE_RUNNING);
+  site.Register(FakeNode("b"));
+  v1::LeaveRequest request;
+  request.set_node("a");
+  request.set_incarnation(7);
+  CHECK(site.orchestrator->Leave(request).leaving_jobs() == 0);  // another life of it
+  request.set_incarnation(1);
+  CHECK(site.orchestrator->Leave(request).leaving_jobs() == 1);
+  const v1::Job job = site.AwaitJob(
+      id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
+  CHECK(job.restarts() == 0);
+  CHECK(job.plan().plan().units(0).devices(0) == "b/cpu0");
+  REQUIRE(site.Cancel(id).ok());
+}
+
+TEST_CASE("what a job names must lie where jobs may read and write, and not too many wait") {
+  OrchestratorSite site({.lease = absl::Hours(1),
+                         .settle = absl::ZeroDuration(),
+                         .back_off = absl::ZeroDuration(),
+                         .most_waiting_jobs = 1,
+                         .allowed_directories = {"/data"}});
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = FakeJob("one");
+  request.mutable_spec()->mutable_data()->set_train("/etc/passwd");
+  CHECK_THAT(std::string(site.orchestrator->Submit(request).status().message()),
+             Catch::StartsWith("data.train: /etc/passwd lies in none of the directories that are allowed"));
+  request.mutable_spec()->mutable_data()->set_train("/data/train.txt");
+  REQUIRE(site.orchestrator->Submit(request).ok());
+  CHECK(site.orchestrator->Submit(request).status() ==
+        absl::ResourceExhaustedError("1 jobs wait already, and no more may (most_waiting_jobs)"));
+}
+
 TEST_CASE("what a plan does not use is free for the next job") {
   OrchestratorSite site;
   site.Register(FakeNode("a", 2));

@@ -395,6 +395,14 @@ grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::R
   return grpc::Status::OK;
 }
 
+grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
+                                    v1::LeaveResponse* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
+  *response = orchestrator_.Leave(*request);
+  return grpc::Status::OK;
+}
+
 grpc::Status RegistryService::Deregister(grpc::ServerContext* context, const v1::DeregisterRequest* request,
                                          v1::DeregisterResponse*) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);

@@ -72,6 +72,7 @@ class RegistryService final : public v1::Registry::Service {
   explicit RegistryService(Orchestrator& orchestrator) : orchestrator_(orchestrator) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
   grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
+  grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveResponse*) override;
   grpc::Status Deregister(grpc::ServerContext*, const v1::DeregisterRequest*,
                           v1::DeregisterResponse*) override;
 

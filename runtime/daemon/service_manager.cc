@@ -39,6 +39,14 @@ void BlockDaemonSignals() {
 
 void TellReady(const std::string& status) { (void)sd_notify(0, ("READY=1\nSTATUS=" + status).c_str()); }
 
+bool IsAskedAgain(int milliseconds) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  const timespec pause = {.tv_sec = milliseconds / 1000, .tv_nsec = milliseconds % 1000 * 1'000'000L};
+  return sigtimedwait(&signals, nullptr, &pause) > 0;
+}
+
 int WaitForStop(const DaemonWatch& watch) {
   const sigset_t signals = DaemonSignals();
   uint64_t interval_microseconds = 0;

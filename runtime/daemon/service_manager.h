@@ -22,6 +22,9 @@ struct DaemonWatch {
   // Called at SIGHUP: reads the configuration again. Null: nothing is done.
   std::function<void()> reload;
 };
+// Whether a daemon that stops is asked once more to, by another SIGINT or SIGTERM, within so many milliseconds.
+bool IsAskedAgain(int milliseconds);
+
 // Waits for SIGINT or SIGTERM, and says that the daemon stops. Returns which it was.
 int WaitForStop(const DaemonWatch& watch);
 

@@ -68,6 +68,7 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/ListAudit", Needs::kAdmin, /*looks=*/true},
       {"/medley.v1.Registry/Register", Needs::kAgent},
       {"/medley.v1.Registry/Renew", Needs::kAgent},
+      {"/medley.v1.Registry/Leave", Needs::kAgent},
       {"/medley.v1.Registry/Deregister", Needs::kAgent},
       {"/medley.v1.Agent/Prepare", Needs::kCoordinator},
       {"/medley.v1.Agent/Start", Needs::kCoordinator},
