@@ -26,6 +26,12 @@ class ConfigurationTest(packages.PackagesTest):
             file.write(text)
         return path
 
+    def file(self, name):
+        return os.path.join(self.directory, name)
+
+    def medley(self, *arguments):
+        subprocess.run([self.path("usr/bin/medley"), *arguments], check=True, capture_output=True)
+
     def start(self, program, configuration):
         """The process, once it listens, and the address."""
         process = subprocess.Popen([self.path("usr/sbin/" + program), "--config", configuration], stdout=subprocess.PIPE,
@@ -43,16 +49,24 @@ class ConfigurationTest(packages.PackagesTest):
 
     def run_on_packaged_configuration(self, taken_in):
         state = {"state_directory": os.path.join(self.directory, "state-%s" % taken_in), "listen_address": "127.0.0.1:0"}
+        of_agent = {"work_directory": self.directory}
+        environment = dict(os.environ)
         if taken_in:
             state["address_file"] = os.path.join(self.directory, "address")
+            self.medley("certs", "init", self.file("authority"))
+            for values, role, name in [(state, "coordinator", "coordinator"), (of_agent, "agent", "node1"), ({}, "admin", "root")]:
+                self.medley("certs", "issue", self.file(role), "--authority", self.file("authority"), "--role", role, "--name", name)
+                values["tls"] = json.dumps({kind: os.path.join(self.file(role), kind + ".pem") for kind in ("certificate", "key", "authority")})
+                values["http_address"] = "127.0.0.1:0"
+                values["http_address_file"] = self.file(role + "-http")
+            environment["MEDLEY_CERTIFICATES"] = self.file("admin")
         coordinator, address = self.start("medley-coordinator", self.configuration("coordinator", state, taken_in))
-        agent, _ = self.start("medley-agent", self.configuration("agent", {
-            "coordinator_address": address, "work_directory": self.directory}, taken_in))
+        agent, _ = self.start("medley-agent", self.configuration("agent", {"coordinator_address": address, **of_agent}, taken_in))
         nodes = []
         while not nodes:  # the agent registers as soon as it listens
             self.assertIsNone(agent.poll())
             nodes = json.loads(subprocess.check_output([self.path("usr/bin/medley"), "--coordinator", address, "nodes",
-                                                        "--output", "json"], text=True)).get("nodes", [])
+                                                        "--output", "json"], text=True, env=environment)).get("nodes", [])
         self.assertTrue(nodes[0]["alive"])
         for process in (agent, coordinator):
             process.terminate()
