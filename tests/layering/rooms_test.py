@@ -117,7 +117,7 @@ ROOMS = {
     "runtime/engine/align": (DEVICE + FILES + ["JSON"], []),
 
     # Messages become values here: for the rims.
-    "runtime/wire": (VALUES + DESCRIPTION + ["gRPC", "JSON", "proto", "protobuf", "YAML"], []),
+    "runtime/wire": (VALUES + DESCRIPTION + ["gRPC", "JSON", "proto", "protobuf", "YAML"], ["runtime/base/files"]),
 
     # Who calls, and what they may.
     "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/base/mutex.h", "runtime/wire"], ["protobuf", "runtime/base/files"]),
