@@ -3,6 +3,6 @@
 namespace medley {
 
 // The version of all programs; it changes with every release.
-inline constexpr const char* kMedleyVersion = "0.2";
+inline constexpr const char* kMedleyVersion = "0.3";
 
 }  // namespace medley

@@ -40,7 +40,7 @@ DESCRIPTION = ["runtime/device/device_description.h"]
 DEVICE = BASE + DESCRIPTION + ["runtime/device"]
 IR = ["runtime/ir/" + name for name in ("cluster", "collective", "job", "link", "model", "plan", "program")]
 VALUES = BASE + IR
-ENGINE = ["runtime/engine/checkpoint", "runtime/engine/data", "runtime/engine/exec", "runtime/engine/shard"]
+ENGINE = ["runtime/engine/checkpoint", "runtime/engine/data", "runtime/engine/events", "runtime/engine/exec", "runtime/engine/shard"]
 REGISTRY = ["kernels"]
 BACKEND = DEVICE + ["kernels/arguments", "kernels/host"]
 TRANSPORT = BASE + ["comm/transport"]
@@ -58,6 +58,7 @@ ROOMS = {
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
     "runtime/base/stop_after.h": (LOCKS, []),
+    "runtime/base/thread_stacks.h": (LOCKS, []),
     "runtime/base/files": (BASE + ["hashes", "JSON"], []),
 
     # The wire's messages; generated, so that nothing here includes anything.
@@ -108,6 +109,7 @@ ROOMS = {
     "comm/perf": (TRANSPORT, ["comm/probe", "comm/ucx"]),
 
     # What the worker alone runs. It knows devices and transports, never a vendor.
+    "runtime/engine/events": (BASE, FILES),
     "runtime/engine/data": (FILES + ["runtime/ir/job"], []),
     "runtime/engine/checkpoint": (FILES + ["hashes", "JSON", "runtime/engine/data", "runtime/ir/job", "runtime/ir/model"], []),
     "runtime/engine/shard": (DEVICE + ["runtime/ir/model", "runtime/ir/program"], ["runtime/base/mutex.h", "threads"]),
@@ -135,7 +137,8 @@ ROOMS = {
     "agent/discovery": (RIM + DEVICE, REGISTRY + ["kernels/emulated"]),
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
-    "agent/rpc": (RIM + LOCKS + ["agent/supervisor", "gRPC", "log"], []),
+    "agent/check": (BASE + ["proto", "runtime/wire"], FILES),
+    "agent/rpc": (RIM + LOCKS + ["agent/check", "agent/supervisor", "gRPC", "log"], []),
     "agent/daemon": (RIM + REGISTRY + [
         "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
