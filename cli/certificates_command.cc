@@ -136,6 +136,11 @@ absl::Status Renew(const Connection& connection, const CertificatesCommand& comm
   ASSIGN_OR_RETURN(const std::string pem, ReadText(command.directory + kCertificate));
   const absl::StatusOr<Certificate> before = ReadCertificate(pem);
   RETURN_IF_ERROR(Annotate(before.status(), command.directory + kCertificate));
+  // The folder may be its owner's to write: who it is was for the authority to say.
+  ASSIGN_OR_RETURN(const KeyAndCertificate authority, ReadAuthority(command.authority));
+  if (const std::string why = WhyNotSignedBy(pem, authority.certificate); !why.empty())
+    return absl::InvalidArgumentError(absl::StrCat(command.directory, kCertificate, ": is not signed by ",
+                                                   command.authority, ", and is not renewed: ", why));
   return IssueTo(connection, command, before->identity, before->hosts);
 }
 

@@ -44,6 +44,7 @@ std::string WorkerProgram() {
 ServerOptions ServerOptionsOf(const v1::AgentConfig& config) {
   return {.listen_address = config.listen_address(),
           .tls = config.has_tls() ? &config.tls() : nullptr,
+          .http_address = config.http_address(),
           .insecure = config.insecure()};
 }
 

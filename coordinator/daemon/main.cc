@@ -24,6 +24,7 @@ namespace {
 ServerOptions ServerOptionsOf(const v1::CoordinatorConfig& config) {
   return {.listen_address = config.listen_address(),
           .tls = config.has_tls() ? &config.tls() : nullptr,
+          .http_address = config.http_address(),
           .insecure = config.insecure()};
 }
 

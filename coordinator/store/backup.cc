@@ -21,15 +21,19 @@ absl::Status Store::BackUp(const std::string& file) {
 }
 
 absl::Status RestoreStore(const std::string& file, const std::string& directory) {
-  if (!fs::is_regular_file(file))
+  std::error_code error;
+  if (!fs::is_regular_file(file, error))
     return absl::FailedPreconditionError(absl::StrCat(file, " is not there, or is no file"));
   ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
                    DirectoryLock::Acquire(directory, "medley.lock"));
   const std::string target = directory + "/medley.db", partial = target + ".restored";
-  if (fs::exists(target))
-    return absl::FailedPreconditionError(
-        absl::StrCat(target, " is there already; a backup is restored into another directory"));
-  std::error_code error;
+  // What another database of that name left beside it would be taken for this one's newest changes.
+  for (const char* rest : {"", "-wal", "-shm", "-journal"}) {
+    if (fs::exists(target + rest, error))
+      return absl::FailedPreconditionError(
+          absl::StrCat(target, rest, " is there already; a backup is restored into another directory"));
+    fs::remove(partial + rest, error);
+  }
   fs::copy_file(file, partial, fs::copy_options::overwrite_existing, error);
   if (error) return absl::UnavailableError(absl::StrCat(partial, " cannot be written: ", error.message()));
   const auto check = [&]() -> absl::Status {
@@ -40,7 +44,10 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
   };
   const absl::Status whole = check();
   if (whole.ok()) fs::rename(partial, target, error);
-  if (!whole.ok() || error) fs::remove(partial);
+  if (!whole.ok() || error) {
+    std::error_code ignored;
+    fs::remove(partial, ignored);
+  }
   if (!whole.ok())
     return absl::Status(whole.code(),
                         absl::StrCat("the backup ", file, " is not restored: ", whole.message()));

@@ -43,6 +43,12 @@ TEST_CASE("a store is not restored over another, nor one that is damaged or anot
   }
   CHECK(absl::IsFailedPrecondition(RestoreStore(file, directory.path())));
   CHECK(absl::IsFailedPrecondition(RestoreStore(elsewhere.path() + "/nowhere", target)));
+  // What is left of another store beside it would be taken for changes of this one.
+  std::filesystem::create_directories(target);
+  std::ofstream(target + "/medley.db-wal") << "changes of another";
+  CHECK_THAT(std::string(RestoreStore(file, target).message()),
+             Catch::Contains("medley.db-wal is there already"));
+  std::filesystem::remove(target + "/medley.db-wal");
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 4096);
   CHECK_FALSE(RestoreStore(file, target).ok());
   std::ofstream(file, std::ios::trunc)

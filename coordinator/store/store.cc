@@ -56,6 +56,16 @@ absl::StatusOr<int64_t> Store::NumberOf(const std::string& job_id) {
   return number.Integer(0);
 }
 
+absl::StatusOr<bool> Store::HasRequest(const std::string& request_id) {
+  if (request_id.empty()) return false;
+  const MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(
+      const std::optional<v1::Job> earlier,
+      FirstOf<v1::Job>(*database_,
+                       database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
+  return earlier.has_value();
+}
+
 absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::string& request_id,
                                          double now_seconds) {
   const MutexLock lock(mutex_);

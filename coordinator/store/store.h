@@ -46,6 +46,9 @@ class Store {
   absl::StatusOr<v1::Job> InsertJob(const v1::JobSpec& spec, const std::string& request_id,
                                     double now_seconds);
 
+  // Whether a job was inserted with this `request_id`; with an empty one none was.
+  absl::StatusOr<bool> HasRequest(const std::string& request_id);
+
   // Forgets the job and all that it reported. NotFound: no such job.
   absl::Status DeleteJob(const std::string& id);
 

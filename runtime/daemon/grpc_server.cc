@@ -4,30 +4,30 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/grpc_channel.h"
 
 namespace medley {
 namespace {
 
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
-
-bool IsThisMachineAlone(const std::string& host) {
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
+absl::Status CheckClear(const std::string& field, const std::string& address) {
+  if (address.empty() || IsLoopbackHost(HostOfAddress(address))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": others reach ", address,
+                   ", and without tls they may do anything there; give tls its certificates (medley certs "
+                   "makes some), or set "
+                   "insecure: true where nobody but friends is on the network"));
 }
 
 }  // namespace
 
 absl::Status CheckServer(const ServerOptions& options) {
   if (options.tls != nullptr) return CheckTls(*options.tls).status();
-  if (options.insecure || IsThisMachineAlone(HostOf(options.listen_address))) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("listen_address: others reach ", options.listen_address,
-                   ", and without tls they may do anything there; give tls its certificates (medley certs "
-                   "makes some), or set "
-                   "insecure: true where nobody but friends is on the network"));
+  if (options.insecure) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckClear("listen_address", options.listen_address));
+  return CheckClear("http_address", options.http_address);
 }
 
 absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
@@ -57,7 +57,7 @@ absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
   if (server == nullptr || port == 0)
     return absl::UnavailableError(
         absl::StrCat("listen_address: cannot listen at ", options.listen_address, "; is it in use?"));
-  return RunningServer{.address = absl::StrCat(HostOf(options.listen_address), ":", port),
+  return RunningServer{.address = absl::StrCat(HostOfAddress(options.listen_address), ":", port),
                        .server = std::move(server)};
 }
 

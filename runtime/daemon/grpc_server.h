@@ -14,7 +14,8 @@ namespace medley {
 struct ServerOptions {
   std::string listen_address;          // "host:port"
   const v1::TlsConfig* tls = nullptr;  // null: in the clear
-  bool insecure = false;               // in the clear also where others reach the address
+  std::string http_address;  // of the daemon's web server, which is checked alike; empty: there is none
+  bool insecure = false;     // in the clear also where others reach an address
   Refused refused;
   RpcFigures* figures = nullptr;         // of its calls, if it is given
   std::vector<grpc::Service*> services;  // outlive the server
@@ -25,8 +26,8 @@ struct RunningServer {
   std::unique_ptr<grpc::Server> server;
 };
 
-// What is wrong with how a daemon is to be reached. InvalidArgument: certificates that cannot be shown (CheckTls), or an address that
-// others reach, in the clear, without `insecure`.
+// What is wrong with how a daemon is to be reached. InvalidArgument: certificates that cannot be shown (CheckTls), or an address,
+// named by its field, that others reach, in the clear, without `insecure`.
 absl::Status CheckServer(const ServerOptions& options);
 
 // Serves, beside the services, gRPC's health and reflection. Errors of CheckServer; Unavailable: the address is in use or not this

@@ -65,6 +65,9 @@ bool IsHostName(const std::string& host) {
 
 absl::StatusOr<std::string> SubjectNames(const Identity& identity, const std::vector<std::string>& hosts) {
   std::vector<std::string> names;
+  if (std::any_of(identity.name.begin(), identity.name.end(),
+                  [](unsigned char c) { return c < ' ' || c == ',' || c == 127; }))
+    return absl::InvalidArgumentError("name: may have neither commas nor control characters");
   if (absl::StartsWith(identity.name, "spiffe://")) names.push_back(absl::StrCat("URI:", identity.name));
   for (const std::string& host : hosts) {
     if (!IsAddress(host) && !IsHostName(host))

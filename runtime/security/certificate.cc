@@ -87,7 +87,7 @@ absl::StatusOr<std::string> ReadPem(const char* field, const std::string& file) 
 }
 
 // "" if one of the certificates of `authorities` has signed the first of `chain`, itself or through others of `chain`.
-std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities) {
+std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities, unsigned long flags = 0) {
   X509_STORE* trusted = X509_STORE_new();
   const BioHandle authority_text = ReadBio(authorities);
   while (const CertificateHandle one = NextCertificate(*authority_text))
@@ -98,6 +98,7 @@ std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities)
   while (CertificateHandle one = NextCertificate(*chain_text)) sk_X509_push(between, one.release());
   X509_STORE_CTX* check = X509_STORE_CTX_new();
   X509_STORE_CTX_init(check, trusted, first.get(), between);
+  X509_STORE_CTX_set_flags(check, flags);
   const std::string why =
       X509_verify_cert(check) == 1 ? "" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(check));
   X509_STORE_CTX_free(check);
@@ -107,6 +108,10 @@ std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities)
 }
 
 }  // namespace
+
+std::string WhyNotSignedBy(absl::string_view chain, absl::string_view authorities) {
+  return WhyNotSigned(chain, authorities, X509_V_FLAG_NO_CHECK_TIME);
+}
 
 std::string RoleName(v1::Role role) {
   return absl::AsciiStrToLower(absl::string_view(v1::Role_Name(role)).substr(sizeof("ROLE_") - 1));

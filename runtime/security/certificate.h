@@ -31,6 +31,10 @@ absl::StatusOr<Certificate> ReadCertificate(absl::string_view pem);
 // The same of what was read before, which a server asks for at every call. Thread-safe.
 absl::StatusOr<Certificate> RecallCertificate(absl::string_view pem);
 
+// Why the first certificate of a PEM text, whose others may stand between, is not signed by one of `authorities` (PEM); "": it is, also if
+// it is not in force any more.
+std::string WhyNotSignedBy(absl::string_view chain, absl::string_view authorities);
+
 // Whether the first certificate of a PEM text is for `host`, a name or an address.
 bool IsForHost(absl::string_view pem, const std::string& host);
 

@@ -44,6 +44,26 @@ TEST_CASE("no certificate is in force for longer than its authority") {
         ReadCertificate(authority.certificate)->valid_until);
 }
 
+TEST_CASE("who signed a certificate can be told, also when it has run out") {
+  const KeyAndCertificate ours = *MakeAuthority("ours", absl::Hours(1)),
+                          theirs = *MakeAuthority("theirs", absl::Hours(1));
+  for (const absl::Duration lifetime : {absl::Hours(1), -absl::Hours(1)}) {
+    const auto made = Issue(ours, {.name = "node1", .role = v1::ROLE_AGENT}, {}, lifetime);
+    REQUIRE(made.ok());
+    CHECK(WhyNotSignedBy(made->certificate, ours.certificate).empty());
+    CHECK(!WhyNotSignedBy(made->certificate, theirs.certificate).empty());
+  }
+  // An authority that signs for itself is nobody's but its own.
+  CHECK(!WhyNotSignedBy(theirs.certificate, ours.certificate).empty());
+}
+
+TEST_CASE("a name cannot bring in further names") {
+  const KeyAndCertificate authority = *MakeAuthority("ours", absl::Hours(1));
+  for (const char* name : {"spiffe://site/a,DNS:coordinator", "a\nb"})
+    CHECK(absl::IsInvalidArgument(
+        Issue(authority, {.name = name, .role = v1::ROLE_VIEWER}, {}, absl::Hours(1)).status()));
+}
+
 TEST_CASE("a certificate is for its hosts alone") {
   const KeyAndCertificate authority = MakeAuthority("hosts", absl::Hours(1)).value();
   const std::string made =

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/openssl_handles.h"
@@ -21,12 +22,6 @@ constexpr size_t kMostBody = size_t{16} << 20;
 constexpr size_t kThreads = 64;  // each open page holds one while it watches
 constexpr int kRequestsOfConnection = 1000;
 constexpr time_t kPatienceSeconds = 10;
-
-bool IsThisMachine(std::string host) {
-  host = host.substr(
-      0, host.rfind(':') == std::string::npos || absl::EndsWith(host, "]") ? host.size() : host.rfind(':'));
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
-}
 
 // Certificates are read for each connection, so that new ones are shown as soon as they are there.
 int ShowNewest(SSL* ssl, void* argument) {
@@ -84,7 +79,7 @@ struct WebServer::Impl {
   // Why a browser may have been talked into this request by another's page; "": it was not.
   std::string WhyNot(const httplib::Request& request) const {
     const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
-    if (is_for_this_machine && !IsThisMachine(host))
+    if (is_for_this_machine && !IsLoopbackHost(HostOfAddress(host)))
       return absl::StrCat("this server is not known as \"", host, "\"");
     const std::string site = origin.substr(
         std::min(origin.size(), origin.find("://") == std::string::npos ? 0 : origin.find("://") + 3));
@@ -96,14 +91,32 @@ struct WebServer::Impl {
     return "";
   }
 
-  void Answer(const httplib::Request& from, httplib::Response& to) const {
+  // Before the body is read. False: the request is answered.
+  bool Admit(const httplib::Request& from, httplib::Response& to) const {
     to.set_header("X-Content-Type-Options", "nosniff");
     to.set_header("Cache-Control", "no-store");
-    if (const std::string why = WhyNot(from); !why.empty()) {
-      to.status = 403;
+    const auto refuse = [&](int status, const std::string& why) {
+      to.status = status;
+      to.set_header("Connection", "close");  // what follows is the body that nobody reads
       to.set_content(why + "\n", "text/plain; charset=utf-8");
-      return;
-    }
+      return false;
+    };
+    if (const std::string why = WhyNot(from); !why.empty()) return refuse(403, why);
+    const bool has_body =
+        (from.method != "GET" && from.method != "HEAD") || from.has_header("Content-Length");
+    if (from.has_header("Transfer-Encoding") || (has_body && !from.has_header("Content-Length")))
+      return refuse(411, "Content-Length: is needed, and the body as a whole");
+    uint64_t length = 0;
+    if (has_body && !absl::SimpleAtoi(from.get_header_value("Content-Length"), &length))
+      return refuse(400, "Content-Length: is not a number");
+    if (length > kMostBody)
+      return refuse(413, absl::StrCat("Content-Length: is ", length, ", and may be ", kMostBody));
+    if (options.tls != nullptr && length > 0 && !WhoCalls(*options.tls, CertificateOf(from.ssl)).ok())
+      return refuse(401, "a client certificate is needed");
+    return true;
+  }
+
+  void Answer(const httplib::Request& from, httplib::Response& to) const {
     WebAnswer answer = options.handler(RequestOf(from, options.tls));
     to.status = answer.status;
     if (answer.stream == nullptr) return to.set_content(answer.body, answer.content_type);
@@ -145,13 +158,17 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(Options options) {
   const auto answer = [raw = impl.get()](const httplib::Request& from, httplib::Response& to) {
     raw->Answer(from, to);
   };
+  server.set_pre_routing_handler([raw = impl.get()](const httplib::Request& from, httplib::Response& to) {
+    return raw->Admit(from, to) ? httplib::Server::HandlerResponse::Unhandled
+                                : httplib::Server::HandlerResponse::Handled;
+  });
   server.Get("/.*", answer);
   server.Post("/.*", answer);
   const std::string& address = impl->options.address;
   std::string host = address.substr(0, address.rfind(':'));
   int port = 0;
   const bool has_port = absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port);
-  impl->is_for_this_machine = tls == nullptr && IsThisMachine(host);
+  impl->is_for_this_machine = tls == nullptr && IsLoopbackHost(host);
   const std::string bare(absl::StripSuffix(absl::StripPrefix(host, "["), "]"));
   if (has_port && port == 0) {
     port = server.bind_to_any_port(bare);

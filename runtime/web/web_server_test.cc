@@ -1,6 +1,9 @@
 #include "runtime/web/web_server.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -56,6 +59,36 @@ TEST_CASE("another page's requests are refused") {
   CHECK(client->Get("/c", {{"Host", "elsewhere.example"}})->body ==
         "this server is not known as \"elsewhere.example\"\n");
   CHECK(client->Get("/c", {{"Host", "localhost:1"}})->status == 200);
+  // Names may begin with digits.
+  CHECK(client->Get("/c", {{"Host", "127.elsewhere.example:1"}})->status == 403);
+}
+
+// The status line of the answer to `head`, behind which nothing comes.
+std::string FirstLineOf(const WebServer& server, const std::string& head) {
+  const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to = {
+      .sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port)), .sin_addr = {}, .sin_zero = {}};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+  const std::string bytes = head + "Host: " + server.address() + "\r\nContent-Type: application/json\r\n\r\n";
+  REQUIRE(write(socket, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  std::string line;
+  for (char byte = 0; read(socket, &byte, 1) == 1 && byte != '\r';) line.push_back(byte);
+  close(socket);
+  return line;
+}
+
+TEST_CASE("a body without an end, or one that is too large, is refused before it is read") {
+  const auto server = Serve(Echo);
+  for (const std::string& method : {"POST", "PUT", "GET"})
+    CHECK(FirstLineOf(*server, method + " /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n") ==
+          "HTTP/1.1 411 Length Required");
+  for (const std::string& method : {"POST", "PUT"})
+    CHECK(FirstLineOf(*server, method + " /c HTTP/1.1\r\n") == "HTTP/1.1 411 Length Required");
+  CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: 16777217\r\n") ==
+        "HTTP/1.1 413 Payload Too Large");
+  CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: many\r\n") == "HTTP/1.1 400 Bad Request");
 }
 
 TEST_CASE("a stream comes as it is written, and ends when nobody reads any more") {
