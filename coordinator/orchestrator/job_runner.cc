@@ -85,14 +85,15 @@ absl::StatusOr<TrainingSpec> ResolveSpec(const v1::JobSpec& spec, const std::str
 
 void JobRunner::Abort(JobEvent event, const std::string& cause) {
   MutexLock lock(mutex_);
-  if (!aborted_) aborted_ = RunOutcome{.event = event, .cause = cause};
+  // That somebody cancelled it was promised to them.
+  if (!aborted_ || event == JobEvent::kCancelled) aborted_ = RunOutcome{.event = event, .cause = cause};
   stop_planning_ = true;
   for (AttemptRun* run : current_) run->Abort(absl::CancelledError(cause));
 }
 
 void JobRunner::FinishEarly(JobEvent event, const std::string& cause) {
   MutexLock lock(mutex_);
-  wish_ = RunOutcome{.event = event, .cause = cause};
+  if (!wish_ || wish_->event != JobEvent::kCancelled) wish_ = RunOutcome{.event = event, .cause = cause};
   if (training_ != nullptr) training_->FinishEarly();
 }
 

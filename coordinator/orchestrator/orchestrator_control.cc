@@ -168,6 +168,7 @@ absl::Status Orchestrator::ForgetNode(const std::string& node) {
 absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& request,
                                                   const std::function<bool()>& cancelled) {
   const v1::JobSpec& spec = request.spec();
+  RETURN_IF_ERROR(CheckJobPaths(spec, options_.allowed_directories));
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   std::string name;
   std::vector<ClusterDeviceLocation> locations;

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 
+#include "absl/synchronization/notification.h"
 #include "coordinator/orchestrator/orchestrator_under_test.h"
 
 namespace medley {
@@ -221,9 +222,42 @@ TEST_CASE("what a job names must lie where jobs may read and write, and not too 
   CHECK_THAT(std::string(site.orchestrator->Submit(request).status().message()),
              Catch::StartsWith("data.train: /etc/passwd lies in none of the directories that are allowed"));
   request.mutable_spec()->mutable_data()->set_train("/data/train.txt");
-  REQUIRE(site.orchestrator->Submit(request).ok());
+  request.set_request_id("once");
+  const auto first = site.orchestrator->Submit(request);
+  REQUIRE(first.ok());
+  // Its answer may have been lost.
+  const auto repeated = site.orchestrator->Submit(request);
+  REQUIRE(repeated.ok());
+  CHECK(repeated->id() == first->id());
+  request.set_request_id("twice");
   CHECK(site.orchestrator->Submit(request).status() ==
         absl::ResourceExhaustedError("1 jobs wait already, and no more may (most_waiting_jobs)"));
+}
+
+TEST_CASE("a job whose end was promised does not go on elsewhere because its node is drained meanwhile") {
+  OrchestratorSite site;
+  site.Register(FakeNode("a"));
+  site.Register(FakeNode("b"));
+  absl::Notification drained;
+  site.agents.SetTraining([&](FakeWorker& worker) -> absl::Status {
+    if (worker.request().train().rank() == 0) worker.Say(StepOf(1, 3.0));
+    drained.WaitForNotification();
+    worker.AwaitEnd();
+    return worker.asked_to_finish() ? worker.FinishedAt(2) : absl::OkStatus();
+  });
+  const std::string id = site.Submit(SavingJob("ends"));
+  site.AwaitJob(id, [](const v1::Job& job) { return job.last_step().step() >= 1; });
+  v1::CancelJobRequest cancel;
+  cancel.set_job_id(id);
+  cancel.set_after_checkpoint(true);
+  REQUIRE(site.orchestrator->Cancel(cancel).ok());
+  for (const char* node : {"a", "b"}) {
+    v1::DrainNodeRequest request;
+    request.set_node(node);
+    CHECK(site.orchestrator->DrainNode(request).ok());
+  }
+  drained.Notify();
+  site.Await(id, v1::JOB_STATE_CANCELLED);
 }
 
 TEST_CASE("what a plan does not use is free for the next job") {
