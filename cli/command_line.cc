@@ -23,6 +23,7 @@
 #include "cli/job_commands.h"
 #include "cli/links_command.h"
 #include "cli/local_cluster.h"
+#include "cli/operator_commands.h"
 #include "cli/spec_commands.h"
 #include "cli/terminal.h"
 #include "cli/time_option.h"
@@ -44,7 +45,8 @@ using Action = std::function<absl::Status()>;
 struct Arguments {
   Connection connection;
   double timeout_seconds = 10;
-  std::string coordinator, certificates, output = "text", job, node, file, directory, since, shell, page_file;
+  std::string coordinator, certificates, output = "text", job, node, file, directory, since, shell, page_file,
+                                         source;
   uint32_t limit = 0, step = 0;
   std::vector<std::string> sets;
   SubmitCommand submit;
@@ -162,10 +164,13 @@ void AddLimit(CLI::App& command, Arguments& arguments, const char* what) {
 }
 
 // `logs` and `steps`.
-void AddListing(CLI::App& app, Arguments& arguments, Action& action, const char* name, const char* what,
-                absl::Status (*run)(const Connection&, const ListingCommand&)) {
+CLI::App* AddListing(CLI::App& app, Arguments& arguments, Action& action, const char* name, const char* what,
+                     absl::Status (*run)(const Connection&, const ListingCommand&)) {
   CLI::App* command = AddJobCommand(app, arguments, action, name, what, [&arguments, run]() -> absl::Status {
-    ListingCommand listing{.job_id = arguments.job, .limit = arguments.limit, .follow = arguments.follow};
+    ListingCommand listing{.job_id = arguments.job,
+                           .limit = arguments.limit,
+                           .source = arguments.source,
+                           .follow = arguments.follow};
     if (!arguments.since.empty()) {
       const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
       ASSIGN_OR_RETURN(listing.since_seconds, ParseSince(arguments.since, now));
@@ -176,6 +181,7 @@ void AddListing(CLI::App& app, Arguments& arguments, Action& action, const char*
   command->add_option("--since", arguments.since,
                       "those since then: so long ago, as in 10m or 2d, or a moment in UTC");
   command->add_flag("-f,--follow", arguments.follow, "also those that come, until the job has ended");
+  return command;
 }
 
 void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
@@ -194,7 +200,8 @@ void AddJobCommands(CLI::App& app, Arguments& arguments, Action& action) {
                          [&arguments, run] { return run(arguments.connection, arguments.job); });
   };
   of_job("watch", "progress of a job until it has ended", RunWatch);
-  AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs);
+  AddListing(app, arguments, action, "logs", "what happened to a job", RunLogs)
+      ->add_option("--device", arguments.source, "only what this said: NODE/DEVICE, a node, or coordinator");
   AddListing(app, arguments, action, "steps", "metrics of a job's steps", RunSteps);
   AddPageOption(*of_job("explain", "the plan of a job, and why others would be slower",
                         [&arguments](const Connection& connection, const std::string& job) {
@@ -414,6 +421,7 @@ int RunCommandLine(int argc, char** argv) {
   AddOtherCommands(app, arguments, action);
   AddGenerateCommand(app, action);
   AddLinksCommand(app, arguments.connection, action);
+  AddOperatorCommands(app, arguments.connection, action);
   AddCertificatesCommand(app, arguments.connection, action);
   AddAlignCommand(app, arguments.connection.output, action);
   std::vector<std::string> words(argv + 1, argv + argc);

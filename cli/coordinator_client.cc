@@ -242,6 +242,16 @@ absl::StatusOr<v1::ListKernelsResponse> CoordinatorClient::ListKernels(const std
   return impl_->Call(&Stub::ListKernels, request, impl_->long_timeout());
 }
 
+absl::StatusOr<v1::CheckNodesResponse> CoordinatorClient::CheckNodes(const v1::CheckNodesRequest& request) {
+  return impl_->Call(&Stub::CheckNodes, request, impl_->long_timeout());
+}
+
+absl::StatusOr<v1::GetStacksResponse> CoordinatorClient::GetStacks(const std::string& job_id) {
+  v1::GetStacksRequest request;
+  request.set_job_id(job_id);
+  return impl_->Call(&Stub::GetStacks, request, impl_->long_timeout());
+}
+
 absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
   v1::ListLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());

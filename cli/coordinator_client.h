@@ -61,6 +61,9 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListNodesResponse> ListNodes();
   // The kernels of `node`, or of all live nodes if it is empty. May take as long as PlanJob.
   absl::StatusOr<v1::ListKernelsResponse> ListKernels(const std::string& node);
+  // May take as long as PlanJob.
+  absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
+  absl::StatusOr<v1::GetStacksResponse> GetStacks(const std::string& job_id);
   // Between `devices`, or all that there are if it is empty.
   absl::StatusOr<v1::ListLinksResponse> ListLinks(const std::vector<std::string>& devices);
   // The same, measured anew. May take an hour: seconds a link.

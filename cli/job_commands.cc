@@ -183,6 +183,7 @@ absl::Status RunLogs(const Connection& connection, const ListingCommand& command
   request.set_job_id(command.job_id);
   request.set_limit(command.limit);
   request.set_since_seconds(command.since_seconds);
+  request.set_source(command.source);
   if (command.follow) BlockInterrupts();
   CoordinatorClient client = Connect(connection);
   if (command.follow) return FollowLogs(client, connection, request);

@@ -25,6 +25,7 @@ struct ListingCommand {
   std::string job_id;
   uint32_t limit = 0;        // the newest so many; 0: of logs 1000, of steps all
   double since_seconds = 0;  // Unix; 0: all
+  std::string source;        // of logs: ListLogsRequest.source
   bool follow = false;       // those that come, too, until the job has ended
 };
 absl::Status RunLogs(const Connection& connection, const ListingCommand& command);

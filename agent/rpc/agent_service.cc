@@ -1,5 +1,6 @@
 #include "agent/rpc/agent_service.h"
 
+#include "agent/check/node_check.h"
 #include "agent/rpc/prepare_check.h"
 #include "runtime/base/clock.h"
 #include "runtime/wire/grpc_status.h"
@@ -10,6 +11,8 @@ namespace {
 
 // A description of kernels takes no longer where the call has no deadline.
 constexpr absl::Duration kDescribeTime = absl::Minutes(5);
+// Nor do stacks, of some hundreds of threads.
+constexpr absl::Duration kStacksTime = absl::Minutes(1);
 // The answer needs so long on its way.
 constexpr absl::Duration kAnswerTime = absl::Seconds(1);
 
@@ -53,6 +56,27 @@ grpc::Status AgentService::DescribeKernels(grpc::ServerContext* context, const v
                                            v1::NodeKernels* response) {
   *response =
       kernels_.Get(std::min(FromSystemClock(context->deadline()), Now() + kDescribeTime) - kAnswerTime);
+  return grpc::Status::OK;
+}
+
+grpc::Status AgentService::DescribeStacks(grpc::ServerContext* context,
+                                          const v1::DescribeStacksRequest* request,
+                                          v1::DescribeStacksResponse* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  absl::StatusOr<std::string> stacks = supervisor_.Stacks(
+      request->task_id(), std::min(FromSystemClock(context->deadline()), Now() + kStacksTime) - kAnswerTime);
+  if (!stacks.ok()) return ToGrpc(NotUnavailable(stacks.status()));
+  response->set_text(*std::move(stacks));
+  return grpc::Status::OK;
+}
+
+grpc::Status AgentService::CheckNode(grpc::ServerContext*, const v1::CheckNodeRequest* request,
+                                     v1::NodeCheck* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  *response =
+      medley::CheckNode({.devices = kernels_.devices(),
+                         .directories = {request->directories().begin(), request->directories().end()},
+                         .allowed_directories = allowed_directories_});
   return grpc::Status::OK;
 }
 

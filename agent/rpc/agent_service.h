@@ -21,6 +21,10 @@ class AgentService final : public v1::Agent::Service {
                     v1::StopResponse* response) override;
   grpc::Status DescribeKernels(grpc::ServerContext* context, const v1::DescribeKernelsRequest* request,
                                v1::NodeKernels* response) override;
+  grpc::Status DescribeStacks(grpc::ServerContext* context, const v1::DescribeStacksRequest* request,
+                              v1::DescribeStacksResponse* response) override;
+  grpc::Status CheckNode(grpc::ServerContext* context, const v1::CheckNodeRequest* request,
+                         v1::NodeCheck* response) override;
 
  private:
   Supervisor& supervisor_;

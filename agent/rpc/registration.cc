@@ -6,6 +6,7 @@
 #include <random>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/version.h"
 #include "runtime/wire/grpc_channel.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -95,6 +96,7 @@ bool Registration::Register() {
   v1::RegisterRequest request;
   *request.mutable_node() = options_.node;
   request.set_incarnation(incarnation_);
+  request.set_medley_version(kMedleyVersion);
   for (v1::AgentTask& task : callbacks_.tasks()) *request.add_tasks() = std::move(task);
   v1::RegisterResponse response;
   grpc::ClientContext context;

@@ -24,6 +24,7 @@ class KernelReports {
 
   // Blocks until all devices have answered, at most until `deadline`; a device that has not by then says so.
   v1::NodeKernels Get(absl::Time deadline);
+  const std::vector<v1::Device>& devices() const { return options_.devices; }
 
  private:
   absl::StatusOr<v1::DeviceKernels> Ask(const v1::Device& device, absl::Time deadline);

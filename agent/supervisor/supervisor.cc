@@ -189,7 +189,14 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
     task.activity = pong.activity();
     return;
   }
-  task.last_pong = task.last_progress = now;
+  task.last_pong = now;
+  if (reply.reply_case() == v1::WorkerReply::kStacks) {  // which is no progress
+    task.stacks = reply.stacks();
+    ++task.stacks_told;
+    changed_.NotifyAll();
+    return;
+  }
+  task.last_progress = now;
   if (reply.has_prepared()) task.prepared = reply.prepared();
   if (reply.has_failed()) task.prepared = ToStatus(reply.failed());
   if (reply.has_event()) {
@@ -264,6 +271,27 @@ void Supervisor::FinishEarly(const std::string& task_id) {
   v1::WorkerCommand command;
   command.mutable_finish_early();
   (void)task->worker->Send(command);
+}
+
+absl::StatusOr<std::string> Supervisor::Stacks(const std::string& task_id, absl::Time deadline) {
+  std::shared_ptr<Task> task;
+  uint64_t told = 0;
+  {
+    MutexLock lock(mutex_);
+    task = Find(task_id);
+    if (task == nullptr || task->worker == nullptr || task->ended)
+      return absl::NotFoundError(absl::StrCat("no worker runs task ", task_id));
+    told = task->stacks_told;
+  }
+  v1::WorkerCommand command;
+  command.mutable_describe_stacks();
+  RETURN_IF_ERROR(task->worker->Send(command));
+  MutexLock lock(mutex_);
+  const bool answered = changed_.WaitUntil(
+      mutex_, deadline, [&] { return task->stacks_told > told || task->ended || task->stopped; });
+  if (task->stacks_told > told) return task->stacks;
+  if (!answered) return absl::DeadlineExceededError("the worker does not answer");
+  return absl::NotFoundError(absl::StrCat("the worker of task ", task_id, " has ended"));
 }
 
 std::vector<v1::AgentTask> Supervisor::Tasks() {

@@ -61,6 +61,10 @@ class Supervisor {
   // Asks the task's worker to end after its step, with a checkpoint.
   void FinishEarly(const std::string& task_id);
 
+  // What the threads of the task's worker are doing. NotFound: no such task, or its worker has ended; DeadlineExceeded: it has not
+  // answered by `deadline`.
+  absl::StatusOr<std::string> Stacks(const std::string& task_id, absl::Time deadline);
+
   // What the workers are at, for the coordinator.
   std::vector<v1::AgentTask> Tasks();
 
@@ -82,7 +86,9 @@ class Supervisor {
     absl::Time last_pong, last_progress;
     uint64_t progress = 0;
     std::string activity;
-    std::thread reader;  // of the worker's replies
+    std::string stacks;        // the newest answer
+    uint64_t stacks_told = 0;  // answers so far
+    std::thread reader;        // of the worker's replies
     ~Task();
   };
   struct Admission {

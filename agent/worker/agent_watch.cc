@@ -11,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/progress.h"
+#include "runtime/base/thread_stacks.h"
 #include "runtime/base/valid_utf8.h"
 
 namespace medley {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kAgentGone = 3;
 constexpr int kAgentSilent = 4;
+constexpr absl::Duration kThreadPatience = absl::Seconds(1);
 
 v1::WorkerReply Pong() {
   const CurrentPhase::Phase phase = CurrentPhase::OfProcess().phase();
@@ -62,6 +64,11 @@ void AgentWatch::Handle(const v1::WorkerCommand& command) {
   // A pong that finds the channel full is lost: the agent has other life signs to read.
   if (command.has_ping()) (void)channel_.TrySend(Pong());
   if (command.has_finish_early()) finish_early_ = true;
+  if (command.has_describe_stacks()) {
+    v1::WorkerReply reply;
+    reply.set_stacks(ValidUtf8(DescribeThreadStacks(kThreadPatience)));
+    (void)channel_.Send(reply);
+  }
   if (!command.has_start() || std::exchange(told_, true)) return;
   promise_.set_value(
       {command.start().data_plane_addresses().begin(), command.start().data_plane_addresses().end()});

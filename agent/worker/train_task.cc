@@ -17,6 +17,7 @@
 #include "runtime/engine/checkpoint/checkpoint.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/engine/checkpoint/manifest.h"
+#include "runtime/engine/events/tensorboard_writer.h"
 #include "runtime/engine/exec/file_window_source.h"
 #include "runtime/engine/exec/plan_peers.h"
 #include "runtime/engine/exec/shard_checkpoint.h"
@@ -52,6 +53,7 @@ struct TrainingSetup {
   int64_t done_steps = 0;
   std::optional<LossScale> loss_scale;  // of the checkpoint that it goes on from
   RunIdentity identity;                 // data_fingerprint: of this rank's own files
+  std::string tensorboard;              // the job's own folder of events; empty: none
   std::string resume_from;              // a checkpoint's directory; empty: from the start
   bool resumes_other_run = false;
   // The data fingerprint of the ranks that read data, as the coordinator knows it; empty: not yet.
@@ -84,6 +86,20 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
   metrics.set_skipped(outcome.skipped);
   if (outcome.loss_scale != 1) metrics.set_loss_scale(static_cast<uint64_t>(outcome.loss_scale));
   metrics.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  return event;
+}
+
+ScalarEvent CurvesOf(const v1::StepMetrics& step) {
+  ScalarEvent event{.step = step.step(),
+                    .at_seconds = step.at_seconds(),
+                    .values = {{"train/loss", step.loss()},
+                               {"train/gradient_norm", step.gradient_norm()},
+                               {"train/learning_rate", step.learning_rate()},
+                               {"speed/step_seconds", step.step_seconds()}}};
+  if (step.step_seconds() > 0)
+    event.values.emplace_back("speed/tokens_per_second",
+                              static_cast<double>(step.tokens()) / step.step_seconds());
+  if (step.loss_scale() > 0) event.values.emplace_back("train/loss_scale", step.loss_scale());
   return event;
 }
 
@@ -168,6 +184,7 @@ class TrainTask final : public WorkerTask {
     communicator_->OnQuestion([activity = executor.activity()](int, const std::string&) {
       return activity->Describe(Now());  // it outlives the executor
     });
+    OpenEvents();
     CurrentPhase::OfProcess().Enter("connecting to the other ranks", /*waits_for_peers=*/true);
     RETURN_IF_ERROR(
         Annotate(communicator_->Connect(addresses, Now() + kConnectTime), "connecting to the other ranks"));
@@ -203,6 +220,8 @@ class TrainTask final : public WorkerTask {
     }
     setup_.program = CompileStep(setup_.plan, setup_.rank, setup_.spec.shape, Purpose::kTrain);
     ASSIGN_OR_RETURN(setup_.reductions, DecodeReductions(train));
+    if (!train.spec().tensorboard().empty())
+      setup_.tensorboard = absl::StrCat(train.spec().tensorboard(), "/", train.job_id());
     setup_.identity = {.owner = {.run = train.run_id(), .job = train.job_id(), .launch = request.attempt()},
                        .spec_fingerprint = train.spec_fingerprint()};
     setup_.resume_from = train.resume_from();
@@ -240,6 +259,26 @@ class TrainTask final : public WorkerTask {
     const bool passing = absl::IsUnavailable(taken) || absl::IsDataLoss(taken);
     return absl::Status(passing ? absl::StatusCode::kUnavailable : absl::StatusCode::kFailedPrecondition,
                         absl::StrCat("checkpoint.directory: ", taken.message()));
+  }
+
+  // What cannot be written costs events and never the training.
+  void OpenEvents() {
+    if (setup_.rank != 0 || setup_.tensorboard.empty()) return;
+    absl::StatusOr<std::unique_ptr<TensorBoardWriter>> events = TensorBoardWriter::Open(
+        setup_.tensorboard, setup_.done_steps, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    if (events.ok()) {
+      events_ = *std::move(events);
+    } else {
+      spdlog::warn("tensorboard: {}", std::string(events.status().message()));
+    }
+  }
+
+  void AddEvent(const ScalarEvent& event) {
+    if (events_ == nullptr) return;
+    const absl::Status written = events_->Write(event);
+    if (written.ok()) return;
+    spdlog::warn("tensorboard: {}; no more events are written", std::string(written.message()));
+    events_ = nullptr;
   }
 
   absl::Status LoadModel() {
@@ -315,14 +354,21 @@ class TrainTask final : public WorkerTask {
     TrainerReports reports;
     const bool speaks = setup_.rank == 0;  // losses and checkpoints are the same everywhere
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
-      if (speaks) report(StepEvent(setup_, step, outcome));
+      if (speaks) {
+        const v1::WorkerEvent event = StepEvent(setup_, step, outcome);
+        report(event);
+        AddEvent(CurvesOf(event.step()));
+      }
       if (!IsTraced(step, setup_.done_steps)) return;
       report(MeasuredEvent(step, outcome, device_.queue->peak_allocated() + device_.ops->workspace(),
                            communicator_->transport()));
     };
     reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
     if (!speaks) return reports;
-    reports.validation = [report](int64_t step, double loss) {
+    reports.validation = [this, report](int64_t step, double loss) {
+      AddEvent({.step = step,
+                .at_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
+                .values = {{"validation/loss", loss}}});
       v1::WorkerEvent event;
       event.mutable_validation()->set_step(static_cast<uint32_t>(step));
       event.mutable_validation()->set_loss(loss);
@@ -351,6 +397,7 @@ class TrainTask final : public WorkerTask {
   std::unique_ptr<WindowSource> windows_;
   std::vector<int> peers_;
   std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<TensorBoardWriter> events_;  // null: none are asked for, or none can be written
 };
 
 }  // namespace

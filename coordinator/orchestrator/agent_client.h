@@ -49,6 +49,11 @@ class AgentClient {
   // Errors as for Prepare, and as Agent.DescribeKernels.
   virtual void DescribeKernels(const std::string& agent_address, absl::Time deadline,
                                Answered<v1::NodeKernels> answered) = 0;
+  // Errors as for Prepare, and as of the agent's rpc of that name.
+  virtual void DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
+                              absl::Time deadline, Answered<v1::DescribeStacksResponse> answered) = 0;
+  virtual void CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request,
+                         absl::Time deadline, Answered<v1::NodeCheck> answered) = 0;
   // Best effort, answered within about a second. `request`: as Agent.Stop. Unavailable: the agent is gone;
   // DeadlineExceeded: it has not answered.
   virtual void Stop(const std::string& agent_address, const v1::StopRequest& request,

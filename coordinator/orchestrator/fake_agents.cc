@@ -329,14 +329,32 @@ std::unique_ptr<RunningTask> FakeAgents::Start(const std::string& agent_address,
   return std::make_unique<Listener>(*this, agent_address, request, patience, std::move(listener));
 }
 
+bool FakeAgents::IsDown(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  return down_.count(agent_address) > 0;
+}
+
+void FakeAgents::DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
+                                absl::Time, Answered<v1::DescribeStacksResponse> answered) {
+  if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));
+  v1::DescribeStacksResponse response;
+  response.set_text(absl::StrCat("threads of ", request.task_id()));
+  answered(response);
+}
+
+void FakeAgents::CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request, absl::Time,
+                           Answered<v1::NodeCheck> answered) {
+  if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));
+  v1::NodeCheck check;
+  check.set_medley_version("0.1");
+  check.set_clock_seconds(1e9);
+  for (const std::string& directory : request.directories()) check.add_findings()->set_subject(directory);
+  answered(check);
+}
+
 void FakeAgents::DescribeKernels(const std::string& agent_address, absl::Time,
                                  Answered<v1::NodeKernels> answered) {
-  bool is_down = false;
-  {
-    MutexLock lock(mutex_);
-    is_down = down_.count(agent_address) > 0;
-  }
-  if (is_down) return answered(absl::UnavailableError("connection refused"));
+  if (IsDown(agent_address)) return answered(absl::UnavailableError("connection refused"));
   v1::NodeKernels kernels;
   kernels.add_devices()->set_description(absl::StrCat("fake at ", agent_address));
   answered(kernels);

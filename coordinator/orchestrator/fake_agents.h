@@ -85,10 +85,15 @@ class FakeAgents final : public AgentClient {
   // One device, which says where it was asked.
   void DescribeKernels(const std::string& agent_address, absl::Time deadline,
                        Answered<v1::NodeKernels> answered) override;
+  void DescribeStacks(const std::string& agent_address, const v1::DescribeStacksRequest& request,
+                      absl::Time deadline, Answered<v1::DescribeStacksResponse> answered) override;
+  void CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request, absl::Time deadline,
+                 Answered<v1::NodeCheck> answered) override;
   void Stop(const std::string& agent_address, const v1::StopRequest& request,
             std::function<void(const absl::Status&)> answered) override;
 
  private:
+  bool IsDown(const std::string& agent_address);
   class Task;
   class Listener;
   absl::Status Run(FakeWorker& worker);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_terms.h"
+#include "coordinator/orchestrator/node_checks.h"
 #include "coordinator/orchestrator/node_kernels.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
@@ -289,9 +290,11 @@ void Orchestrator::WatchForStalls() {
 }
 
 absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request) {
-  RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
+  // Before anything that the spec names is read.
   RETURN_IF_ERROR(CheckJobPaths(request.spec(), options_.allowed_directories));
-  {
+  RETURN_IF_ERROR(ResolveSpec(request.spec(), "").status());
+  ASSIGN_OR_RETURN(const bool is_repeat, store_.HasRequest(request.request_id()));
+  if (!is_repeat) {
     MutexLock lock(mutex_);
     if (waiting_.size() >= options_.most_waiting_jobs)
       return absl::ResourceExhaustedError(
@@ -424,6 +427,15 @@ absl::StatusOr<std::vector<v1::DeviceProfile>> Orchestrator::Profiles() {
 
 absl::StatusOr<v1::ListKernelsResponse> Orchestrator::Kernels(const std::string& node) {
   return ListKernels(Nodes(), node, agents_, Now() + kKernelsTime);
+}
+
+absl::StatusOr<v1::CheckNodesResponse> Orchestrator::CheckNodes(const v1::CheckNodesRequest& request) {
+  return medley::CheckNodes(Nodes(), request, agents_, Now() + kKernelsTime);
+}
+
+absl::StatusOr<v1::GetStacksResponse> Orchestrator::Stacks(const std::string& job_id) {
+  ASSIGN_OR_RETURN(const v1::Job job, journal_.Get(job_id));
+  return StacksOf(job, agents_, Now() + kKernelsTime);
 }
 
 absl::StatusOr<v1::ClusterSpec> Orchestrator::ExportCluster() {

@@ -74,6 +74,8 @@ class Orchestrator {
   v1::LeaveResponse Leave(const v1::LeaveRequest& request);
   std::vector<v1::Node> Nodes();
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
+  absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
+  absl::StatusOr<v1::GetStacksResponse> Stacks(const std::string& job_id);
   // What was measured of the kinds of their devices.
   absl::StatusOr<std::vector<v1::DeviceProfile>> Profiles();
   // Without its links, which are those of Links({}).

@@ -1,14 +1,18 @@
 #include "coordinator/rpc/coordinator_service.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/rpc/agent_version.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/version.h"
 #include "runtime/wire/grpc_status.h"
 #include "runtime/wire/validate.h"
 
@@ -23,6 +27,11 @@ constexpr size_t kPartBytes = size_t{1} << 20;
 constexpr size_t kStepsOfAnUpdate = 4096;
 // How often a stream without news looks whether its reader is still there.
 constexpr absl::Duration kLookAroundEvery = absl::Milliseconds(250);
+
+// `source`: as ListLogsRequest has it.
+bool IsOfSource(const v1::LogLine& line, const std::string& source) {
+  return source.empty() || line.source() == source || absl::StartsWith(line.source(), source + "/");
+}
 
 // Checks the request, calls, stores the answer, and writes down who changed something.
 template <typename Request, typename Response, typename Call>
@@ -263,6 +272,18 @@ grpc::Status CoordinatorService::ListKernels(grpc::ServerContext* context,
                 [&] { return orchestrator_.Kernels(request->node()); });
 }
 
+grpc::Status CoordinatorService::CheckNodes(grpc::ServerContext* context,
+                                            const v1::CheckNodesRequest* request,
+                                            v1::CheckNodesResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&] { return orchestrator_.CheckNodes(*request); });
+}
+
+grpc::Status CoordinatorService::GetStacks(grpc::ServerContext* context, const v1::GetStacksRequest* request,
+                                           v1::GetStacksResponse* response) {
+  return Answer(audit_, *context, *request, *response,
+                [&] { return orchestrator_.Stacks(request->job_id()); });
+}
+
 grpc::Status CoordinatorService::ListLinks(grpc::ServerContext* context, const v1::ListLinksRequest* request,
                                            grpc::ServerWriter<v1::ListLinksResponse>* writer) {
   return AnswerInParts(
@@ -340,10 +361,16 @@ grpc::Status CoordinatorService::ListSteps(grpc::ServerContext* context, const v
 grpc::Status CoordinatorService::ListLogs(grpc::ServerContext* context, const v1::ListLogsRequest* request,
                                           v1::ListLogsResponse* response) {
   return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
-    const int limit = request->limit() == 0 ? kDefaultLogLines : static_cast<int>(request->limit());
-    ASSIGN_OR_RETURN(auto lines, store_.ListLogs(request->job_id(), limit, request->after_line()));
-    std::erase_if(lines,
-                  [&](const v1::LogLine& line) { return line.at_seconds() < request->since_seconds(); });
+    const size_t limit = request->limit() == 0 ? kDefaultLogLines : request->limit();
+    // Of one source, the newest may be far back.
+    ASSIGN_OR_RETURN(
+        auto lines,
+        store_.ListLogs(request->job_id(), request->source().empty() ? static_cast<int>(limit) : INT_MAX,
+                        request->after_line()));
+    std::erase_if(lines, [&](const v1::LogLine& line) {
+      return line.at_seconds() < request->since_seconds() || !IsOfSource(line, request->source());
+    });
+    if (lines.size() > limit) lines.erase(lines.begin(), lines.end() - static_cast<int64_t>(limit));
     v1::ListLogsResponse all;
     Fill(*all.mutable_lines(), lines);
     return all;
@@ -389,6 +416,9 @@ grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::R
                                        v1::RegisterResponse* response) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
   if (const absl::Status may = MayBeNode(*context, request->node().name()); !may.ok()) return ToGrpc(may);
+  if (const absl::Status together = CheckAgentVersion(request->medley_version(), kMedleyVersion);
+      !together.ok())
+    return ToGrpc(together);
   absl::StatusOr<v1::RegisterResponse> registered = orchestrator_.Register(*request);
   if (!registered.ok()) return ToGrpc(registered.status());
   *response = *std::move(registered);

@@ -42,6 +42,9 @@ class CoordinatorService final : public v1::Coordinator::Service {
   grpc::Status ListNodes(grpc::ServerContext*, const v1::ListNodesRequest*, v1::ListNodesResponse*) override;
   grpc::Status ListKernels(grpc::ServerContext*, const v1::ListKernelsRequest*,
                            v1::ListKernelsResponse*) override;
+  grpc::Status CheckNodes(grpc::ServerContext*, const v1::CheckNodesRequest*,
+                          v1::CheckNodesResponse*) override;
+  grpc::Status GetStacks(grpc::ServerContext*, const v1::GetStacksRequest*, v1::GetStacksResponse*) override;
   grpc::Status ListLinks(grpc::ServerContext*, const v1::ListLinksRequest*,
                          grpc::ServerWriter<v1::ListLinksResponse>*) override;
   grpc::Status MeasureLinks(grpc::ServerContext*, const v1::MeasureLinksRequest*,

@@ -116,6 +116,19 @@ void GrpcAgentClient::DescribeKernels(const std::string& agent_address, absl::Ti
                                                    std::move(answered));
 }
 
+void GrpcAgentClient::DescribeStacks(const std::string& agent_address,
+                                     const v1::DescribeStacksRequest& request, absl::Time deadline,
+                                     Answered<v1::DescribeStacksResponse> answered) {
+  Ask<v1::DescribeStacksRequest, v1::DescribeStacksResponse>(agent_address, &Async::DescribeStacks, request,
+                                                             deadline, std::move(answered));
+}
+
+void GrpcAgentClient::CheckNode(const std::string& agent_address, const v1::CheckNodeRequest& request,
+                                absl::Time deadline, Answered<v1::NodeCheck> answered) {
+  Ask<v1::CheckNodeRequest, v1::NodeCheck>(agent_address, &Async::CheckNode, request, deadline,
+                                           std::move(answered));
+}
+
 void GrpcAgentClient::Stop(const std::string& agent_address, const v1::StopRequest& request,
                            std::function<void(const absl::Status&)> answered) {
   Ask<v1::StopRequest, v1::StopResponse>(

@@ -57,6 +57,9 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/PlanJob", Needs::kOperator},
       {"/medley.v1.Coordinator/ListNodes", Needs::kViewer},
       {"/medley.v1.Coordinator/ListKernels", Needs::kViewer},
+      // It writes files into directories that the call names.
+      {"/medley.v1.Coordinator/CheckNodes", Needs::kOperator},
+      {"/medley.v1.Coordinator/GetStacks", Needs::kOperator, /*looks=*/true},
       {"/medley.v1.Coordinator/ListLinks", Needs::kViewer},
       {"/medley.v1.Coordinator/MeasureLinks", Needs::kOperator},
       {"/medley.v1.Coordinator/ExplainAllReduce", Needs::kViewer},
@@ -74,6 +77,8 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Agent/Start", Needs::kCoordinator},
       {"/medley.v1.Agent/Stop", Needs::kCoordinator},
       {"/medley.v1.Agent/DescribeKernels", Needs::kCoordinator},
+      {"/medley.v1.Agent/DescribeStacks", Needs::kCoordinator},
+      {"/medley.v1.Agent/CheckNode", Needs::kCoordinator},
       // gRPC's own. Probes of health have no certificates.
       {"/grpc.health.v1.Health/Check", Needs::kNobody},
       {"/grpc.health.v1.Health/Watch", Needs::kNobody},

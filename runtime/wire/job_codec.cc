@@ -36,7 +36,8 @@ absl::Status CheckPaths(const v1::JobSpec& spec) {
       {"data.train", spec.data().train()},
       {"data.validation", spec.data().validation()},
       {"checkpoint.directory", spec.checkpoint().directory()},
-      {"checkpoint.resume_from", spec.checkpoint().resume_from()}};
+      {"checkpoint.resume_from", spec.checkpoint().resume_from()},
+      {"tensorboard", spec.tensorboard()}};
   for (const auto& [field, path] : paths) {
     if (path.empty() || path[0] == '/') continue;
     return Invalid(field, ": \"", path,

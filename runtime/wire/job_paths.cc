@@ -19,8 +19,9 @@ fs::path Real(const std::string& path) {
 }
 
 bool LiesIn(const fs::path& path, const fs::path& directory) {
+  if (path.empty() || directory.empty()) return false;  // one that cannot be told allows nothing
   const auto [rest, end] = std::mismatch(path.begin(), path.end(), directory.begin(), directory.end());
-  return !path.empty() && (end == directory.end() || (end->empty() && std::next(end) == directory.end()));
+  return (end == directory.end() || (end->empty() && std::next(end) == directory.end()));
 }
 
 }  // namespace
@@ -33,7 +34,8 @@ absl::Status CheckJobPaths(const v1::JobSpec& spec, const std::vector<std::strin
       {"data.validation", spec.data().validation()},
       {"model.hugging_face", spec.model().hugging_face()},
       {"checkpoint.directory", spec.checkpoint().directory()},
-      {"checkpoint.resume_from", spec.checkpoint().resume_from()}};
+      {"checkpoint.resume_from", spec.checkpoint().resume_from()},
+      {"tensorboard", spec.tensorboard()}};
   paths.insert(paths.end(), further.begin(), further.end());
   for (const auto& [field, path] : paths) {
     const fs::path real = Real(path);

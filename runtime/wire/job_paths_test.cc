@@ -29,6 +29,11 @@ TEST_CASE("what a job names lies in what is allowed, or it is refused by its fie
               " lies in none of the directories that are allowed (allowed_directories): /nowhere, " + data);
   }
   CHECK(CheckJobPaths(spec, {}).ok());
+  // What cannot be resolved allows nothing.
+  std::filesystem::create_symlink(directory.File("round"), directory.File("round"));
+  spec.mutable_data()->set_train("/etc/passwd");
+  for (const std::string& none : {std::string(), directory.File("round")})
+    CHECK(!CheckJobPaths(spec, {none}).ok());
 }
 
 TEST_CASE("every path that a job has is looked at") {
@@ -40,7 +45,8 @@ TEST_CASE("every path that a job has is looked at") {
            [](v1::JobSpec& one) { one.mutable_data()->set_validation("/etc/a"); },
            [](v1::JobSpec& one) { one.mutable_model()->set_hugging_face("/etc/a"); },
            [](v1::JobSpec& one) { one.mutable_checkpoint()->set_directory("/etc/a"); },
-           [](v1::JobSpec& one) { one.mutable_checkpoint()->set_resume_from("/etc/a"); }}) {
+           [](v1::JobSpec& one) { one.mutable_checkpoint()->set_resume_from("/etc/a"); },
+           [](v1::JobSpec& one) { one.set_tensorboard("/etc/a"); }}) {
     v1::JobSpec bad;
     set(bad);
     CHECK(absl::IsInvalidArgument(CheckJobPaths(bad, allowed)));
