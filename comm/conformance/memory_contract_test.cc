@@ -70,13 +70,14 @@ TEST_CASE("traffic knows how long threads waited") {
   Message got(5);
   const Message message = RandomMessage(5, 1);
   const auto receive = Started(cluster->rank(1).Receive(0, kTag, absl::MakeSpan(got)));
-  CHECK(absl::IsDeadlineExceeded(receive->Wait(At(absl::Milliseconds(30)))));
+  // Several times: a thread that gets no core after its deadline was set waits for less.
+  for (int i = 0; i < 10; ++i) CHECK(absl::IsDeadlineExceeded(receive->Wait(At(absl::Milliseconds(30)))));
   const auto send = Started(cluster->rank(0).Send(1, kTag, message));
   CHECK_OK(receive->Wait(Soon()));
   const std::vector<PeerTraffic> traffic = cluster->rank(1).Traffic();
   REQUIRE(traffic.size() == 1);
   CHECK(traffic[0].wait_seconds >= 0.029);
-  CHECK(traffic[0].wait_seconds < 5);
+  CHECK(traffic[0].wait_seconds < 60);
 }
 
 TEST_CASE("registered memory carries transfers at any place in it, and is plain memory after") {
