@@ -28,8 +28,13 @@ int Finish(medley::MessageChannel& channel, uint32_t code, const std::string& me
 bool Next(medley::MessageChannel& channel, WorkerCommand& command, bool works = true) {
   static uint64_t progress = 0;
   while (channel.Receive(command, absl::InfiniteFuture()).ok()) {
-    if (!command.has_ping()) return true;
     WorkerReply reply;
+    if (command.has_describe_stacks()) {
+      reply.set_stacks(works ? "thread 1" : "");
+      if (works) (void)channel.Send(reply);
+      continue;
+    }
+    if (!command.has_ping()) return true;
     reply.mutable_pong()->set_progress(works ? ++progress : progress);
     reply.mutable_pong()->set_activity("reading segment 3");
     (void)channel.Send(reply);

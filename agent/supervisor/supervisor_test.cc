@@ -70,6 +70,20 @@ Reported RunTask(Supervisor& supervisor, const std::string& id,
   return reported;
 }
 
+TEST_CASE("a worker says what its threads do, and which cannot is told apart") {
+  Supervisor supervisor(TwoDevices());
+  REQUIRE(supervisor.Prepare(Task("hang/1"), Soon()).ok());
+  REQUIRE(supervisor.Prepare(Task("do nothing/1", 1, "cpu1"), Soon()).ok());
+  CHECK(absl::IsCancelled(supervisor.Follow(
+      StartOf("do nothing/1"), [](const v1::WorkerEvent&) { return true; }, [] { return false; })));
+  CHECK(*supervisor.Stacks("hang/1", Soon()) == "thread 1");
+  CHECK(*supervisor.Stacks("hang/1", Soon()) == "thread 1");
+  CHECK(absl::IsDeadlineExceeded(supervisor.Stacks("do nothing/1", Now() + absl::Milliseconds(50)).status()));
+  CHECK(absl::IsNotFound(supervisor.Stacks("nobody/1", Soon()).status()));
+  supervisor.Stop("hang/1");
+  CHECK(absl::IsNotFound(supervisor.Stacks("hang/1", Soon()).status()));
+}
+
 TEST_CASE("a task is prepared, run with its peers' addresses, and its last event is its end") {
   Supervisor supervisor(TwoDevices());
   const absl::StatusOr<v1::PrepareResponse> prepared = supervisor.Prepare(Task("train/1"), Soon());

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""medley.sbatch: what is wrong with its command line is said, and under a Slurm of its own it does what it should (try-slurm.sh)."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PROGRAMS = ("cli/medley", "coordinator/daemon/medley-coordinator", "agent/daemon/medley-agent", "agent/worker/medley-worker")
+# A job's end is waited for as long as its output grows; what hangs altogether is ended by this.
+PATIENCE_SECONDS = 1500
+
+
+class SlurmTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # Not below the test's own folder, whose name may be too long for a socket's.
+        cls.directory = tempfile.mkdtemp(prefix="slurm-test.", dir="/tmp")
+        cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
+        for name in PROGRAMS:
+            built = os.environ.get("MEDLEY_BINARIES")
+            shutil.copy(os.path.join(built, os.path.basename(name)) if built else os.path.join(ROOT, name), cls.directory)
+
+    def sbatch(self, *arguments, **environment):
+        return subprocess.run(["bash", os.path.join(HERE, "medley.sbatch"), *arguments], capture_output=True, text=True, timeout=60,
+                              env={"PATH": "/usr/bin:/bin", **environment})
+
+    def test_what_is_wrong_with_the_command_line_is_said(self):
+        for arguments, words in [((), "JOB.yaml is missing"), (("--directory",), "--directory needs a value"),
+                                 (("--nodes", "2", "job.yaml"), "--nodes: there is no such option"),
+                                 (("--patience", "long", "job.yaml"), '--patience: "long" is not a whole number')]:
+            done = self.sbatch(*arguments, SLURM_JOB_ID="1")
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
+            self.assertIn(words, done.stderr)
+        self.assertIn("this belongs into a job of Slurm", self.sbatch("job.yaml").stderr)
+
+    def test_help_names_options_and_exit_codes(self):
+        done = self.sbatch("--help")
+        self.assertEqual(done.returncode, 0)
+        for words in ("--directory", "--programs", "--agent", "--patience", "--requeue", "exit codes"):
+            self.assertIn(words, done.stdout)
+
+    def test_under_a_slurm_of_its_own(self):
+        done = subprocess.run([os.path.join(HERE, "try-slurm.sh"), "--programs", self.directory], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("all four did what they should", done.stdout)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
+    unittest.main(verbosity=2)
