@@ -97,6 +97,10 @@ bool Registration::Register() {
   *request.mutable_node() = options_.node;
   request.set_incarnation(incarnation_);
   request.set_medley_version(kMedleyVersion);
+  {
+    MutexLock lock(mutex_);
+    request.set_leaving(leaving_);
+  }
   for (v1::AgentTask& task : callbacks_.tasks()) *request.add_tasks() = std::move(task);
   v1::RegisterResponse response;
   grpc::ClientContext context;
@@ -130,6 +134,10 @@ Registration::Outcome Registration::Renew() {
 }
 
 int Registration::Leave() {
+  {
+    MutexLock lock(mutex_);
+    leaving_ = true;
+  }
   v1::LeaveRequest request;
   request.set_node(options_.node.name());
   request.set_incarnation(incarnation_);

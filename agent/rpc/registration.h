@@ -58,6 +58,7 @@ class Registration {
   Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -58,7 +58,7 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
                                         *store, agents));
   Audit audit(*store);
   CoordinatorService service(*orchestrator, *store, audit);
-  RegistryService registry(*orchestrator);
+  RegistryService registry(*orchestrator, audit);
   ServerOptions options = ServerOptionsOf(config);
   RpcFigures figures;
   options.figures = &figures;

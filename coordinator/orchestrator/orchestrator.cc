@@ -354,7 +354,11 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
   suspect_nodes_.erase(node.name);
-  leaving_nodes_.erase(node.name);
+  if (request.leaving()) {
+    leaving_nodes_.insert(node.name);
+  } else {
+    leaving_nodes_.erase(node.name);
+  }
   awaited_nodes_.erase(node.name);
   if (!was_there) last_news_ = now;
   if (const absl::Status kept = store_.PutNode(node.name); !kept.ok()) {

@@ -207,6 +207,17 @@ TEST_CASE("jobs save a checkpoint and go on elsewhere when an agent says that it
       id, [](const v1::Job& j) { return j.attempt() == 2 && j.state() == v1::JOB_STATE_RUNNING; });
   CHECK(job.restarts() == 0);
   CHECK(job.plan().plan().units(0).devices(0) == "b/cpu0");
+  // It registers anew before it has ended, and leaves all the same.
+  v1::RegisterRequest again = FakeNode("a");
+  again.set_leaving(true);
+  site.Register(again);
+  const std::string next = site.Submit(FakeJob("waits"));
+  CHECK_THAT(
+      site.AwaitJob(next, [](const v1::Job& one) { return !one.state_reason().empty(); }).state_reason(),
+      Catch::Contains("waits for"));
+  site.Register(FakeNode("a"));
+  site.Await(next, v1::JOB_STATE_RUNNING);
+  REQUIRE(site.Cancel(next).ok());
   REQUIRE(site.Cancel(id).ok());
 }
 

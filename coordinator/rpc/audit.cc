@@ -11,6 +11,7 @@
 #include "coordinator/rpc/caller_metadata.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/valid_utf8.h"
 #include "runtime/security/rpc_roles.h"
 #include "runtime/wire/grpc_status.h"
 
@@ -69,7 +70,7 @@ void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Me
   const std::string name(absl::StripSuffix(request.GetDescriptor()->name(), "Request"));
   if (!ChangesSomething(absl::StrCat("/medley.v1.Coordinator/", name))) return;
   v1::AuditRecord record;
-  record.set_identity(CallerOf(context));
+  record.set_identity(ValidUtf8(CallerOf(context)));
   const std::string peer = context.peer();
   record.set_peer(peer.substr(peer.find(':') + 1));
   record.set_method(name);
@@ -83,32 +84,30 @@ void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Me
 
 void Audit::WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why) {
   v1::AuditRecord record;
-  {
-    MutexLock lock(mutex_);
-    if (Now() - minute_ >= absl::Minutes(1)) {
-      minute_ = Now();
-      of_minute_ = 0;
-    }
-    if (++of_minute_ > kRefusalsOfAMinute) {
-      ++left_out_;
-      return;
-    }
-    record.set_message(
-        left_out_ == 0 ? std::string(why.message())
-                       : absl::StrCat(why.message(), " (and ", left_out_, " more refusals before this one)"));
-    left_out_ = 0;
+  const MutexLock lock(mutex_);
+  Quota& quota = who.name.empty() ? unknown_ : known_;
+  if (Now() - quota.minute >= absl::Minutes(1)) quota = {.minute = Now(), .left_out = quota.left_out};
+  if (++quota.of_minute > kRefusalsOfAMinute) {
+    ++quota.left_out;
+    return;
   }
-  record.set_identity(who.name);
-  record.set_method(method.substr(method.rfind('/') + 1));
+  record.set_message(ValidUtf8(quota.left_out == 0 ? std::string(why.message())
+                                                   : absl::StrCat(why.message(), " (and ", quota.left_out,
+                                                                  " more refusals before this one)")));
+  record.set_identity(ValidUtf8(who.name));
+  // Whoever knocks chooses what it asks for.
+  record.set_method(IsRpc(method) ? method.substr(method.rfind('/') + 1) : "(no such call)");
   record.set_result(absl::StatusCodeToString(why.code()));
-  Append(std::move(record));
+  if (Append(std::move(record))) quota.left_out = 0;
 }
 
-void Audit::Append(v1::AuditRecord record) {
+bool Audit::Append(v1::AuditRecord record) {
   record.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
-  if (const absl::Status written = store_.AppendAudit(record); !written.ok())
+  const absl::Status written = store_.AppendAudit(record);
+  if (!written.ok())
     spdlog::error("not written to the audit: {} {} by \"{}\": {}", record.method(), record.subject(),
                   record.identity(), std::string(written.message()));
+  return written.ok();
 }
 
 }  // namespace medley

@@ -31,18 +31,22 @@ class Audit {
   void Write(const grpc::ServerContext& context, const google::protobuf::Message& request,
              const google::protobuf::Message& response, const grpc::Status& status);
 
-  // Of a call that did not get in. Sixty a minute are written down, and then how many more there were: who knocks does not fill the
-  // disk.
+  // Of a call that did not get in. Sixty a minute of those who are known are written down, and sixty of those who are not, and then how
+  // many more there were: who knocks neither fills the disk nor hides others.
   void WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why);
 
  private:
-  void Append(v1::AuditRecord record);
+  // How many are written down.
+  struct Quota {
+    absl::Time minute = absl::InfinitePast();
+    int of_minute = 0;
+    int left_out = 0;
+  };
+  bool Append(v1::AuditRecord record);
 
   Store& store_;
   Mutex mutex_;
-  absl::Time minute_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  int of_minute_ ABSL_GUARDED_BY(mutex_) = 0;
-  int left_out_ ABSL_GUARDED_BY(mutex_) = 0;
+  Quota known_ ABSL_GUARDED_BY(mutex_), unknown_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace medley

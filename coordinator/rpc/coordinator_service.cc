@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "coordinator/rpc/agent_version.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
@@ -412,10 +413,23 @@ grpc::Status CoordinatorService::ListAudit(grpc::ServerContext* context, const v
       });
 }
 
+absl::Status RegistryService::Admit(const grpc::ServerContext& context,
+                                    const google::protobuf::Message& request, const std::string& node) {
+  RETURN_IF_ERROR(ValidateMessage(request));
+  const absl::Status may = MayBeNode(context, node);
+  // An agent that says it is another node is not one that has made a mistake.
+  if (!may.ok())
+    audit_.WriteRefusal(
+        {.name = CallerOf(context), .role = v1::ROLE_AGENT},
+        absl::StrCat("/medley.v1.Registry/", absl::StripSuffix(request.GetDescriptor()->name(), "Request")),
+        may);
+  return may;
+}
+
 grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::RegisterRequest* request,
                                        v1::RegisterResponse* response) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  if (const absl::Status may = MayBeNode(*context, request->node().name()); !may.ok()) return ToGrpc(may);
+  if (const absl::Status may = Admit(*context, *request, request->node().name()); !may.ok())
+    return ToGrpc(may);
   if (const absl::Status together = CheckAgentVersion(request->medley_version(), kMedleyVersion);
       !together.ok())
     return ToGrpc(together);
@@ -427,24 +441,21 @@ grpc::Status RegistryService::Register(grpc::ServerContext* context, const v1::R
 
 grpc::Status RegistryService::Leave(grpc::ServerContext* context, const v1::LeaveRequest* request,
                                     v1::LeaveResponse* response) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
+  if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   *response = orchestrator_.Leave(*request);
   return grpc::Status::OK;
 }
 
 grpc::Status RegistryService::Deregister(grpc::ServerContext* context, const v1::DeregisterRequest* request,
                                          v1::DeregisterResponse*) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
+  if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   orchestrator_.Deregister(*request);
   return grpc::Status::OK;
 }
 
 grpc::Status RegistryService::Renew(grpc::ServerContext* context, const v1::RenewRequest* request,
                                     v1::RenewResponse* response) {
-  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
-  if (const absl::Status may = MayBeNode(*context, request->node()); !may.ok()) return ToGrpc(may);
+  if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
   const absl::StatusOr<absl::Duration> lease = orchestrator_.Renew(*request);
   if (!lease.ok()) return ToGrpc(lease.status());
   response->set_lease_seconds(absl::ToDoubleSeconds(*lease));

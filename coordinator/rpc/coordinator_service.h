@@ -72,7 +72,7 @@ class CoordinatorService final : public v1::Coordinator::Service {
 // The wire side of registration and leases.
 class RegistryService final : public v1::Registry::Service {
  public:
-  explicit RegistryService(Orchestrator& orchestrator) : orchestrator_(orchestrator) {}
+  RegistryService(Orchestrator& orchestrator, Audit& audit) : orchestrator_(orchestrator), audit_(audit) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
   grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
   grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveResponse*) override;
@@ -80,7 +80,12 @@ class RegistryService final : public v1::Registry::Service {
                           v1::DeregisterResponse*) override;
 
  private:
+  // That the call is well formed, and of the node whose certificate it shows.
+  absl::Status Admit(const grpc::ServerContext& context, const google::protobuf::Message& request,
+                     const std::string& node);
+
   Orchestrator& orchestrator_;
+  Audit& audit_;
 };
 
 }  // namespace medley

@@ -50,7 +50,7 @@ struct Site {
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
     service = std::make_unique<CoordinatorService>(*orchestrator, *store, audit);
-    registry_service = std::make_unique<RegistryService>(*orchestrator);
+    registry_service = std::make_unique<RegistryService>(*orchestrator, audit);
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);

@@ -87,6 +87,8 @@ const std::vector<RpcRole>& RpcRoles() {
   return *table;
 }
 
+bool IsRpc(absl::string_view method) { return Find(method) != nullptr; }
+
 bool MayCall(v1::Role role, absl::string_view method) {
   const RpcRole* rpc = Find(method);
   if (rpc == nullptr) return false;

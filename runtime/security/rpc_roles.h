@@ -19,6 +19,9 @@ struct RpcRole {
 
 const std::vector<RpcRole>& RpcRoles();
 
+// Whether the table has it.
+bool IsRpc(absl::string_view method);
+
 // Whether `role` may call `method`. A method that the table does not have nobody may.
 bool MayCall(v1::Role role, absl::string_view method);
 

@@ -23,10 +23,15 @@ constexpr size_t kThreads = 64;  // each open page holds one while it watches
 constexpr int kRequestsOfConnection = 1000;
 constexpr time_t kPatienceSeconds = 10;
 
-// Certificates are read for each connection, so that new ones are shown as soon as they are there.
+// Files are read for each connection, so that new certificates are shown, and those of an authority that is no more refused, as soon as
+// they are there.
 int ShowNewest(SSL* ssl, void* argument) {
   const v1::TlsConfig& tls = *static_cast<const v1::TlsConfig*>(argument);
-  return SSL_use_certificate_chain_file(ssl, tls.certificate().c_str()) == 1 &&
+  X509_STORE* const believed = X509_STORE_new();
+  const bool read = X509_STORE_load_locations(believed, tls.authority().c_str(), nullptr) == 1;
+  if (!read) X509_STORE_free(believed);
+  return read && SSL_set0_verify_cert_store(ssl, believed) == 1 &&
+                 SSL_use_certificate_chain_file(ssl, tls.certificate().c_str()) == 1 &&
                  SSL_use_PrivateKey_file(ssl, tls.key().c_str(), SSL_FILETYPE_PEM) == 1
              ? 1
              : 0;
@@ -37,8 +42,9 @@ bool SetUp(SSL_CTX& context, const v1::TlsConfig& tls) {
   SSL_CTX_set_cert_cb(&context, ShowNewest, const_cast<v1::TlsConfig*>(&tls));
   SSL_CTX_set_verify(&context, SSL_VERIFY_PEER, nullptr);  // those who show one; others go on without
   SSL_CTX_set_client_CA_list(&context, SSL_load_client_CA_file(tls.authority().c_str()));
-  static constexpr unsigned char kContext[] = "medley";
-  SSL_CTX_set_session_id_context(&context, kContext, sizeof(kContext) - 1);
+  // A session that is resumed would not be looked at again.
+  SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
   return SSL_CTX_load_verify_locations(&context, tls.authority().c_str(), nullptr) == 1;
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -122,6 +123,19 @@ TEST_CASE("over TLS a caller is who the certificate says, and nobody without one
   CHECK_FALSE(SecureGet(*server, stranger));
   CHECK_FALSE(SecureGet(*server, others.Issue(v1::ROLE_ADMIN)));
   CHECK_FALSE(ClientOf(*server)->Get("/a"));
+}
+
+TEST_CASE("whose authority is believed no more is refused from the next connection on") {
+  const TestCertificates certificates, later("a later authority");
+  const TemporaryDirectory directory;
+  v1::TlsConfig own = certificates.Issue(v1::ROLE_COORDINATOR);
+  own.set_authority(directory.File("authority.pem"));
+  std::ofstream(own.authority()) << certificates.authority().certificate;
+  const auto server = Serve(Echo, &own);
+  const v1::TlsConfig viewer = certificates.Issue(v1::ROLE_VIEWER);
+  CHECK(SecureGet(*server, viewer)->body == "GET /a viewer viewer-1 ");
+  std::ofstream(own.authority()) << later.authority().certificate;
+  CHECK_FALSE(SecureGet(*server, viewer));
 }
 
 TEST_CASE("an address in use is said to be") {
