@@ -8,6 +8,7 @@
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
 #include "coordinator/store/backup.h"
+#include "coordinator/store/periodic_check.h"
 #include "coordinator/store/store.h"
 #include "coordinator/web/coordinator_site.h"
 #include "proto/medley/v1/config.pb.h"
@@ -20,6 +21,8 @@
 
 namespace medley {
 namespace {
+
+constexpr absl::Duration kCheckStoreEvery = absl::Hours(24);
 
 ServerOptions ServerOptionsOf(const v1::CoordinatorConfig& config) {
   return {.listen_address = config.listen_address(),
@@ -56,6 +59,11 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
                                          .allowed_directories = {config.allowed_directories().begin(),
                                                                  config.allowed_directories().end()}},
                                         *store, agents));
+  const PeriodicCheck check(*store, kCheckStoreEvery, [](const absl::Status& found) {
+    if (!found.ok())
+      spdlog::error("{}; `medley backup` what can be read, and restore a backup from before",
+                    std::string(found.message()));
+  });
   Audit audit(*store);
   CoordinatorService service(*orchestrator, *store, audit);
   RegistryService registry(*orchestrator, audit);

@@ -20,6 +20,12 @@ absl::Status Store::BackUp(const std::string& file) {
   return reader->Run("VACUUM INTO ?", file);
 }
 
+absl::Status Store::Check() {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Database> reader,
+                   Database::Open(directory_ + "/medley.db", Bytes{0}));
+  return CheckSchema(*reader);
+}
+
 absl::Status RestoreStore(const std::string& file, const std::string& directory) {
   std::error_code error;
   if (!fs::is_regular_file(file, error))

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "coordinator/store/database.h"
+#include "coordinator/store/periodic_check.h"
 #include "coordinator/store/schema.h"
 #include "coordinator/store/store.h"
 #include "coordinator/store/store_under_test.h"
@@ -46,6 +48,20 @@ TEST_CASE("a second store on the same directory is refused while the first is th
     CHECK(store->InsertJob(SpecNamed("j"), "", 0).ok());
   }
   CHECK(Store::Open(directory.path()).ok());
+}
+
+TEST_CASE("a file that is damaged while it is open is found out at the next look") {
+  const TemporaryDirectory directory;
+  Fill(directory);
+  const auto store = OpenStore(directory);
+  CHECK(store->Check().ok());
+  Overwrite(directory.path() + "/medley.db", 4096, std::string(16 * 4096, '\x55'));
+  CHECK(absl::IsDataLoss(store->Check()));
+  absl::Notification found;
+  const PeriodicCheck check(*store, absl::Milliseconds(1), [&](const absl::Status& status) {
+    if (absl::IsDataLoss(status) && !found.HasBeenNotified()) found.Notify();
+  });
+  found.WaitForNotification();
 }
 
 TEST_CASE("a directory that cannot be used is refused with its path") {

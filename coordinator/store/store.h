@@ -132,6 +132,8 @@ class Store {
   const std::string& directory() const { return directory_; }
   // Writes the store as it is now to a file, which must not be there yet; others go on meanwhile. Unavailable: it cannot be written.
   absl::Status BackUp(const std::string& file);
+  // Reads the whole file to see that it is whole; others go on meanwhile. DataLoss: it is damaged.
+  absl::Status Check();
 
   // --- What was measured
 
