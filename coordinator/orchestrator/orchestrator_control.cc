@@ -14,6 +14,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
+#include "runtime/wire/job_paths.h"
 #include "runtime/wire/plan_codec.h"
 
 namespace medley {
