@@ -33,7 +33,8 @@ class IntruderTest(unittest.TestCase):
             cls.issue(role, role, {"agent": "node1"}.get(role, role))
         cls.issue("stranger", "admin", "stranger", authority="strangers")
         cls.coordinator = cls.start("coordinator", "medley-coordinator", {
-            "listen_address": "127.0.0.1:0", "address_file": cls.path("address"), "state_directory": cls.path("state")})
+            "listen_address": "127.0.0.1:0", "address_file": cls.path("address"), "state_directory": cls.path("state"),
+            "lease_seconds": 60})  # longer than a busy machine keeps an agent from running
         wait_for(lambda: cls.coordinator.log(), lambda: os.path.exists(cls.path("address")))
         with open(cls.path("address")) as file:
             cls.address = file.read().strip()
@@ -120,7 +121,8 @@ class IntruderTest(unittest.TestCase):
         before = self.job(job)["last_step"]["step"]
         wait_for("the job goes on", lambda: self.job(job)["last_step"]["step"] > max(before + 5, COMPARED_STEPS), seconds=300)
         now = self.job(job)
-        self.assertEqual((now["state"], now["attempt"], now["restarts"]), ("running", 1, 0))
+        self.assertEqual((now["state"], now["attempt"], now["restarts"]), ("running", 1, 0),
+                         self.medley("logs", job).out + self.coordinator.log())
         losses = [[step["loss"] for step in self.medley("steps", one, "--output", "json").json()["steps"][:COMPARED_STEPS]]
                   for one in (quiet, job)]
         self.assertEqual(*losses)

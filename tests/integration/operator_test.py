@@ -121,7 +121,7 @@ class OperatorTest(ClusterTest):
         self.assertIn("does not run", self.running.cli("debug", "stacks", job, check=False).err)
 
     def test_jobs_that_ended_are_forgotten_but_for_the_newest(self):
-        jobs = [self.finished("old", steps=2) for _ in range(3)]
+        jobs = [self.finished("old", steps=5) for _ in range(3)]
         self.assertIn("0 jobs", self.running.cli("jobs", "gc").out)  # none ended a month ago
         length = ("jobs", "gc", "--older-than", "1s", "--keep", "1")
 
@@ -155,7 +155,7 @@ class OperatorTest(ClusterTest):
         self.assertIn('tensorboard: "relative" is not an absolute path', wrong.err)
 
     def test_a_folder_that_cannot_be_written_costs_events_and_not_the_job(self):
-        job = self.finished("blind", steps=3, tensorboard="/proc/events")
+        job = self.finished("blind", steps=5, tensorboard="/proc/events")
         logs = json.dumps(self.running.json("logs", job))
         self.assertIn("tensorboard: cannot make /proc/events", logs)
 
