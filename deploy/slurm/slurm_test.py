@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAMS = ("cli/medley", "coordinator/daemon/medley-coordinator", "agent/daemon/medley-agent", "agent/worker/medley-worker")
 # A job's end is waited for as long as its output grows; what hangs altogether is ended by this.
 PATIENCE_SECONDS = 1500
+PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 
 
 class SlurmTest(unittest.TestCase):
@@ -43,6 +44,8 @@ class SlurmTest(unittest.TestCase):
         for words in ("--directory", "--programs", "--agent", "--patience", "--requeue", "exit codes"):
             self.assertIn(words, done.stdout)
 
+    @unittest.skipUnless(all(shutil.which(one, path=PATH) for one in ("munged", "slurmctld", "slurmd", "sbatch")),
+                         "there is no Slurm: apt-get install slurm-wlm munge")
     def test_under_a_slurm_of_its_own(self):
         done = subprocess.run([os.path.join(HERE, "try-slurm.sh"), "--programs", self.directory], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECONDS)
@@ -52,4 +55,5 @@ class SlurmTest(unittest.TestCase):
 
 if __name__ == "__main__":
     sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
-    unittest.main(verbosity=2)
+    import run_cases
+    run_cases.main()

@@ -82,10 +82,10 @@ std::string FirstLineOf(const WebServer& server, const std::string& head) {
 
 TEST_CASE("a body without an end, or one that is too large, is refused before it is read") {
   const auto server = Serve(Echo);
-  for (const std::string& method : {"POST", "PUT", "GET"})
+  for (const std::string method : {"POST", "PUT", "GET"})
     CHECK(FirstLineOf(*server, method + " /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n") ==
           "HTTP/1.1 411 Length Required");
-  for (const std::string& method : {"POST", "PUT"})
+  for (const std::string method : {"POST", "PUT"})
     CHECK(FirstLineOf(*server, method + " /c HTTP/1.1\r\n") == "HTTP/1.1 411 Length Required");
   CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: 16777217\r\n") ==
         "HTTP/1.1 413 Payload Too Large");

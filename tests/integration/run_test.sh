@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the Python test of this program's name, with the arguments of this one, on the four programs side by side in a
+# Runs the Python test of this program's name, wherever it is, with the arguments of this one, on the four programs side by side in a
 # folder of their own: they look for each other beside /proc/self/exe, so links will not do.
 set -euo pipefail
 [[ -d $0.runfiles ]] && cd "$0.runfiles/${TEST_WORKSPACE:-medley}"
@@ -13,5 +13,5 @@ for program in cli/medley coordinator/daemon/medley-coordinator agent/daemon/med
     agent/worker/medley-worker; do
   cp -fL "$program" "$MEDLEY_BINARIES/"
 done
-export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-error}
-python3 "tests/integration/$(basename "$0").py" "$@"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PYTHONPATH=$PWD/tests/integration UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-error}
+python3 "$(find -L . -name "$(basename "$0").py" -print -quit)" "$@"
