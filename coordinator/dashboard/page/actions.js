@@ -33,7 +33,8 @@ function actionsOf(id, watch) {
         ? `It goes on from step ${number(job.checkpoint_step)}.` : "It has no checkpoint and begins from the start.",
         work: () => act("ResumeJob", {}, `${id} goes on`) }) },
     { name: "Cancel", method: "CancelJob", danger: true, when: (job) => !hasEnded(job),
-      run: (job) => ask({ title: `Cancel ${id}?`, verb: "Cancel the job", danger: true, text: saves(job) || isWaiting(job) ? "It can be resumed later."
+      run: (job) => ask({ title: `Cancel ${id}?`, verb: "Cancel the job", danger: true,
+        text: saves(job) || isWaiting(job) ? "It can be resumed later."
         : "It writes no checkpoints: what it has learnt is lost.",
         options: saves(job) && stateOf(job) === "running" ? { after_checkpoint: "after its current step and a checkpoint" } : {},
         work: (choices) => act("CancelJob", choices, `${id} is being cancelled`) }) },
@@ -56,7 +57,8 @@ export function jobActions(id, watch) {
     click: () => (action.when(job) ? action.run(job) : say(`${id} is ${stateText(job)} now`)) }, action.name)]));
   return { element: bar, update(now) {
     job = now;
-    const possible = actions.filter((action) => may(action.method) && action.when(job)), names = possible.map((action) => action.name).join();
+    const possible = actions.filter((action) => may(action.method) && action.when(job)),
+      names = possible.map((action) => action.name).join();
     if (names === shown) return;
     shown = names;
     bar.replaceChildren(...possible.map((action) => buttons.get(action)));

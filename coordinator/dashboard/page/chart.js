@@ -42,7 +42,8 @@ export class Chart {
     Object.assign(this, { group, title, source, textOf });
     this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": title });
     this.readout = element("span", { class: "readout" });
-    this.element = element("figure", { class: "chart" }, element("figcaption", {}, element("strong", {}, title), this.readout), this.canvas);
+    this.element = element("figure", { class: "chart" }, element("figcaption", {}, element("strong", {}, title), this.readout),
+      this.canvas);
     group.charts.push(this);
     group.sizes.observe(this.canvas);
     listenToChart(this);
@@ -130,7 +131,8 @@ export class Chart {
   }
 
   axisText(value, rise) {
-    if (Math.abs(value) >= 10000) return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 });
+    if (Math.abs(value) >= 100000) return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 });
+    if (Math.abs(value) >= 1000) return value.toLocaleString("en");
     const digits = Math.max(0, -Math.floor(Math.log10(rise) + 1e-9));
     return digits > 4 ? value.toExponential(1) : value.toFixed(digits);
   }

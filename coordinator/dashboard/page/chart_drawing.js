@@ -82,7 +82,8 @@ export function drawCursor(chart, context) {
   const at = cursor === null ? length - 1 : Math.min(length - 1, chart.placeOf(cursor));
   if (length === 0) return setText(chart.readout, "no step yet");
   const near = (points || []).filter((point) => point.x <= x[at]).pop();
-  const text = [`step ${x[at].toLocaleString("en")}`, chart.textOf(y[at]), near ? `validation ${chart.textOf(near.y)} (step ${near.x})` : "",
+  const text = [`step ${x[at].toLocaleString("en")}`, chart.textOf(y[at]), near ? `validation ${chart.textOf(near.y)} (step ${near.x})`
+    : "",
     level && level.y > 0 ? `${level.name} ${chart.textOf(level.y)}` : ""].filter(Boolean).join(" · ");
   setText(chart.readout, text);
   chart.canvas.setAttribute("aria-label", `${chart.title}: ${text}`);

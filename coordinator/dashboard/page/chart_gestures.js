@@ -29,7 +29,8 @@ export function listenToChart(chart) {
 function onKey(chart, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !chart.data || chart.data.length === 0) return;
   const { group } = chart, { x, length } = chart.data, { from, to } = chart.seen;
-  const at = group.cursor === null ? length - 1 : Math.min(length - 1, chart.placeOf(group.cursor)), far = Math.max(1, Math.round(length / 20));
+  const at = group.cursor === null ? length - 1 : Math.min(length - 1, chart.placeOf(group.cursor)),
+    far = Math.max(1, Math.round(length / 20));
   const go = (place) => group.setCursor(x[Math.max(0, Math.min(length - 1, place))]);
   const zoom = (factor) => {
     const middle = Math.max(from, Math.min(to, x[at])), whole = x[length - 1] - x[0];

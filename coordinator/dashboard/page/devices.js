@@ -1,5 +1,5 @@
 // The devices of a plan: what each holds and does.
-import { cell, element, headRow, meter } from "./dom.js";
+import { cell, element, headRow, meter, swatch } from "./dom.js";
 import { bytesText, enumWord, number, percentText, rangeText } from "./format.js";
 
 const PARTS = [["weights", "forward", "parameter_bytes"], ["gradients", "input_gradient", "gradient_bytes"],
@@ -21,7 +21,8 @@ function partsOf(device) {
 }
 
 function kindOf(device) {
-  return [device.kind, device.emulated ? "emulated" : "", device.computes_f32_instead ? "computes f32 instead" : ""].filter(Boolean).join("; ");
+  return [device.kind, device.emulated ? "emulated" : "", device.computes_f32_instead ? "computes f32 instead"
+    : ""].filter(Boolean).join("; ");
 }
 
 function deviceRow(plan, device) {
@@ -29,15 +30,18 @@ function deviceRow(plan, device) {
   if (!device.used)
     return element("tr", { class: "unused" }, cell("device", name, "device"), cell("kind", kindOf(device), "words"),
       element("td", { colspan: COLUMNS.length - 2, "data-label": "" }, "not used"));
-  const peak = number(device.peak_memory_bytes), limit = number(device.memory_limit_bytes), busy = number(device.busy_share), parts = partsOf(device);
-  return element("tr", {}, cell("device", name, "device"), cell("kind", kindOf(device), "words"), cell("blocks", blocksOf(plan, device), "number"),
+  const peak = number(device.peak_memory_bytes), limit = number(device.memory_limit_bytes), busy = number(device.busy_share),
+    parts = partsOf(device);
+  return element("tr", {}, cell("device", name, "device"), cell("kind", kindOf(device), "words"), cell("blocks", blocksOf(plan, device),
+    "number"),
     cell("micro-batches", `${number(device.micro_batches) || ""}`, "number"),
     cell("busy", element("div", { class: "line" }, percentText(busy), meter([["accent", busy]], 1))),
     cell("memory", element("div", { class: "line" },
       limit > 0 ? `${bytesText(peak)} of ${bytesText(limit)} (${percentText(peak / limit, peak < 0.1 * limit ? 1 : 0)})` : bytesText(peak),
       meter([["accent", peak]], limit || peak))),
     cell("of it", element("div", {}, meter(parts.map(([, color, bytes]) => [color, bytes]), peak),
-      element("small", { class: "quiet" }, parts.map(([part, , bytes]) => `${part} ${bytesText(bytes)}`).join(" · ")))));
+      element("small", { class: "quiet parts" }, ...parts.map(([part, color, bytes]) => element("span", {}, swatch(color),
+        `${part} ${bytesText(bytes)}`))))));
 }
 
 function scheduleText(plan) {
@@ -50,7 +54,8 @@ function scheduleText(plan) {
 export function deviceTable() {
   const body = element("tbody"), description = element("p", { class: "quiet" }), left = element("ul");
   const made = element("section", { hidden: true, class: "devices" }, element("h2", {}, "Devices, as planned"), description,
-    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Devices" }, element("table", {}, headRow(COLUMNS, NUMBERS), body)), left);
+    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Devices" },
+      element("table", {}, headRow(COLUMNS, NUMBERS), body)), left);
   let shown = "";
   return { element: made, update(plan) {
     const content = JSON.stringify(plan ? [plan.devices, plan.left_out, plan.description] : null);

@@ -9,14 +9,16 @@ export function say(text) {
   setTimeout(() => line.remove(), 8000);
 }
 
-// Asks with `title` and `text`, does `work(choices)` at `verb`, and stays open with what went wrong. `options`: {name: label} of boxes to tick.
+// Asks with `title` and `text`, does `work(choices)` at `verb`, and stays open with what went wrong. `options`: {name: label} of boxes to
+// tick.
 export function ask({ title, text, verb, danger = false, options = {}, work }) {
   const boxes = Object.entries(options).map(([name, label]) => {
     const box = element("input", { type: "checkbox", name });
     return { name, box, element: element("label", { class: "option" }, box, " ", label) };
   });
   const trouble = element("div"), go = element("button", { type: "submit", class: danger ? "danger" : "main", value: "go" }, verb);
-  const form = element("form", { method: "dialog" }, element("h2", { id: "dialog-heading" }, title), element("p", {}, text), ...boxes.map((one) => one.element),
+  const form = element("form", { method: "dialog" }, element("h2", { id: "dialog-heading" }, title), element("p", {}, text),
+    ...boxes.map((one) => one.element),
     trouble, element("div", { class: "buttons" }, element("button", { type: "button", click: () => dialog.close() }, "Back"), go));
   const dialog = element("dialog", { "aria-labelledby": "dialog-heading" }, form);
   form.addEventListener("submit", async (event) => {
@@ -28,7 +30,8 @@ export function ask({ title, text, verb, danger = false, options = {}, work }) {
       dialog.close();
       if (said) say(said);
     } catch (error) {
-      trouble.replaceChildren(notice(error instanceof Unreachable ? `${error.message}; it may have been done nevertheless` : error.message, "error"));
+      trouble.replaceChildren(notice(error instanceof Unreachable ? `${error.message}; it may have been done nevertheless` : error.message,
+        "error"));
     }
     go.disabled = false;
   });

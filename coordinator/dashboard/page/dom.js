@@ -48,6 +48,13 @@ export function meter(parts, whole) {
   return bar;
 }
 
+// What a colour stands beside the name of.
+export function swatch(color) {
+  const made = element("span", { class: "swatch", "aria-hidden": "true" });
+  made.style.background = `var(--${color})`;
+  return made;
+}
+
 // Names and values, shown as figures; update(values) changes their texts in place. A value of null hides its figure.
 export function figures(names) {
   const values = names.map(() => element("dd"));

@@ -3,7 +3,8 @@ import { jobActions } from "./actions.js";
 import { onConnection } from "./connection.js";
 import { element, figures, notice, setText } from "./dom.js";
 import { countText, differenceText, durationText, lossText, momentText, number, parametersText, secondsText } from "./format.js";
-import { batchText, devicesOf, hasEnded, lossOf, modelText, secondsLeft, stateBadge, stepOf, stepSeconds, stepsOf, throughputOf } from "./job_facts.js";
+import { batchText, devicesOf, hasEnded, lossOf, modelText, secondsLeft, stateBadge, stepOf, stepSeconds, stepsOf,
+  throughputOf } from "./job_facts.js";
 import { JobWatch } from "./job_watch.js";
 import { showLogs } from "./logs.js";
 import { showOverview } from "./overview.js";
@@ -31,9 +32,11 @@ function factsText(job) {
   const spec = job.spec || {}, ended = number(job.ended_at_seconds), started = number(job.started_at_seconds);
   const parameters = number(job.parameters);
   return [modelText(spec), parameters > 0 ? `${parametersText(parameters)} parameters` : "", batchText(spec),
-    devicesOf(job).length > 0 ? countText(devicesOf(job).length, "device", "devices") : "", `submitted ${momentText(number(job.submitted_at_seconds))}`,
+    devicesOf(job).length > 0 ? countText(devicesOf(job).length, "device", "devices") : "",
+      `submitted ${momentText(number(job.submitted_at_seconds))}`,
     started > 0 ? `started ${momentText(started)}` : "",
-    ended > 0 ? `ended ${momentText(ended)}${started > 0 ? `, after ${durationText(ended - started)}` : ""}` : ""].filter(Boolean).join(" · ");
+    ended > 0 ? `ended ${momentText(ended)}${started > 0 ? `, after ${durationText(ended - started)}` : ""}`
+      : ""].filter(Boolean).join(" · ");
 }
 
 function tabBar(id) {

@@ -19,19 +19,21 @@ function fill(row, job) {
   const link = kept || element("a", { href: `#/jobs/${encodeURIComponent(job.id)}`, "data-row": true }, job.id);
   const cells = [
     cell("state", stateBadge(job)),
-    cell("progress", step > 0 || !hasEnded(job) ? [element("span", { class: "line" }, `${step.toLocaleString("en")} / ${steps.toLocaleString("en")}`),
-      meter([[stateText(job) === "failed" ? "limit" : "accent", step]], steps)] : "", "progress"),
+    cell("progress", step > 0 || !hasEnded(job) ? [element("span", { class: "line" },
+      `${step.toLocaleString("en")} / ${steps.toLocaleString("en")}`),
+      meter([[stateText(job) === "failed" ? "limit" : stateText(job) === "done" ? "good" : "accent", step]], steps)] : "", "progress"),
     cell("loss", lossOf(job), "number"), cell("tokens/s", throughputOf(job), "number"),
     cell("devices", `${devicesOf(job).length || ""}`, "number"),
     cell("submitted", element("time", { title: momentText(submitted, true) }, agoText(submitted)), "line"),
-    cell("why", job.state_reason || "", "why"),
+    cell("why", job.state_reason ? element("span", { title: job.state_reason }, job.state_reason) : "", "why"),
   ];
   if (!kept) row.append(element("td", { class: "name" }, link));
   row.replaceChildren(row.firstChild, ...cells);
 }
 
 // What of a job its row shows.
-const shownOf = (job) => [job.state, job.held, job.state_reason, job.last_step, job.measured_step_seconds, devicesOf(job).length].map((part) =>
+const shownOf = (job) => [job.state, job.held, job.state_reason, job.last_step, job.measured_step_seconds,
+  devicesOf(job).length].map((part) =>
   JSON.stringify(part)).join();
 
 class JobTable {
@@ -45,6 +47,8 @@ class JobTable {
       if (!entries.some((entry) => entry.isIntersecting) || this.most >= (this.jobs || []).length) return;
       this.most += ROWS_AT_ONCE;
       this.show(this.jobs);
+      watcher.unobserve(this.end); // who has scrolled to the new end before the next look is seen there anew
+      watcher.observe(this.end);
     }, { rootMargin: "400px" });
     watcher.observe(this.end);
     signal.addEventListener("abort", () => watcher.disconnect());
@@ -74,7 +78,8 @@ class JobTable {
 }
 
 function chips(onChoice) {
-  const buttons = Object.keys(KINDS).map((kind) => element("button", { type: "button", "aria-pressed": String(kind === "all"), click: () => {
+  const buttons = Object.keys(KINDS).map((kind) => element("button", { type: "button", "aria-pressed": String(kind === "all"),
+    click: () => {
     for (const other of buttons) other.setAttribute("aria-pressed", String(other === buttons[Object.keys(KINDS).indexOf(kind)]));
     onChoice(kind);
   } }, kind));
@@ -86,12 +91,14 @@ function chips(onChoice) {
 export function show(parent, parameters, signal) {
   const list = new JobList(), table = new JobTable(signal);
   let kind = "all";
-  const filter = element("input", { type: "search", placeholder: "Filter by name, state or reason", "aria-label": "Filter jobs", "data-filter": true,
+  const filter = element("input", { type: "search", placeholder: "Filter by name, state or reason", "aria-label": "Filter jobs",
+    "data-filter": true,
     input: () => showAll() });
   const kinds = chips((choice) => { kind = choice; showAll(); });
   const empty = element("p", { class: "quiet", hidden: true }), trouble = element("div", { role: "alert" });
   parent.append(element("div", { class: "heading" }, element("h1", {}, "Jobs"),
-    element("div", { class: "chips", role: "group", "aria-label": "States" }, ...kinds.buttons), filter), trouble, table.element, empty, table.end);
+    element("div", { class: "chips", role: "group", "aria-label": "States" }, ...kinds.buttons), filter), trouble, table.element, empty,
+      table.end);
 
   function showAll() {
     const jobs = list.jobs(), text = filter.value.trim().toLowerCase();

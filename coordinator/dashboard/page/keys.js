@@ -17,7 +17,8 @@ const KEYS = [
 
 function showKeys() {
   const dialog = element("dialog", { "aria-labelledby": "keys-heading" }, element("h2", { id: "keys-heading" }, "Keys"),
-    element("dl", { class: "keys" }, ...KEYS.flatMap(([key, what]) => [element("dt", {}, element("kbd", {}, key)), element("dd", {}, what)])),
+    element("dl", { class: "keys" }, ...KEYS.flatMap(([key, what]) => [element("dt", {}, element("kbd", {}, key)),
+      element("dd", {}, what)])),
     element("form", { method: "dialog", class: "buttons" }, element("button", {}, "Close")));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

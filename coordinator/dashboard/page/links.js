@@ -9,7 +9,8 @@ import { linkDetails } from "./link_details.js";
 const FIGURES = {
   bandwidth: { of: (link) => number(link.bytes_per_second), text: rateText, best: Math.max, unit: "bandwidth of large messages" },
   latency: { of: (link) => number(link.latency_seconds), text: secondsText, best: Math.min, unit: "latency, half a round trip of 8 bytes" },
-  "all-reduce": { of: (link) => number(link.all_reduce_bytes_per_second), text: rateText, best: Math.max, unit: "of a sum of gradients over the two" },
+  "all-reduce": { of: (link) => number(link.all_reduce_bytes_per_second), text: rateText, best: Math.max,
+    unit: "of a sum of gradients over the two" },
 };
 const MOST_DEVICES = 40; // in a matrix; a filter chooses which
 const key = (a, b) => (a < b ? `${a} ${b}` : `${b} ${a}`);
@@ -39,7 +40,8 @@ class Matrix {
 
   cellOf(a, b) {
     const link = a === b ? null : this.byPair.get(key(a, b)), { of, text, best } = FIGURES[this.figure];
-    if (!link) return element("td", { class: a === b ? "self" : "unknown", "aria-label": a === b ? null : `${a} to ${b}: not measured` }, a === b ? "" : "–");
+    if (!link) return element("td", { class: a === b ? "self" : "unknown", "aria-label": a === b ? null : `${a} to ${b}: not measured` },
+      a === b ? "" : "–");
     const value = of(link), spread = this.high - this.low, share = spread > 0 ? (Math.log(value) - this.low) / spread : 1;
     const good = best === Math.max ? share : 1 - (spread > 0 ? share : 0), pair = `${a} ${b}`;
     const made = element("td", { role: "gridcell", tabindex: -1, "data-pair": pair, "aria-selected": String(this.chosen === key(a, b)),
@@ -61,7 +63,8 @@ class Matrix {
   }
 
   onKey(event) {
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key], at = event.target.closest("td");
+    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key],
+      at = event.target.closest("td");
     if (!moves || !at) return;
     const rows = [...this.table.tBodies[0].rows];
     let row = rows.indexOf(at.parentNode), column = at.cellIndex;
@@ -77,10 +80,13 @@ class Matrix {
 
 export function show(parent, parameters, signal) {
   let devices = [], links = [], shown = "";
-  const details = element("section", { "aria-live": "polite" }), trouble = element("div", { role: "alert" }), summary = element("p", { class: "quiet" });
+  const details = element("section", { "aria-live": "polite" }), trouble = element("div", { role: "alert" }),
+    summary = element("p", { class: "quiet" });
   const matrix = new Matrix((link, a, b) => details.replaceChildren(linkDetails(link, a, b)));
-  const filter = element("input", { type: "search", placeholder: "Filter devices", "aria-label": "Filter devices", "data-filter": true, input: () => showAll() });
-  const buttons = Object.keys(FIGURES).map((name) => element("button", { type: "button", "aria-pressed": String(name === "bandwidth"), click: () => {
+  const filter = element("input", { type: "search", placeholder: "Filter devices", "aria-label": "Filter devices", "data-filter": true,
+    input: () => showAll() });
+  const buttons = Object.keys(FIGURES).map((name) => element("button", { type: "button", "aria-pressed": String(name === "bandwidth"),
+    click: () => {
     matrix.figure = name;
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.textContent === name)));
     showAll();
@@ -92,7 +98,8 @@ export function show(parent, parameters, signal) {
       take(answer);
       return `${countText(answer.links.length, "link is", "links are")} known`;
     } }) }, "Measure");
-  parent.append(element("div", { class: "heading" }, element("h1", {}, "Links"), element("div", { class: "chips", role: "group", "aria-label": "Figure" }, ...buttons), filter, measure),
+  parent.append(element("div", { class: "heading" }, element("h1", {}, "Links"),
+    element("div", { class: "chips", role: "group", "aria-label": "Figure" }, ...buttons), filter, measure),
     trouble, summary, element("div", { class: "scroll" }, matrix.table), details);
 
   function showAll() {
@@ -100,7 +107,8 @@ export function show(parent, parameters, signal) {
     const names = new Set(found.slice(0, MOST_DEVICES)), newest = Math.max(0, ...links.map((link) => number(link.measured_at_seconds)));
     setText(summary, devices.length === 0 ? "No node is alive." : links.length === 0
       ? "No link has been measured yet; a job that is planned for several devices has them measured, as does the button above."
-      : `${FIGURES[matrix.figure].unit}; the stronger the colour, the better. Italic: taken to be as another of its kind. Newest of ${momentText(newest, true)}.` +
+      : `${FIGURES[matrix.figure].unit}; the stronger the colour, the better. ` +
+        `Italic: taken to be as another of its kind. Newest of ${momentText(newest, true)}.` +
         (found.length > MOST_DEVICES ? ` The first ${MOST_DEVICES} of ${found.length} devices are shown; the filter chooses others.` : ""));
     matrix.show([...names], links.filter((link) => names.has(link.a) && names.has(link.b)));
   }

@@ -19,7 +19,8 @@ export function showLogs(parent, { id }, signal) {
   let last = 0, lines = 0;
   const box = element("div", { class: "log", role: "log", tabindex: 0, "aria-label": "Log lines", "aria-live": "off" });
   const follow = element("input", { type: "checkbox", checked: true });
-  const filter = element("input", { type: "search", placeholder: "Filter lines", "aria-label": "Filter lines", "data-filter": true, input: () => sift(box.children) });
+  const filter = element("input", { type: "search", placeholder: "Filter lines", "aria-label": "Filter lines", "data-filter": true,
+    input: () => sift(box.children) });
   const count = element("span", { class: "quiet" }), trouble = element("div", { role: "alert" });
   parent.append(element("div", { class: "toolbar" }, filter, element("label", {}, follow, " follow"), count), trouble, box);
 

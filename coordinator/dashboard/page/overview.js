@@ -40,15 +40,18 @@ export function showOverview(parent, { watch }, signal) {
   const column = (name) => () => ({ x: series.columns.step, y: series.columns[name], length: series.length });
   const predicted = () => number(((watch.job || {}).plan || {}).predicted_tokens_per_second);
   const charts = [
-    new Chart(group, "loss", () => ({ ...column("loss")(), points: series.validations.map(({ step, loss }) => ({ x: step, y: loss })) }), lossText),
-    new Chart(group, "tokens/s", () => ({ ...column("tokens")(), y: throughput.read(), level: { y: predicted(), name: "predicted" } }), tokensText),
+    new Chart(group, "loss", () => ({ ...column("loss")(), points: series.validations.map(({ step, loss }) => ({ x: step, y: loss })) }),
+      lossText),
+    new Chart(group, "tokens/s", () => ({ ...column("tokens")(), y: throughput.read(), level: { y: predicted(), name: "predicted" } }),
+      tokensText),
     new Chart(group, "gradient norm", column("norm"), lossText),
     new Chart(group, "learning rate", column("rate"), (value) => value.toExponential(2)),
   ];
   const whole = element("button", { type: "button", hidden: true, click: () => group.setRange(0, 0) }, "All steps");
   const devices = deviceTable(), steps = new StepTable(series);
   parent.append(element("div", { class: "charts" }, ...charts.map((chart) => chart.element)),
-    element("p", { class: "quiet" }, "Point at a step, drag to zoom, double-click for all; with the keyboard arrows, + and −, 0. Dots are validations; " +
+    element("p", { class: "quiet" },
+      "Point at a step, drag to zoom, double-click for all; with the keyboard arrows, + and −, 0. Dots are validations; " +
       "the dashed line is what was predicted. ", whole),
     devices.element, steps.element);
   return (job) => {

@@ -11,9 +11,11 @@ function qualityText(report) {
 
 function reasonsOf(report) {
   const bound = number(report.lower_bound_seconds), simulated = number(report.simulated_plans);
-  const proof = [qualityText(report), bound > 0 ? `no plan with a named schedule is predicted to be faster than ${secondsText(bound)} a step` : "",
+  const proof = [qualityText(report),
+    bound > 0 ? `no plan with a named schedule is predicted to be faster than ${secondsText(bound)} a step` : "",
     simulated > 0 ? `${countText(simulated, "plan was", "plans were")} simulated` : ""].filter(Boolean).join("; ");
-  return [["Plan", report.description], ["Bottleneck", report.bottleneck], ["Bubble", `${percentText(number(report.bubble_share), 1)} of the time of the devices in use`],
+  return [["Plan", report.description], ["Bottleneck", report.bottleneck],
+    ["Bubble", `${percentText(number(report.bubble_share), 1)} of the time of the devices in use`],
     ["Proof", proof], ["Fitting", report.fitting], ["Order", report.orders], ["Sums", report.reductions], ["Exchanges", report.exchanges]]
     .filter(([, text]) => text);
 }
@@ -22,7 +24,8 @@ function insteadTable(report) {
   const own = number(report.predicted_step_seconds), others = report.rejected || [];
   const longest = Math.min(4 * own, Math.max(own, ...others.map((other) => number(other.predicted_step_seconds))));
   const row = (kind, seconds, description, why, color) => element("tr", {}, cell("plan", kind),
-    cell("step", seconds > 0 ? element("div", { class: "line" }, `${secondsText(seconds)}${seconds === own ? "" : ` (× ${(seconds / own).toFixed(2)})`}`,
+    cell("step", seconds > 0 ? element("div", { class: "line" },
+      `${secondsText(seconds)}${seconds === own ? "" : ` (× ${(seconds / own).toFixed(2)})`}`,
       meter([[color, seconds]], longest)) : "none fits"),
     cell("how", seconds > 0 ? words(description || "") : "", "words"), cell("why not", words(why || ""), "words"));
   return element("table", {}, headRow(["plan", "step", "how", "why not"]), element("tbody", {},
@@ -32,7 +35,8 @@ function insteadTable(report) {
 
 function profileItem(use) {
   const measured = number(use.measured_at_seconds), spread = number(use.spread);
-  const facts = [use.share, measured > 0 ? `measured ${momentText(measured, true)}` : "", use.provenance, spread > 0 ? `spread ${percentText(spread, 1)}` : "",
+  const facts = [use.share, measured > 0 ? `measured ${momentText(measured, true)}` : "", use.provenance,
+    spread > 0 ? `spread ${percentText(spread, 1)}` : "",
     use.correction].filter(Boolean);
   const doubts = [...new Set(use.doubts || [])];
   return element("li", {}, element("strong", {}, use.device_kind), ` ${facts.join("; ")}`,
@@ -43,16 +47,20 @@ const section = (title, ...content) => element("section", {}, element("h2", {}, 
 
 export function planReasons(report) {
   const compared = report.compared || (report.rejected || []).length > 0;
-  const objective = enumWord(report.objective, "OBJECTIVE_"), price = number(report.price_per_hour);
-  const head = [`${secondsText(number(report.predicted_step_seconds))} a step`, `${tokensText(number(report.predicted_tokens_per_second))} tokens/s`,
-    number(report.job_seconds) > 0 ? `${durationText(number(report.job_seconds))} for ${number(report.job_steps).toLocaleString("en")} steps` : "",
-    price > 0 ? `${price.toFixed(2)} an hour, ${number(report.job_cost).toFixed(2)} in all` : "", objective === "cost" ? "chosen for the least cost" : ""];
+  const objective = enumWord(report.objective, "OBJECTIVE_"), price = number(report.price_per_hour), seconds = number(report.job_seconds);
+  const head = [`${secondsText(number(report.predicted_step_seconds))} a step`,
+    `${tokensText(number(report.predicted_tokens_per_second))} tokens/s`,
+    seconds > 0 ? `${durationText(seconds)} for ${number(report.job_steps).toLocaleString("en")} steps` : "",
+    price > 0 ? `${price.toFixed(2)} an hour, ${number(report.job_cost).toFixed(2)} in all` : "",
+      objective === "cost" ? "chosen for the least cost" : ""];
   return element("div", {},
     report.emulated ? notice("Some of these devices are emulated: nothing that the job computes means anything.") : null,
     section("Why this plan", element("p", { class: "lead" }, `Predicted: ${head.filter(Boolean).join(" · ")}`),
-      element("dl", { class: "why" }, ...reasonsOf(report).flatMap(([name, text]) => [element("dt", {}, name), element("dd", {}, words(text))]))),
+      element("dl", { class: "why" }, ...reasonsOf(report).flatMap(([name, text]) => [element("dt", {}, name),
+        element("dd", {}, words(text))]))),
     section("Instead", compared ? element("div", { class: "scroll" }, insteadTable(report))
       : element("p", { class: "quiet" }, "The plan was not held against the best plans of other kinds.")),
     (report.profiles || []).length > 0 ? section("Predicted from", element("ul", {}, ...report.profiles.map(profileItem))) : null,
-    report.explanation ? element("details", {}, element("summary", {}, "All of the explanation as text"), element("pre", { tabindex: 0 }, report.explanation)) : null);
+    report.explanation ? element("details", {}, element("summary", {}, "All of the explanation as text"), element("pre", { tabindex: 0 },
+      report.explanation)) : null);
 }

@@ -3,10 +3,12 @@ import { element } from "./dom.js";
 import { keepDraft } from "./submit.js";
 
 // As a job file has them: in lower case without what they begin with.
-const ENUMS = /^(TOKEN_FORMAT|ORDER|PRECISION|DECAY|OBJECTIVE|SCHEDULE|ALL_REDUCE_ALGORITHM|DEVICE_MEMORY_STRATEGY|TENSOR_TYPE|RECOMPUTE|ACTIVATIONS_HOME|LAYERS_HOME)_([A-Z0-9_]+)$/;
+const ENUMS = new RegExp(`^(${["TOKEN_FORMAT", "ORDER", "PRECISION", "DECAY", "OBJECTIVE", "SCHEDULE", "ALL_REDUCE_ALGORITHM",
+  "DEVICE_MEMORY_STRATEGY", "TENSOR_TYPE", "RECOMPUTE", "ACTIVATIONS_HOME", "LAYERS_HOME"].join("|")})_([A-Z0-9_]+)$`);
 
 // Fields in which 0 is not the same as left out.
-const WITH_ZERO = new Set(["learning_rate", "minimum_learning_rate", "weight_decay", "clip_norm", "beta1", "beta2", "max_restarts", "priority",
+const WITH_ZERO = new Set(["learning_rate", "minimum_learning_rate", "weight_decay", "clip_norm", "beta1", "beta2", "max_restarts",
+  "priority",
   "optimizer_weight", "units"]);
 
 function isLeftOut(key, value) {
@@ -25,7 +27,8 @@ function scalar(value) {
 export function yamlOf(value, indent = "") {
   const isBranch = (one) => typeof one === "object" && one !== null;
   if (Array.isArray(value))
-    return value.map((one) => (isBranch(one) ? `${indent}- ${yamlOf(one, `${indent}  `).slice(indent.length + 2)}` : `${indent}- ${scalar(one)}\n`)).join("");
+    return value.map((one) => (isBranch(one) ? `${indent}- ${yamlOf(one, `${indent}  `).slice(indent.length + 2)}`
+      : `${indent}- ${scalar(one)}\n`)).join("");
   return Object.entries(value).filter(([key, one]) => !isLeftOut(key, one)).map(([key, one]) =>
     (isBranch(one) ? `${indent}${key}:\n${yamlOf(one, `${indent}  `)}` : `${indent}${key}: ${scalar(one)}\n`)).join("");
 }
@@ -38,8 +41,10 @@ export function showSpec(parent, { id }) {
   } }, "Take it for a new job");
   parent.append(element("h2", {}, "Known by"), facts, element("div", { class: "heading" }, element("h2", {}, "Spec"), copy), text);
   return (job) => {
-    const known = [["id", id], ["run", job.run_id], ["attempt", job.attempt], ["data", job.data_fingerprint], ["checkpoint", job.checkpoint_path]];
-    facts.replaceChildren(...known.filter(([, value]) => value).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, String(value))]));
+    const known = [["id", id], ["run", job.run_id], ["attempt", job.attempt], ["data", job.data_fingerprint],
+      ["checkpoint", job.checkpoint_path]];
+    facts.replaceChildren(...known.filter(([, value]) => value).flatMap(([name, value]) => [element("dt", {}, name),
+      element("dd", {}, String(value))]));
     const yaml = yamlOf(job.spec || {});
     if (text.textContent !== yaml) text.textContent = yaml;
   };

@@ -21,7 +21,8 @@ export class StepTable {
     const known = new Map(this.rows.map((one) => [one.step, one]));
     this.rows = [];
     for (let i = length - 1; i >= Math.max(0, length - MOST_ROWS); --i) {
-      const step = columns.step[i], loss = columns.loss[i], took = columns.seconds[i], validation = validated.get(step), kept = known.get(step);
+      const step = columns.step[i], loss = columns.loss[i], took = columns.seconds[i], validation = validated.get(step),
+        kept = known.get(step);
       const same = kept && kept.loss === loss && kept.took === took && kept.validation === validation;
       this.rows.push(same ? kept : { step, loss, took, validation, row: this.rowOf(i, validation) });
     }
@@ -32,7 +33,8 @@ export class StepTable {
 
   rowOf(i, validation) {
     const { columns } = this.series;
-    const texts = [String(columns.step[i]), lossText(columns.loss[i]), lossText(columns.norm[i]), columns.rate[i].toExponential(2), secondsText(columns.seconds[i]),
+    const texts = [String(columns.step[i]), lossText(columns.loss[i]), lossText(columns.norm[i]), columns.rate[i].toExponential(2),
+      secondsText(columns.seconds[i]),
       validation === undefined ? "" : lossText(validation)];
     return element("tr", {}, ...texts.map((text, column) => cell(COLUMNS[column], text, "number")));
   }

@@ -43,7 +43,8 @@ function report(plan) {
 }
 
 export function show(parent, parameters, signal) {
-  const text = element("textarea", { rows: 18, spellcheck: "false", autocapitalize: "off", autocomplete: "off", "aria-label": "Job spec, YAML", placeholder: EXAMPLE,
+  const text = element("textarea", { rows: 18, spellcheck: "false", autocapitalize: "off", autocomplete: "off",
+    "aria-label": "Job spec, YAML", placeholder: EXAMPLE,
     input: () => { keepDraft(text.value); requestId = null; } });
   const result = element("section", { "aria-live": "polite" }), status = element("span", { class: "quiet", role: "status" });
   const plan = element("button", { type: "button", click: () => dryRun() }, "Dry run");
@@ -71,7 +72,8 @@ export function show(parent, parameters, signal) {
       await work();
     } catch (error) {
       if (signal.aborted) return;
-      result.replaceChildren(notice(error instanceof Unreachable ? `${error.message}. Try again: a job that was accepted is not made twice.` : error.message, "error"));
+      result.replaceChildren(notice(error instanceof Unreachable ? `${error.message}. Try again: a job that was accepted is not made twice.`
+        : error.message, "error"));
     }
     status.textContent = "";
     plan.disabled = submit.disabled = false;

@@ -1,7 +1,7 @@
 // A job's plan as it ran in its newest traced step: for each device what was predicted above what was measured.
 import { get } from "./api.js";
 import { repeat } from "./connection.js";
-import { cell, element, headRow, notice, setText } from "./dom.js";
+import { cell, element, headRow, notice, setText, swatch } from "./dom.js";
 import { differenceText, percentText, secondsText } from "./format.js";
 import { onTheme } from "./theme.js";
 import { drawAxis, drawRow, rowHeight, trackTop } from "./timeline_drawing.js";
@@ -12,7 +12,8 @@ const LOOK_EVERY_SECONDS = 5;
 
 class Timeline {
   constructor(parent, signal) {
-    Object.assign(this, { rows: [], view: { from: 0, to: 1, alone: null, lengths: [0, 0] }, selection: { row: null, instruction: -1 }, trace: null });
+    Object.assign(this, { rows: [], view: { from: 0, to: 1, alone: null, lengths: [0, 0] }, selection: { row: null, instruction: -1 },
+      trace: null });
     this.axis = element("canvas");
     this.lanes = element("div", { class: "lanes" });
     this.legend = element("div", { class: "legend", role: "group", "aria-label": "What the colours mean; press one to see it alone" });
@@ -20,12 +21,16 @@ class Timeline {
     this.range = element("span", { class: "quiet range" });
     const button = (text, label, click) => element("button", { type: "button", "aria-label": label, click }, text);
     const tools = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Timeline" },
-      button("+", "Zoom in", () => this.zoom(1.6)), button("−", "Zoom out", () => this.zoom(1 / 1.6)), button("←", "Earlier", () => this.pan(-0.3)),
+      button("+", "Zoom in", () => this.zoom(1.6)), button("−", "Zoom out", () => this.zoom(1 / 1.6)),
+        button("←", "Earlier", () => this.pan(-0.3)),
       button("→", "Later", () => this.pan(0.3)), button("Whole step", null, () => this.setView(0, this.trace.seconds)), this.range);
     this.totals = element("tbody");
-    parent.append(tools, this.legend, element("div", { class: "row axis", "aria-hidden": "true" }, element("div"), this.axis), this.lanes, this.said,
-      element("p", { class: "quiet" }, "Of each device the upper band is predicted, the lower measured; thick tracks compute, thin ones are messages, sums and ",
-        "copies beside it. Drag to move, pinch or hold Ctrl and turn the wheel to zoom; arrows go through instructions, + and − zoom, 0 shows the whole step."),
+    parent.append(tools, this.legend, element("div", { class: "row axis", "aria-hidden": "true" }, element("div"), this.axis), this.lanes,
+      this.said,
+      element("p", { class: "quiet" },
+        "Of each device the upper band is predicted, the lower measured; thick tracks compute, thin ones are messages, sums and ",
+        "copies beside it. Drag to move, pinch or hold Ctrl and turn the wheel to zoom; arrows go through instructions, ",
+        "+ and − zoom, 0 shows the whole step."),
       element("h2", {}, "Predicted and measured, of all devices together"),
       element("table", { class: "totals" }, headRow(["what", "how many", "predicted", "measured", "difference"],
         new Set(["how many", "predicted", "measured", "difference"])), this.totals));
@@ -51,9 +56,11 @@ class Timeline {
   makeRows() {
     this.rows = this.trace.lanes.filter((lane) => lane.tracks.length > 0).map((lane) => {
       const canvas = element("canvas"), facts = BANDS.map(() => element("small"));
-      const chart = element("div", { class: "chart-area", tabindex: -1, role: "application", "aria-label": `${lane.device}: arrows go through its instructions` }, canvas);
+      const chart = element("div", { class: "chart-area", tabindex: -1, role: "application",
+        "aria-label": `${lane.device}: arrows go through its instructions` }, canvas);
       return { lane, canvas, chart, facts, element: element("div", { class: "row lane" },
-        element("div", { class: "name" }, element("div", {}, element("strong", {}, lane.device), facts[0]), element("div", {}, facts[1])), chart) };
+        element("div", { class: "name" }, element("div", {}, element("strong", {}, lane.device), facts[0]), element("div", {}, facts[1])),
+          chart) };
     });
     if (this.rows.length > 0) this.rows[0].chart.tabIndex = 0;
     this.rows.forEach((row) => listenToRow(this, row));
@@ -70,18 +77,18 @@ class Timeline {
     }
     const totals = this.trace.totals();
     if (this.legend.childElementCount !== totals.length) this.legend.replaceChildren(...totals.map((known) => this.legendButton(known)));
-    this.totals.replaceChildren(...totals.map(({ name, count, seconds }) => element("tr", {}, cell("what", name), cell("how many", `${count}`, "number"),
-      cell("predicted", secondsText(seconds[0]), "number"), cell("measured", secondsText(seconds[1]), "number"), cell("difference", differenceText(...seconds), "number"))));
+    this.totals.replaceChildren(...totals.map(({ name, count, seconds }) => element("tr", {}, cell("what", name),
+      cell("how many", `${count}`, "number"),
+      cell("predicted", secondsText(seconds[0]), "number"), cell("measured", secondsText(seconds[1]), "number"),
+        cell("difference", differenceText(...seconds), "number"))));
   }
 
   legendButton({ id, name }) {
-    const swatch = element("span", { class: "swatch" });
-    swatch.style.background = `var(--${id})`;
     const button = element("button", { type: "button", "aria-pressed": "false", click: () => {
       this.view.alone = this.view.alone === id ? null : id;
       for (const other of this.legend.children) other.setAttribute("aria-pressed", String(other === button && this.view.alone !== null));
       this.redraw();
-    } }, swatch, name);
+    } }, swatch(id), name);
     return button;
   }
 
@@ -123,7 +130,8 @@ class Timeline {
 }
 
 export function showTimeline(parent, { id }, signal) {
-  const headline = element("p", { class: "lead" }), follow = element("input", { type: "checkbox", checked: true }), trouble = element("div", { role: "status" });
+  const headline = element("p", { class: "lead" }), follow = element("input", { type: "checkbox", checked: true }),
+    trouble = element("div", { role: "status" });
   const body = element("div", { hidden: true });
   parent.append(trouble, element("div", { class: "toolbar" }, headline, element("label", {}, follow, " newest step"),
     element("a", { href: `plan/${encodeURIComponent(id)}`, target: "_blank", rel: "noopener" }, "the plan as a page, with memory")), body);
@@ -136,7 +144,8 @@ export function showTimeline(parent, { id }, signal) {
     body.hidden = false;
     timeline.show(trace);
     const [predicted, measured] = trace.lengths;
-    setText(headline, `Step ${trace.step}: predicted ${secondsText(predicted)}, measured ${secondsText(measured)} (${differenceText(predicted, measured)})`);
+    setText(headline, `Step ${trace.step.toLocaleString("en")}: predicted ${secondsText(predicted)}, ` +
+      `measured ${secondsText(measured)} (${differenceText(predicted, measured)})`);
   }, (error) => trouble.replaceChildren(notice(`${error.message}.`, "quiet")));
   return null;
 }

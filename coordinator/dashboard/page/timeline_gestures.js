@@ -10,7 +10,8 @@ function instructionAt(timeline, row, event) {
     for (let place = 0; place < lane.tracks.length; ++place) {
       const top = trackTop(lane, band, place);
       if (y < top - 1 || y > top + trackHeight(place) + 1) continue;
-      const { items } = lane.tracks[place], at = lane.firstEndingAfter(lane.tracks[place], band, seconds), { start, end } = lane.bands[band];
+      const { items } = lane.tracks[place], at = lane.firstEndingAfter(lane.tracks[place], band, seconds),
+        { start, end } = lane.bands[band];
       const next = at < items.length ? items[at] : -1, last = at > 0 ? items[at - 1] : -1;
       if (next >= 0 && start[next] <= secondsAt(view, x + 3, box.width)) return next; // there, or within three pixels
       if (last >= 0 && end[last] >= secondsAt(view, x - 3, box.width)) return last;
@@ -45,7 +46,8 @@ class Gesture {
       return this.timeline.setView(was.from + by, was.to + by);
     }
     const factor = Math.max(10, Math.abs(xs[1] - xs[0])) / Math.max(10, Math.abs(was.xs[1] - was.xs[0]));
-    const middle = was.from + (((was.xs[0] + was.xs[1]) / 2 - box.left) / box.width) * length, at = ((xs[0] + xs[1]) / 2 - box.left) / box.width;
+    const middle = was.from + (((was.xs[0] + was.xs[1]) / 2 - box.left) / box.width) * length,
+      at = ((xs[0] + xs[1]) / 2 - box.left) / box.width;
     return this.timeline.setView(middle - (at * length) / factor, middle + ((1 - at) * length) / factor);
   }
 }
@@ -80,7 +82,8 @@ function listenToPointers(timeline, row, gesture) {
   chart.addEventListener("pointerleave", () => { byId("tip").hidden = true; });
   chart.addEventListener("wheel", (event) => {
     const box = row.canvas.getBoundingClientRect();
-    if (event.ctrlKey || event.metaKey) timeline.zoom(1.002 ** -event.deltaY, secondsAt(timeline.view, event.clientX - box.left, box.width));
+    if (event.ctrlKey || event.metaKey) timeline.zoom(1.002 ** -event.deltaY, secondsAt(timeline.view, event.clientX - box.left,
+      box.width));
     else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) timeline.pan((event.deltaX || event.deltaY) / box.width);
     else return;
     event.preventDefault();
@@ -90,7 +93,8 @@ function listenToPointers(timeline, row, gesture) {
 // Where the selected instruction of a row is: its track and its place in that.
 function placeOf(timeline, row) {
   const { lane } = row, { selection, view } = timeline;
-  if (selection.row !== row) return { place: 0, at: Math.min(lane.firstEndingAfter(lane.tracks[0], 1, view.from), lane.tracks[0].items.length - 1) };
+  if (selection.row !== row) return { place: 0, at: Math.min(lane.firstEndingAfter(lane.tracks[0], 1, view.from),
+    lane.tracks[0].items.length - 1) };
   const place = lane.tracks.findIndex((track) => track.stream === lane.instructions[selection.instruction].stream);
   return { place, at: lane.tracks[place].items.indexOf(selection.instruction) };
 }
@@ -109,10 +113,13 @@ function onKey(timeline, row, event) {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const { place, at } = placeOf(timeline, row), { items } = row.lane.tracks[place], { start, end } = row.lane.bands[1];
   const { view } = timeline, middle = Math.min(Math.max((start[items[at]] + end[items[at]]) / 2, view.from), view.to);
-  const go = (to) => timeline.selectAndShow(row, items[Math.max(0, Math.min(items.length - 1, to))]), begun = timeline.selection.row === row;
+  const go = (to) => timeline.selectAndShow(row, items[Math.max(0, Math.min(items.length - 1, to))]),
+    begun = timeline.selection.row === row;
   const actions = {
-    ArrowLeft: () => (event.shiftKey ? timeline.pan(-0.2) : go(at - 1)), ArrowRight: () => (event.shiftKey ? timeline.pan(0.2) : go(begun ? at + 1 : at)),
-    ArrowUp: () => moveAcross(timeline, row, -1), ArrowDown: () => moveAcross(timeline, row, 1), Home: () => go(0), End: () => go(items.length - 1),
+    ArrowLeft: () => (event.shiftKey ? timeline.pan(-0.2) : go(at - 1)),
+      ArrowRight: () => (event.shiftKey ? timeline.pan(0.2) : go(begun ? at + 1 : at)),
+    ArrowUp: () => moveAcross(timeline, row, -1), ArrowDown: () => moveAcross(timeline, row, 1), Home: () => go(0),
+      End: () => go(items.length - 1),
     "+": () => timeline.zoom(1.6, middle), "=": () => timeline.zoom(1.6, middle), "-": () => timeline.zoom(1 / 1.6, middle),
     0: () => timeline.setView(0, timeline.trace.seconds), Escape: () => timeline.select(null, -1),
   };

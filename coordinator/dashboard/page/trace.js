@@ -10,9 +10,11 @@ export const CLASSES = [
 ].map(([id, name, letter]) => ({ id, name, letter }));
 export const classById = new Map(CLASSES.map((known) => [known.id, known]));
 
-const BEGINNINGS = [["forward", "forward"], ["backward", "backward"], ["input gradient", "input_gradient"], ["weight gradient", "weight_gradient"],
+const BEGINNINGS = [["forward", "forward"], ["backward", "backward"], ["input gradient", "input_gradient"],
+  ["weight gradient", "weight_gradient"],
   ["recompute", "recompute"], ["send", "send"], ["receive", "receive"], ["reduce", "sum"], ["scatter", "sum"], ["gather parameters", "sum"],
-  ["gather", "exchange"], ["join", "exchange"], ["norm", "update"], ["update", "update"], ["zero", "update"], ["fetch", "fetch"], ["store", "store"]];
+  ["gather", "exchange"], ["join", "exchange"], ["norm", "update"], ["update", "update"], ["zero", "update"], ["fetch", "fetch"],
+    ["store", "store"]];
 const classOfKind = (kind) => (BEGINNINGS.find(([beginning]) => kind.startsWith(beginning)) || ["", "unspecified"])[1];
 
 export const BANDS = ["predicted", "measured"];
@@ -55,7 +57,8 @@ export class TraceLane {
   describe(i) {
     const { kind, microBatch } = this.instructions[i];
     const took = this.bands.map(({ start, end }) => end[i] - start[i]);
-    const times = this.bands.map(({ start, end }, band) => `${BANDS[band]} ${secondsText(took[band])}, from ${secondsText(start[i])} to ${secondsText(end[i])}`);
+    const times = this.bands.map(({ start, end },
+      band) => `${BANDS[band]} ${secondsText(took[band])}, from ${secondsText(start[i])} to ${secondsText(end[i])}`);
     return [kind, microBatch >= 0 ? `micro-batch ${microBatch}` : "", ...times, differenceText(...took)].filter(Boolean).join(" · ");
   }
 }

@@ -7,7 +7,8 @@ import { planReasons } from "./plan_reasons.js";
 // The plan changes with launches alone, and the first comparison takes as long as planning.
 export function showWhy(parent, { id }, signal) {
   const body = element("div"), trouble = element("div", { role: "status" });
-  const page = element("a", { href: `plan/${encodeURIComponent(id)}`, target: "_blank", rel: "noopener" }, "The predicted step with its memory, as a page of its own");
+  const page = element("a", { href: `plan/${encodeURIComponent(id)}`, target: "_blank", rel: "noopener" },
+    "The predicted step with its memory, as a page of its own");
   parent.append(trouble, body, element("p", {}, page));
   let wanted = "", shown = "";
   trouble.replaceChildren(element("p", { class: "quiet" }, "Comparing with the best plans of other kinds …"));
