@@ -11,7 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/progress.h"
-#include "runtime/base/thread_stacks.h"
+#include "runtime/base/stacks/thread_stacks.h"
 #include "runtime/base/valid_utf8.h"
 
 namespace medley {

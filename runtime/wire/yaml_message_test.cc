@@ -109,7 +109,7 @@ TEST_CASE("a mistake is reported with its line, its field and what is allowed") 
               "13: xyzzyplugh: unknown key; known are name, model, data, batch, steps, optimizer, precision, "
               "seed, "
               "checkpoint, validation, max_restarts, constraints, plan, allow_emulated, communication, "
-              "scheduling, objective"},
+              "scheduling, objective, tensorboard"},
       Mistake{"steps: 100", "steps: 0", "13: steps: 0 is not in [1, 1000000000]"},
       Mistake{"steps: 100", "steps: -1", "13: steps: -1 is not in [1, 1000000000]"},
       Mistake{"steps: 100", "steps: 99999999999", "13: steps: 99999999999 is not in [1, 1000000000]"},

@@ -58,7 +58,7 @@ ROOMS = {
     "runtime/base/mutex.h": (BASE + ["threads"], []),
     "runtime/base/current_phase.h": (LOCKS, []),
     "runtime/base/stop_after.h": (LOCKS, []),
-    "runtime/base/thread_stacks.h": (LOCKS, []),
+    "runtime/base/stacks": (LOCKS, ["threads"]),
     "runtime/base/files": (BASE + ["hashes", "JSON"], []),
 
     # The wire's messages; generated, so that nothing here includes anything.
@@ -143,7 +143,8 @@ ROOMS = {
         "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
-        "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/engine/align"], ["runtime/base/files"]),
+        "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/base/stacks", "runtime/engine/align"],
+        ["runtime/base/files"]),
 
     # The coordinator's side. Deciding knows no message, thread or log; the orchestrator is the shell around it.
     "coordinator/jobs": (VALUES, []),

@@ -1,4 +1,4 @@
-#include "runtime/base/thread_stacks.h"
+#include "runtime/base/stacks/thread_stacks.h"
 
 #include <pthread.h>
 
