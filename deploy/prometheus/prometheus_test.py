@@ -19,7 +19,8 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "integration"))
 import cluster  # noqa: E402
 from cluster import ClusterTest, Process, core, program, reference_device, route, run_command, unit, wait_for, write_file, write_spec
 
-MISSING = [name for name in ("prometheus", "promtool") if not shutil.which(name)]
+IS_THERE = all(shutil.which(name) for name in ("prometheus", "promtool"))
+WITHOUT = "there is no Prometheus: apt-get install --no-install-recommends prometheus"
 COORDINATOR, AGENTS = "medley-coordinator", "medley-agents"
 
 # What Prometheus itself makes, not the programs.
@@ -280,7 +281,7 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(grouping, {"le", "job"})
 
 
-@unittest.skipIf(MISSING, "no %s here" % " and ".join(MISSING))
+@unittest.skipUnless(IS_THERE, WITHOUT)
 class PromtoolTest(ClusterTest):
     def check(self, *arguments, **options):
         status, out = promtool(*arguments, **options)
@@ -334,7 +335,7 @@ class PromtoolTest(ClusterTest):
         self.assertEqual(connection.getresponse().status, 401)
 
 
-@unittest.skipIf(MISSING, "no %s here" % " and ".join(MISSING))
+@unittest.skipUnless(IS_THERE, WITHOUT)
 class RunTest(ClusterTest):
     """A job on two nodes that goes on for as long as it is looked at."""
 
