@@ -79,7 +79,9 @@ export class Chart {
     for (const point of points || []) if (point.x >= this.seen.from && point.x <= this.seen.to) values.push(point.y);
     if (level && level.y > 0) values.push(level.y);
     if (values.length === 0) return { low: 0, high: 1 };
-    const low = Math.min(...values), high = Math.max(...values), room = (high - low || Math.abs(high) || 1) * 0.08;
+    const low = Math.min(...values), high = Math.max(...values), spread = high - low;
+    // Values that rounding alone keeps apart are the same: steps between them would be none.
+    const room = (spread > 1e-9 * Math.abs(high) ? spread : Math.abs(high) || 1) * 0.08;
     return { low: low >= 0 ? Math.max(0, low - room) : low - room, high: high + room };
   }
 
