@@ -5,19 +5,28 @@ import os
 import pathlib
 import signal
 import sys
+import tarfile
+import tempfile
 import threading
 import unittest
 from unittest import mock
 
 import grpc
 
-import medley
-import medley.columns
-from medley.v1 import job_pb2
-import cluster
-from cluster import ClusterTest, Process, cpu_device, cpu_variants, program, random_seed, run_command, wait_for, write_file, write_spec
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+# The package as it is built, before the folder of this file, in which it has no messages.
+PACKAGE = tempfile.mkdtemp(prefix="package.", dir=os.environ.get("TEST_TMPDIR"))
+with tarfile.open(os.path.join(HERE, "medley-python.tar")) as built:
+    built.extractall(PACKAGE)
+sys.path.insert(0, PACKAGE)
+
+import medley  # noqa: E402
+import medley.columns  # noqa: E402
+from medley.v1 import job_pb2  # noqa: E402
+import cluster  # noqa: E402
+from cluster import (  # noqa: E402
+    ClusterTest, Process, cpu_device, cpu_variants, program, random_seed, run_command, wait_for, write_file, write_spec)
+
 NOWHERE = "127.0.0.1:1"
 PATIENCE = 120  # seconds that only a machine needs on which nothing gets on
 

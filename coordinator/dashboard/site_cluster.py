@@ -2,35 +2,16 @@
 import http.client
 import http.server
 import json
-import os
-import pathlib
 import threading
 
-from cluster import Cluster, Process, program, wait_for, write_spec
+from cluster import Cluster
 
 
 class SiteCluster(Cluster):
-    """A cluster whose coordinator serves its pages, after a restart where it did before."""
+    """A cluster whose coordinator serves its pages."""
 
-    site = None  # "host:port"
-
-    def start_coordinator(self, listen_address=None, **more):
-        self._coordinators += 1
-        files = [self.path("%s.%d" % (name, self._coordinators)) for name in ("address", "http-address")]
-        config = write_spec(self.path("coordinator.yaml"), {
-            "listen_address": listen_address or self.address or "127.0.0.1:0", "address_file": files[0],
-            "http_address": self.site or "127.0.0.1:0", "http_address_file": files[1],
-            "state_directory": self.state_directory, "lease_seconds": self.lease_seconds, **more})
-        self.coordinator = Process("coordinator", [program("medley-coordinator"), "--config", config], self.path("coordinator.log"))
-
-        def listening():
-            if self.coordinator.child.poll() is not None:
-                raise AssertionError("the coordinator ended:\n" + self.coordinator.log())
-            return all(os.path.exists(file) for file in files)
-
-        wait_for("the coordinator listens", listening)
-        self.address, self.site = [pathlib.Path(file).read_text().strip() for file in files]
-        return self.coordinator
+    def __init__(self, directory, **options):
+        super().__init__(directory, pages=True, **options)
 
     def call(self, method, request):
         """An rpc's answer, over HTTP: a process for each call would take long where there are a thousand."""

@@ -17,7 +17,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "integration"))
 
 import cluster  # noqa: E402
-from cluster import ClusterTest, Process, core, program, reference_device, route, run_command, unit, wait_for, write_file, write_spec
+from cluster import (  # noqa: E402
+    ClusterTest, Process, core, program, read_when_there, reference_device, route, run_command, unit, wait_for, write_file)
 
 IS_THERE = all(shutil.which(name) for name in ("prometheus", "promtool"))
 WITHOUT = "there is no Prometheus: apt-get install --no-install-recommends prometheus"
@@ -203,28 +204,6 @@ def promtool(*arguments, text=None, directory=HERE):
     return done.returncode, done.stdout + done.stderr
 
 
-def start_coordinator(running, name, **more):
-    """As Cluster does, with an http_address, which is returned."""
-    files = [running.path(name + end) for end in ("-address", "-http-address")]
-    configuration = write_spec(running.path(name + ".yaml"), {
-        "listen_address": "127.0.0.1:0", "address_file": files[0], "state_directory": running.state_directory,
-        "lease_seconds": running.lease_seconds, "http_address": "127.0.0.1:0", "http_address_file": files[1], **more})
-    running.coordinator = Process(name, [program("medley-coordinator"), "--config", configuration], running.path(name + ".log"))
-    running.address, web = [read_when_there(file, running.coordinator) for file in files]
-    return web
-
-
-def read_when_there(file, process):
-    def is_there():
-        if process.child.poll() is not None:
-            raise AssertionError(process.log())
-        return os.path.exists(file)
-
-    wait_for(lambda: "%s is there:\n%s" % (file, process.log()), is_there)
-    with open(file) as content:
-        return content.read().strip()
-
-
 class FilesTest(unittest.TestCase):
     """What can be seen without a run."""
 
@@ -306,15 +285,16 @@ class PromtoolTest(ClusterTest):
             result = run_command([program("medley"), "certs", *arguments])
             self.assertEqual(result.status, 0, result)
 
-        running = self.new_cluster()
+        running = self.new_cluster(pages=True)
         authority, of_coordinator, viewer = [running.path(name) for name in ("authority", "coordinator-tls", "viewer")]
         certificates("init", authority)
         certificates("issue", of_coordinator, "--authority", authority, "--role", "coordinator", "--name", "coordinator",
                      "--host", "127.0.0.1")
         certificates("issue", viewer, "--authority", authority, "--role", "viewer", "--name", "prometheus")
-        web = start_coordinator(running, "coordinator", tls={
+        running.start_coordinator(tls={
             "certificate": os.path.join(of_coordinator, "certificate.pem"), "key": os.path.join(of_coordinator, "key.pem"),
             "authority": os.path.join(of_coordinator, "authority.pem")})
+        web = running.site
 
         def change(name, scrape):
             if name == COORDINATOR:
@@ -342,8 +322,9 @@ class RunTest(ClusterTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        running = cls.running = cls.new_cluster()
-        cls.web = {"coordinator": start_coordinator(running, "coordinator")}
+        running = cls.running = cls.new_cluster(pages=True)
+        running.start_coordinator()
+        cls.web = {"coordinator": running.site}
         for i, name in enumerate(("a", "b")):
             file = running.path(name + "-web")
             running.start_agent(name, [reference_device(core(i))], http_address="127.0.0.1:0", http_address_file=file)

@@ -3,13 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import unittest
 
+import run_cases
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PROGRAMS = ("cli/medley", "coordinator/daemon/medley-coordinator", "agent/daemon/medley-agent", "agent/worker/medley-worker")
+PROGRAMS = ("medley", "medley-coordinator", "medley-agent", "medley-worker")
 # A job's end is waited for as long as its output grows; what hangs altogether is ended by this.
 PATIENCE_SECONDS = 1500
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
@@ -22,8 +22,7 @@ class SlurmTest(unittest.TestCase):
         cls.directory = tempfile.mkdtemp(prefix="slurm-test.", dir="/tmp")
         cls.addClassCleanup(shutil.rmtree, cls.directory, ignore_errors=True)
         for name in PROGRAMS:
-            built = os.environ.get("MEDLEY_BINARIES")
-            shutil.copy(os.path.join(built, os.path.basename(name)) if built else os.path.join(ROOT, name), cls.directory)
+            shutil.copy(os.path.join(os.environ["MEDLEY_BINARIES"], name), cls.directory)
 
     def sbatch(self, *arguments, **environment):
         return subprocess.run(["bash", os.path.join(HERE, "medley.sbatch"), *arguments], capture_output=True, text=True, timeout=60,
@@ -54,6 +53,4 @@ class SlurmTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, os.path.join(ROOT, "tests", "integration"))
-    import run_cases
     run_cases.main()

@@ -194,15 +194,29 @@ def run_command(arguments, timeout=180, environment=None):
                          done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
+def read_when_there(file, process):
+    """What `process` has written into the file, once it has."""
+    def is_there():
+        if process.child.poll() is not None:
+            raise AssertionError("%s ended:\n%s" % (process.name, process.log()))
+        return os.path.exists(file)
+
+    wait_for(lambda: "%s is there:\n%s" % (file, process.log()), is_there)
+    with open(file) as content:
+        return content.read().strip()
+
+
 class Cluster:
     """A coordinator and agents under one directory. Use as a context manager: everything is killed at its end. The lease is
-    longer than a busy machine keeps an agent from running; shorter ones are for tests in which a node is lost."""
+    longer than a busy machine keeps an agent from running; shorter ones are for tests in which a node is lost. `pages`: the
+    coordinator serves HTTP at `site`."""
 
-    def __init__(self, directory, lease_seconds=10):
+    def __init__(self, directory, lease_seconds=10, pages=False):
         self.directory = directory
         self.state_directory = os.path.join(directory, "state")
         self.lease_seconds = lease_seconds
-        self.address = None
+        self.pages = pages
+        self.address = self.site = None  # "host:port"
         self.coordinator = None
         self.agents = {}
         self._coordinators = 0
@@ -218,27 +232,22 @@ class Cluster:
 
     # Processes.
 
-    def start_coordinator(self, listen_address=None):
-        """At any free port; a later one listens where the first did, so that agents find it."""
+    def start_coordinator(self, listen_address=None, **more):
+        """At any free port; a later one listens where the first did, so that agents and browsers find it. `more`: of its
+        configuration."""
         self._coordinators += 1
-        address_file = self.path("address.%d" % self._coordinators)
+        files = {name: self.path("%s.%d" % (name, self._coordinators)) for name in ("address_file", "http_address_file")}
+        pages = {"http_address": self.site or "127.0.0.1:0", "http_address_file": files["http_address_file"]} if self.pages else {}
         config = write_spec(self.path("coordinator.yaml"), {
             "listen_address": listen_address or self.address or "127.0.0.1:0",
-            "address_file": address_file,
+            "address_file": files["address_file"],
             "state_directory": self.state_directory,
-            "lease_seconds": self.lease_seconds,
-        })
+            "lease_seconds": self.lease_seconds, **pages, **more})
         self.coordinator = Process("coordinator", [program("medley-coordinator"), "--config", config],
                                    self.path("coordinator.log"))
-
-        def listening():
-            if self.coordinator.child.poll() is not None:
-                raise AssertionError("the coordinator ended:\n" + self.coordinator.log())
-            return os.path.exists(address_file)
-
-        wait_for("the coordinator listens", listening)
-        with open(address_file) as file:
-            self.address = file.read().strip()
+        self.address = read_when_there(files["address_file"], self.coordinator)
+        if self.pages:
+            self.site = read_when_there(files["http_address_file"], self.coordinator)
         return self.coordinator
 
     def start_agent(self, name, devices, links="automatic", **more):
