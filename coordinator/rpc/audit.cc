@@ -4,13 +4,15 @@
 #include <grpcpp/security/auth_context.h>
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "coordinator/rpc/caller_metadata.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/security/rpc_roles.h"
 #include "runtime/wire/grpc_status.h"
@@ -83,26 +85,32 @@ void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Me
 }
 
 void Audit::WriteRefusal(const Identity& who, const std::string& method, const absl::Status& why) {
-  v1::AuditRecord record;
-  const MutexLock lock(mutex_);
   Quota& quota = who.name.empty() ? unknown_ : known_;
-  if (Now() - quota.minute >= absl::Minutes(1)) quota = {.minute = Now(), .left_out = quota.left_out};
-  if (++quota.of_minute > kRefusalsOfAMinute) {
-    ++quota.left_out;
-    return;
+  int left_out = 0;
+  {
+    MutexLock lock(mutex_);
+    if (Now() - quota.minute >= absl::Minutes(1)) quota = {.minute = Now(), .left_out = quota.left_out};
+    if (++quota.of_minute > kRefusalsOfAMinute) {
+      ++quota.left_out;
+      return;
+    }
+    left_out = std::exchange(quota.left_out, 0);
   }
-  record.set_message(ValidUtf8(quota.left_out == 0 ? std::string(why.message())
-                                                   : absl::StrCat(why.message(), " (and ", quota.left_out,
-                                                                  " more refusals before this one)")));
+  v1::AuditRecord record;
+  record.set_message(ValidUtf8(
+      left_out == 0 ? std::string(why.message())
+                    : absl::StrCat(why.message(), " (and ", left_out, " more refusals before this one)")));
   record.set_identity(ValidUtf8(who.name));
   // Whoever knocks chooses what it asks for.
   record.set_method(IsRpc(method) ? method.substr(method.rfind('/') + 1) : "(no such call)");
   record.set_result(absl::StatusCodeToString(why.code()));
-  if (Append(std::move(record))) quota.left_out = 0;
+  if (Append(std::move(record))) return;
+  MutexLock lock(mutex_);
+  quota.left_out += left_out;  // the next one says so
 }
 
 bool Audit::Append(v1::AuditRecord record) {
-  record.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  record.set_at_seconds(UnixSecondsNow());
   const absl::Status written = store_.AppendAudit(record);
   if (!written.ok())
     spdlog::error("not written to the audit: {} {} by \"{}\": {}", record.method(), record.subject(),
