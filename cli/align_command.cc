@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "cli/align_view.h"
 #include "cli/child_process.h"
+#include "cli/temporary_folder.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/engine/align/align_directory.h"
@@ -37,27 +38,22 @@ class WorkFolder {
       if (std::filesystem::exists(keep, ignored) && !std::filesystem::is_empty(keep, ignored)) {
         return absl::InvalidArgumentError(absl::StrCat("--keep: ", keep, " is not empty; name a new folder"));
       }
-      return std::unique_ptr<WorkFolder>(new WorkFolder(keep, Removal::kNever));
+      return std::unique_ptr<WorkFolder>(new WorkFolder(keep, nullptr));
     }
-    std::error_code error;
-    std::string path = (std::filesystem::temp_directory_path(error) / "medley-align-XXXXXX").string();
-    if (error || mkdtemp(path.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("cannot make ", path, "; set TMPDIR or give --keep"));
-    }
-    return std::unique_ptr<WorkFolder>(new WorkFolder(path, Removal::kAtTheEnd));
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (removal_ == Removal::kAtTheEnd) std::filesystem::remove_all(path_, ignored);
+    absl::StatusOr<std::unique_ptr<TemporaryFolder>> made = TemporaryFolder::Create("medley-align");
+    if (!made.ok())
+      return absl::UnavailableError(absl::StrCat(made.status().message(), "; set TMPDIR or give --keep"));
+    const std::string path = (*made)->path();
+    return std::unique_ptr<WorkFolder>(new WorkFolder(path, *std::move(made)));
   }
   const std::string& path() const { return path_; }
 
  private:
-  enum class Removal { kNever, kAtTheEnd };
-  WorkFolder(std::string path, Removal removal) : path_(std::move(path)), removal_(removal) {}
+  WorkFolder(std::string path, std::unique_ptr<TemporaryFolder> temporary)
+      : path_(std::move(path)), temporary_(std::move(temporary)) {}
 
   const std::string path_;
-  const Removal removal_;
+  const std::unique_ptr<TemporaryFolder> temporary_;  // null: it is kept
 };
 
 // SIGINT and SIGTERM wait for RunWorker, so that the folder is removed whatever happens.

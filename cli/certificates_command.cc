@@ -115,8 +115,8 @@ absl::StatusOr<KeyAndCertificate> ReadAuthority(const std::string& directory) {
 
 // Writes the folder of somebody.
 absl::Status IssueTo(const Connection& connection, const CertificatesCommand& command,
-                     const Identity& identity, const std::vector<std::string>& hosts) {
-  ASSIGN_OR_RETURN(const KeyAndCertificate authority, ReadAuthority(command.authority));
+                     const KeyAndCertificate& authority, const Identity& identity,
+                     const std::vector<std::string>& hosts) {
   ASSIGN_OR_RETURN(const KeyAndCertificate made,
                    Issue(authority, identity, hosts, absl::Hours(24) * command.days));
   RETURN_IF_ERROR(MakeDirectory(command.directory));
@@ -129,7 +129,8 @@ absl::Status IssueNew(const Connection& connection, const CertificatesCommand& c
   RETURN_IF_ERROR(RefuseToReplace(command.directory + kCertificate, "medley certs renew replaces it"));
   Identity identity{.name = command.name};
   v1::Role_Parse(absl::StrCat("ROLE_", absl::AsciiStrToUpper(command.role)), &identity.role);
-  return IssueTo(connection, command, identity, command.hosts);
+  ASSIGN_OR_RETURN(const KeyAndCertificate authority, ReadAuthority(command.authority));
+  return IssueTo(connection, command, authority, identity, command.hosts);
 }
 
 absl::Status Renew(const Connection& connection, const CertificatesCommand& command) {
@@ -141,7 +142,7 @@ absl::Status Renew(const Connection& connection, const CertificatesCommand& comm
   if (const std::string why = WhyNotSignedBy(pem, authority.certificate); !why.empty())
     return absl::InvalidArgumentError(absl::StrCat(command.directory, kCertificate, ": is not signed by ",
                                                    command.authority, ", and is not renewed: ", why));
-  return IssueTo(connection, command, before->identity, before->hosts);
+  return IssueTo(connection, command, authority, before->identity, before->hosts);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "cli/align_command.h"
 #include "cli/certificates_command.h"
 #include "cli/commands.h"
@@ -24,10 +23,12 @@
 #include "cli/links_command.h"
 #include "cli/local_cluster.h"
 #include "cli/operator_commands.h"
+#include "cli/repeated_option.h"
 #include "cli/spec_commands.h"
 #include "cli/terminal.h"
 #include "cli/time_option.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/wire/address.h"
 #include "runtime/wire/json_message.h"
@@ -75,12 +76,10 @@ CLI::App* AddJobCommand(CLI::App& app, Arguments& arguments, Action& action, con
 
 void AddSpecOptions(CLI::App& command, SpecSource& source) {
   command.add_option("FILE", source.file, "job spec (YAML); - for standard input")->required();
-  command
-      .add_option_function<std::string>(
-          "--set", [&source](const std::string& set) { source.sets.push_back(set); },
-          "FIELD=VALUE takes the place of what the file says, as in optimizer.learning_rate=1e-3; may be "
-          "repeated")
-      ->trigger_on_parse();
+  AddRepeatedOption(
+      command, "--set", source.sets,
+      "FIELD=VALUE takes the place of what the file says, as in optimizer.learning_rate=1e-3; may be "
+      "repeated");
 }
 
 void AddPageOption(CLI::App& command, Arguments& arguments) {
@@ -130,19 +129,14 @@ void AddWhatIfCommand(CLI::App& app, Arguments& arguments, Action& action) {
   WhatIfCommand& command = arguments.what_if;
   AddSpecOptions(*what_if, command.spec);
   what_if->add_option("--cluster", command.cluster_file, "today's cluster (YAML)")->required();
-  const auto repeated = [&](const char* option, std::vector<std::string>& texts, const char* what) {
-    what_if
-        ->add_option_function<std::string>(
-            option, [&texts](const std::string& text) { texts.push_back(text); }, what)
-        ->trigger_on_parse();
-  };
-  repeated(
-      "--add", command.changes.adds,
+  AddRepeatedOption(
+      *what_if, "--add", command.changes.adds,
       "kind=K,count=N[,node=NAME][,price=PER_HOUR]: a node more with N devices of kind K; may be repeated");
-  repeated("--remove", command.changes.removes,
-           "NODE, group of nodes or NODE/DEVICE that is gone; may be repeated");
-  repeated("--link", command.changes.links,
-           "A-B=10Gbit[,50us]: another link between kinds, nodes, sites or devices; may be repeated");
+  AddRepeatedOption(*what_if, "--remove", command.changes.removes,
+                    "NODE, group of nodes or NODE/DEVICE that is gone; may be repeated");
+  AddRepeatedOption(
+      *what_if, "--link", command.changes.links,
+      "A-B=10Gbit[,50us]: another link between kinds, nodes, sites or devices; may be repeated");
   what_if->add_option("--with", command.with_file, "another cluster (YAML) in the place of today's");
   what_if->add_option("--kinds", command.kinds_directory,
                       "directory of data sheets (profiles/) for kinds that have no profile in the cluster");
@@ -172,7 +166,7 @@ CLI::App* AddListing(CLI::App& app, Arguments& arguments, Action& action, const 
                            .source = arguments.source,
                            .follow = arguments.follow};
     if (!arguments.since.empty()) {
-      const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+      const double now = UnixSecondsNow();
       ASSIGN_OR_RETURN(listing.since_seconds, ParseSince(arguments.since, now));
     }
     return run(arguments.connection, listing);
@@ -269,7 +263,7 @@ void AddOtherCommands(CLI::App& app, Arguments& arguments, Action& action) {
     action = [&]() -> absl::Status {
       double since_seconds = 0;
       if (!arguments.since.empty()) {
-        const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+        const double now = UnixSecondsNow();
         ASSIGN_OR_RETURN(since_seconds, ParseSince(arguments.since, now));
       }
       return RunAudit(arguments.connection, arguments.limit, since_seconds);

@@ -7,8 +7,8 @@
 #include "cli/child_process.h"
 #include "cli/output_file.h"
 #include "cli/progress.h"
+#include "cli/temporary_folder.h"
 #include "cli/views.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/version.h"
 #include "runtime/wire/yaml_message.h"
@@ -20,26 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr int kUsualJobs = 10;
 constexpr uint32_t kSteps = 10000, kLogLines = 10000, kAuditRecords = 10000;
-
-// A folder that goes with this.
-class Folder {
- public:
-  explicit Folder(std::string path) : path_(std::move(path)) {}
-  ~Folder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
-absl::StatusOr<std::string> NewFolder() {
-  std::string path = (fs::temp_directory_path() / "medley-bundle-XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) return absl::UnavailableError(absl::StrCat("cannot make ", path));
-  return path;
-}
 
 class Gatherer {
  public:
@@ -121,9 +101,7 @@ absl::StatusOr<std::vector<v1::Job>> JobsOf(CoordinatorClient& client, const std
   return jobs;
 }
 
-absl::Status Pack(const std::string& folder, const std::string& file) {
-  const std::string log = folder + ".log";
-  const Folder removed(log);
+absl::Status Pack(const std::string& folder, const std::string& log, const std::string& file) {
   ASSIGN_OR_RETURN(
       ChildProcess tar,
       ChildProcess::Start({.name = "tar",
@@ -144,13 +122,13 @@ absl::StatusOr<DebugBundle> WriteDebugBundle(CoordinatorClient& client, const st
     return absl::InvalidArgumentError(
         absl::StrCat("--to: ", file, " is there already; it is not written over"));
   ASSIGN_OR_RETURN(const std::vector<v1::Job> asked, JobsOf(client, jobs));
-  ASSIGN_OR_RETURN(const std::string path, NewFolder());
-  const Folder folder(path);
-  Gatherer gatherer(client, folder.path());
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create("medley-bundle"));
+  const std::string content = folder->path() + "/content";
+  Gatherer gatherer(client, content);
   RETURN_IF_ERROR(gatherer.AddCluster());
   for (const v1::Job& job : asked) RETURN_IF_ERROR(gatherer.AddJob(job));
   ASSIGN_OR_RETURN(DebugBundle bundle, gatherer.Finish());
-  RETURN_IF_ERROR(Pack(folder.path(), file));
+  RETURN_IF_ERROR(Pack(content, folder->path() + "/tar.log", file));
   return bundle;
 }
 

@@ -5,16 +5,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "cli/coordinator_client.h"
 #include "cli/link_view.h"
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
-
-double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
 absl::Status CheckOptions(const LinksCommand& command) {
   const auto refuse = [](const char* what) { return absl::InvalidArgumentError(what); };
@@ -72,12 +70,12 @@ absl::Status RunLinks(const Connection& connection, const LinksCommand& command)
   if (connection.output == Output::kJson) {
     Print(JsonLine(*links));
   } else if (command.pair.empty()) {
-    Print(FormatLinks(*links, NowSeconds(), connection.columns));
+    Print(FormatLinks(*links, UnixSecondsNow(), connection.columns));
   } else if (links->links().empty()) {
     return absl::FailedPreconditionError(absl::StrCat("the link ", command.pair[0], " - ", command.pair[1],
                                                       " was not measured yet; --refresh does it"));
   } else {
-    Print(FormatLink(links->links(0), NowSeconds(), connection.columns));
+    Print(FormatLink(links->links(0), UnixSecondsNow(), connection.columns));
   }
   return absl::OkStatus();
 }

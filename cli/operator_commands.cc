@@ -7,13 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "cli/coordinator_client.h"
 #include "cli/debug_bundle.h"
 #include "cli/progress.h"
+#include "cli/repeated_option.h"
 #include "cli/text_table.h"
 #include "cli/time_option.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/wire/json_message.h"
 
 namespace medley {
@@ -98,8 +99,7 @@ absl::Status RunJobsGc(const Connection& connection, const OperatorCommand& comm
   CoordinatorClient client = Connect(connection);
   ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs, client.ListJobs(kMostJobs));
   std::vector<std::string> deleted;
-  for (const v1::Job& job :
-       Garbage(jobs, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()) - length, command)) {
+  for (const v1::Job& job : Garbage(jobs, UnixSecondsNow() - length, command)) {
     if (!command.dry_run) {
       const absl::Status done = client.Delete(job.id());
       // Somebody else was faster.
@@ -132,11 +132,9 @@ void AddOperatorCommands(CLI::App& app, const Connection& connection, std::funct
   CLI::App* check =
       app.add_subcommand("check", "whether nodes are fit for jobs: devices, limits, clocks, versions, disks");
   check->add_option("NODE", command->node, "this node alone; default: all live ones");
-  check
-      ->add_option_function<std::string>(
-          "--directory", [command](const std::string& one) { command->directories.push_back(one); },
-          "of data or checkpoints: that it is there, and how fast 64 MiB are written; may be repeated")
-      ->trigger_on_parse();
+  AddRepeatedOption(
+      *check, "--directory", command->directories,
+      "of data or checkpoints: that it is there, and how fast 64 MiB are written; may be repeated");
   runs(check, RunCheck);
 
   CLI::App* debug = app.add_subcommand("debug", "for finding out what is wrong");
@@ -144,11 +142,9 @@ void AddOperatorCommands(CLI::App& app, const Connection& connection, std::funct
   CLI::App* bundle = debug->add_subcommand(
       "bundle", "all that is known of a cluster and its jobs, in one file for whoever helps");
   bundle->add_option("-o,--to", command->file, "file to write (.tar.gz)")->required();
-  bundle
-      ->add_option_function<std::string>(
-          "--job", [command](const std::string& one) { command->jobs.push_back(one); },
-          "with the logs, steps, plan and trace of this job; may be repeated; default: the newest ten")
-      ->trigger_on_parse();
+  AddRepeatedOption(
+      *bundle, "--job", command->jobs,
+      "with the logs, steps, plan and trace of this job; may be repeated; default: the newest ten");
   runs(bundle, [](const Connection& to, const OperatorCommand& one) -> absl::Status {
     CoordinatorClient client = Connect(to);
     ASSIGN_OR_RETURN(const DebugBundle written, WriteDebugBundle(client, one.jobs, one.file));

@@ -4,13 +4,13 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "cli/number_format.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
 #include "cli/text_table.h"
 #include "cli/views.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
@@ -45,7 +45,7 @@ class Printer {
     } else if (terminal_) {
       Draw("");
     } else {
-      const double now = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+      const double now = UnixSecondsNow();
       for (const std::string& line : plain_.Lines(update, now)) std::printf("%s\n", line.c_str());
     }
     std::fflush(stdout);

@@ -1,26 +1,20 @@
 #include "agent/check/node_check.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "agent/check/writing_speed.h"
 #include "runtime/base/available_memory.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/first_line.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/wire/job_paths.h"
 
@@ -80,13 +74,6 @@ void CheckLimits(Findings& findings) {
   } else {
     findings.Good("locked memory", absl::StrCat("at most ", Limit(locked.rlim_cur), " bytes"));
   }
-}
-
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 void CheckHugePages(Findings& findings) {
@@ -156,9 +143,7 @@ void CheckDevices(const std::vector<v1::Device>& devices, Findings& findings) {
 
 void CheckDirectory(const NodeCheckOptions& options, const std::string& directory, Findings& findings) {
   const std::string subject = absl::StrCat("directory ", directory);
-  v1::JobSpec spec;
-  spec.mutable_checkpoint()->set_directory(directory);
-  if (!CheckJobPaths(spec, options.allowed_directories).ok())
+  if (!CheckJobPaths({}, options.allowed_directories, {{"directory", directory}}).ok())
     return findings.Fail(subject, absl::StrCat("lies in none of the directories that are allowed here "
                                                "(allowed_directories): ",
                                                absl::StrJoin(options.allowed_directories, ", ")));
@@ -187,7 +172,7 @@ v1::NodeCheck CheckNode(const NodeCheckOptions& options) {
   CheckLimits(findings);
   CheckHugePages(findings);
   for (const std::string& directory : options.directories) CheckDirectory(options, directory, findings);
-  check.set_clock_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  check.set_clock_seconds(UnixSecondsNow());
   return check;
 }
 

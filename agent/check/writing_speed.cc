@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/files/write_all.h"
 
 namespace medley {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr int kPieces = 64;
 
-absl::Status Failed() {
-  return absl::UnavailableError(absl::StrCat("cannot be written to: ", strerror(errno)));
+absl::Status Failed(int error_number) {
+  return absl::UnavailableError(absl::StrCat("cannot be written to: ", strerror(error_number)));
 }
 
 absl::Status Write(int descriptor) {
@@ -27,14 +28,9 @@ absl::Status Write(int descriptor) {
   std::vector<char> piece(kPieceBytes);
   for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<char>((i * 2654435761u) >> 13);
   for (int i = 0; i < kPieces; ++i) {
-    for (size_t done = 0; done < piece.size();) {
-      const ssize_t wrote = write(descriptor, piece.data() + done, piece.size() - done);
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) return Failed();
-      done += static_cast<size_t>(wrote);
-    }
+    if (const int error = WriteAll(descriptor, piece); error != 0) return Failed(error);
   }
-  return fsync(descriptor) == 0 ? absl::OkStatus() : Failed();
+  return fsync(descriptor) == 0 ? absl::OkStatus() : Failed(errno);
 }
 
 }  // namespace
@@ -42,7 +38,7 @@ absl::Status Write(int descriptor) {
 absl::StatusOr<double> WritingSpeed(const std::string& directory) {
   std::string file = directory + "/.medley-check-XXXXXX";
   const int descriptor = mkstemp(file.data());
-  if (descriptor < 0) return Failed();
+  if (descriptor < 0) return Failed(errno);
   unlink(file.c_str());
   const absl::Time began = Now();
   const absl::Status written = Write(descriptor);

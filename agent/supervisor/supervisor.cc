@@ -190,7 +190,7 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
     return;
   }
   task.last_pong = now;
-  if (reply.reply_case() == v1::WorkerReply::kStacks) {  // which is no progress
+  if (reply.has_stacks()) {  // which is no progress
     task.stacks = reply.stacks();
     ++task.stacks_told;
     changed_.NotifyAll();

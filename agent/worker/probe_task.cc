@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "agent/worker/communication.h"
 #include "agent/worker/memory_link.h"
 #include "agent/worker/task.h"
@@ -12,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/wire/link_codec.h"
 
@@ -65,7 +65,7 @@ class ProbeWorkerTask final : public WorkerTask {
     profile.set_latency_seconds(link.latency_seconds);
     profile.set_bytes_per_second(link.bandwidth_bytes_per_second);
     profile.set_all_reduce_bytes_per_second(link.all_reduce_bytes_per_second);
-    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    profile.set_measured_at_seconds(UnixSecondsNow());
     *profile.mutable_transfer() = EncodeLinkModel(memories.transfer);
     *profile.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
     profile.set_transport(PathTo(transport, 1 - rank_));

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "agent/profile/block_timer.h"
 #include "agent/worker/task.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/device/device_group.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
@@ -43,7 +43,7 @@ class ProfileWorkerTask final : public WorkerTask {
     v1::DeviceProfile& profile = *event.mutable_profile();
     profile.set_device_kind(site_.device_kind);
     RETURN_IF_ERROR(together_seconds_ > 0 ? MeasureTogether(profile) : MeasureAlone(profile));
-    profile.set_measured_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    profile.set_measured_at_seconds(UnixSecondsNow());
     FillProvenance(*profile.mutable_measured_with());
     report(event);
     return absl::OkStatus();

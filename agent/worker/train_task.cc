@@ -6,13 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "agent/worker/communication.h"
 #include "agent/worker/task.h"
 #include "agent/worker/traffic.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/current_phase.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/engine/checkpoint/checkpoint.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
@@ -85,7 +85,7 @@ v1::WorkerEvent StepEvent(const TrainingSetup& setup, int64_t step, const StepOu
                      setup.spec.shape.sequence);
   metrics.set_skipped(outcome.skipped);
   if (outcome.loss_scale != 1) metrics.set_loss_scale(static_cast<uint64_t>(outcome.loss_scale));
-  metrics.set_at_seconds(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+  metrics.set_at_seconds(UnixSecondsNow());
   return event;
 }
 
@@ -264,8 +264,8 @@ class TrainTask final : public WorkerTask {
   // What cannot be written costs events and never the training.
   void OpenEvents() {
     if (setup_.rank != 0 || setup_.tensorboard.empty()) return;
-    absl::StatusOr<std::unique_ptr<TensorBoardWriter>> events = TensorBoardWriter::Open(
-        setup_.tensorboard, setup_.done_steps, absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()));
+    absl::StatusOr<std::unique_ptr<TensorBoardWriter>> events =
+        TensorBoardWriter::Open(setup_.tensorboard, setup_.done_steps, UnixSecondsNow());
     if (events.ok()) {
       events_ = *std::move(events);
     } else {
@@ -366,9 +366,7 @@ class TrainTask final : public WorkerTask {
     reports.warning = [](const std::string& text) { spdlog::warn("{}", text); };
     if (!speaks) return reports;
     reports.validation = [this, report](int64_t step, double loss) {
-      AddEvent({.step = step,
-                .at_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
-                .values = {{"validation/loss", loss}}});
+      AddEvent({.step = step, .at_seconds = UnixSecondsNow(), .values = {{"validation/loss", loss}}});
       v1::WorkerEvent event;
       event.mutable_validation()->set_step(static_cast<uint32_t>(step));
       event.mutable_validation()->set_loss(loss);

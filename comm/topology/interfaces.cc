@@ -6,24 +6,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/first_line.h"
 
 namespace medley {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string FirstLine(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // Ascending; none where `folder` cannot be read.
 std::vector<std::string> Entries(const fs::path& folder) {

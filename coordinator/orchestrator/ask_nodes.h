@@ -10,6 +10,7 @@
 #include "coordinator/orchestrator/agent_client.h"
 #include "proto/medley/v1/cluster.pb.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/status_macros.h"
 
 namespace medley {
 
@@ -54,22 +55,31 @@ std::vector<absl::StatusOr<Response>> AskAtOnce(
   return answers;
 }
 
-// Asks the agents of `nodes` at once. Whatever an agent's failure is called on the wire, to the user it did not answer: Unavailable.
-template <typename Response>
-std::vector<absl::StatusOr<Response>> AskNodes(
-    const std::vector<v1::Node>& nodes,
-    const std::function<void(const std::string& agent_address, AgentClient::Answered<Response>)>& ask) {
-  std::vector<absl::StatusOr<Response>> answers =
-      AskAtOnce<Response>(nodes.size(), [&](size_t i, AgentClient::Answered<Response> answered) {
-        ask(nodes[i].agent_address(), std::move(answered));
+// Asks the agent of the node `wanted`, or those of all that are alive, at once, and puts their answers into a Response, whose `nodes` are
+// Answers with fields `node` and `failure`: without `wanted`, one that does not answer says so there. Errors of NodesToAsk; Unavailable:
+// `wanted` does not answer, whatever that is called on the wire.
+template <typename Response, typename Answer>
+absl::StatusOr<Response> AskNodes(
+    const std::vector<v1::Node>& nodes, const std::string& wanted,
+    const std::function<void(const std::string& agent_address, AgentClient::Answered<Answer>)>& ask) {
+  ASSIGN_OR_RETURN(const std::vector<v1::Node> asked, NodesToAsk(nodes, wanted));
+  std::vector<absl::StatusOr<Answer>> answers =
+      AskAtOnce<Answer>(asked.size(), [&](size_t i, AgentClient::Answered<Answer> answered) {
+        ask(asked[i].agent_address(), std::move(answered));
       });
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!answers[i].ok())
-      answers[i] = absl::UnavailableError(absl::StrCat("the agent of node ", nodes[i].name(), " at ",
-                                                       nodes[i].agent_address(),
-                                                       " does not answer: ", answers[i].status().message()));
+  Response response;
+  for (size_t i = 0; i < asked.size(); ++i) {
+    Answer& node = *response.add_nodes();
+    if (answers[i].ok()) {
+      node = *std::move(answers[i]);
+    } else {
+      node.set_failure(absl::StrCat("the agent of node ", asked[i].name(), " at ", asked[i].agent_address(),
+                                    " does not answer: ", answers[i].status().message()));
+      if (!wanted.empty()) return absl::UnavailableError(node.failure());
+    }
+    node.set_node(asked[i].name());
   }
-  return answers;
+  return response;
 }
 
 }  // namespace medley

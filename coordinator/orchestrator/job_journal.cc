@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
 
 namespace medley {
@@ -24,7 +24,7 @@ double Median(std::vector<double> values) {
 
 // The time since the job came into its state is that state's.
 void EndState(v1::Job& job) {
-  const double now = NowSeconds(),
+  const double now = UnixSecondsNow(),
                since = job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds();
   job.set_state_since_seconds(now);
   if (since <= 0) return;
@@ -39,8 +39,6 @@ void EndState(v1::Job& job) {
 }
 
 }  // namespace
-
-double NowSeconds() { return absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()); }
 
 absl::StatusOr<JobJournal::Entry*> JobJournal::Find(const std::string& job_id) {
   const auto known = entries_.find(job_id);
@@ -149,11 +147,11 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   SetLife(after, job);
   if (change) change(job);
   if (!WaitsForDevices(after.state)) entry->wait.clear();
-  if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(NowSeconds());
+  if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(UnixSecondsNow());
   if (!IsEnded(after.state)) job.clear_ended_at_seconds();
   if (after.state != JobState::kRunning) job.clear_tasks();
   if (after.state == JobState::kRunning && job.started_at_seconds() == 0)
-    job.set_started_at_seconds(NowSeconds());
+    job.set_started_at_seconds(UnixSecondsNow());
   const std::string text = absl::StrCat(NameOf(after.state), after.reason.empty() ? "" : ": ", after.reason);
   spdlog::info("job {}: {}", job_id, text);
   AppendLog(*entry, "coordinator", text);
@@ -225,7 +223,7 @@ void JobJournal::Seen(const std::string& job_id, int task, uint64_t number) {
 
 void JobJournal::AppendLog(Entry& entry, const std::string& source, const std::string& text) {
   v1::LogLine& line = entry.logs.emplace_back();
-  line.set_at_seconds(NowSeconds());
+  line.set_at_seconds(UnixSecondsNow());
   line.set_source(source);
   line.set_text(ValidUtf8(text));
   entry.dirty = true;

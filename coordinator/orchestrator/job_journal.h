@@ -107,7 +107,4 @@ class JobJournal {
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Unix time now.
-double NowSeconds();
-
 }  // namespace medley

@@ -16,6 +16,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/stop_after.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/valid_utf8.h"
 #include "runtime/engine/checkpoint/hugging_face.h"
 #include "runtime/ir/link/link_model.h"
@@ -483,7 +484,7 @@ void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulat
       v1::StepMetrics step = event.step();
       step.set_attempt(attempt);
       step.set_emulated(emulated);
-      if (step.at_seconds() == 0) step.set_at_seconds(NowSeconds());
+      if (step.at_seconds() == 0) step.set_at_seconds(UnixSecondsNow());
       journal.AddStep(job_id_, step);
       (void)journal.Look(job_id_, [&](const v1::Job& job) { is_first_step = job.launch_seconds() == 0; });
       break;

@@ -4,9 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "coordinator/orchestrator/ask_nodes.h"
-#include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 
 namespace medley {
@@ -39,31 +38,17 @@ void Compare(double answered_at_seconds, v1::NodeCheck& check) {
 absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const std::vector<v1::Node>& nodes,
                                                   const v1::CheckNodesRequest& request, AgentClient& agents,
                                                   absl::Time deadline) {
-  ASSIGN_OR_RETURN(const std::vector<v1::Node> asked, NodesToAsk(nodes, request.node()));
   v1::CheckNodeRequest check;
   *check.mutable_directories() = request.directories();
-  const std::vector<absl::StatusOr<v1::NodeCheck>> answers = AskNodes<v1::NodeCheck>(
-      asked, [&](const std::string& address, AgentClient::Answered<v1::NodeCheck> answered) {
+  return AskNodes<v1::CheckNodesResponse, v1::NodeCheck>(
+      nodes, request.node(), [&](const std::string& address, AgentClient::Answered<v1::NodeCheck> answered) {
         agents.CheckNode(address, check, deadline,
                          [answered = std::move(answered)](absl::StatusOr<v1::NodeCheck> answer) {
                            // The agent looks at its clock last.
-                           if (answer.ok())
-                             Compare(absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), *answer);
+                           if (answer.ok()) Compare(UnixSecondsNow(), *answer);
                            answered(std::move(answer));
                          });
       });
-  v1::CheckNodesResponse response;
-  for (size_t i = 0; i < asked.size(); ++i) {
-    if (!request.node().empty()) RETURN_IF_ERROR(answers[i].status());
-    v1::NodeCheck& node = *response.add_nodes();
-    if (answers[i].ok()) {
-      node = *answers[i];
-    } else {
-      node.set_failure(std::string(answers[i].status().message()));
-    }
-    node.set_node(asked[i].name());
-  }
-  return response;
 }
 
 absl::StatusOr<v1::GetStacksResponse> StacksOf(const v1::Job& job, AgentClient& agents, absl::Time deadline) {

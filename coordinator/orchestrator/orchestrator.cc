@@ -13,6 +13,7 @@
 #include "coordinator/wire/job_life_codec.h"
 #include "coordinator/wire/node_codec.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/wire/job_paths.h"
 
 namespace medley {
@@ -300,7 +301,8 @@ absl::StatusOr<v1::Job> Orchestrator::Submit(const v1::SubmitJobRequest& request
       return absl::ResourceExhaustedError(
           absl::StrCat(waiting_.size(), " jobs wait already, and no more may (most_waiting_jobs)"));
   }
-  ASSIGN_OR_RETURN(const v1::Job job, store_.InsertJob(request.spec(), request.request_id(), NowSeconds()));
+  ASSIGN_OR_RETURN(const v1::Job job,
+                   store_.InsertJob(request.spec(), request.request_id(), UnixSecondsNow()));
   MutexLock lock(mutex_);
   journal_.Add(job);  // unless it is known, and further on
   const bool known = Has(waiting_, job.id()) || active_.count(job.id()) > 0;

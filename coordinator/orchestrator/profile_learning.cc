@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/ir/program/program.h"
 #include "runtime/wire/cluster_codec.h"
 
@@ -119,7 +119,7 @@ std::optional<ProfileLearner::Lesson> ProfileLearner::LessonOf(Subject& subject)
 
 std::vector<std::string> NoteMeasuredStep(Store& store, ProfileLearner& learner, const v1::Trace& trace) {
   std::vector<std::string> said;
-  const double now_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  const double now_seconds = UnixSecondsNow();
   for (const ProfileLearner::Lesson& lesson : learner.Add(trace, now_seconds)) {
     const std::string about = lesson.device.empty()
                                   ? lesson.device_kind

@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/problem/processors.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/wire/cluster_codec.h"
 
 namespace medley {
@@ -196,7 +196,7 @@ AttemptEnd SlowdownMeasurement::MeasureHost(const v1::JobSpec& spec, const std::
                                 .factor = std::clamp(factor.factor, 1.0, 1000.0),
                                 .spread = factor.spread});
   }
-  slowdown.measured_at_seconds = absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch());
+  slowdown.measured_at_seconds = UnixSecondsNow();
   slowdown.provenance = absl::StrFormat("layers of %d windows for %.1f s, alone and all at once, in %d bouts",
                                         task.micro_batch_sequences, task.seconds, ratios[0].size());
   return {.status = store_.PutHostSlowdown(EncodeSlowdown(slowdown))};

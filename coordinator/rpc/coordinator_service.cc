@@ -1,7 +1,6 @@
 #include "coordinator/rpc/coordinator_service.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -364,10 +363,10 @@ grpc::Status CoordinatorService::ListLogs(grpc::ServerContext* context, const v1
   return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::ListLogsResponse> {
     const size_t limit = request->limit() == 0 ? kDefaultLogLines : request->limit();
     // Of one source, the newest may be far back.
-    ASSIGN_OR_RETURN(
-        auto lines,
-        store_.ListLogs(request->job_id(), request->source().empty() ? static_cast<int>(limit) : INT_MAX,
-                        request->after_line()));
+    ASSIGN_OR_RETURN(auto lines, store_.ListLogs(request->job_id(),
+                                                 request->source().empty() ? static_cast<int>(limit)
+                                                                           : std::numeric_limits<int>::max(),
+                                                 request->after_line()));
     std::erase_if(lines, [&](const v1::LogLine& line) {
       return line.at_seconds() < request->since_seconds() || !IsOfSource(line, request->source());
     });

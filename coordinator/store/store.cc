@@ -56,13 +56,15 @@ absl::StatusOr<int64_t> Store::NumberOf(const std::string& job_id) {
   return number.Integer(0);
 }
 
+absl::StatusOr<std::optional<v1::Job>> Store::JobOfRequest(const std::string& request_id) {
+  return FirstOf<v1::Job>(*database_,
+                          database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id));
+}
+
 absl::StatusOr<bool> Store::HasRequest(const std::string& request_id) {
   if (request_id.empty()) return false;
   const MutexLock lock(mutex_);
-  ASSIGN_OR_RETURN(
-      const std::optional<v1::Job> earlier,
-      FirstOf<v1::Job>(*database_,
-                       database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
+  ASSIGN_OR_RETURN(const std::optional<v1::Job> earlier, JobOfRequest(request_id));
   return earlier.has_value();
 }
 
@@ -71,10 +73,7 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
   const MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   if (!request_id.empty()) {
-    ASSIGN_OR_RETURN(
-        std::optional<v1::Job> earlier,
-        FirstOf<v1::Job>(*database_,
-                         database_->Query("SELECT message FROM jobs WHERE request_id = ?", request_id)));
+    ASSIGN_OR_RETURN(std::optional<v1::Job> earlier, JobOfRequest(request_id));
     if (earlier.has_value()) {
       if (earlier->spec().SerializeAsString() == spec.SerializeAsString()) return *std::move(earlier);
       return absl::InvalidArgumentError(

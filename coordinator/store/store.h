@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -179,6 +180,8 @@ class Store {
   // Of a table that has names, ascending.
   absl::StatusOr<std::vector<std::string>> NamesOf(const char* table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The row of a job in all tables.
+  absl::StatusOr<std::optional<v1::Job>> JobOfRequest(const std::string& request_id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> NumberOf(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const StoreOptions options_;

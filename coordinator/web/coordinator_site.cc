@@ -5,6 +5,7 @@
 #include "cli/plan_page.h"
 #include "coordinator/web/coordinator_metrics.h"
 #include "coordinator/web/page_files.h"
+#include "runtime/base/unix_time.h"
 #include "runtime/security/rpc_roles.h"
 #include "runtime/web/metrics_answer.h"
 
@@ -47,7 +48,7 @@ void CoordinatorSite::AddFigures(OpenMetrics& metrics) {
   metrics.Single("medley_store_readable", OpenMetrics::Type::kGauge,
                  "1: the coordinator's store can be read.", jobs.ok() ? 1 : 0);
   if (!jobs.ok()) return;
-  AddJobFigures(*jobs, NowSeconds(), metrics);
+  AddJobFigures(*jobs, UnixSecondsNow(), metrics);
   std::vector<v1::Trace> traces;
   for (const v1::Job& job : *jobs) {
     if (job.state() != v1::JOB_STATE_RUNNING) continue;

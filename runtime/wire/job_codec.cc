@@ -8,6 +8,7 @@
 #include "runtime/base/status_macros.h"
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/wire/algorithm_codec.h"
+#include "runtime/wire/job_paths.h"
 #include "runtime/wire/model_codec.h"
 #include "runtime/wire/number_text.h"
 #include "runtime/wire/plan_codec.h"
@@ -31,14 +32,7 @@ T OrDefault(T value, T fallback) {
 
 // What nodes read and write: a relative path would be another file in each program's working directory.
 absl::Status CheckPaths(const v1::JobSpec& spec) {
-  const std::pair<const char*, const std::string&> paths[] = {
-      {"model.hugging_face", spec.model().hugging_face()},
-      {"data.train", spec.data().train()},
-      {"data.validation", spec.data().validation()},
-      {"checkpoint.directory", spec.checkpoint().directory()},
-      {"checkpoint.resume_from", spec.checkpoint().resume_from()},
-      {"tensorboard", spec.tensorboard()}};
-  for (const auto& [field, path] : paths) {
+  for (const auto& [field, path] : PathsOf(spec)) {
     if (path.empty() || path[0] == '/') continue;
     return Invalid(field, ": \"", path,
                    "\" is not an absolute path; nodes read it under the same path everywhere");

@@ -21,21 +21,24 @@ fs::path Real(const std::string& path) {
 bool LiesIn(const fs::path& path, const fs::path& directory) {
   if (path.empty() || directory.empty()) return false;  // one that cannot be told allows nothing
   const auto [rest, end] = std::mismatch(path.begin(), path.end(), directory.begin(), directory.end());
-  return (end == directory.end() || (end->empty() && std::next(end) == directory.end()));
+  return end == directory.end() || (end->empty() && std::next(end) == directory.end());
 }
 
 }  // namespace
 
+std::vector<NamedPath> PathsOf(const v1::JobSpec& spec) {
+  return {{"data.train", spec.data().train()},
+          {"data.validation", spec.data().validation()},
+          {"model.hugging_face", spec.model().hugging_face()},
+          {"checkpoint.directory", spec.checkpoint().directory()},
+          {"checkpoint.resume_from", spec.checkpoint().resume_from()},
+          {"tensorboard", spec.tensorboard()}};
+}
+
 absl::Status CheckJobPaths(const v1::JobSpec& spec, const std::vector<std::string>& allowed,
-                           const std::vector<std::pair<std::string, std::string>>& further) {
+                           const std::vector<NamedPath>& further) {
   if (allowed.empty()) return absl::OkStatus();
-  std::vector<std::pair<std::string, std::string>> paths = {
-      {"data.train", spec.data().train()},
-      {"data.validation", spec.data().validation()},
-      {"model.hugging_face", spec.model().hugging_face()},
-      {"checkpoint.directory", spec.checkpoint().directory()},
-      {"checkpoint.resume_from", spec.checkpoint().resume_from()},
-      {"tensorboard", spec.tensorboard()}};
+  std::vector<NamedPath> paths = PathsOf(spec);
   paths.insert(paths.end(), further.begin(), further.end());
   for (const auto& [field, path] : paths) {
     const fs::path real = Real(path);

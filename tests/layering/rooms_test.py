@@ -109,7 +109,7 @@ ROOMS = {
     "comm/perf": (TRANSPORT, ["comm/probe", "comm/ucx"]),
 
     # What the worker alone runs. It knows devices and transports, never a vendor.
-    "runtime/engine/events": (BASE, FILES),
+    "runtime/engine/events": (FILES, []),
     "runtime/engine/data": (FILES + ["runtime/ir/job"], []),
     "runtime/engine/checkpoint": (FILES + ["hashes", "JSON", "runtime/engine/data", "runtime/ir/job", "runtime/ir/model"], []),
     "runtime/engine/shard": (DEVICE + ["runtime/ir/model", "runtime/ir/program"], ["runtime/base/mutex.h", "threads"]),
@@ -137,7 +137,7 @@ ROOMS = {
     "agent/discovery": (RIM + DEVICE, REGISTRY + ["kernels/emulated"]),
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
-    "agent/check": (BASE + ["proto", "runtime/wire"], FILES),
+    "agent/check": (FILES + ["proto", "runtime/wire"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/check", "agent/supervisor", "gRPC", "log"], []),
     "agent/daemon": (RIM + REGISTRY + [
         "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include "absl/debugging/symbolize.h"
@@ -21,6 +20,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/first_line.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -63,13 +63,6 @@ void Install() {
   action.sa_handler = GiveAnswer;
   action.sa_flags = SA_RESTART;
   sigaction(Signal(), &action, nullptr);
-}
-
-std::string FirstLine(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 std::string DescribeCall(void* address) {

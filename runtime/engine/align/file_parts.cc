@@ -12,6 +12,7 @@
 #include "runtime/base/files/atomic_file.h"
 #include "runtime/base/files/file_error.h"
 #include "runtime/base/files/strict_json.h"
+#include "runtime/base/files/write_all.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -54,14 +55,9 @@ absl::StatusOr<json> DecodeHeader(absl::Span<const std::byte> file, Prefix& pref
   return ParseStrictJson({reinterpret_cast<const char*>(text.data()), text.size()});
 }
 
-absl::Status WriteAll(int descriptor, absl::Span<const std::byte> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return FileError(errno, "writing", path);
-    bytes.remove_prefix(written);
-  }
-  return absl::OkStatus();
+absl::Status WritePart(int descriptor, absl::Span<const std::byte> bytes, const std::string& path) {
+  const int error = WriteAll(descriptor, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return error == 0 ? absl::OkStatus() : FileError(error, "writing", path);
 }
 
 }  // namespace
@@ -110,9 +106,9 @@ absl::Status WriteParts(const std::string& path, const FileParts& parts) {
   const std::string aside = absl::StrCat(path, kPartialMarker, getpid());
   const int descriptor = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) return FileError(errno, "creating", aside);
-  absl::Status status = WriteAll(descriptor, parts.head, path);
+  absl::Status status = WritePart(descriptor, parts.head, path);
   for (const absl::Span<const std::byte> body : parts.bodies) {
-    if (status.ok()) status = WriteAll(descriptor, body, path);
+    if (status.ok()) status = WritePart(descriptor, body, path);
   }
   if (close(descriptor) != 0 && status.ok()) status = FileError(errno, "writing", path);
   if (status.ok() && rename(aside.c_str(), path.c_str()) != 0) status = FileError(errno, "renaming to", path);

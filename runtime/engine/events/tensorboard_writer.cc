@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/base/files/write_all.h"
 #include "runtime/base/status_macros.h"
 
 namespace medley {
@@ -69,8 +70,8 @@ std::string Summary(const ScalarEvent& event) {
   return WithLength(5, values);
 }
 
-absl::Status Failed(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
+absl::Status Failed(const std::string& path, int error_number) {
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(error_number)));
 }
 
 }  // namespace
@@ -89,7 +90,7 @@ absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(const
   for (int number = 0; descriptor < 0; ++number) {
     file = absl::StrCat(stem, ".", absl::Dec(number, absl::kZeroPad6), ".medley");
     descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
-    if (descriptor < 0 && errno != EEXIST) return Failed(file);
+    if (descriptor < 0 && errno != EEXIST) return Failed(file, errno);
   }
   std::unique_ptr<TensorBoardWriter> writer(new TensorBoardWriter(file, descriptor));
   RETURN_IF_ERROR(writer->WriteRecord(Event(now_seconds, 0, WithLength(3, "brain.Event:2"))));
@@ -108,13 +109,8 @@ absl::Status TensorBoardWriter::Write(const ScalarEvent& event) {
 absl::Status TensorBoardWriter::WriteRecord(const std::string& record) {
   const std::string length = LittleEndian(static_cast<uint64_t>(record.size()));
   const std::string frame = absl::StrCat(length, MaskedChecksum(length), record, MaskedChecksum(record));
-  for (size_t done = 0; done < frame.size();) {
-    const ssize_t wrote = write(descriptor_, frame.data() + done, frame.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote <= 0) return Failed(file_);
-    done += static_cast<size_t>(wrote);
-  }
-  return absl::OkStatus();
+  const int error = WriteAll(descriptor_, frame);
+  return error == 0 ? absl::OkStatus() : Failed(file_, error);
 }
 
 }  // namespace medley
