@@ -162,7 +162,7 @@ first_steps() {
   "$programs/medley-coordinator" --config "$work/look.yaml" > "$work/look.log" 2>&1 &
   coordinator=$!
   await "$work/look.log" "a coordinator" test -s "$work/look.address"
-  "$programs/medley" --coordinator "$(cat "$work/look.address")" steps "$1-1" -n 1000000 --output json | grep -o '"step":[0-9]*\|"attempt":[0-9]*' |
+  "$programs/medley" --coordinator "$(cat "$work/look.address")" steps "$1-1" --output json | grep -o '"step":[0-9]*\|"attempt":[0-9]*' |
     awk -F : '/step/ { step = $2 } /attempt/ && !seen[$2]++ { print step }' | paste -sd ' '
   kill $coordinator
   wait $coordinator
