@@ -16,11 +16,14 @@ namespace {
 constexpr absl::Duration kRetryEvery = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Minutes(1);
 constexpr absl::Duration kLeaveTime = absl::Seconds(1);
+constexpr absl::Duration kRegisterTime = absl::Seconds(3);
 
 uint64_t RandomIncarnation() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
 }
+
+absl::Duration LeaseOf(double seconds) { return absl::Seconds(std::max(0.5, seconds)); }
 
 void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
   context.set_deadline(ToSystemClock(Now() + timeout));
@@ -104,13 +107,13 @@ bool Registration::Register() {
   for (v1::AgentTask& task : callbacks_.tasks()) *request.add_tasks() = std::move(task);
   v1::RegisterResponse response;
   grpc::ClientContext context;
-  SetDeadline(context, absl::Seconds(3));
+  SetDeadline(context, kRegisterTime);
   const grpc::Status status = stub_->Register(&context, request, &response);
   if (!status.ok()) {
     Complain(status);
     return false;
   }
-  lease_ = absl::Seconds(std::max(0.5, response.lease_seconds()));
+  lease_ = LeaseOf(response.lease_seconds());
   complained_of_ = grpc::StatusCode::OK;
   callbacks_.lease(lease_);
   for (const std::string& task : response.stop_tasks()) {
@@ -127,9 +130,12 @@ Registration::Outcome Registration::Renew() {
   request.set_incarnation(incarnation_);
   v1::RenewResponse response;
   grpc::ClientContext context;
-  SetDeadline(context, lease_ / 3);
+  SetDeadline(context, std::min(lease_ / 3, kRegisterTime));
   const grpc::Status status = stub_->Renew(&context, request, &response);
-  if (status.ok()) return Outcome::kRenewed;
+  if (status.ok()) {
+    if (response.lease_seconds() > 0) lease_ = LeaseOf(response.lease_seconds());
+    return Outcome::kRenewed;
+  }
   return status.error_code() == grpc::StatusCode::NOT_FOUND ? Outcome::kUnknown : Outcome::kUnreachable;
 }
 

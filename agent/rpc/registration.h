@@ -24,7 +24,7 @@ class Registration {
   struct Callbacks {
     std::function<std::vector<v1::AgentTask>()> tasks;     // what is to be announced
     std::function<void(const std::string& task_id)> stop;  // of a task that nobody waits for any more
-    std::function<void(absl::Duration lease)> lease;       // as it was granted
+    std::function<void(absl::Duration lease)> lease;       // as it is before others make it longer
     std::function<void()> abandon;                         // the coordinator was away for too long
   };
   struct Options {
@@ -52,7 +52,7 @@ class Registration {
   const Callbacks callbacks_;
   const uint64_t incarnation_;
   std::unique_ptr<v1::Registry::Stub> stub_;
-  absl::Duration lease_ = absl::Seconds(6);
+  absl::Duration lease_ = absl::Seconds(6);  // as it was told last
   absl::Time last_complaint_ = absl::InfinitePast();
   grpc::StatusCode complained_of_ = grpc::StatusCode::OK;
   Mutex mutex_;

@@ -49,8 +49,9 @@ bool ClusterView::IsAlive(const std::string& node, uint64_t incarnation) const {
   return known != nodes_.end() && known->second.alive && known->second.description.incarnation == incarnation;
 }
 
-absl::Status ClusterView::Renew(const std::string& node, uint64_t incarnation, absl::Time now) {
-  RETURN_IF_ERROR(leases_.Renew(node, incarnation, now));
+absl::Status ClusterView::Renew(const std::string& node, uint64_t incarnation, absl::Time now,
+                                absl::Duration promised) {
+  RETURN_IF_ERROR(leases_.Renew(node, incarnation, now, promised));
   nodes_.at(node).renewed = now;
   return absl::OkStatus();
 }

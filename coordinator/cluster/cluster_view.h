@@ -51,7 +51,7 @@ struct ClusterDeviceLocation {
 };
 
 struct ClusterOptions {
-  absl::Duration lease = absl::Seconds(10);
+  absl::Duration lease = absl::Seconds(10);      // the shortest: LeaseOf
   absl::Duration forget_after = absl::Hours(1);  // since the last renewal; dead nodes are shown until then
 };
 
@@ -69,8 +69,9 @@ class ClusterView {
   // AlreadyExists: as LeaseTable::Register; nothing is changed.
   absl::StatusOr<std::vector<LostNode>> Register(const NodeDescription& node, absl::Time now);
 
-  // NotFound: as LeaseTable::Renew.
-  absl::Status Renew(const std::string& node, uint64_t incarnation, absl::Time now);
+  // As LeaseTable::Renew.
+  absl::Status Renew(const std::string& node, uint64_t incarnation, absl::Time now,
+                     absl::Duration promised = absl::ZeroDuration());
 
   // The nodes whose lease ended at or before `now`, each exactly once, by name. Forgets those long dead.
   std::vector<LostNode> Expire(absl::Time now);
@@ -87,7 +88,6 @@ class ClusterView {
 
   // When the next lease ends if none is renewed; absl::InfiniteFuture() if there is none.
   absl::Time NextLeaseEnd() const { return leases_.NextEnd(); }
-  absl::Duration lease() const { return leases_.lease(); }
 
   // Gives all of `devices` to `job`, or none. Devices that are the job's already stay so.
   // FailedPrecondition: one is another job's, or its node is not alive; names both.

@@ -6,6 +6,11 @@
 
 namespace medley {
 
+absl::Duration LeaseOf(absl::Duration shortest, size_t holders) {
+  const double seconds = kRenewalsALease * static_cast<double>(holders) / kMostRenewalsPerSecond;
+  return std::max(shortest, absl::Seconds(seconds));
+}
+
 absl::StatusOr<Registration> LeaseTable::Register(const LeaseClaim& claim, absl::Time now) {
   const auto found = leases_.find(claim.name);
   Registration registration = Registration::kNew;
@@ -21,11 +26,13 @@ absl::StatusOr<Registration> LeaseTable::Register(const LeaseClaim& claim, absl:
     const bool same_life = held.incarnation == claim.incarnation && held.end > now;
     registration = same_life ? Registration::kRepeated : Registration::kReplaced;
   }
-  leases_[claim.name] = {claim.address, claim.incarnation, now + lease_};
+  Lease& given = leases_[claim.name];  // counts
+  given = {claim.address, claim.incarnation, now + lease()};
   return registration;
 }
 
-absl::Status LeaseTable::Renew(const std::string& name, uint64_t incarnation, absl::Time now) {
+absl::Status LeaseTable::Renew(const std::string& name, uint64_t incarnation, absl::Time now,
+                               absl::Duration promised) {
   const auto found = leases_.find(name);
   if (found == leases_.end()) return absl::NotFoundError(absl::StrCat("node ", name, " holds no lease"));
   Lease& held = found->second;
@@ -33,7 +40,7 @@ absl::Status LeaseTable::Renew(const std::string& name, uint64_t incarnation, ab
     return absl::NotFoundError(absl::StrCat("the lease of node ", name, " is another incarnation's"));
   }
   if (held.end <= now) return absl::NotFoundError(absl::StrCat("the lease of node ", name, " has ended"));
-  held.end = now + lease_;
+  held.end = now + std::max(promised, lease());
   return absl::OkStatus();
 }
 

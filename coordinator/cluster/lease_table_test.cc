@@ -101,5 +101,21 @@ TEST_CASE("every life that was registered and is over is told exactly once", "[p
   }
 }
 
+TEST_CASE("leases are longer where many hold them, and as long as was promised where they were more") {
+  CHECK(LeaseOf(absl::Seconds(6), 200) == absl::Seconds(6));
+  CHECK(LeaseOf(absl::Seconds(6), 1000) == absl::Seconds(30));
+  LeaseTable table(absl::Seconds(6));
+  const int holders = 400;
+  for (int i = 0; i < holders; ++i) REQUIRE(table.Register({absl::StrCat(i), "a:1", 1}, At(0)).ok());
+  CHECK(table.lease() == absl::Seconds(12));
+  REQUIRE(table.Renew("7", 1, At(5)).ok());
+  CHECK(table.Expire(At(16)).size() == holders - 1);
+  // It was told to renew every four seconds.
+  REQUIRE(table.Renew("7", 1, At(16), absl::Seconds(12)).ok());
+  CHECK(table.Expire(At(27)).empty());
+  REQUIRE(table.Renew("7", 1, At(27)).ok());
+  CHECK(table.Expire(At(33)) == std::vector<std::string>{"7"});
+}
+
 }  // namespace
 }  // namespace medley

@@ -10,6 +10,13 @@
 
 namespace medley {
 
+// A PrepareRequest in two parts, so that what thousands of tasks have in common is encoded and kept once. Messages of
+// protobuf that are encoded one after another are one message: what agents get is a PrepareRequest like any other.
+struct PrepareParts {
+  std::shared_ptr<const std::string> shared;  // a PrepareRequest's encoding; null: nothing is shared
+  v1::PrepareRequest own;                     // goes before what is shared
+};
+
 // A task that an agent runs, as it is listened to. The task does not depend on it: AgentClient::Stop ends one. The
 // destructor cancels, and returns when TaskListener::ended has returned; not to be called from there.
 class RunningTask {
@@ -38,9 +45,12 @@ class AgentClient {
   template <typename Response>
   using Answered = std::function<void(absl::StatusOr<Response>)>;
 
+  // Connects to an agent that may be asked soon, and again if its connection has ended since, so that a plan goes to
+  // thousands at once without thousands of handshakes. Returns at once.
+  virtual void Connect(const std::string& agent_address) = 0;
   // Takes as long as the agent does; Stop makes it answer. Unavailable: the agent cannot be reached; others as
   // Agent.Prepare.
-  virtual void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+  virtual void Prepare(const std::string& agent_address, const PrepareParts& request,
                        Answered<v1::PrepareResponse> answered) = 0;
   // An agent that cannot be reached is tried again for `patience`, and asked for what was not heard yet.
   virtual std::unique_ptr<RunningTask> Start(const std::string& agent_address,

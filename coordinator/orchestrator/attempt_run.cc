@@ -162,7 +162,7 @@ bool AttemptRun::PrepareAll(std::vector<v1::PrepareResponse>& responses) {
       ++prepared_;
       changed_.NotifyAll();
     };
-    agents_.Prepare(tasks_[i].agent_address, tasks_[i].request, answered);
+    agents_.Prepare(tasks_[i].agent_address, {tasks_[i].shared_request, tasks_[i].request}, answered);
   }
   {
     MutexLock lock(mutex_);

@@ -16,8 +16,9 @@ namespace medley {
 struct AttemptTask {
   std::string device;  // "node/device", for messages
   std::string agent_address;
-  v1::PrepareRequest request;  // of one that is taken up: its task_id alone
-  uint64_t after_event = 0;    // of one that is taken up: what was heard of it before
+  v1::PrepareRequest request;                         // of one that is taken up: its task_id alone
+  std::shared_ptr<const std::string> shared_request;  // PrepareParts::shared
+  uint64_t after_event = 0;                           // of one that is taken up: what was heard of it before
 };
 
 // How an attempt ended.

@@ -8,7 +8,6 @@
 #include "runtime/base/status_macros.h"
 
 namespace medley {
-namespace {
 
 v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   v1::WorkerEvent event;
@@ -31,7 +30,7 @@ v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task) {
   return event;
 }
 
-}  // namespace
+namespace {}  // namespace
 
 // A task on its agent. All members are the agents' lock's, but for the script's thread.
 class FakeAgents::Task final : public FakeWorker {
@@ -288,8 +287,22 @@ bool FakeAgents::AwaitTrainings(size_t count) {
   });
 }
 
-void FakeAgents::Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+std::map<std::string, int> FakeAgents::connected() {
+  MutexLock lock(mutex_);
+  return connected_;
+}
+
+void FakeAgents::Connect(const std::string& agent_address) {
+  MutexLock lock(mutex_);
+  ++connected_[agent_address];
+}
+
+void FakeAgents::Prepare(const std::string& agent_address, const PrepareParts& parts,
                          Answered<v1::PrepareResponse> answered) {
+  v1::PrepareRequest request;  // as an agent reads it
+  if (!request.ParseFromString((parts.shared == nullptr ? "" : *parts.shared) +
+                               parts.own.SerializeAsString()))
+    return answered(absl::InternalError("the parts of the request are no message"));
   Preparation preparation;
   Fingerprint fingerprint;
   Peers peers;

@@ -69,6 +69,8 @@ class FakeAgents final : public AgentClient {
   // Requests that Prepare was given, by kind, in order.
   std::vector<v1::PrepareRequest> trainings();
   std::vector<v1::PrepareRequest> requests();
+  // How often each address was connected to.
+  std::map<std::string, int> connected();
   int profiles();  // of devices alone
   // Requests that Start was given, in order.
   std::vector<v1::StartRequest> starts();
@@ -77,7 +79,8 @@ class FakeAgents final : public AgentClient {
   bool AwaitTrainings(size_t count);
 
   // Answers before it returns, but where a script says how it ends.
-  void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+  void Connect(const std::string& agent_address) override;
+  void Prepare(const std::string& agent_address, const PrepareParts& parts,
                Answered<v1::PrepareResponse> answered) override;
   // An agent that is down is tried again until `patience` is over.
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
@@ -113,6 +116,7 @@ class FakeAgents final : public AgentClient {
   std::set<std::string> down_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> stopped_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::PrepareRequest> requests_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> connected_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::StartRequest> starts_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Task>> tasks_ ABSL_GUARDED_BY(mutex_);  // by id, that were started
   std::set<std::string> finishing_ ABSL_GUARDED_BY(mutex_);  // tasks that were asked to, prepared or begun
@@ -120,6 +124,7 @@ class FakeAgents final : public AgentClient {
 };
 
 // Events and requests.
+v1::WorkerEvent MadeUpProfile(const v1::ProfileTask& task);
 v1::WorkerEvent StepOf(uint32_t step, double loss, double seconds = 0.5);
 v1::WorkerEvent CheckpointAt(uint32_t step, const std::string& path);
 v1::WorkerEvent LinkOf(double latency_seconds, double bytes_per_second);

@@ -316,38 +316,47 @@ RunOutcome JobRunner::Run() {
   return Train(*training, *planned, std::move(grounds));
 }
 
+v1::PrepareRequest JobRunner::SharedRequest(const v1::Job& job, const PlannedJob& planned,
+                                            const std::string& checkpoint, bool other_run) {
+  const double step_seconds = planned.prediction.step_seconds;
+  v1::PrepareRequest request;
+  request.set_attempt(job.launch());
+  request.set_silence_seconds(std::max(kLeastSilenceSeconds, kStepsOfSilence * step_seconds));
+  v1::TrainTask& train = *request.mutable_train();
+  *train.mutable_spec() = job.spec();
+  train.mutable_spec()->clear_plan();  // the task's own says it again
+  *train.mutable_plan() = EncodePlan(planned.plan);
+  train.set_resume_from(checkpoint);
+  train.set_resumes_other_run(other_run);
+  train.set_job_id(job_id_);
+  train.set_run_id(job.run_id());
+  train.set_spec_fingerprint(FingerprintOf(job.spec()));
+  train.set_data_fingerprint(job.data_fingerprint());
+  train.set_predicted_step_seconds(step_seconds);
+  for (const ReductionChoice& reduction : planned.reductions)
+    *train.add_reductions() = EncodeReduction(reduction);
+  return request;
+}
+
 absl::StatusOr<std::vector<AttemptTask>> JobRunner::TrainingTasks(const v1::Job& job,
                                                                   const PlannedJob& planned,
                                                                   const std::string& checkpoint,
                                                                   bool other_run) {
   std::vector<AttemptTask> tasks;
-  const double step_seconds = planned.prediction.step_seconds;
   const std::vector<std::string> names = DevicesOf(planned.plan);
+  const auto shared = std::make_shared<const std::string>(
+      SharedRequest(job, planned, checkpoint, other_run).SerializeAsString());
   for (size_t rank = 0; rank < names.size(); ++rank) {
     const std::string& name = names[rank];
     const auto device = std::find_if(devices_.begin(), devices_.end(),
                                      [&](const ClusterDeviceLocation& d) { return FullName(d) == name; });
     if (device == devices_.end())
       return absl::InternalError(absl::StrCat("the plan uses ", name, ", which was not granted"));
-    AttemptTask& task =
-        tasks.emplace_back(AttemptTask{.device = name, .agent_address = device->agent_address});
+    AttemptTask& task = tasks.emplace_back(
+        AttemptTask{.device = name, .agent_address = device->agent_address, .shared_request = shared});
     task.request.set_task_id(absl::StrCat(job_id_, "/", job.launch(), "/", rank));
-    task.request.set_attempt(job.launch());
     task.request.set_device(device->device.description.name);
-    task.request.set_silence_seconds(std::max(kLeastSilenceSeconds, kStepsOfSilence * step_seconds));
-    v1::TrainTask& train = *task.request.mutable_train();
-    *train.mutable_spec() = job.spec();
-    *train.mutable_plan() = EncodePlan(planned.plan);
-    train.set_rank(static_cast<uint32_t>(rank));
-    train.set_resume_from(checkpoint);
-    train.set_resumes_other_run(other_run);
-    train.set_job_id(job_id_);
-    train.set_run_id(job.run_id());
-    train.set_spec_fingerprint(FingerprintOf(job.spec()));
-    train.set_data_fingerprint(job.data_fingerprint());
-    train.set_predicted_step_seconds(step_seconds);
-    for (const ReductionChoice& reduction : planned.reductions)
-      *train.add_reductions() = EncodeReduction(reduction);
+    task.request.mutable_train()->set_rank(static_cast<uint32_t>(rank));
   }
   return tasks;
 }

@@ -96,6 +96,9 @@ class JobRunner {
   AttemptEnd WhileUnderWay(AttemptRun& run, bool trains, const std::function<AttemptEnd()>& work);
   Measurement MeasurementOf();
   Measurement::Result Measure(const v1::JobSpec& spec, const TrainingSpec& training);
+  // What the tasks of a launch are told alike.
+  v1::PrepareRequest SharedRequest(const v1::Job& job, const PlannedJob& planned,
+                                   const std::string& checkpoint, bool other_run);
   absl::StatusOr<std::vector<AttemptTask>> TrainingTasks(const v1::Job& job, const PlannedJob& planned,
                                                          const std::string& checkpoint, bool other_run);
   RunOutcome Train(const TrainingSpec& training, const PlannedJob& planned, v1::PlanGrounds grounds);

@@ -20,6 +20,8 @@ namespace medley {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
+// Agents end connections that are ten minutes old, and are connected to again.
+constexpr absl::Duration kConnectEvery = absl::Minutes(4);
 // That an agent may take to open its devices and ask them; those with a compiler of their own take longest.
 constexpr absl::Duration kKernelsTime = absl::Minutes(2);
 // A job is said to stall when nothing was heard of it for so many predicted steps, and so long.
@@ -34,6 +36,7 @@ Orchestrator::Orchestrator(const Options& options, Store& store, AgentClient& ag
       store_(store),
       agents_(agents),
       journal_(store, *options.clock),
+      renewals_(options.lease),
       created_(options.clock->Now()),
       cluster_({.lease = options.lease}),
       ticked_(created_) {}
@@ -47,6 +50,7 @@ absl::StatusOr<std::unique_ptr<Orchestrator>> Orchestrator::Create(const Options
   {
     MutexLock lock(orchestrator->mutex_);
     orchestrator->awaited_nodes_ = {nodes.begin(), nodes.end()};
+    orchestrator->lease_of_before_ = LeaseOf(options.lease, nodes.size());
     orchestrator->drained_nodes_ = {drained.begin(), drained.end()};
     // They bring nothing that could be planned with.
     for (const std::string& node : drained) orchestrator->awaited_nodes_.erase(node);
@@ -138,7 +142,8 @@ void Orchestrator::ExpireLeases() {
   }
   ticked_ = now;
   for (const Renewals::Renewal& renewal : renewals_.Take()) {
-    if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at).ok()) continue;
+    if (!cluster_.Renew(renewal.node, renewal.incarnation, renewal.at, renewal.lease).ok()) continue;
+    Connect(renewal.node, now);
     // What came before it did not answer says nothing.
     const auto suspect = suspect_nodes_.find(renewal.node);
     if (suspect != suspect_nodes_.end() && renewal.at > suspect->second) suspect_nodes_.erase(suspect);
@@ -146,9 +151,17 @@ void Orchestrator::ExpireLeases() {
   HandleLost(cluster_.Expire(now), JobEvent::kLost);
 }
 
+void Orchestrator::Connect(const std::string& node, absl::Time now) {
+  Connected& connected = connected_[node];
+  if (now < connected.at + kConnectEvery) return;
+  connected.at = now;
+  agents_.Connect(connected.agent_address);
+}
+
 void Orchestrator::HandleLost(const std::vector<LostNode>& nodes, JobEvent event) {
   for (const LostNode& node : nodes) {
     renewals_.Ended(node.name);
+    connected_.erase(node.name);
     suspect_nodes_.erase(node.name);  // it is heard of again before it is used again
     (void)store_.DeleteNode(node.name);
     spdlog::warn("node {} is lost: {}", node.name, node.reason);
@@ -355,6 +368,8 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   ASSIGN_OR_RETURN(const std::vector<LostNode> lost, cluster_.Register(node, now));
   HandleLost(lost, JobEvent::kLost);
   renewals_.Held(node.name, node.incarnation);
+  if (!was_there) connected_[node.name] = {node.agent_address, absl::InfinitePast()};
+  Connect(node.name, now);
   suspect_nodes_.erase(node.name);
   if (request.leaving()) {
     leaving_nodes_.insert(node.name);
@@ -369,7 +384,7 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
   spdlog::info("node {} at {} with {} device(s)", node.name, node.agent_address, node.devices.size());
 
   v1::RegisterResponse response;
-  response.set_lease_seconds(absl::ToDoubleSeconds(cluster_.lease()));
+  response.set_lease_seconds(absl::ToDoubleSeconds(options_.lease));
   std::set<std::string> wanted;
   for (auto& [id, active] : active_) {
     if (active.ended) continue;
@@ -400,7 +415,8 @@ absl::StatusOr<v1::RegisterResponse> Orchestrator::Register(const v1::RegisterRe
 }
 
 absl::StatusOr<absl::Duration> Orchestrator::Renew(const v1::RenewRequest& request) {
-  if (renewals_.Note(request.node(), request.incarnation(), Time())) return options_.lease;
+  const std::optional<absl::Duration> lease = renewals_.Note(request.node(), request.incarnation(), Time());
+  if (lease.has_value()) return *lease;
   return absl::NotFoundError(absl::StrCat("node ", request.node(), " holds no lease here"));
 }
 

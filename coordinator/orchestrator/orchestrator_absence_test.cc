@@ -172,7 +172,7 @@ TEST_CASE("an agent that leaves in an orderly way costs its jobs no restart, and
   CHECK(job.restarts() == 0);
   CHECK(job.attempt() == 2);
   CHECK(job.plan().plan().units_size() == 1);
-  CHECK(absl::IsNotFound(site.Renew("b")));
+  CHECK(absl::IsNotFound(site.Renew("b").status()));
 }
 
 }  // namespace

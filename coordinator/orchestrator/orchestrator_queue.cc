@@ -63,7 +63,7 @@ std::vector<std::string> Orchestrator::WantedDevices(const v1::JobSpec& spec) {
 bool Orchestrator::Settled() {
   const absl::Time now = Time();
   const absl::Duration margin = absl::Seconds(1);
-  if (!awaited_nodes_.empty() && now < created_ + options_.lease + margin) return false;
+  if (!awaited_nodes_.empty() && now < created_ + lease_of_before_ + margin) return false;
   return now >= last_news_ + options_.settle;
 }
 

@@ -107,12 +107,35 @@ TEST_CASE("a node that does not renew is lost when its lease ends, and its job g
   timed.site.agents.SetTraining(TrainThreeSteps);
   timed.Pass(absl::Seconds(2), renew_a);
   CHECK(timed.Alive() == Names{"a"});
-  CHECK(absl::IsNotFound(timed.site.Renew("b")));
+  CHECK(absl::IsNotFound(timed.site.Renew("b").status()));
   timed.site.AwaitJob(id, [](const v1::Job& job) { return job.restarts() == 1; });
   timed.Pass(absl::Seconds(1), renew_a);
   CHECK(timed.site.Await(id, v1::JOB_STATE_DONE).plan().plan().units_size() == 1);
   CHECK_THAT(timed.site.Log(id), Catch::Matchers::VectorContains(std::string(
                                      "recovering: node b is lost: its agent has not been heard of for 6s")));
+}
+
+TEST_CASE("agents are connected to when they register, and again from time to time while they are there") {
+  TimedSite timed;
+  timed.site.Register(FakeNode("a"));
+  timed.site.Register(FakeNode("b"));
+  CHECK(timed.site.agents.connected() == std::map<std::string, int>{{"a:1", 1}, {"b:1", 1}});
+  timed.Pass(absl::Minutes(5), [&] { (void)timed.site.Renew("a"); });
+  CHECK(timed.Alive() == Names{"a"});
+  CHECK(timed.site.agents.connected() == std::map<std::string, int>{{"a:1", 2}, {"b:1", 1}});
+}
+
+TEST_CASE("of many nodes each renews less often") {
+  TimedSite timed;
+  const int nodes = 300;
+  for (int i = 0; i < nodes; ++i) timed.site.Register(FakeNode(absl::StrCat("n", i)));
+  for (int i = 0; i < nodes; ++i) CHECK(*timed.site.Renew(absl::StrCat("n", i)) == absl::Seconds(9));
+  timed.Pass(absl::Seconds(8));
+  CHECK(timed.Alive().size() == nodes);
+  REQUIRE(timed.site.Renew("n0").ok());
+  timed.Pass(absl::Seconds(7));
+  CHECK(timed.Alive() == Names{"n0"});  // as it was told while there were many
+  CHECK(*timed.site.Renew("n0") == absl::Seconds(6));
 }
 
 TEST_CASE("leases are renewed while a disk is waited for, and outlast a coordinator that stood still") {

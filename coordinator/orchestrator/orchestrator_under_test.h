@@ -60,11 +60,12 @@ struct OrchestratorSite {
     request.set_after_checkpoint(after_checkpoint);
     return orchestrator->Cancel(request);
   }
-  absl::Status Renew(const std::string& node, uint64_t incarnation = 1) {
+  // For how long.
+  absl::StatusOr<absl::Duration> Renew(const std::string& node, uint64_t incarnation = 1) {
     v1::RenewRequest request;
     request.set_node(node);
     request.set_incarnation(incarnation);
-    return orchestrator->Renew(request).status();
+    return orchestrator->Renew(request);
   }
 
   template <typename Wanted>

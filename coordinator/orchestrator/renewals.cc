@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "coordinator/cluster/lease_table.h"
+
 namespace medley {
 
 void Renewals::Held(const std::string& node, uint64_t incarnation) {
@@ -15,12 +17,13 @@ void Renewals::Ended(const std::string& node) {
   noted_.erase(node);
 }
 
-bool Renewals::Note(const std::string& node, uint64_t incarnation, absl::Time now) {
+std::optional<absl::Duration> Renewals::Note(const std::string& node, uint64_t incarnation, absl::Time now) {
   MutexLock lock(mutex_);
   const auto holder = holders_.find(node);
-  if (holder == holders_.end() || holder->second != incarnation) return false;
-  noted_[node] = {node, incarnation, now};
-  return true;
+  if (holder == holders_.end() || holder->second != incarnation) return std::nullopt;
+  const absl::Duration lease = LeaseOf(shortest_, holders_.size());
+  noted_[node] = {node, incarnation, now, lease};
+  return lease;
 }
 
 std::vector<Renewals::Renewal> Renewals::Take() {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,17 +19,22 @@ class Renewals {
     std::string node;
     uint64_t incarnation = 0;
     absl::Time at;
+    absl::Duration lease;  // that the node was told
   };
+  // `shortest`: as of LeaseOf.
+  explicit Renewals(absl::Duration shortest) : shortest_(shortest) {}
+
   // `node` holds a lease.
   void Held(const std::string& node, uint64_t incarnation);
   // `node` holds none any more.
   void Ended(const std::string& node);
-  // Notes a renewal. False: `node` holds no lease, or another incarnation does.
-  bool Note(const std::string& node, uint64_t incarnation, absl::Time now);
+  // Notes a renewal, and says for how long. Nothing: `node` holds no lease, or another incarnation does.
+  std::optional<absl::Duration> Note(const std::string& node, uint64_t incarnation, absl::Time now);
   // What was noted since, the newest of each node.
   std::vector<Renewal> Take();
 
  private:
+  const absl::Duration shortest_;
   Mutex mutex_;
   std::map<std::string, uint64_t> holders_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Renewal> noted_ ABSL_GUARDED_BY(mutex_);

@@ -14,6 +14,20 @@ constexpr absl::Duration kKeepalive = absl::Seconds(3);
 constexpr absl::Duration kStopTime = absl::Seconds(1);
 // The times of a traced step: 16 bytes an instruction, so of 16 million instructions.
 constexpr Bytes kMostReply = MiB(256);
+constexpr char kPrepareMethod[] = "/medley.v1.Agent/Prepare";
+
+// What is shared is not copied: it lives until gRPC has sent it.
+grpc::ByteBuffer Encoded(const PrepareParts& request) {
+  std::vector<grpc::Slice> slices;
+  if (request.shared != nullptr) {
+    auto* const held = new std::shared_ptr<const std::string>(request.shared);
+    slices.emplace_back(
+        const_cast<char*>((*held)->data()), (*held)->size(),
+        [](void* user) { delete static_cast<std::shared_ptr<const std::string>*>(user); }, held);
+  }
+  slices.emplace_back(request.own.SerializeAsString());
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
 
 }  // namespace
 
@@ -21,7 +35,7 @@ GrpcAgentClient::~GrpcAgentClient() {
   {
     MutexLock lock(mutex_);
     changed_.WaitUntil(mutex_, absl::InfiniteFuture(), [&] { return under_way_ == 0; });
-    stubs_.clear();
+    connections_.clear();
   }
   {
     MutexLock lock(unused_->mutex);
@@ -31,59 +45,58 @@ GrpcAgentClient::~GrpcAgentClient() {
 }
 
 void GrpcAgentClient::DestroyUnused() {
-  std::vector<std::unique_ptr<v1::Agent::Stub>> stubs;  // ends without the lock
+  std::vector<std::unique_ptr<Connection>> connections;  // ends without the lock
   MutexLock lock(unused_->mutex);
-  stubs.swap(unused_->stubs);
+  connections.swap(unused_->connections);
 }
 
-std::shared_ptr<v1::Agent::Stub> GrpcAgentClient::StubOf(const std::string& agent_address) {
+std::shared_ptr<GrpcAgentClient::Connection> GrpcAgentClient::ConnectionTo(const std::string& agent_address) {
   DestroyUnused();
   MutexLock lock(mutex_);
   const absl::Time now = Now();
   if (now - looked_for_idle_ >= keep_idle_) {
     looked_for_idle_ = now;
-    std::erase_if(stubs_, [&](const auto& entry) {
-      return entry.second.stub.use_count() == 1 && now - entry.second.used >= keep_idle_;
+    std::erase_if(connections_, [&](const auto& entry) {
+      return entry.second.connection.use_count() == 1 && now - entry.second.used >= keep_idle_;
     });
   }
-  Kept& kept = stubs_[agent_address];
+  Kept& kept = connections_[agent_address];
   kept.used = now;
-  if (kept.stub == nullptr) {
+  if (kept.connection == nullptr) {
     {
       MutexLock counting(unused_->mutex);
       ++unused_->used;
     }
-    kept.stub = {v1::Agent::NewStub(OpenChannel(agent_address, {.keepalive = kKeepalive,
-                                                                .most_reply = kMostReply,
-                                                                .credentials = credentials_}))
-                     .release(),
-                 [unused = unused_](v1::Agent::Stub* stub) {
-                   MutexLock putting(unused->mutex);
-                   unused->stubs.emplace_back(stub);
-                   --unused->used;
-                   unused->changed.NotifyAll();
-                 }};
+    kept.connection = {
+        new Connection(OpenChannel(
+            agent_address, {.keepalive = kKeepalive, .most_reply = kMostReply, .credentials = credentials_})),
+        [unused = unused_](Connection* connection) {
+          MutexLock putting(unused->mutex);
+          unused->connections.emplace_back(connection);
+          --unused->used;
+          unused->changed.NotifyAll();
+        }};
   }
-  return kept.stub;
+  return kept.connection;
 }
 
 int GrpcAgentClient::channels() {
   MutexLock lock(mutex_);
-  return static_cast<int>(stubs_.size());
+  return static_cast<int>(connections_.size());
 }
 
-template <typename Request, typename Response>
-void GrpcAgentClient::Ask(const std::string& agent_address, Method<Request, Response> method,
-                          const Request& request, absl::Time deadline, Answered<Response> answered) {
+template <typename Response>
+void GrpcAgentClient::Ask(const std::string& agent_address, absl::Time deadline, Begin<Response> begin,
+                          Answered<Response> answered) {
   struct Call {
-    std::shared_ptr<v1::Agent::Stub> stub;
+    std::shared_ptr<Connection> connection;
     grpc::ClientContext context;
-    Request request;
+    Begin<Response> begin;  // and the request that it holds
     Response response;
   };
   const auto call = std::make_shared<Call>();
-  call->stub = StubOf(agent_address);
-  call->request = request;
+  call->connection = ConnectionTo(agent_address);
+  call->begin = std::move(begin);
   if (deadline != absl::InfiniteFuture()) call->context.set_deadline(ToSystemClock(deadline));
   {
     MutexLock lock(mutex_);
@@ -95,19 +108,42 @@ void GrpcAgentClient::Ask(const std::string& agent_address, Method<Request, Resp
     --under_way_;
     changed_.NotifyAll();
   };
-  (call->stub->async()->*method)(&call->context, &call->request, &call->response, done);
+  call->begin(*call->connection, &call->context, &call->response, done);
 }
 
-void GrpcAgentClient::Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+template <typename Request, typename Response>
+void GrpcAgentClient::Ask(const std::string& agent_address, Method<Request, Response> method, Request request,
+                          absl::Time deadline, Answered<Response> answered) {
+  Ask<Response>(
+      agent_address, deadline,
+      [method, request = std::move(request)](Connection& connection, grpc::ClientContext* context,
+                                             Response* response, std::function<void(grpc::Status)> done) {
+        (connection.stub.async()->*method)(context, &request, response, std::move(done));
+      },
+      std::move(answered));
+}
+
+void GrpcAgentClient::Connect(const std::string& agent_address) {
+  ConnectionTo(agent_address)->channel->GetState(/*try_to_connect=*/true);
+}
+
+void GrpcAgentClient::Prepare(const std::string& agent_address, const PrepareParts& request,
                               Answered<v1::PrepareResponse> answered) {
-  Ask<v1::PrepareRequest, v1::PrepareResponse>(agent_address, &Async::Prepare, request,
-                                               absl::InfiniteFuture(), std::move(answered));
+  Ask<v1::PrepareResponse>(
+      agent_address, absl::InfiniteFuture(),
+      [encoded = Encoded(request)](Connection& connection, grpc::ClientContext* context,
+                                   v1::PrepareResponse* response, std::function<void(grpc::Status)> done) {
+        connection.prepare.UnaryCall(context, kPrepareMethod, {}, &encoded, response, std::move(done));
+      },
+      std::move(answered));
 }
 
 std::unique_ptr<RunningTask> GrpcAgentClient::Start(const std::string& agent_address,
                                                     const v1::StartRequest& request, absl::Duration patience,
                                                     TaskListener listener) {
-  return std::make_unique<TaskStream>(timers_, StubOf(agent_address), request, patience, std::move(listener));
+  const std::shared_ptr<Connection> connection = ConnectionTo(agent_address);
+  const std::shared_ptr<v1::Agent::Stub> stub(connection, &connection->stub);
+  return std::make_unique<TaskStream>(timers_, stub, request, patience, std::move(listener));
 }
 
 void GrpcAgentClient::DescribeKernels(const std::string& agent_address, absl::Time deadline,

@@ -1,6 +1,9 @@
 #pragma once
+#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/byte_buffer.h>
 
 #include <functional>
 #include <map>
@@ -29,7 +32,8 @@ class GrpcAgentClient final : public AgentClient {
 
   int channels();
 
-  void Prepare(const std::string& agent_address, const v1::PrepareRequest& request,
+  void Connect(const std::string& agent_address) override;
+  void Prepare(const std::string& agent_address, const PrepareParts& request,
                Answered<v1::PrepareResponse> answered) override;
   std::unique_ptr<RunningTask> Start(const std::string& agent_address, const v1::StartRequest& request,
                                      absl::Duration patience, TaskListener listener) override;
@@ -43,27 +47,42 @@ class GrpcAgentClient final : public AgentClient {
             std::function<void(const absl::Status&)> answered) override;
 
  private:
+  // A channel to an agent.
+  struct Connection {
+    explicit Connection(std::shared_ptr<grpc::Channel> to)
+        : channel(std::move(to)), stub(channel), prepare(channel) {}
+    const std::shared_ptr<grpc::Channel> channel;
+    v1::Agent::Stub stub;
+    grpc::TemplatedGenericStub<grpc::ByteBuffer, v1::PrepareResponse>
+        prepare;  // of requests that are encoded
+  };
   using Async = v1::Agent::StubInterface::async_interface;
   template <typename Request, typename Response>
   using Method = void (Async::*)(grpc::ClientContext*, const Request*, Response*,
                                  std::function<void(grpc::Status)>);
+  template <typename Response>
+  using Begin = std::function<void(Connection&, grpc::ClientContext*, Response*,
+                                   std::function<void(grpc::Status)> done)>;
+  template <typename Response>
+  void Ask(const std::string& agent_address, absl::Time deadline, Begin<Response> begin,
+           Answered<Response> answered);
   template <typename Request, typename Response>
-  void Ask(const std::string& agent_address, Method<Request, Response> method, const Request& request,
+  void Ask(const std::string& agent_address, Method<Request, Response> method, Request request,
            absl::Time deadline, Answered<Response> answered);
-  std::shared_ptr<v1::Agent::Stub> StubOf(const std::string& agent_address);
+  std::shared_ptr<Connection> ConnectionTo(const std::string& agent_address);
 
-  // Stubs that nothing uses any more. A channel must not be destroyed by one of gRPC's own callbacks, where the last use of a
-  // stub often ends: those that are here are destroyed by whoever asks for a stub next, or by the destructor.
+  // Connections that nothing uses any more. A channel must not be destroyed by one of gRPC's own callbacks, where the last use of
+  // one often ends: those that are here are destroyed by whoever asks for a connection next, or by the destructor.
   struct Unused {
     Mutex mutex;
     ConditionVariable changed;
-    std::vector<std::unique_ptr<v1::Agent::Stub>> stubs ABSL_GUARDED_BY(mutex);
+    std::vector<std::unique_ptr<Connection>> connections ABSL_GUARDED_BY(mutex);
     int used ABSL_GUARDED_BY(mutex) = 0;  // that are not here
   };
   void DestroyUnused();
 
   struct Kept {
-    std::shared_ptr<v1::Agent::Stub> stub;  // and of each call that uses it
+    std::shared_ptr<Connection> connection;  // and of each call that uses it
     absl::Time used;
   };
 
@@ -73,7 +92,7 @@ class GrpcAgentClient final : public AgentClient {
   TimerQueue timers_;
   Mutex mutex_;
   ConditionVariable changed_;
-  std::map<std::string, Kept> stubs_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Kept> connections_ ABSL_GUARDED_BY(mutex_);
   absl::Time looked_for_idle_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // calls but for tasks
 };

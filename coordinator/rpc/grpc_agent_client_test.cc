@@ -39,7 +39,9 @@ class Agents final : public v1::Agent::CallbackService {
 
   grpc::ServerUnaryReactor* Prepare(grpc::CallbackServerContext* context, const v1::PrepareRequest* request,
                                     v1::PrepareResponse* response) override {
-    response->set_data_plane_address("address of " + request->task_id());
+    response->set_data_plane_address(absl::StrCat("address of ", request->task_id(), ", rank ",
+                                                  request->train().rank(), " of ",
+                                                  request->train().job_id()));
     auto* const reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -249,7 +251,7 @@ TEST_CASE("an agent that is gone, or never was there, is given up when patience 
   CHECK(absl::IsUnavailable(heard.AwaitEnd()));
   absl::Status prepared;
   Heard answers;
-  client.Prepare(address, v1::PrepareRequest(), [&](const absl::StatusOr<v1::PrepareResponse>& answer) {
+  client.Prepare(address, {}, [&](const absl::StatusOr<v1::PrepareResponse>& answer) {
     answers.Listener().ended(answer.status());
   });
   CHECK(absl::IsUnavailable(answers.AwaitEnd()));
@@ -313,15 +315,20 @@ TEST_CASE("what is asked of an agent is answered") {
   Agents agents([](const v1::StartRequest&) { return std::vector{Numbered(1)}; });
   GrpcAgentClient client;
   Heard prepared, stopped;
-  v1::PrepareRequest request;
-  request.set_task_id("t");
+  client.Connect(agents.address());
+  v1::PrepareRequest shared, own;
+  shared.mutable_train()->set_job_id("job");
+  own.mutable_train()->set_rank(3);
+  own.set_task_id("t");
+  const auto encoded = std::make_shared<const std::string>(shared.SerializeAsString());
   std::string data_plane;
-  client.Prepare(agents.address(), request, [&](const absl::StatusOr<v1::PrepareResponse>& answer) {
+  client.Prepare(agents.address(), {encoded, own}, [&](const absl::StatusOr<v1::PrepareResponse>& answer) {
     if (answer.ok()) data_plane = answer->data_plane_address();
     prepared.Listener().ended(answer.status());
   });
   CHECK(prepared.AwaitEnd().ok());
-  CHECK(data_plane == "address of t");
+  CHECK(data_plane == "address of t, rank 3 of job");
+  CHECK(client.channels() == 1);
   client.Stop(agents.address(), {}, [&](const absl::Status& status) { stopped.Listener().ended(status); });
   CHECK(stopped.AwaitEnd().ok());
 }

@@ -14,8 +14,8 @@
 #   tests/perf/run.sh scale           a coordinator with a thousand simulated agents: registration, leases, answers, CPU and memory;
 #                                     --agents 4096, --devices 8, --seconds 10; without arguments, or with "workers", also 256
 #                                     workers that train: scale workers --workers 256
-#   tests/perf/run.sh control         the control plane with TLS: a thousand simulated agents, as scale, and from a job's submission to its
-#                                     first step
+#   tests/perf/run.sh control         the control plane with TLS: a thousand simulated agents, as scale; a plan that is sent to all of them;
+#                                     and from a job's submission to its first step
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
@@ -128,12 +128,15 @@ case $name in
     fi
     ;;
   control)
-    build //tests/perf:scale_benchmark //coordinator/daemon:medley-coordinator
+    build //tests/perf:scale_benchmark //tests/perf:plan_push_benchmark //coordinator/daemon:medley-coordinator
     machine
-    directory=$(mktemp -d /tmp/medley-scale-XXXXXX)
+    directory=$(mktemp -d /tmp/medley-control-XXXXXX)
     trap 'rm -rf "$directory"' EXIT
-    bazel-bin/tests/perf/scale_benchmark --coordinator bazel-bin/coordinator/daemon/medley-coordinator --directory "$directory" \
-      --agents 1000 --tls "$@"
+    for benchmark in scale plan_push; do
+      mkdir "$directory/$benchmark"
+      "bazel-bin/tests/perf/${benchmark}_benchmark" --coordinator bazel-bin/coordinator/daemon/medley-coordinator \
+        --directory "$directory/$benchmark" --agents 1000 --tls
+    done
     rm -rf "$directory"
     run_on_cluster control
     ;;

@@ -1,18 +1,9 @@
 // A coordinator with thousands of agents: starts medley-coordinator, has simulated agents register and renew their leases
 // over the loopback, each by a connection of its own, and asks it meanwhile as users do. Prints `key value` lines.
-#include <grpcpp/grpcpp.h>
-#include <spawn.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,58 +17,13 @@
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
-#include "runtime/security/authority.h"
-#include "runtime/security/credentials.h"
-
-extern char** environ;
+#include "tests/perf/coordinator_process.h"
 
 namespace medley {
 namespace {
 
-constexpr double kLeaseSeconds = 6;
 constexpr int kRegistrationsTogether = 64;
 constexpr absl::Duration kBetweenQuestions = absl::Milliseconds(50);
-
-// Certificates of an authority of its own, as files; none: in the clear.
-class Certificates {
- public:
-  explicit Certificates(const std::string& directory) : directory_(directory) {}
-
-  v1::TlsConfig Issue(v1::Role role, const std::string& name) const {
-    const KeyAndCertificate made =
-        medley::Issue(authority_, {.name = name, .role = role}, {}, absl::Hours(1)).value();
-    v1::TlsConfig tls;
-    tls.set_certificate(Write(RoleName(role) + ".pem", made.certificate));
-    tls.set_key(Write(RoleName(role) + "-key.pem", made.key));
-    tls.set_authority(Write("authority.pem", authority_.certificate));
-    return tls;
-  }
-
- private:
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ + "/" + name) << text;
-    return directory_ + "/" + name;
-  }
-  const std::string directory_;
-  const KeyAndCertificate authority_ = MakeAuthority("scale", absl::Hours(2)).value();
-};
-
-// Null: in the clear.
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const std::optional<Certificates>& certificates,
-                                                        v1::Role role) {
-  return certificates.has_value() ? ChannelTls(certificates->Issue(role, "*"), v1::ROLE_COORDINATOR)
-                                  : grpc::InsecureChannelCredentials();
-}
-
-// A connection of its own: gRPC would share one between channels to an address.
-std::shared_ptr<grpc::Channel> ConnectionTo(const std::string& address,
-                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, credentials, arguments);
-}
 
 // Seconds that calls took, and how many failed. Thread-safe.
 class Latencies {
@@ -101,61 +47,6 @@ class Latencies {
   Mutex mutex_;
   std::vector<double> seconds_ ABSL_GUARDED_BY(mutex_);
   int failed_ ABSL_GUARDED_BY(mutex_) = 0;
-};
-
-// The daemon, until the end of this object.
-class Coordinator {
- public:
-  Coordinator(const std::string& program, const std::string& directory,
-              const std::optional<Certificates>& certificates) {
-    const std::string address_file = directory + "/address", config = directory + "/coordinator.yaml";
-    std::ofstream(config) << "listen_address: 127.0.0.1:0\naddress_file: " << address_file
-                          << "\nstate_directory: " << directory << "/state\nlease_seconds: " << kLeaseSeconds
-                          << "\nlog_level: error\n";
-    if (certificates.has_value()) {
-      const v1::TlsConfig tls = certificates->Issue(v1::ROLE_COORDINATOR, "coordinator");
-      std::ofstream(config, std::ios::app)
-          << "tls: {certificate: " << tls.certificate() << ", key: " << tls.key()
-          << ", authority: " << tls.authority() << "}\n";
-    }
-    const char* const arguments[] = {program.c_str(), "--config", config.c_str(), nullptr};
-    if (posix_spawn(&process_, program.c_str(), nullptr, nullptr, const_cast<char* const*>(arguments),
-                    environ) != 0) {
-      throw std::runtime_error("cannot start " + program);
-    }
-    while (!std::getline(std::ifstream(address_file), address_)) {
-      if (waitpid(process_, nullptr, WNOHANG) != 0) throw std::runtime_error(program + " ended");
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-  }
-  ~Coordinator() {
-    kill(process_, SIGTERM);
-    waitpid(process_, nullptr, 0);
-  }
-  const std::string& address() const { return address_; }
-
-  double CpuSeconds() const {
-    std::string line;
-    std::getline(std::ifstream(absl::StrCat("/proc/", process_, "/stat")), line);
-    std::istringstream fields(line.substr(line.rfind(')') + 2));
-    std::string skipped;
-    for (int field = 3; field < 14; ++field) fields >> skipped;
-    double user = 0, system = 0;
-    fields >> user >> system;
-    return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
-  // Of /proc/PID/status, as in "Threads:" and "VmRSS:" (KiB).
-  double StatusOf(const std::string& key) const {
-    std::ifstream status(absl::StrCat("/proc/", process_, "/status"));
-    for (std::string line; std::getline(status, line);) {
-      if (line.rfind(key, 0) == 0) return std::stod(line.substr(key.size()));
-    }
-    return 0;
-  }
-
- private:
-  pid_t process_ = 0;
-  std::string address_;
 };
 
 struct Agent {
@@ -218,7 +109,7 @@ void Ask(Agent& agent,
                                                                       Response*,
                                                                       std::function<void(grpc::Status)>),
          const Request& request, Window& window, Latencies& latencies,
-         const std::function<void(bool)>& answered) {
+         const std::function<void(bool, const Response&)>& answered) {
   struct Call {
     grpc::ClientContext context;
     Request request;
@@ -231,7 +122,7 @@ void Ask(Agent& agent,
   (agent.registry->async()->*method)(&call->context, &call->request, &call->response,
                                      [call, answered, &window, &latencies](const grpc::Status& status) {
                                        latencies.Add(Now() - call->begun, status.ok());
-                                       answered(status.ok());
+                                       answered(status.ok(), call->response);
                                        window.Leave();
                                      });
 }
@@ -239,7 +130,7 @@ void Ask(Agent& agent,
 void Register(Agent& agent, Window& window, Latencies& latencies) {
   Ask<v1::RegisterRequest, v1::RegisterResponse>(
       agent, &v1::Registry::StubInterface::async_interface::Register, agent.registration, window, latencies,
-      [&agent](bool ok) { agent.is_registered = ok; });
+      [&agent](bool ok, const v1::RegisterResponse&) { agent.is_registered = ok; });
 }
 
 void RegisterAll(std::vector<Agent>& agents, Latencies& latencies) {
@@ -256,10 +147,12 @@ void RegisterAll(std::vector<Agent>& agents, Latencies& latencies) {
 int Renew(std::vector<Agent>& agents, const std::atomic<bool>& stop, Latencies& latencies) {
   Window window;
   Latencies again;
-  const absl::Duration between = absl::Seconds(kLeaseSeconds / 3) / static_cast<int64_t>(agents.size());
+  // All have leases of one length, as long as the newest answer says.
+  std::atomic<double> lease_seconds = kLeaseSeconds;
   std::atomic<int> lost = 0;
   absl::Time next = Now();
-  for (size_t i = 0; !stop; i = (i + 1) % agents.size(), next += between) {
+  for (size_t i = 0; !stop; i = (i + 1) % agents.size()) {
+    next += absl::Seconds(lease_seconds / 3) / static_cast<int64_t>(agents.size());
     absl::SleepFor(next - Now());
     Agent& agent = agents[i];
     if (!agent.is_registered) continue;
@@ -268,7 +161,9 @@ int Renew(std::vector<Agent>& agents, const std::atomic<bool>& stop, Latencies& 
     request.set_node(agent.registration.node().name());
     request.set_incarnation(agent.registration.incarnation());
     Ask<v1::RenewRequest, v1::RenewResponse>(agent, &v1::Registry::StubInterface::async_interface::Renew,
-                                             request, window, latencies, [&](bool ok) {
+                                             request, window, latencies,
+                                             [&](bool ok, const v1::RenewResponse& renewed) {
+                                               if (ok) lease_seconds = renewed.lease_seconds();
                                                if (ok) return;
                                                ++lost;
                                                window.Enter(1 << 20);
@@ -324,13 +219,9 @@ bool SubmitWaitingJob(v1::Coordinator::Stub& coordinator) {
 
 void Run(const std::string& program, const std::string& directory, int count, int devices, double seconds,
          bool with_tls) {
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);  // the coordinator's, too
   std::optional<Certificates> certificates;
   if (with_tls) certificates.emplace(directory);
-  const Coordinator coordinator(program, directory, certificates);
+  const CoordinatorProcess coordinator(program, directory, certificates);
   std::vector<Agent> agents =
       MakeAgents(count, devices, coordinator.address(), CredentialsOf(certificates, v1::ROLE_AGENT));
   const double idle_mib = coordinator.StatusOf("VmRSS:") / 1024;

@@ -1,0 +1,221 @@
+// A coordinator that sends the plan of one job to a thousand agents: starts medley-coordinator, has simulated agents register, each at an
+// address of its own, submits a job on all of them, and notes when each has read what it is to do. Prints `key value` lines.
+#include <grpcpp/grpcpp.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/orchestrator/fake_agents.h"
+#include "proto/medley/v1/agent.grpc.pb.h"
+#include "proto/medley/v1/coordinator.grpc.pb.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/unix_time.h"
+#include "runtime/security/credentials.h"
+#include "tests/perf/coordinator_process.h"
+
+namespace medley {
+namespace {
+
+// Agents at as many addresses of this machine. Their profiles and links are made up, and their training ends at once.
+class SimulatedAgents final : public v1::Agent::CallbackService {
+ public:
+  SimulatedAgents(int count, const std::optional<Certificates>& certificates) : ports_(count) {
+    grpc::ServerBuilder builder;
+    const auto credentials = certificates.has_value()
+                                 ? ServerTls(certificates->Issue(v1::ROLE_AGENT, "*"),
+                                             [](const auto&, const auto&, const auto&) {})
+                                 : grpc::InsecureServerCredentials();
+    for (int& port : ports_) builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) throw std::runtime_error("no port could be opened");
+  }
+  ~SimulatedAgents() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  std::string AddressOf(int agent) const { return absl::StrCat("127.0.0.1:", ports_[agent]); }
+
+  // When each that trains had read what it is to do, and how long the messages were.
+  std::vector<double> read_at_seconds() {
+    MutexLock lock(mutex_);
+    return read_at_seconds_;
+  }
+  size_t message_bytes() {
+    MutexLock lock(mutex_);
+    return message_bytes_;
+  }
+
+  grpc::ServerUnaryReactor* Prepare(grpc::CallbackServerContext* context, const v1::PrepareRequest* request,
+                                    v1::PrepareResponse* response) override {
+    const double now = UnixSecondsNow();
+    response->set_data_plane_address("nowhere");
+    {
+      MutexLock lock(mutex_);
+      if (request->has_train()) {
+        read_at_seconds_.push_back(now);
+        if (message_bytes_ == 0) message_bytes_ = request->ByteSizeLong();
+      }
+      events_[request->task_id()] = EventsOf(*request);
+    }
+    auto* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  grpc::ServerWriteReactor<v1::WorkerEvent>* Start(grpc::CallbackServerContext*,
+                                                   const v1::StartRequest* request) override {
+    MutexLock lock(mutex_);
+    return new Saying(events_[request->task_id()]);
+  }
+  grpc::ServerUnaryReactor* Stop(grpc::CallbackServerContext* context, const v1::StopRequest*,
+                                 v1::StopResponse*) override {
+    auto* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+ private:
+  class Saying final : public grpc::ServerWriteReactor<v1::WorkerEvent> {
+   public:
+    explicit Saying(std::vector<v1::WorkerEvent> events) : events_(std::move(events)) { GoOn(); }
+    void OnWriteDone(bool) override { GoOn(); }
+    void OnDone() override { delete this; }
+
+   private:
+    void GoOn() { next_ == events_.size() ? Finish(grpc::Status::OK) : StartWrite(&events_[next_++]); }
+    std::vector<v1::WorkerEvent> events_;
+    size_t next_ = 0;
+  };
+
+  static std::vector<v1::WorkerEvent> EventsOf(const v1::PrepareRequest& request) {
+    std::vector<v1::WorkerEvent> events;
+    if (request.has_profile()) events.push_back(MadeUpProfile(request.profile()));
+    if (request.has_probe()) events.push_back(LinkOf(1e-5, 1e9));
+    if (request.has_train() && request.train().rank() == 0) events.push_back(StepOf(1, 3.0));
+    events.emplace_back().mutable_finished();
+    for (size_t i = 0; i < events.size(); ++i) events[i].set_number(i + 1);
+    return events;
+  }
+
+  std::vector<int> ports_;
+  std::unique_ptr<grpc::Server> server_;
+  Mutex mutex_;
+  std::map<std::string, std::vector<v1::WorkerEvent>> events_ ABSL_GUARDED_BY(mutex_);  // by task
+  std::vector<double> read_at_seconds_ ABSL_GUARDED_BY(mutex_);
+  size_t message_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Registers all, then renews their leases until its end.
+class Registrations {
+ public:
+  Registrations(const SimulatedAgents& agents, int count, const std::shared_ptr<grpc::Channel>& coordinator)
+      : registry_(v1::Registry::NewStub(coordinator)) {
+    for (int i = 0; i < count; ++i) {
+      v1::RegisterRequest request = FakeNode(absl::StrCat("n", i));
+      request.mutable_node()->set_agent_address(agents.AddressOf(i));
+      grpc::ClientContext context;
+      v1::RegisterResponse response;
+      const grpc::Status status = registry_->Register(&context, request, &response);
+      if (!status.ok()) throw std::runtime_error("registering failed: " + status.error_message());
+      names_.push_back(request.node().name());
+    }
+    thread_ = std::thread([this] {
+      for (size_t i = 0; !stop_; i = (i + 1) % names_.size()) {
+        v1::RenewRequest request;
+        request.set_node(names_[i]);
+        request.set_incarnation(1);
+        grpc::ClientContext context;
+        v1::RenewResponse response;
+        if (!registry_->Renew(&context, request, &response).ok()) continue;
+        absl::SleepFor(absl::Seconds(response.lease_seconds() / 3) / static_cast<int64_t>(names_.size()));
+      }
+    });
+  }
+  ~Registrations() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  const std::unique_ptr<v1::Registry::Stub> registry_;
+  std::vector<std::string> names_;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+v1::Job RunToEnd(v1::Coordinator::Stub& coordinator, const v1::JobSpec& spec) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  v1::SubmitJobResponse submitted;
+  grpc::ClientContext submitting;
+  const grpc::Status status = coordinator.SubmitJob(&submitting, request, &submitted);
+  if (!status.ok()) throw std::runtime_error("the coordinator refuses the job: " + status.error_message());
+  v1::GetJobRequest asked;
+  asked.set_job_id(submitted.job().id());
+  while (true) {
+    grpc::ClientContext context;
+    v1::Job job;
+    if (!coordinator.GetJob(&context, asked, &job).ok()) throw std::runtime_error("the job is gone");
+    if (job.state() == v1::JOB_STATE_DONE) return job;
+    if (job.state() == v1::JOB_STATE_FAILED)
+      throw std::runtime_error("the job failed: " + job.state_reason());
+    absl::SleepFor(absl::Milliseconds(200));
+  }
+}
+
+void Run(const std::string& program, const std::string& directory, int count, bool with_tls) {
+  std::optional<Certificates> certificates;
+  if (with_tls) certificates.emplace(directory);
+  const CoordinatorProcess coordinator(program, directory, certificates);
+  SimulatedAgents agents(count, certificates);
+  const Registrations registrations(
+      agents, count, ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_AGENT)));
+  const auto users = v1::Coordinator::NewStub(
+      ConnectionTo(coordinator.address(), CredentialsOf(certificates, v1::ROLE_OPERATOR)));
+  std::vector<std::string> devices;
+  for (int i = 0; i < count; ++i) devices.push_back(absl::StrCat("n", i, "/cpu0"));
+  const v1::Job job = RunToEnd(*users, PinnedJob("push", devices));
+  double launching_at = job.submitted_at_seconds();
+  for (const v1::StateTime& past : job.past()) {
+    if (past.state() == v1::JOB_STATE_LAUNCHING) break;
+    launching_at += past.seconds();
+  }
+  std::vector<double> seconds;
+  for (const double at : agents.read_at_seconds()) seconds.push_back(at - launching_at);
+  std::sort(seconds.begin(), seconds.end());
+  if (seconds.size() != devices.size()) throw std::runtime_error("not every agent was given the plan");
+  const auto quantile = [&](double part) { return seconds[static_cast<size_t>(part * (count - 1))]; };
+  std::printf(
+      "plan_push_agents %d\nplan_push_message_bytes %zu\nplan_push_seconds_p50 %.3f\nplan_push_seconds_p99 "
+      "%.3f\nplan_push_seconds_max %.3f\nplan_push_before_seconds %.2f\n",
+      count, agents.message_bytes(), quantile(0.5), quantile(0.99), seconds.back(),
+      launching_at - job.submitted_at_seconds());
+}
+
+}  // namespace
+}  // namespace medley
+
+int main(int argc, char** argv) {
+  CLI::App app("A coordinator that sends a plan to a thousand simulated agents.", "plan_push_benchmark");
+  std::string program, directory;
+  int agents = 1000;
+  bool with_tls = false;
+  app.add_option("--coordinator", program, "medley-coordinator")->required();
+  app.add_option("--directory", directory, "for its state; must exist")->required();
+  app.add_option("--agents", agents)->check(CLI::Range(2, 4096));
+  app.add_flag("--tls", with_tls, "as a coordinator reaches agents elsewhere");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    medley::Run(program, directory, agents, with_tls);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "plan_push_benchmark: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
