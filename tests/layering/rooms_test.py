@@ -159,16 +159,17 @@ ROOMS = {
     "coordinator/wire": (RIM + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
+    "coordinator/joining": (BASE + ["coordinator/store", "proto", "runtime/security"], ["runtime/base/files"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
         "coordinator/wire", "log"], []),
     "coordinator/rpc": (RIM + LOCKS + [
-        "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
+        "coordinator/joining", "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
     "coordinator/web": (RIM + [
         "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "JSON", "protobuf", "runtime/daemon",
         "runtime/security", "runtime/web"], []),
     "coordinator/daemon": (RIM + FILES + [
-        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "coordinator/web", "gRPC", "log", "protobuf", "runtime/daemon",
+        "coordinator/joining", "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "coordinator/web", "gRPC", "log", "protobuf", "runtime/daemon",
         "runtime/security", "runtime/web"], []),
 
     # A client of the coordinator.
