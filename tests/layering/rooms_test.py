@@ -138,9 +138,10 @@ ROOMS = {
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
     "agent/check": (FILES + ["proto", "runtime/wire"], []),
+    "agent/joining": (FILES + LOCKS + ["gRPC", "log", "proto", "runtime/security", "runtime/wire"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/check", "agent/supervisor", "gRPC", "log"], []),
     "agent/daemon": (RIM + REGISTRY + [
-        "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
+        "agent/discovery", "agent/joining", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/base/stacks", "runtime/engine/align"],
