@@ -20,6 +20,7 @@
 #include "cli/input_file.h"
 #include "cli/interrupts.h"
 #include "cli/job_commands.h"
+#include "cli/join_token_command.h"
 #include "cli/links_command.h"
 #include "cli/local_cluster.h"
 #include "cli/operator_commands.h"
@@ -417,6 +418,7 @@ int RunCommandLine(int argc, char** argv) {
   AddLinksCommand(app, arguments.connection, action);
   AddOperatorCommands(app, arguments.connection, action);
   AddCertificatesCommand(app, arguments.connection, action);
+  AddJoinTokenCommand(app, arguments.connection, action);
   AddAlignCommand(app, arguments.connection.output, action);
   std::vector<std::string> words(argv + 1, argv + argc);
   // `medley help [COMMAND]` is `medley [COMMAND] --help`.

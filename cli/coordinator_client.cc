@@ -296,6 +296,21 @@ absl::StatusOr<v1::ListAuditResponse> CoordinatorClient::ListAudit(const v1::Lis
   return impl_->CallForParts(&Stub::ListAudit, request, impl_->timeout);
 }
 
+absl::StatusOr<v1::CreateJoinTokenResponse> CoordinatorClient::CreateJoinToken(
+    const v1::CreateJoinTokenRequest& request) {
+  return impl_->Call(&Stub::CreateJoinToken, request, impl_->timeout);
+}
+
+absl::StatusOr<v1::ListJoinTokensResponse> CoordinatorClient::ListJoinTokens() {
+  return impl_->CallForParts(&Stub::ListJoinTokens, v1::ListJoinTokensRequest(), impl_->timeout);
+}
+
+absl::Status CoordinatorClient::RevokeJoinToken(const std::string& id) {
+  v1::RevokeJoinTokenRequest request;
+  request.set_token_id(id);
+  return impl_->Call(&Stub::RevokeJoinToken, request, impl_->timeout).status();
+}
+
 absl::Status CoordinatorClient::Watch(const std::string& job_id, uint32_t after_step, CallHandle& handle,
                                       const std::function<void(const v1::JobUpdate&)>& on_update) {
   grpc::ClientContext context;

@@ -76,6 +76,9 @@ class CoordinatorClient {
   absl::StatusOr<v1::ListLogsResponse> ListLogs(const v1::ListLogsRequest& request);
   absl::StatusOr<v1::ClusterSpec> ExportCluster();
   absl::StatusOr<v1::ListAuditResponse> ListAudit(const v1::ListAuditRequest& request);
+  absl::StatusOr<v1::CreateJoinTokenResponse> CreateJoinToken(const v1::CreateJoinTokenRequest& request);
+  absl::StatusOr<v1::ListJoinTokensResponse> ListJoinTokens();
+  absl::Status RevokeJoinToken(const std::string& id);
 
   // Calls `on_update` with every update of a job, those of steps after `after_step`, until the coordinator
   // ends the stream (OK: the job has ended), an hour has passed (DeadlineExceeded) or `handle` is cancelled

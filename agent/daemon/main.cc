@@ -5,11 +5,14 @@
 
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "agent/daemon/agent_metrics.h"
 #include "agent/discovery/discovery.h"
+#include "agent/joining/certificate_renewal.h"
+#include "agent/joining/join_coordinator.h"
 #include "agent/rpc/agent_service.h"
 #include "agent/rpc/registration.h"
 #include "agent/supervisor/kernel_reports.h"
@@ -80,7 +83,9 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
     return absl::NotFoundError(
         absl::StrCat(WorkerProgram(), " is not there: medley-worker belongs beside medley-agent"));
   }
-  RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
+  RETURN_IF_ERROR(CheckJoining(config));
+  // Who joins gets the files that are looked at here.
+  if (!NeedsToJoin(config)) RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
   if (config.devices().empty()) return absl::OkStatus();  // they are looked for at the start
   ASSIGN_OR_RETURN(const std::vector<v1::Device> devices,
                    CompleteDevices({config.devices().begin(), config.devices().end()}, AllBackends()));
@@ -100,6 +105,13 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
   setenv("UCX_LOG_LEVEL", "error", /*overwrite=*/0);
   std::signal(SIGCHLD, SIG_DFL);  // a parent may have it ignored, and then no worker's end could be told
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
+  if (NeedsToJoin(config)) {
+    const absl::Status joined = JoinCoordinator(config, [](absl::Duration wait) {
+      return IsAskedAgain(static_cast<int>(absl::ToInt64Milliseconds(wait)));
+    });
+    if (absl::IsCancelled(joined)) return absl::OkStatus();
+    RETURN_IF_ERROR(joined);
+  }
   std::vector<v1::Device> devices(config.devices().begin(), config.devices().end());
   if (devices.empty()) {
     ASSIGN_OR_RETURN(devices, CompleteDevices(DiscoverDevices(AllBackends()), AllBackends()));
@@ -153,6 +165,10 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
          .stop = [&](const std::string& task) { supervisor.Stop(task); },
          .lease = [&](absl::Duration lease) { supervisor.SetLease(lease); },
          .abandon = [&] { supervisor.StopAll(); }});
+    std::optional<CertificateRenewal> renewal;
+    if (!config.join_token_file().empty())
+      renewal.emplace(CertificateRenewal::Options{
+          .coordinator_address = config.coordinator_address(), .node = config.name(), .tls = config.tls()});
     // An agent that hangs holds the lock that its tasks are under.
     ServeUntilStopped(
         daemon,

@@ -2,8 +2,11 @@
 #include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "coordinator/joining/joining.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/coordinator_service.h"
 #include "coordinator/rpc/grpc_agent_client.h"
@@ -43,7 +46,13 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (config.most_waiting_jobs() == 0) config.set_most_waiting_jobs(10'000);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
-  return CheckServer(ServerOptionsOf(config));
+  RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
+  return CheckJoin(config);
+}
+
+bool IsAlive(const std::vector<v1::Node>& nodes, const std::string& name) {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const v1::Node& node) { return node.alive() && node.name() == name; });
 }
 
 absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
@@ -65,8 +74,12 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
                     std::string(found.message()));
   });
   Audit audit(*store);
-  CoordinatorService service(*orchestrator, *store, audit);
-  RegistryService registry(*orchestrator, audit);
+  Joining joining(
+      *store, {.join = config.has_join() ? std::optional(config.join()) : std::nullopt,
+               .tls = config.tls(),
+               .is_alive = [&](const std::string& node) { return IsAlive(orchestrator->Nodes(), node); }});
+  CoordinatorService service(*orchestrator, *store, joining, audit);
+  RegistryService registry(*orchestrator, joining, audit);
   ServerOptions options = ServerOptionsOf(config);
   RpcFigures figures;
   options.figures = &figures;

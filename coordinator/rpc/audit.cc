@@ -22,14 +22,6 @@ namespace {
 
 constexpr int kRefusalsOfAMinute = 60;
 
-// The certificate of the connection as PEM; empty: none.
-std::string ShownCertificate(const grpc::ServerContext& context) {
-  const auto authentication = context.auth_context();
-  if (authentication == nullptr) return "";
-  const auto shown = authentication->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  return shown.empty() ? "" : std::string(shown.front().data(), shown.front().size());
-}
-
 // The text of the first of `names` that is a field of the message.
 std::string TextField(const google::protobuf::Message& message, std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -41,7 +33,24 @@ std::string TextField(const google::protobuf::Message& message, std::initializer
   return "";
 }
 
+// A record of a call of `method`, by whom and where from.
+v1::AuditRecord RecordOf(const grpc::ServerContext& context, const std::string& method) {
+  v1::AuditRecord record;
+  record.set_identity(ValidUtf8(CallerOf(context)));
+  const std::string peer = context.peer();
+  record.set_peer(peer.substr(peer.find(':') + 1));
+  record.set_method(method);
+  return record;
+}
+
 }  // namespace
+
+std::string ShownCertificate(const grpc::ServerContext& context) {
+  const auto authentication = context.auth_context();
+  if (authentication == nullptr) return "";
+  const auto shown = authentication->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return shown.empty() ? "" : std::string(shown.front().data(), shown.front().size());
+}
 
 std::string CallerOf(const grpc::ServerContext& context) {
   // Nobody else reaches a server inside its own process.
@@ -71,16 +80,23 @@ void Audit::Write(const grpc::ServerContext& context, const google::protobuf::Me
                   const google::protobuf::Message& response, const grpc::Status& status) {
   const std::string name(absl::StripSuffix(request.GetDescriptor()->name(), "Request"));
   if (!ChangesSomething(absl::StrCat("/medley.v1.Coordinator/", name))) return;
-  v1::AuditRecord record;
-  record.set_identity(ValidUtf8(CallerOf(context)));
-  const std::string peer = context.peer();
-  record.set_peer(peer.substr(peer.find(':') + 1));
-  record.set_method(name);
-  record.set_subject(TextField(request, {"job_id", "node"}));
+  v1::AuditRecord record = RecordOf(context, name);
+  record.set_subject(TextField(request, {"job_id", "token_id"}));
+  if (record.subject().empty()) record.set_subject(TextField(response, {"token_id"}));
+  if (record.subject().empty()) record.set_subject(TextField(request, {"node"}));
   if (record.subject().empty()) record.set_subject(TextField(response, {"id"}));
   const absl::Status result = FromGrpc(status);
   record.set_result(absl::StatusCodeToString(result.code()));
   record.set_message(std::string(result.message()));
+  Append(std::move(record));
+}
+
+void Audit::WriteCertified(const grpc::ServerContext& context, const std::string& method,
+                           const std::string& node, const std::string& message) {
+  v1::AuditRecord record = RecordOf(context, method);
+  record.set_subject(node);
+  record.set_result(absl::StatusCodeToString(absl::StatusCode::kOk));
+  record.set_message(message);
   Append(std::move(record));
 }
 

@@ -17,6 +17,9 @@ namespace medley {
 // known, since nothing was shown.
 std::string CallerOf(const grpc::ServerContext& context);
 
+// The certificate of the connection as PEM; empty: none was shown.
+std::string ShownCertificate(const grpc::ServerContext& context);
+
 // The certificate of the connection is a node's, or everybody may be any: on a connection in the clear, and with the name "*".
 // PermissionDenied: it is another node's.
 absl::Status MayBeNode(const grpc::ServerContext& context, const std::string& node);
@@ -27,9 +30,13 @@ class Audit {
   explicit Audit(Store& store) : store_(store) {}
 
   // Of a call that has ended with `status`: if it is one that changes something. The call's name is that of its request, what it is
-  // about stands in the request's job_id or node, or else in the answer's id.
+  // about stands in the request's or the answer's token_id, the request's job_id or node, or else in the answer's id.
   void Write(const grpc::ServerContext& context, const google::protobuf::Message& request,
              const google::protobuf::Message& response, const grpc::Status& status);
+
+  // Of an agent's call that got it a certificate. `message`: by what.
+  void WriteCertified(const grpc::ServerContext& context, const std::string& method, const std::string& node,
+                      const std::string& message);
 
   // Of a call that did not get in. Sixty a minute of those who are known are written down, and sixty of those who are not, and then how
   // many more there were: who knocks neither fills the disk nor hides others.

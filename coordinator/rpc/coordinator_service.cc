@@ -412,6 +412,35 @@ grpc::Status CoordinatorService::ListAudit(grpc::ServerContext* context, const v
       });
 }
 
+grpc::Status CoordinatorService::CreateJoinToken(grpc::ServerContext* context,
+                                                 const v1::CreateJoinTokenRequest* request,
+                                                 v1::CreateJoinTokenResponse* response) {
+  return Answer(audit_, *context, *request, *response,
+                [&] { return joining_.CreateToken(*request, CallerOf(*context)); });
+}
+
+grpc::Status CoordinatorService::ListJoinTokens(grpc::ServerContext* context,
+                                                const v1::ListJoinTokensRequest* request,
+                                                grpc::ServerWriter<v1::ListJoinTokensResponse>* writer) {
+  return AnswerInParts(audit_, *context, *request, *writer,
+                       [&](Parts<v1::ListJoinTokensResponse>& parts) -> absl::Status {
+                         ASSIGN_OR_RETURN(const std::vector<v1::JoinToken> tokens, joining_.ListTokens());
+                         for (const v1::JoinToken& token : tokens) {
+                           if (!parts.Add(&v1::ListJoinTokensResponse::add_tokens, token)) break;
+                         }
+                         return absl::OkStatus();
+                       });
+}
+
+grpc::Status CoordinatorService::RevokeJoinToken(grpc::ServerContext* context,
+                                                 const v1::RevokeJoinTokenRequest* request,
+                                                 v1::RevokeJoinTokenResponse* response) {
+  return Answer(audit_, *context, *request, *response, [&]() -> absl::StatusOr<v1::RevokeJoinTokenResponse> {
+    RETURN_IF_ERROR(joining_.RevokeToken(request->token_id()));
+    return v1::RevokeJoinTokenResponse();
+  });
+}
+
 absl::Status RegistryService::Admit(const grpc::ServerContext& context,
                                     const google::protobuf::Message& request, const std::string& node) {
   RETURN_IF_ERROR(ValidateMessage(request));
@@ -459,6 +488,40 @@ grpc::Status RegistryService::Renew(grpc::ServerContext* context, const v1::Rene
   if (!lease.ok()) return ToGrpc(lease.status());
   response->set_lease_seconds(absl::ToDoubleSeconds(*lease));
   return grpc::Status::OK;
+}
+
+grpc::Status RegistryService::GetAuthority(grpc::ServerContext*, const v1::GetAuthorityRequest*,
+                                           v1::GetAuthorityResponse* response) {
+  absl::StatusOr<v1::GetAuthorityResponse> authority = joining_.GetAuthority();
+  if (authority.ok()) *response = *std::move(authority);
+  return ToGrpc(authority.status());
+}
+
+void RegistryService::WriteDown(const grpc::ServerContext& context, const char* method,
+                                const std::string& node, const absl::Status& status, const std::string& by) {
+  if (status.ok()) audit_.WriteCertified(context, method, node, by);
+  if (absl::IsPermissionDenied(status))
+    audit_.WriteRefusal({.name = CallerOf(context)}, absl::StrCat("/medley.v1.Registry/", method), status);
+}
+
+grpc::Status RegistryService::Join(grpc::ServerContext* context, const v1::JoinRequest* request,
+                                   v1::JoinResponse* response) {
+  if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  absl::StatusOr<v1::JoinResponse> joined = joining_.Join(*request);
+  if (joined.ok()) *response = *std::move(joined);
+  WriteDown(*context, "Join", request->node(), joined.status(),
+            absl::StrCat("by token ", request->token_id()));
+  return ToGrpc(joined.status());
+}
+
+grpc::Status RegistryService::RenewCertificate(grpc::ServerContext* context,
+                                               const v1::RenewCertificateRequest* request,
+                                               v1::JoinResponse* response) {
+  if (const absl::Status may = Admit(*context, *request, request->node()); !may.ok()) return ToGrpc(may);
+  absl::StatusOr<v1::JoinResponse> renewed = joining_.Renew(*request, ShownCertificate(*context));
+  if (renewed.ok()) *response = *std::move(renewed);
+  WriteDown(*context, "RenewCertificate", request->node(), renewed.status(), "");
+  return ToGrpc(renewed.status());
 }
 
 }  // namespace medley

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 
+#include "coordinator/joining/joining.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/audit.h"
 #include "coordinator/store/store.h"
@@ -11,8 +12,8 @@ namespace medley {
 // The wire side of Orchestrator, and nothing else: check, call, encode.
 class CoordinatorService final : public v1::Coordinator::Service {
  public:
-  CoordinatorService(Orchestrator& orchestrator, Store& store, Audit& audit)
-      : orchestrator_(orchestrator), store_(store), audit_(audit) {}
+  CoordinatorService(Orchestrator& orchestrator, Store& store, Joining& joining, Audit& audit)
+      : orchestrator_(orchestrator), store_(store), joining_(joining), audit_(audit) {}
 
   // Ends the streams and the long calls that are open, so that the server can shut down.
   void Stop() {
@@ -60,31 +61,49 @@ class CoordinatorService final : public v1::Coordinator::Service {
                              grpc::ServerWriter<v1::ClusterSpec>*) override;
   grpc::Status ListAudit(grpc::ServerContext*, const v1::ListAuditRequest*,
                          grpc::ServerWriter<v1::ListAuditResponse>*) override;
+  grpc::Status CreateJoinToken(grpc::ServerContext*, const v1::CreateJoinTokenRequest*,
+                               v1::CreateJoinTokenResponse*) override;
+  grpc::Status ListJoinTokens(grpc::ServerContext*, const v1::ListJoinTokensRequest*,
+                              grpc::ServerWriter<v1::ListJoinTokensResponse>*) override;
+  grpc::Status RevokeJoinToken(grpc::ServerContext*, const v1::RevokeJoinTokenRequest*,
+                               v1::RevokeJoinTokenResponse*) override;
 
  private:
   Orchestrator& orchestrator_;
   Store& store_;
+  Joining& joining_;
   Audit& audit_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> backups_ = 0;
 };
 
-// The wire side of registration and leases.
+// The wire side of joining, registration and leases.
 class RegistryService final : public v1::Registry::Service {
  public:
-  RegistryService(Orchestrator& orchestrator, Audit& audit) : orchestrator_(orchestrator), audit_(audit) {}
+  RegistryService(Orchestrator& orchestrator, Joining& joining, Audit& audit)
+      : orchestrator_(orchestrator), joining_(joining), audit_(audit) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest*, v1::RegisterResponse*) override;
   grpc::Status Renew(grpc::ServerContext*, const v1::RenewRequest*, v1::RenewResponse*) override;
   grpc::Status Leave(grpc::ServerContext*, const v1::LeaveRequest*, v1::LeaveResponse*) override;
   grpc::Status Deregister(grpc::ServerContext*, const v1::DeregisterRequest*,
                           v1::DeregisterResponse*) override;
+  grpc::Status GetAuthority(grpc::ServerContext*, const v1::GetAuthorityRequest*,
+                            v1::GetAuthorityResponse*) override;
+  grpc::Status Join(grpc::ServerContext*, const v1::JoinRequest*, v1::JoinResponse*) override;
+  grpc::Status RenewCertificate(grpc::ServerContext*, const v1::RenewCertificateRequest*,
+                                v1::JoinResponse*) override;
 
  private:
   // That the call is well formed, and of the node whose certificate it shows.
   absl::Status Admit(const grpc::ServerContext& context, const google::protobuf::Message& request,
                      const std::string& node);
 
+  // That an agent has been certified, or was refused.
+  void WriteDown(const grpc::ServerContext& context, const char* method, const std::string& node,
+                 const absl::Status& status, const std::string& by);
+
   Orchestrator& orchestrator_;
+  Joining& joining_;
   Audit& audit_;
 };
 

@@ -36,6 +36,7 @@ struct Site {
   FakeAgents agents;
   std::unique_ptr<Orchestrator> orchestrator;
   Audit audit{*store};
+  Joining joining{*store, {}};
   std::unique_ptr<CoordinatorService> service;
   std::unique_ptr<RegistryService> registry_service;
   std::unique_ptr<grpc::Server> server;
@@ -49,8 +50,8 @@ struct Site {
     INFO(created.status().ToString());
     REQUIRE(created.ok());
     orchestrator = *std::move(created);
-    service = std::make_unique<CoordinatorService>(*orchestrator, *store, audit);
-    registry_service = std::make_unique<RegistryService>(*orchestrator, audit);
+    service = std::make_unique<CoordinatorService>(*orchestrator, *store, joining, audit);
+    registry_service = std::make_unique<RegistryService>(*orchestrator, joining, audit);
     int port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);

@@ -45,6 +45,8 @@ absl::Status RestoreStore(const std::string& file, const std::string& directory)
   const auto check = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(partial, Bytes{0}));
     RETURN_IF_ERROR(CheckSchema(*database));
+    // What was spent or revoked since would be good again.
+    RETURN_IF_ERROR(ForgetJoinTokens(*database));
     // What was last written stands in the file itself when the other name is given to it.
     return database->Run("PRAGMA journal_mode = DELETE");
   };

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "coordinator/store/database.h"
 #include "coordinator/store/store_under_test.h"
 
 namespace medley {
@@ -30,6 +31,34 @@ TEST_CASE("a backup of a store that is written to is a store, as it was at that 
   CHECK(*(*store)->ListDrainedNodes() == std::vector<std::string>{"a"});
   CHECK(absl::IsNotFound((*store)->GetJob("late-2").status()));
   CHECK((*store)->InsertJob(SpecNamed("next"), "", 3)->id() == "next-2");
+}
+
+TEST_CASE(
+    "a backup is restored without tokens, which may have been spent since, also one of a version without "
+    "them") {
+  const TemporaryDirectory directory, elsewhere;
+  const std::string file = elsewhere.path() + "/backup.db", restored = elsewhere.path() + "/state";
+  {
+    const auto store = OpenStore(directory);
+    v1::JoinTokenRecord token;
+    token.mutable_token()->set_id("a");
+    token.mutable_token()->set_expires_at_seconds(100);
+    REQUIRE(store->InsertJoinToken(token, 0).ok());
+    REQUIRE(store->BackUp(file).ok());
+    REQUIRE(store->ListJoinTokens()->size() == 1);
+  }
+  if (GENERATE(false, true)) {
+    auto database = Database::Open(file, Bytes{0});
+    REQUIRE(database.ok());
+    REQUIRE((*database)->Run("DROP TABLE join_tokens").ok());
+    REQUIRE((*database)->Run("PRAGMA user_version = 4").ok());
+  }
+  const absl::Status status = RestoreStore(file, restored);
+  INFO(status);
+  REQUIRE(status.ok());
+  const auto store = Store::Open(restored);
+  REQUIRE(store.ok());
+  CHECK((*store)->ListJoinTokens()->empty());
 }
 
 TEST_CASE("a store is not restored over another, nor one that is damaged or another's") {

@@ -90,7 +90,8 @@ TEST_CASE("a file of version 1 is brought up to date with all that is in it") {
     for (const char* change :
          {"UPDATE counters SET name = 'epochs' WHERE name = 'attempts'", "DROP TABLE traces",
           "DROP TABLE nodes", "DROP TABLE host_slowdowns", "DROP TABLE plan_grounds", "DROP TABLE audit",
-          "DROP TABLE drained_nodes", "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
+          "DROP TABLE drained_nodes", "DROP TABLE join_tokens",
+          "CREATE TABLE traces (job INTEGER PRIMARY KEY, message BLOB NOT NULL)",
           "PRAGMA user_version = 1"}) {
       REQUIRE((*database)->Run(change).ok());
     }
@@ -116,7 +117,7 @@ TEST_CASE("a file of version 2 is brought up to date") {
     auto database = Database::Open(directory.database_path(), Bytes{0});
     REQUIRE(database.ok());
     for (const char* change : {"DROP TABLE plan_grounds", "DROP TABLE audit", "DROP TABLE drained_nodes",
-                               "PRAGMA user_version = 2"})
+                               "DROP TABLE join_tokens", "PRAGMA user_version = 2"})
       REQUIRE((*database)->Run(change).ok());
   }
   const auto store = OpenStore(directory);
@@ -141,6 +142,7 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
   if (GENERATE(false, true)) {
     REQUIRE(change("DROP TABLE audit").ok());
     REQUIRE(change("DROP TABLE drained_nodes").ok());
+    REQUIRE(change("DROP TABLE join_tokens").ok());
     REQUIRE(change("PRAGMA user_version = 3").ok());
   }
   v1::AuditRecord record;
@@ -156,6 +158,25 @@ TEST_CASE("the audit of a new file and of one of version 3 is appended to, and n
   CHECK((*records)[0].number() == 2);
   CHECK((*records)[0].method() == "CancelJob");
   CHECK((*records)[1].method() == "DeleteJob");
+}
+
+TEST_CASE("a file of version 4 is brought up to date, and keeps its audit") {
+  const TemporaryDirectory directory;
+  v1::AuditRecord record;
+  record.set_method("SubmitJob");
+  REQUIRE(OpenStore(directory)->AppendAudit(record).ok());
+  {
+    auto database = Database::Open(directory.database_path(), Bytes{0});
+    REQUIRE(database.ok());
+    for (const char* change : {"DROP TABLE join_tokens", "PRAGMA user_version = 4"})
+      REQUIRE((*database)->Run(change).ok());
+  }
+  const auto store = OpenStore(directory);
+  CHECK(store->ListAudit(10)->size() == 1);
+  CHECK(store->ListJoinTokens()->empty());
+  v1::JoinTokenRecord token;
+  token.mutable_token()->set_id("a");
+  CHECK(store->InsertJoinToken(token, 0).ok());
 }
 
 TEST_CASE("a file of a newer version, or of another program, is refused and left as it is") {

@@ -44,6 +44,12 @@ constexpr const char* kToVersion4[] = {
     "appended to'); END",
 };
 
+// From version 4; a new file has it, too.
+constexpr const char* kToVersion5[] = {
+    "CREATE TABLE join_tokens (id TEXT PRIMARY KEY, expires_at_seconds INTEGER NOT NULL, message BLOB NOT "
+    "NULL)",
+};
+
 // From version 1.
 constexpr const char* kToVersion2[] = {
     "UPDATE counters SET name = 'attempts' WHERE name = 'epochs'",
@@ -76,6 +82,7 @@ absl::Status MakeTables(Database& database) {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(database));
   for (const char* table : kTables) RETURN_IF_ERROR(database.Run(table));
   for (const char* table : kToVersion4) RETURN_IF_ERROR(database.Run(table));
+  for (const char* table : kToVersion5) RETURN_IF_ERROR(database.Run(table));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA application_id = ", kApplicationId).c_str()));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
@@ -106,7 +113,10 @@ absl::Status BringUpToDate(Database& database) {
   if (version < 3) {
     for (const char* change : kToVersion3) RETURN_IF_ERROR(database.Run(change));
   }
-  for (const char* change : kToVersion4) RETURN_IF_ERROR(database.Run(change));
+  if (version < 4) {
+    for (const char* change : kToVersion4) RETURN_IF_ERROR(database.Run(change));
+  }
+  for (const char* change : kToVersion5) RETURN_IF_ERROR(database.Run(change));
   RETURN_IF_ERROR(database.Run(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str()));
   return transaction.Commit();
 }
@@ -116,6 +126,12 @@ absl::Status BringUpToDate(Database& database) {
 absl::Status CheckSchema(Database& database) {
   RETURN_IF_ERROR(CheckOrigin(database));
   return CheckWhole(database);
+}
+
+absl::Status ForgetJoinTokens(Database& database) {
+  ASSIGN_OR_RETURN(const int64_t tables,
+                   ReadInteger(database, "SELECT count(*) FROM sqlite_schema WHERE name = 'join_tokens'"));
+  return tables > 0 ? database.Run("DELETE FROM join_tokens") : absl::OkStatus();
 }
 
 absl::Status PrepareSchema(Database& database) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -112,6 +113,17 @@ class Store {
   absl::Status AppendAudit(const v1::AuditRecord& record);
   // The newest `limit`, oldest first.
   absl::StatusOr<std::vector<v1::AuditRecord>> ListAudit(int limit);
+
+  // --- Tokens by which agents join; a backup is restored without them.
+
+  // A new one. Forgets those that expired before `forget_before_seconds` (Unix). AlreadyExists: there is one with its id.
+  absl::Status InsertJoinToken(const v1::JoinTokenRecord& record, double forget_before_seconds);
+  // Makes of a token's record what `change` does, which nobody else changes or reads meanwhile. Errors of `change`, after which nothing
+  // has changed; NotFound: no such token.
+  absl::Status ChangeJoinToken(const std::string& id,
+                               absl::FunctionRef<absl::Status(v1::JoinTokenRecord&)> change);
+  // Newest first.
+  absl::StatusOr<std::vector<v1::JoinTokenRecord>> ListJoinTokens();
 
   // --- The nodes whose leases were held last: those that a coordinator waits for when it comes back.
 

@@ -430,5 +430,34 @@ TEST_CASE("the store makes its directory and the way to it") {
   CHECK(std::filesystem::exists(deep + "medley.db"));
 }
 
+TEST_CASE("a join token is changed as a whole or not at all, and forgotten after its time") {
+  const TemporaryDirectory directory;
+  v1::JoinTokenRecord record;
+  const auto insert = [&](const std::string& id, double expires_at_seconds, double forget_before_seconds) {
+    record.mutable_token()->set_id(id);
+    record.mutable_token()->set_expires_at_seconds(expires_at_seconds);
+    return OpenStore(directory)->InsertJoinToken(record, forget_before_seconds);
+  };
+  REQUIRE(insert("a", 100, 0).ok());
+  REQUIRE(insert("b", 200, 0).ok());
+  CHECK(absl::IsAlreadyExists(insert("b", 300, 0)));
+  const auto use = [&](const std::string& id, const absl::Status& result) {
+    return OpenStore(directory)->ChangeJoinToken(id, [&](v1::JoinTokenRecord& one) {
+      one.mutable_token()->set_used_by(one.token().used_by() + "x");
+      return result;
+    });
+  };
+  CHECK(absl::IsNotFound(use("c", absl::OkStatus())));
+  CHECK(absl::IsPermissionDenied(use("a", absl::PermissionDeniedError("no"))));
+  REQUIRE(use("a", absl::OkStatus()).ok());
+  const std::vector<v1::JoinTokenRecord> both = *OpenStore(directory)->ListJoinTokens();
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].token().id() == "b");
+  CHECK(both[1].token().used_by() == "x");
+  REQUIRE(insert("c", 300, 150).ok());
+  CHECK(OpenStore(directory)->ListJoinTokens()->size() == 2);
+  CHECK(absl::IsNotFound(use("a", absl::OkStatus())));
+}
+
 }  // namespace
 }  // namespace medley

@@ -57,6 +57,9 @@ class ConfigurationTest(packages.PackagesTest):
             for values, role, name in [(state, "coordinator", "coordinator"), (of_agent, "agent", "node1"), ({}, "admin", "root")]:
                 self.medley("certs", "issue", self.file(role), "--authority", self.file("authority"), "--role", role, "--name", name)
                 values["tls"] = json.dumps({kind: os.path.join(self.file(role), kind + ".pem") for kind in ("certificate", "key", "authority")})
+                if values is state:
+                    values["join"] = json.dumps({kind: self.file("authority/" + name) for kind, name in [
+                        ("certificate", "authority.pem"), ("key", "authority-key.pem")]})
                 values["http_address"] = "127.0.0.1:0"
                 values["http_address_file"] = self.file(role + "-http")
             environment["MEDLEY_CERTIFICATES"] = self.file("admin")

@@ -22,7 +22,8 @@ struct DaemonWatch {
   // Called at SIGHUP: reads the configuration again. Null: nothing is done.
   std::function<void()> reload;
 };
-// Whether a daemon that stops is asked once more to, by another SIGINT or SIGTERM, within so many milliseconds.
+// Whether a daemon that does not listen for it in WaitForStop, since it stops already or does not serve yet, is asked to stop by a SIGINT or
+// SIGTERM within so many milliseconds.
 bool IsAskedAgain(int milliseconds);
 
 // Waits for SIGINT or SIGTERM, and says that the daemon stops. Returns which it was.

@@ -1,6 +1,5 @@
 #include "runtime/security/authority.h"
 
-#include <openssl/err.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/security/certificate_request.h"
 #include "runtime/security/openssl_handles.h"
 
 namespace medley {
@@ -18,21 +18,6 @@ namespace {
 // Clocks of a cluster differ.
 constexpr absl::Duration kBackdated = absl::Minutes(5);
 constexpr int kSerialBytes = 16;
-
-absl::Status Failed(const char* what) {
-  char text[256] = {};
-  ERR_error_string_n(ERR_get_error(), text, sizeof(text));
-  return absl::InternalError(absl::StrCat(what, ": ", text));
-}
-
-template <typename Write>
-std::string Pem(Write write) {
-  const BioHandle to(BIO_new(BIO_s_mem()));
-  write(to.get());
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(to.get(), &bytes);
-  return std::string(bytes, static_cast<size_t>(size));
-}
 
 void AddSubject(X509_NAME& subject, const char* kind, const std::string& value) {
   X509_NAME_add_entry_by_txt(&subject, kind, MBSTRING_UTF8,
@@ -45,7 +30,7 @@ absl::Status AddExtension(X509& certificate, X509& issuer, int kind, const std::
   X509V3_set_ctx_nodb(&context);
   X509V3_set_ctx(&context, &issuer, &certificate, nullptr, nullptr, 0);
   X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str());
-  if (extension == nullptr) return Failed(value.c_str());
+  if (extension == nullptr) return OpensslFailure(value);
   X509_add_ext(&certificate, extension, -1);
   X509_EXTENSION_free(extension);
   return absl::OkStatus();
@@ -78,11 +63,11 @@ absl::StatusOr<std::string> SubjectNames(const Identity& identity, const std::ve
   return absl::StrJoin(names, ",");
 }
 
-// A certificate with a new key that has everything but its extensions and its signature.
+// A certificate of a key that has everything but its extensions and its signature.
 absl::StatusOr<CertificateHandle> Begin(EVP_PKEY& key, absl::Time valid_until) {
   CertificateHandle made(X509_new());
   unsigned char serial[kSerialBytes];
-  if (RAND_bytes(serial, sizeof(serial)) != 1) return Failed("random numbers");
+  if (RAND_bytes(serial, sizeof(serial)) != 1) return OpensslFailure("random numbers");
   serial[0] &= 0x7f;
   BIGNUM* number = BN_bin2bn(serial, sizeof(serial), nullptr);
   BN_to_ASN1_INTEGER(number, X509_get_serialNumber(made.get()));
@@ -94,30 +79,30 @@ absl::StatusOr<CertificateHandle> Begin(EVP_PKEY& key, absl::Time valid_until) {
   return made;
 }
 
-absl::StatusOr<KeyAndCertificate> Sign(const KeyHandle& key, X509& certificate, EVP_PKEY& by) {
-  if (X509_sign(&certificate, &by, EVP_sha256()) == 0) return Failed("signing");
-  return KeyAndCertificate{.key = Pem([&](BIO* to) {
-                             PEM_write_bio_PrivateKey(to, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-                           }),
-                           .certificate = Pem([&](BIO* to) { PEM_write_bio_X509(to, &certificate); })};
+absl::StatusOr<std::string> Sign(X509& certificate, EVP_PKEY& by) {
+  if (X509_sign(&certificate, &by, EVP_sha256()) == 0) return OpensslFailure("signing");
+  return PemOf([&](BIO* to) { return PEM_write_bio_X509(to, &certificate); });
 }
 
 }  // namespace
 
 absl::StatusOr<KeyAndCertificate> MakeAuthority(const std::string& name, absl::Duration lifetime) {
-  const KeyHandle key(EVP_EC_gen("P-256"));
-  if (key == nullptr) return Failed("a new key");
+  KeyAndCertificate both;
+  ASSIGN_OR_RETURN(both.key, MakeKey());
+  const KeyHandle key = FirstKey(both.key);
   ASSIGN_OR_RETURN(const CertificateHandle made, Begin(*key, absl::Now() + lifetime));
   AddSubject(*X509_get_subject_name(made.get()), "CN", name);
   X509_set_issuer_name(made.get(), X509_get_subject_name(made.get()));
   RETURN_IF_ERROR(AddExtension(*made, *made, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
   RETURN_IF_ERROR(AddExtension(*made, *made, NID_key_usage, "critical,keyCertSign,cRLSign"));
   RETURN_IF_ERROR(AddExtension(*made, *made, NID_subject_key_identifier, "hash"));
-  return Sign(key, *made, *key);
+  ASSIGN_OR_RETURN(both.certificate, Sign(*made, *key));
+  return both;
 }
 
-absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, const Identity& identity,
-                                        const std::vector<std::string>& hosts, absl::Duration lifetime) {
+absl::StatusOr<std::string> IssueFor(const KeyAndCertificate& authority, absl::string_view public_key,
+                                     const Identity& identity, const std::vector<std::string>& hosts,
+                                     absl::Duration lifetime) {
   const KeyHandle authority_key = FirstKey(authority.key);
   const BioHandle text = ReadBio(authority.certificate);
   const CertificateHandle issuer = NextCertificate(*text);
@@ -125,8 +110,8 @@ absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, cons
       X509_check_private_key(issuer.get(), authority_key.get()) != 1)
     return absl::InvalidArgumentError("the authority's key is not the one of its certificate");
   ASSIGN_OR_RETURN(const Certificate by, ReadCertificate(authority.certificate));
-  const KeyHandle key(EVP_EC_gen("P-256"));
-  if (key == nullptr) return Failed("a new key");
+  const KeyHandle key(PEM_read_bio_PUBKEY(ReadBio(public_key).get(), nullptr, nullptr, nullptr));
+  if (key == nullptr) return absl::InvalidArgumentError("is no public key (PEM)");
   ASSIGN_OR_RETURN(const CertificateHandle made,
                    Begin(*key, std::min(absl::Now() + lifetime, by.valid_until)));
   X509_NAME& subject = *X509_get_subject_name(made.get());
@@ -142,7 +127,16 @@ absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, cons
   RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_authority_key_identifier, "keyid"));
   ASSIGN_OR_RETURN(const std::string names, SubjectNames(identity, hosts));
   if (!names.empty()) RETURN_IF_ERROR(AddExtension(*made, *issuer, NID_subject_alt_name, names));
-  return Sign(key, *made, *authority_key);
+  return Sign(*made, *authority_key);
+}
+
+absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, const Identity& identity,
+                                        const std::vector<std::string>& hosts, absl::Duration lifetime) {
+  KeyAndCertificate made;
+  ASSIGN_OR_RETURN(made.key, MakeKey());
+  ASSIGN_OR_RETURN(const std::string public_key, PublicKeyOf(made.key));
+  ASSIGN_OR_RETURN(made.certificate, IssueFor(authority, public_key, identity, hosts, lifetime));
+  return made;
 }
 
 }  // namespace medley

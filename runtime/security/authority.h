@@ -23,4 +23,10 @@ absl::StatusOr<KeyAndCertificate> MakeAuthority(const std::string& name, absl::D
 absl::StatusOr<KeyAndCertificate> Issue(const KeyAndCertificate& authority, const Identity& identity,
                                         const std::vector<std::string>& hosts, absl::Duration lifetime);
 
+// The same for the key of somebody else, of which only the public half (PEM) is known here: the certificate (PEM).
+// InvalidArgument, too: it is no public key.
+absl::StatusOr<std::string> IssueFor(const KeyAndCertificate& authority, absl::string_view public_key,
+                                     const Identity& identity, const std::vector<std::string>& hosts,
+                                     absl::Duration lifetime);
+
 }  // namespace medley

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -78,16 +79,13 @@ Certificate Describe(const X509& certificate) {
   return found;
 }
 
-absl::StatusOr<std::string> ReadPem(const char* field, const std::string& file) {
-  std::ifstream stream(file);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) return absl::InvalidArgumentError(absl::StrCat("tls.", field, ": ", file, " cannot be read"));
-  return text.str();
-}
+// How the first of `chain` is signed by one of the certificates of `authorities`, itself or through others of `chain`.
+struct Signature {
+  std::string why_not;  // "": it is
+  CertificateHandle authority;
+};
 
-// "" if one of the certificates of `authorities` has signed the first of `chain`, itself or through others of `chain`.
-std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities, unsigned long flags = 0) {
+Signature FindSignature(absl::string_view chain, absl::string_view authorities, unsigned long flags) {
   X509_STORE* trusted = X509_STORE_new();
   const BioHandle authority_text = ReadBio(authorities);
   while (const CertificateHandle one = NextCertificate(*authority_text))
@@ -99,18 +97,71 @@ std::string WhyNotSigned(absl::string_view chain, absl::string_view authorities,
   X509_STORE_CTX* check = X509_STORE_CTX_new();
   X509_STORE_CTX_init(check, trusted, first.get(), between);
   X509_STORE_CTX_set_flags(check, flags);
-  const std::string why =
-      X509_verify_cert(check) == 1 ? "" : X509_verify_cert_error_string(X509_STORE_CTX_get_error(check));
+  Signature found;
+  if (X509_verify_cert(check) == 1) {
+    const STACK_OF(X509)* path = X509_STORE_CTX_get0_chain(check);
+    X509* last = sk_X509_value(path, sk_X509_num(path) - 1);
+    X509_up_ref(last);
+    found.authority.reset(last);
+  } else {
+    found.why_not = X509_verify_cert_error_string(X509_STORE_CTX_get_error(check));
+  }
   X509_STORE_CTX_free(check);
   sk_X509_pop_free(between, X509_free);
   X509_STORE_free(trusted);
-  return why;
+  return found;
+}
+
+std::string FingerprintOf(const X509& certificate) {
+  std::string digest(EVP_MAX_MD_SIZE, '\0');
+  unsigned size = 0;
+  X509_digest(&certificate, EVP_sha256(), reinterpret_cast<unsigned char*>(digest.data()), &size);
+  return absl::BytesToHexString(digest.substr(0, size));
+}
+
+// Those of a PEM text that `choose` says true of.
+template <typename Choose>
+std::string Chosen(absl::string_view certificates, Choose choose) {
+  std::string chosen;
+  const BioHandle text = ReadBio(certificates);
+  while (const CertificateHandle one = NextCertificate(*text)) {
+    if (choose(*one)) chosen += PemOf([&](BIO* to) { return PEM_write_bio_X509(to, one.get()); });
+  }
+  return chosen;
 }
 
 }  // namespace
 
 std::string WhyNotSignedBy(absl::string_view chain, absl::string_view authorities) {
-  return WhyNotSigned(chain, authorities, X509_V_FLAG_NO_CHECK_TIME);
+  return FindSignature(chain, authorities, X509_V_FLAG_NO_CHECK_TIME).why_not;
+}
+
+std::string WhyNotTrusted(absl::string_view chain, absl::string_view authorities) {
+  return FindSignature(chain, authorities, 0).why_not;
+}
+
+absl::StatusOr<std::string> AuthorityFingerprint(absl::string_view chain, absl::string_view authorities) {
+  const Signature found = FindSignature(chain, authorities, X509_V_FLAG_NO_CHECK_TIME);
+  if (found.authority == nullptr) return absl::InvalidArgumentError(found.why_not);
+  return FingerprintOf(*found.authority);
+}
+
+std::string WithFingerprint(absl::string_view certificates, absl::string_view fingerprint) {
+  return Chosen(certificates, [&](const X509& one) { return FingerprintOf(one) == fingerprint; });
+}
+
+std::string SignedByOthers(absl::string_view certificates) {
+  return Chosen(certificates, [](const X509& one) {
+    return X509_NAME_cmp(X509_get_subject_name(&one), X509_get_issuer_name(&one)) != 0;
+  });
+}
+
+absl::StatusOr<std::string> ReadPemFile(absl::string_view field, const std::string& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (!stream) return absl::InvalidArgumentError(absl::StrCat(field, ": ", file, " cannot be read"));
+  return text.str();
 }
 
 std::string RoleName(v1::Role role) {
@@ -148,9 +199,9 @@ bool IsForHost(absl::string_view pem, const std::string& host) {
 }
 
 absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls) {
-  ASSIGN_OR_RETURN(const std::string chain, ReadPem("certificate", tls.certificate()));
-  ASSIGN_OR_RETURN(const std::string key_text, ReadPem("key", tls.key()));
-  ASSIGN_OR_RETURN(const std::string authorities, ReadPem("authority", tls.authority()));
+  ASSIGN_OR_RETURN(const std::string chain, ReadPemFile("tls.certificate", tls.certificate()));
+  ASSIGN_OR_RETURN(const std::string key_text, ReadPemFile("tls.key", tls.key()));
+  ASSIGN_OR_RETURN(const std::string authorities, ReadPemFile("tls.authority", tls.authority()));
   const auto refuse = [](const char* field, const std::string& file, const std::string& why) {
     return absl::InvalidArgumentError(absl::StrCat("tls.", field, ": ", file, " ", why));
   };
@@ -171,7 +222,7 @@ absl::StatusOr<Certificate> CheckTls(const v1::TlsConfig& tls) {
     return refuse(
         "certificate", tls.certificate(),
         absl::StrCat("is not in force before ", absl::FormatTime(found->valid_from, absl::UTCTimeZone())));
-  const std::string why = WhyNotSigned(chain, authorities);
+  const std::string why = WhyNotTrusted(chain, authorities);
   if (!why.empty())
     return refuse("certificate", tls.certificate(),
                   absl::StrCat("is not signed by ", tls.authority(), ": ", why));

@@ -35,8 +35,24 @@ absl::StatusOr<Certificate> RecallCertificate(absl::string_view pem);
 // it is not in force any more.
 std::string WhyNotSignedBy(absl::string_view chain, absl::string_view authorities);
 
+// The same, where all of them must be in force.
+std::string WhyNotTrusted(absl::string_view chain, absl::string_view authorities);
+
+// The fingerprint, SHA-256 in lowercase hexadecimal digits, of that one of `authorities` (PEM) by which the first certificate of `chain`
+// is signed, itself or through others of `chain`. InvalidArgument: there is none.
+absl::StatusOr<std::string> AuthorityFingerprint(absl::string_view chain, absl::string_view authorities);
+
+// That one of a PEM text's certificates that has this fingerprint; "": none has.
+std::string WithFingerprint(absl::string_view certificates, absl::string_view fingerprint);
+
+// Those of a PEM text's certificates that others have signed, in its order.
+std::string SignedByOthers(absl::string_view certificates);
+
 // Whether the first certificate of a PEM text is for `host`, a name or an address.
 bool IsForHost(absl::string_view pem, const std::string& host);
+
+// The contents of a file that a configuration names in `field`. InvalidArgument: it cannot be read; names both.
+absl::StatusOr<std::string> ReadPemFile(absl::string_view field, const std::string& file);
 
 // Whether a daemon or a client can show this certificate: the files are there and readable, the key is the certificate's, the
 // certificate is in force and signed by one of the authority's.

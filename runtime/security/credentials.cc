@@ -96,6 +96,19 @@ class ServerCheck : public tls_api::ExternalCertificateVerifier {
   const v1::Role server_;
 };
 
+// Of a client that believes `authorities`, to a server that has the role `server`.
+tls_api::TlsChannelCredentialsOptions OptionsToward(
+    const v1::TlsConfig& tls, std::shared_ptr<tls_api::CertificateProviderInterface> authorities,
+    v1::Role server) {
+  tls_api::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::move(authorities));
+  options.watch_root_certs();
+  options.set_verify_server_certs(true);
+  options.set_check_call_host(false);
+  options.set_certificate_verifier(tls_api::ExternalCertificateVerifier::Create<ServerCheck>(tls, server));
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<Identity> WhoCalls(const v1::TlsConfig& tls, absl::string_view certificate_pem) {
@@ -122,13 +135,22 @@ std::shared_ptr<grpc::ServerCredentials> ServerTls(const v1::TlsConfig& tls, Ref
 }
 
 std::shared_ptr<grpc::ChannelCredentials> ChannelTls(const v1::TlsConfig& tls, v1::Role server) {
-  tls_api::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(Files(tls));
-  options.watch_root_certs();
+  tls_api::TlsChannelCredentialsOptions options = OptionsToward(tls, Files(tls), server);
   options.watch_identity_key_cert_pairs();
-  options.set_verify_server_certs(true);
+  return tls_api::TlsCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> AnonymousTls(const v1::TlsConfig& tls, const std::string& authority,
+                                                       v1::Role server) {
+  return tls_api::TlsCredentials(
+      OptionsToward(tls, std::make_shared<tls_api::StaticDataCertificateProvider>(authority), server));
+}
+
+std::shared_ptr<grpc::ChannelCredentials> UnverifiedTls() {
+  tls_api::TlsChannelCredentialsOptions options;
+  options.set_verify_server_certs(false);
   options.set_check_call_host(false);
-  options.set_certificate_verifier(tls_api::ExternalCertificateVerifier::Create<ServerCheck>(tls, server));
+  options.set_certificate_verifier(std::make_shared<tls_api::NoOpCertificateVerifier>());
   return tls_api::TlsCredentials(options);
 }
 

@@ -26,4 +26,11 @@ std::shared_ptr<grpc::ServerCredentials> ServerTls(const v1::TlsConfig& tls, Ref
 // nothing of roles and is for the host that is called.
 std::shared_ptr<grpc::ChannelCredentials> ChannelTls(const v1::TlsConfig& tls, v1::Role server);
 
+// Of a client that has no certificate yet, to such a server, whose certificate is signed by one of `authority` (PEM) instead of `tls`'s.
+std::shared_ptr<grpc::ChannelCredentials> AnonymousTls(const v1::TlsConfig& tls, const std::string& authority,
+                                                       v1::Role server);
+
+// Of a client that speaks with whatever server there is. Nothing that is secret may be said to it, and nothing that it says believed.
+std::shared_ptr<grpc::ChannelCredentials> UnverifiedTls();
+
 }  // namespace medley

@@ -141,6 +141,24 @@ TEST_CASE("a client speaks with no server but the one that it means") {
   CHECK(said(others.Issue(v1::ROLE_COORDINATOR)).error_code() == grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_CASE("who has no certificate yet still knows its server, or knows that it does not") {
+  const TestCertificates certificates, others("others");
+  const std::string authority = certificates.authority().certificate, method = "/medley.v1.Registry/Join";
+  const auto said = [&](const v1::TlsConfig& served, const std::shared_ptr<grpc::ChannelCredentials>& with) {
+    Server server(served);
+    return Call(server.address(), with, method).error_code();
+  };
+  const auto anonymous = AnonymousTls({}, authority, v1::ROLE_COORDINATOR);
+  CHECK(said(certificates.Issue(v1::ROLE_COORDINATOR), anonymous) == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(said(certificates.Issue(v1::ROLE_AGENT), anonymous) == grpc::StatusCode::UNAVAILABLE);
+  CHECK(said(others.Issue(v1::ROLE_COORDINATOR), anonymous) == grpc::StatusCode::UNAVAILABLE);
+  CHECK(said(others.Issue(v1::ROLE_COORDINATOR), UnverifiedTls()) == grpc::StatusCode::UNIMPLEMENTED);
+  Server server(certificates.Issue(v1::ROLE_COORDINATOR));
+  for (const char* refused : {"/medley.v1.Registry/RenewCertificate", "/medley.v1.Registry/Register",
+                              "/medley.v1.Coordinator/CreateJoinToken"})
+    CHECK(Call(server.address(), anonymous, refused).error_code() == grpc::StatusCode::UNAUTHENTICATED);
+}
+
 TEST_CASE("a grant goes before what the certificate says, the first that fits") {
   const TestCertificates certificates;
   v1::TlsConfig served = certificates.Issue(v1::ROLE_COORDINATOR);

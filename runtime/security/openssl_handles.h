@@ -1,5 +1,6 @@
 #pragma once
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -8,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace medley {
@@ -38,6 +41,23 @@ inline KeyHandle FirstKey(absl::string_view pem) {
   // Nobody is asked for a pass phrase.
   return KeyHandle(PEM_read_bio_PrivateKey(
       ReadBio(pem).get(), nullptr, [](char*, int, int, void*) { return -1; }, nullptr));
+}
+
+// What `write` writes to the BIO that it is given, as with PEM_write_bio_...
+template <typename Write>
+std::string PemOf(Write write) {
+  const BioHandle to(BIO_new(BIO_s_mem()));
+  write(to.get());
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(to.get(), &bytes);
+  return std::string(bytes, static_cast<size_t>(size));
+}
+
+// Internal, with OpenSSL's own words.
+inline absl::Status OpensslFailure(absl::string_view what) {
+  char text[256] = {};
+  ERR_error_string_n(ERR_get_error(), text, sizeof(text));
+  return absl::InternalError(absl::StrCat(what, ": ", text));
 }
 
 }  // namespace medley

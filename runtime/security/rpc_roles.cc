@@ -69,10 +69,18 @@ const std::vector<RpcRole>& RpcRoles() {
       {"/medley.v1.Coordinator/ListLogs", Needs::kViewer},
       {"/medley.v1.Coordinator/ExportCluster", Needs::kViewer},
       {"/medley.v1.Coordinator/ListAudit", Needs::kAdmin, /*looks=*/true},
+      // Who has a token may be a node.
+      {"/medley.v1.Coordinator/CreateJoinToken", Needs::kAdmin},
+      {"/medley.v1.Coordinator/ListJoinTokens", Needs::kAdmin, /*looks=*/true},
+      {"/medley.v1.Coordinator/RevokeJoinToken", Needs::kAdmin},
       {"/medley.v1.Registry/Register", Needs::kAgent},
       {"/medley.v1.Registry/Renew", Needs::kAgent},
       {"/medley.v1.Registry/Leave", Needs::kAgent},
       {"/medley.v1.Registry/Deregister", Needs::kAgent},
+      // Who joins has no certificate: a token says who it is.
+      {"/medley.v1.Registry/GetAuthority", Needs::kNobody},
+      {"/medley.v1.Registry/Join", Needs::kNobody},
+      {"/medley.v1.Registry/RenewCertificate", Needs::kAgent},
       {"/medley.v1.Agent/Prepare", Needs::kCoordinator},
       {"/medley.v1.Agent/Start", Needs::kCoordinator},
       {"/medley.v1.Agent/Stop", Needs::kCoordinator},

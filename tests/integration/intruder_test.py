@@ -16,7 +16,7 @@ COMPARED_STEPS = 40
 # Of the coordinator, by the least role that may; an empty message is request enough to be refused.
 BY_ROLE = {"viewer": ["GetJob", "ListJobs", "ListNodes", "GetPlan", "ListLogs"],
            "operator": ["SubmitJob", "CancelJob", "HoldJob", "DeleteJob", "PlanJob", "MeasureLinks", "CheckNodes", "GetStacks"],
-           "admin": ["ForgetNode", "DrainNode", "UndrainNode", "BackUp", "ListAudit"]}
+           "admin": ["ForgetNode", "DrainNode", "UndrainNode", "BackUp", "ListAudit", "CreateJoinToken", "ListJoinTokens", "RevokeJoinToken"]}
 ORDER = ["viewer", "operator", "admin"]
 
 
@@ -141,12 +141,19 @@ class IntruderTest(unittest.TestCase):
                             continue  # they do something
                         code = self.call(method, role)
                         self.assertEqual(code == "PERMISSION_DENIED", not may, code)
-        for method in ("Register", "Renew", "Deregister", "Leave"):
+        for method in ("Register", "Renew", "Deregister", "Leave", "RenewCertificate"):
             self.assertEqual(self.call(method, "admin", service="Registry"), "PERMISSION_DENIED")
 
     def strangers_do_not_get_as_far_as_a_call(self):
         self.assertEqual(self.call("ListJobs", None), "UNAUTHENTICATED")
         self.assertEqual(self.call("ListJobs", "stranger"), "UNAVAILABLE")
+        # What anybody may call, and what comes of it where no agent joins by tokens.
+        join = b"\x0a\x01a\x12\x01b\x1a\x05node1\x22\x01c"
+        self.assertEqual(self.call("Join", None, service="Registry", request=join), "FAILED_PRECONDITION")
+        self.assertEqual(self.call("Join", None, service="Registry"), "INVALID_ARGUMENT")
+        self.assertEqual(self.call("GetAuthority", None, service="Registry"), "FAILED_PRECONDITION")
+        for method in ("Register", "Renew", "RenewCertificate"):
+            self.assertEqual(self.call(method, None, service="Registry"), "UNAUTHENTICATED")
         folder = self.path("late")
         os.makedirs(folder)
         subprocess.run(["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", folder + "/key.pem",
@@ -164,6 +171,7 @@ class IntruderTest(unittest.TestCase):
         node2 = b"\x0a\x05node2"  # RenewRequest and others: node = 1
         for method in ("Renew", "Deregister", "Leave"):
             self.assertEqual(self.call(method, "agent", service="Registry", request=node2), "PERMISSION_DENIED")
+        self.assertEqual(self.call("RenewCertificate", "agent", service="Registry", request=node2 + b"\x12\x01x"), "PERMISSION_DENIED")
         self.assertEqual(self.call("Register", "agent", service="Registry", request=b"\x0a\x07" + node2), "PERMISSION_DENIED")
         nodes = self.medley("nodes", "--output", "json").json()["nodes"]
         self.assertEqual([node["name"] for node in nodes], ["node1"])

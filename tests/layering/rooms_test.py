@@ -138,9 +138,10 @@ ROOMS = {
     "agent/profile": (DEVICE + ["runtime/engine/shard", "runtime/ir/model"], ["kernels/emulated"]),
     "agent/supervisor": (LOCKS + ["agent/channel", "log", "proto"], []),
     "agent/check": (FILES + ["proto", "runtime/wire"], []),
+    "agent/joining": (FILES + LOCKS + ["gRPC", "log", "proto", "runtime/security", "runtime/wire"], []),
     "agent/rpc": (RIM + LOCKS + ["agent/check", "agent/supervisor", "gRPC", "log"], []),
     "agent/daemon": (RIM + REGISTRY + [
-        "agent/discovery", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
+        "agent/discovery", "agent/joining", "agent/rpc", "agent/supervisor", "gRPC", "log", "protobuf", "runtime/daemon", "runtime/security", "runtime/web"], []),
     "agent/worker": (RIM + DEVICE + LOCKS + ENGINE + REGISTRY + TRANSPORT + [
         "agent/channel", "agent/discovery", "agent/profile", "CLI11", "comm/communicator", "comm/probe", "comm/staging",
         "comm/topology", "comm/ucx", "log", "runtime/base/current_phase.h", "runtime/base/stacks", "runtime/engine/align"],
@@ -159,16 +160,17 @@ ROOMS = {
     "coordinator/wire": (RIM + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/planner", "coordinator/problem", "coordinator/roofline"], ["protobuf"]),
     "coordinator/store": (LOCKS + ["proto", "SQLite"], ["protobuf"]),
+    "coordinator/joining": (BASE + ["coordinator/store", "proto", "runtime/security"], ["runtime/base/files"]),
     "coordinator/orchestrator": (RIM + FILES + LOCKS + ["runtime/base/stop_after.h"] + [
         "coordinator/cluster", "coordinator/jobs", "coordinator/predictor", "coordinator/problem", "coordinator/store",
         "coordinator/wire", "log"], []),
     "coordinator/rpc": (RIM + LOCKS + [
-        "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
+        "coordinator/joining", "coordinator/orchestrator", "coordinator/store", "coordinator/wire", "gRPC", "log", "protobuf", "runtime/security"], []),
     "coordinator/web": (RIM + [
         "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "gRPC", "JSON", "protobuf", "runtime/daemon",
         "runtime/security", "runtime/web"], []),
     "coordinator/daemon": (RIM + FILES + [
-        "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "coordinator/web", "gRPC", "log", "protobuf", "runtime/daemon",
+        "coordinator/joining", "coordinator/orchestrator", "coordinator/rpc", "coordinator/store", "coordinator/web", "gRPC", "log", "protobuf", "runtime/daemon",
         "runtime/security", "runtime/web"], []),
 
     # A client of the coordinator.
