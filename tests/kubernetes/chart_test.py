@@ -42,7 +42,7 @@ except ImportError:
 def lacking():
     """Why charts cannot be rendered here, or None."""
     packages = [package for _, there, package in NEEDED if not there] + ([] if jsonschema else ["python3-jsonschema"])
-    return "apt-get install --no-install-recommends " + " ".join(packages) if packages else None
+    return "what renders charts is not there: apt-get install --no-install-recommends " + " ".join(packages) if packages else None
 
 
 def values_of(overlay):
@@ -178,8 +178,9 @@ class ChartTest(unittest.TestCase):
         self.assertEqual((7, 7, "night"), (job["spec"]["completions"], job["spec"]["parallelism"],
                                            job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]))
         self.assertEqual(6, by_title["PodDisruptionBudget agent-queued"]["spec"]["minAvailable"])
-        self.assertEqual("8", pod_specs(by_title["DaemonSet agent-nvidia-large"])[0]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
-        self.assertEqual(([], tolerations), tuple(pod_specs(by_title["DaemonSet agent-" + kind])[0]["tolerations"] for kind in ("nvidia", "cpu")))
+        nvidia, large, cpu = (pod_specs(by_title["DaemonSet agent-" + kind])[0] for kind in ("nvidia", "nvidia-large", "cpu"))
+        self.assertEqual("8", large["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+        self.assertEqual(([], tolerations), (nvidia["tolerations"], cpu["tolerations"]))
         self.assertEqual({"name": "site", "kind": "ClusterIssuer"}, by_title["Certificate agent"]["spec"]["issuerRef"])
         for document in references.of_kind(documents, *references.CONTROLLERS):
             spec = pod_specs(document)[0]
@@ -215,7 +216,8 @@ class ChartTest(unittest.TestCase):
         for wrong, said in (
                 ({"agent": {}}, "'agent' was unexpected"), ({"image": {"name": "medley"}}, "'name' was unexpected"),
                 ({"image": {"pullPolicy": "always"}}, "image.pullPolicy: 'always' is not one of"),
-                ({"queue": {"pods": 1}}, "queue.pods: 1 is less than the minimum of 2"), ({"queue": {"pods": 2.5}}, "is not of type 'integer'"),
+                ({"queue": {"pods": 1}}, "queue.pods: 1 is less than the minimum of 2"),
+                ({"queue": {"pods": 2.5}}, "is not of type 'integer'"),
                 ({"tls": {"enabled": "yes"}}, "tls.enabled: 'yes' is not of type 'boolean'"),
                 ({"data": {"size": "200GiB"}}, "data.size: '200GiB' does not match"),
                 ({"agents": {"tpu": {"resources": {}}}}, "agents.tpu: 'enabled' is a required property"),

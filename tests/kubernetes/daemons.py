@@ -25,8 +25,8 @@ class Daemon:
     """A process whose standard output is read line by line; killed when nothing comes for too long."""
 
     def __init__(self, command, environment=None):
-        self.process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.lines = []
 
     def kill(self):
