@@ -219,6 +219,7 @@ class Cluster:
         self.address = self.site = None  # "host:port"
         self.coordinator = None
         self.agents = {}
+        self.folders = {}  # by program, where it is if not beside the others: for what is started from now on
         self._coordinators = 0
 
     def __enter__(self):
@@ -229,6 +230,9 @@ class Cluster:
 
     def path(self, name):
         return os.path.join(self.directory, name)
+
+    def program(self, name):
+        return os.path.join(self.folders.get(name, BINARIES), name)
 
     # Processes.
 
@@ -243,7 +247,7 @@ class Cluster:
             "address_file": files["address_file"],
             "state_directory": self.state_directory,
             "lease_seconds": self.lease_seconds, **pages, **more})
-        self.coordinator = Process("coordinator", [program("medley-coordinator"), "--config", config],
+        self.coordinator = Process("coordinator", [self.program("medley-coordinator"), "--config", config],
                                    self.path("coordinator.log"))
         self.address = read_when_there(files["address_file"], self.coordinator)
         if self.pages:
@@ -261,7 +265,7 @@ class Cluster:
         log_file = self.path(name + ".log")
         if os.path.exists(log_file):
             os.rename(log_file, log_file + ".before")
-        self.agents[name] = Process(name, [program("medley-agent"), "--config", config], log_file)
+        self.agents[name] = Process(name, [self.program("medley-agent"), "--config", config], log_file)
         return self.agents[name]
 
     def start(self, devices, links="automatic", **more):
@@ -298,7 +302,7 @@ class Cluster:
         return {"MEDLEY_COORDINATOR": self.address or ""}
 
     def cli(self, *arguments, check=True, timeout=180):
-        result = run_command([program("medley"), *arguments], timeout, self.environment())
+        result = run_command([self.program("medley"), *arguments], timeout, self.environment())
         if check and result.status != 0:
             raise AssertionError(str(result))
         return result

@@ -24,9 +24,9 @@ def gather_programs(root, folder):
 class Daemon:
     """A process whose standard output is read line by line; killed when nothing comes for too long."""
 
-    def __init__(self, command):
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                        start_new_session=True)
+    def __init__(self, command, environment=None):
+        self.process = subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.lines = []
 
     def kill(self):
@@ -89,8 +89,10 @@ class Pod:
 
     def adapted(self, text):
         """Other directories and less memory, any free port, and nothing else."""
-        return (text.replace("/var/lib/medley", self.place("/var/lib/medley")).replace("5GiB", "64MiB")
-                .replace("0.0.0.0:7070", "127.0.0.1:0").replace(":7071", ":0"))
+        for folder in ("/var/lib/medley", "/run/medley-tls"):
+            text = text.replace(folder, self.place(folder))
+        return (text.replace("5GiB", "64MiB").replace(":7071", ":0").replace("0.0.0.0:7070", "127.0.0.1:0")
+                .replace("0.0.0.0:7080", "127.0.0.1:0").replace("0.0.0.0:7081", "127.0.0.1:0"))
 
     def command(self, container):
         words = [word.replace("/usr/local/bin", self.programs) for word in container["command"]]
@@ -109,8 +111,10 @@ class Pod:
                     environment[name] = environment[name].replace("$(%s)" % other, value)
             subprocess.run(self.command(container), env={"PATH": "/usr/bin:/bin", **environment}, check=True, timeout=PATIENCE)
 
-    def start(self):
-        return Daemon(self.command(self.spec["containers"][0]))
+    def start(self, **more):
+        """`more`: further variables."""
+        container = self.spec["containers"][0]
+        return Daemon(self.command(container), {**{one["name"]: self.adapted(one["value"]) for one in container.get("env", [])}, **more})
 
 
 def write(path, text):

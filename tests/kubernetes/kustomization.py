@@ -59,6 +59,10 @@ def references(document):
                     found.append((volume[source], key, kind))
     if document["kind"] == "StatefulSet":
         found.append((document["spec"], "serviceName", "Service"))
+    if document["kind"] == "Certificate":
+        found.append((document["spec"]["issuerRef"], "name", "Issuer"))
+    if document["kind"] == "Issuer" and "ca" in document["spec"]:
+        found.append((document["spec"]["ca"], "secretName", "Secret"))
     return found
 
 

@@ -58,7 +58,7 @@ class KustomizationTest(unittest.TestCase):
         copy = os.path.join(self.folder, "kubernetes")
         shutil.copytree(KUBERNETES, copy)
         names = sorted(os.listdir(os.path.join(copy, "overlays")))
-        self.assertGreaterEqual(len(names), 4)
+        self.assertGreaterEqual(len(names), 6)
         for name in names:
             path = os.path.join(copy, "overlays", name)
             done = subprocess.run([*command, path], capture_output=True, text=True)

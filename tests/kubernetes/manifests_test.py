@@ -2,13 +2,16 @@
 """Every overlay of deploy/kubernetes is built and held against Kubernetes' types and against itself. What each check is for is
 broken on purpose, so that a check that finds nothing is noticed."""
 import copy
+import json
 import os
 import sys
+import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
+import kustomization  # noqa: E402
 import network  # noqa: E402
 import official_schema  # noqa: E402
 import pods  # noqa: E402
@@ -55,6 +58,8 @@ def remove(documents, kind, name):
 COORDINATOR = ("StatefulSet", "coordinator")
 CPU, NVIDIA = ("DaemonSet", "agent-cpu"), ("DaemonSet", "agent-nvidia")
 
+AGENT_CERTIFICATE = ("Certificate", "agent")
+
 # (check, the overlay, what breaks it, what is then said)
 BROKEN = [
     (against_schema, "mixed", lambda d: program(d, *CPU).update(imagePullPolcy="Always"), "V1Container has no such field"),
@@ -93,8 +98,8 @@ BROKEN = [
      "no port http"),
     (network.wrong_probes, "cpu", lambda d: program(d, *CPU)["livenessProbe"]["grpc"].update(port=7072), "livenessProbe"),
     (network.wrong_probes, "cpu", lambda d: program(d, *COORDINATOR).pop("startupProbe"), "startupProbe"),
-    (network.wrong_listeners, "cpu", lambda d: edit(d, "ConfigMap", "coordinator", ":7070", ":7000"), "listens at 7000"),
-    (network.wrong_listeners, "cpu", lambda d: program(d, *CPU)["ports"][0].update(containerPort=7000), "listens at 7071"),
+    (network.wrong_listeners, "cpu", lambda d: edit(d, "ConfigMap", "coordinator", ":7070", ":7000"), "listens at {'grpc': 7000}"),
+    (network.wrong_listeners, "cpu", lambda d: program(d, *CPU)["ports"][0].update(containerPort=7000), "listens at {'grpc': 7071}"),
     (network.wrong_dials, "cpu", lambda d: edit(d, "ConfigMap", "agent", "coordinator:7070", "coordinator:7000"),
      "dials coordinator:7000"),
     (network.wrong_dials, "cpu", lambda d: get(d, "Service", "coordinator")["metadata"].update(name="other"),
@@ -133,6 +138,27 @@ BROKEN = [
     (pods.misplaced_settings, "mixed", lambda d: pod(d, *CPU).update(hostNetwork=True), "may not change its node's network"),
     (pods.futile_budgets, "kueue", lambda d: get(d, "PodDisruptionBudget", "agent")["spec"].update(minAvailable=4),
      "lets nothing be moved"),
+    (against_schema, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"].update(issuer="medley"),
+     "CertificateSpec has no such field"),
+    (against_schema, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"].pop("issuerRef"), "spec.issuerRef: is required"),
+    (against_schema, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE).update(apiVersion="cert-manager.io/v1alpha2"),
+     "has no such kind"),
+    (references.missing_names, "cert-manager", lambda d: remove(d, *AGENT_CERTIFICATE), "there is no Secret agent-tls"),
+    (references.missing_names, "cert-manager", lambda d: remove(d, "Issuer", "medley"), "there is no Issuer medley"),
+    (references.missing_names, "tls", lambda d: pod(d, *CPU)["volumes"][-1]["secret"].update(secretName="other"),
+     "there is no Secret other"),
+    (network.wrong_probes, "tls", lambda d: program(d, *CPU).update(livenessProbe={"grpc": {"port": 7071}}), "livenessProbe"),
+    (network.wrong_probes, "tls", lambda d: program(d, *COORDINATOR)["readinessProbe"]["httpGet"].pop("scheme"), "readinessProbe"),
+    (network.wrong_listeners, "tls", lambda d: program(d, *CPU)["env"].pop(), "listens at"),
+    (pods.strange_identities, "tls", lambda d: pod(d, *CPU)["volumes"][-1]["secret"].update(secretName="coordinator-tls"),
+     "tls.key: /run/medley-tls/tls.key is not in the Secret agent-tls"),
+    (pods.strange_identities, "tls", lambda d: program(d, *COORDINATOR)["volumeMounts"].pop(), "is not in the Secret coordinator-tls"),
+    (pods.strange_identities, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"].update(commonName="agent"),
+     "its certificate is of ['medley:agent'], agent"),
+    (pods.strange_identities, "cert-manager", lambda d: get(d, *AGENT_CERTIFICATE)["spec"]["subject"].update(organizations=["medley"]),
+     "its certificate is of ['medley'], *"),
+    (pods.strange_identities, "cert-manager", lambda d: get(d, "Certificate", "coordinator")["spec"]["usages"].pop(),
+     "its certificate is for"),
 ]
 
 
@@ -145,7 +171,7 @@ class ManifestsTest(unittest.TestCase):
             self.fail("overlay %s:\n  %s" % (overlay, "\n  ".join(found)))
 
     def test_every_overlay_is_what_kubernetes_takes(self):
-        self.assertGreaterEqual(len(self.overlays), 4)
+        self.assertGreaterEqual(len(self.overlays), 6)
         for name, documents in self.overlays.items():
             self.none_of(against_schema(documents), name)
 
@@ -160,11 +186,23 @@ class ManifestsTest(unittest.TestCase):
         program(kueue, "Job", "agent")["resources"]["requests"]["cpu"] = "3"
         self.assertEqual(["Job agent-queued: differs from the daemons in containers.resources.requests.cpu"], pods.strange_jobs(kueue, cpu))
 
+    def test_the_components_for_certificates_are_for_jobs_as_well(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as file:
+                json.dump({"kind": "Kustomization", "resources": [os.path.join(OVERLAYS, "kueue")],
+                           "components": [os.path.join(OVERLAYS, "..", "components", name) for name in ("tls", "cert-manager")]}, file)
+            documents = build(folder)
+        for document in documents:
+            kustomization.set_namespace(kustomization.Resource(document), "medley")
+        self.assertIn("tls", references.configuration_of(documents, get(documents, "Job", "agent")))
+        for check in (against_schema, *CHECKS):
+            self.none_of(check(documents), "kueue with certificates")
+
     def test_the_coordinator_listens_where_clients_look_for_it(self):
         with open(os.path.join(ROOT, "runtime", "wire", "address.h"), encoding="utf-8") as file:
             port = network.default_port(file.read())
         for documents in self.overlays.values():
-            self.assertEqual({"grpc": port}, network.container_ports(get(documents, *COORDINATOR)))
+            self.assertEqual(port, network.container_ports(get(documents, *COORDINATOR))["grpc"])
 
     def test_everything_that_can_be_broken_is_found(self):
         self.assertEqual(set(CHECKS) | {against_schema}, {check for check, _, _, _ in BROKEN}, "every check is broken once")

@@ -1,8 +1,6 @@
 """Who listens where: manifests against each other, and against the programs' configurations and defaults."""
 import re
 
-import yaml
-
 from kustomization import pod_specs
 from references import CONTROLLERS, configuration_of, controllers_selected, of_kind, title
 
@@ -12,8 +10,10 @@ def container_ports(document):
     return {port["name"]: port["containerPort"] for container in pod_specs(document)[0]["containers"] for port in container["ports"]}
 
 
-def listen_port(text):
-    return int(yaml.safe_load(text)["listen_address"].rpartition(":")[2])
+def listen_ports(given):
+    """{port's name: number} of a configuration."""
+    addresses = {"grpc": given["listen_address"], "https" if "tls" in given else "http": given.get("http_address")}
+    return {name: int(address.rpartition(":")[2]) for name, address in addresses.items() if address}
 
 
 def worker_ports(document):
@@ -37,14 +37,17 @@ def closed_services(documents):
 
 
 def wrong_probes(documents):
-    """Containers of programs without all three probes, and probes of ports that are none of the container's."""
+    """Programs without all three probes, and probes of another port than the one that speaks as they do: Kubernetes' gRPC probes speak no
+    TLS."""
     found = []
     for document in of_kind(documents, *CONTROLLERS):
-        for container in pod_specs(document)[0]["containers"]:
-            numbers = [port["containerPort"] for port in container["ports"]]
-            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-                if container.get(probe, {}).get("grpc", {}).get("port") not in numbers:
-                    found.append("%s: %s is of none of the ports %s" % (title(document), probe, numbers))
+        its = configuration_of(documents, document) or {}
+        port = container_ports(document).get("https" if "tls" in its else "grpc")
+        wanted = {"httpGet": {"path": "/healthz", "port": port, "scheme": "HTTPS"}} if "tls" in its else {"grpc": {"port": port}}
+        for name in ("startupProbe", "readinessProbe", "livenessProbe"):
+            probe = pod_specs(document)[0]["containers"][0].get(name, {})
+            if {key: probe.get(key) for key in wanted} != wanted:
+                found.append("%s: %s is not %s" % (title(document), name, wanted))
     return found
 
 
@@ -52,11 +55,11 @@ def wrong_listeners(documents):
     """Pods whose program is configured to listen elsewhere than where its pod says."""
     found = []
     for document in of_kind(documents, *CONTROLLERS):
-        text = configuration_of(documents, document)
-        if text is None:
+        its = configuration_of(documents, document)
+        if its is None:
             found.append("%s: has not one configuration" % title(document))
-        elif [listen_port(text)] != list(container_ports(document).values()):
-            found.append("%s: listens at %d, its ports are %s" % (title(document), listen_port(text), container_ports(document)))
+        elif listen_ports(its) != container_ports(document):
+            found.append("%s: listens at %s, its ports are %s" % (title(document), listen_ports(its), container_ports(document)))
     return found
 
 
@@ -66,7 +69,7 @@ def wrong_dials(documents):
                if service["spec"].get("clusterIP") != "None" for port in service["spec"]["ports"]]
     found = []
     for document in of_kind(documents, *CONTROLLERS):
-        given = yaml.safe_load(configuration_of(documents, document) or "{}").get("coordinator_address")
+        given = (configuration_of(documents, document) or {}).get("coordinator_address")
         if given is not None and given not in dialled:
             found.append("%s: dials %s; there is %s" % (title(document), given, dialled))
     return found

@@ -1,14 +1,32 @@
 """Holds manifests against the types of Kubernetes' own OpenAPI document, as the official Python client carries them.
 
-Debian 12's python3-kubernetes is of Kubernetes 1.22. Fields that are younger are in NEWER, by hand and by the same rules.
+Debian 12's python3-kubernetes is of Kubernetes 1.22. Fields that are younger, and what is used of cert-manager's types, are in NEWER, by
+hand and by the same rules.
 """
 import re
 
 from kubernetes import client
 
 # type: {field: type}
-NEWER = {"V1Probe": {"grpc": "GRPCAction"}, "GRPCAction": {"port": "int", "service": "str"}}
-NEWER_REQUIRED = {"GRPCAction": {"port"}}
+NEWER = {
+    "V1Probe": {"grpc": "GRPCAction"},
+    "GRPCAction": {"port": "int", "service": "str"},
+    "CertManagerV1Issuer": {"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta", "spec": "IssuerSpec"},
+    "IssuerSpec": {"selfSigned": "SelfSigned", "ca": "IssuerOfSecret"},
+    "SelfSigned": {"crlDistributionPoints": "list[str]"},
+    "IssuerOfSecret": {"secretName": "str"},
+    "CertManagerV1Certificate": {"apiVersion": "str", "kind": "str", "metadata": "V1ObjectMeta", "spec": "CertificateSpec"},
+    "CertificateSpec": {
+        "secretName": "str", "issuerRef": "IssuerReference", "commonName": "str", "subject": "CertificateSubject", "dnsNames": "list[str]",
+        "ipAddresses": "list[str]", "isCA": "bool", "duration": "str", "usages": "list[str]", "privateKey": "PrivateKey"},
+    "IssuerReference": {"name": "str", "kind": "str", "group": "str"},
+    "CertificateSubject": {"organizations": "list[str]"},
+    "PrivateKey": {"algorithm": "str", "size": "int", "rotationPolicy": "str"},
+}
+NEWER_REQUIRED = {
+    "GRPCAction": {"port"}, "CertManagerV1Issuer": {"spec"}, "CertManagerV1Certificate": {"spec"}, "IssuerOfSecret": {"secretName"},
+    "CertificateSpec": {"secretName", "issuerRef"}, "IssuerReference": {"name"},
+}
 
 SCALARS = {"str": str, "int": int, "bool": bool, "float": (int, float)}
 QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
@@ -26,6 +44,8 @@ def snake_case(name):
 def type_of(api_version, kind):
     """The client's class of such a resource, or None if there is none: the API of that version makes no such kind."""
     group, _, version = api_version.rpartition("/")
+    if group == "cert-manager.io":
+        return "CertManager%s%s" % (version.capitalize(), kind) if "CertManager%s%s" % (version.capitalize(), kind) in NEWER else None
     group = group.replace(".k8s.io", "").replace(".authorization", "Authorization") or "core"
     api = getattr(client, "%s%sApi" % (group[0].upper() + group[1:], version.capitalize()), None)
     makes = api is not None and (hasattr(api, "create_namespaced_" + snake_case(kind)) or hasattr(api, "create_" + snake_case(kind)))
@@ -45,7 +65,7 @@ def required_of(type_name):
     """What the client refuses to be without."""
     of_package = getattr(client, type_name, None)
     if of_package is None:
-        return NEWER_REQUIRED[type_name]
+        return NEWER_REQUIRED.get(type_name, set())
     required = set()
     empty = of_package(local_vars_configuration=lenient())
     empty.local_vars_configuration = client.Configuration()

@@ -1,14 +1,13 @@
 """What pods are allowed, what they ask for, and whether that suits the programs in them."""
 import re
 
-import yaml
-
 from kustomization import pod_specs
 from references import CONTROLLERS, configuration_of, containers, named, of_kind, title
 
 UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 LOST_NODE = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 DEVICE_RESOURCES = {"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
+FILES_OF_A_SECRET = {"certificate": "tls.crt", "key": "tls.key", "authority": "ca.crt"}
 # What makes a pod a job's; in all else the pods of the job are those of the daemons.
 OF_A_JOB = {("restartPolicy",), ("tolerations",), ("affinity",), ("initContainers", "env"), ("containers", "command")}
 
@@ -60,7 +59,7 @@ def unwritable_places(documents):
     found = []
     for document in of_kind(documents, *CONTROLLERS):
         spec = pod_specs(document)[0]
-        given = yaml.safe_load(configuration_of(documents, document) or "{}")
+        given = configuration_of(documents, document) or {}
         program = spec["containers"][0]
         wanted = [(program, given[key]) for key in ("state_directory", "work_directory") if key in given]
         wanted += [(program, one["value"]) for one in program.get("env", []) if one["name"] == "XDG_CACHE_HOME"]
@@ -76,7 +75,7 @@ def overfull_agents(documents):
     """Agents that offer more memory than their pod has, and other devices than it is given."""
     found = []
     for document in of_kind(documents, "DaemonSet", "Job"):
-        spec, given = pod_specs(document)[0], yaml.safe_load(configuration_of(documents, document) or "{}")
+        spec, given = pod_specs(document)[0], configuration_of(documents, document) or {}
         limits = spec["containers"][0]["resources"]["limits"]
         shared = sum(bytes_of(volume["emptyDir"]["sizeLimit"]) for volume in spec["volumes"]
                      if volume.get("emptyDir", {}).get("medium") == "Memory")
@@ -135,6 +134,29 @@ def futile_budgets(documents):
     return found
 
 
+def strange_identities(documents):
+    """Daemons whose role or name is not the one that their certificate says, and files of it that their Secret has not, or not there."""
+    made = {one["spec"]["secretName"]: one["spec"] for one in of_kind(documents, "Certificate")}
+    found = []
+    for document in of_kind(documents, *CONTROLLERS):
+        spec, tls = pod_specs(document)[0], (configuration_of(documents, document) or {}).get("tls", {})
+        mounts = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0]["volumeMounts"]}
+        volumes = {mounts.get(one["name"]): one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
+        role = "coordinator" if document["kind"] == "StatefulSet" else "agent"
+        for field, path in tls.items():
+            folder, _, file = path.rpartition("/")
+            if volumes.get(folder) != role + "-tls" or file != FILES_OF_A_SECRET[field]:
+                found.append("%s: tls.%s: %s is not in the Secret %s-tls" % (title(document), field, path, role))
+        secret = made.get(role + "-tls")
+        # Pods of one Secret run on many nodes.
+        name = {"coordinator": "coordinator", "agent": "*"}[role]
+        if secret and (secret["subject"]["organizations"], secret["commonName"]) != (["medley:" + role], name):
+            found.append("%s: its certificate is of %s, %s" % (title(document), secret["subject"]["organizations"], secret["commonName"]))
+        if secret and not {"server auth", "client auth"} <= set(secret["usages"]):
+            found.append("%s: its certificate is for %s" % (title(document), secret["usages"]))
+    return found
+
+
 def differences(one, other, path=()):
     """Where two documents differ: paths without indices."""
     if isinstance(one, dict) and isinstance(other, dict):
@@ -153,4 +175,4 @@ def strange_jobs(job_documents, daemon_documents):
 
 
 CHECKS = (lax_pods, boundless_containers, late_movers, unwritable_places, overfull_agents, shared_nodes, misplaced_settings,
-          futile_budgets)
+          futile_budgets, strange_identities)

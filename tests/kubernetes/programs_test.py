@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """The programs start by what the manifests tell them, answer the probes, and end within the time that their pods have."""
+import http.client
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -82,6 +84,56 @@ class ProgramsTest(unittest.TestCase):
                 self.assertEqual(SERVING, health(address))
                 self.assertEqual(0, agent.stop(pod.spec["terminationGracePeriodSeconds"]), agent.lines)
             self.assertIn("its agent was stopped", coordinator.wait_for("is lost"))
+
+    def certificate(self, authority, role, name):
+        """A folder as `medley certs` makes it."""
+        folder = os.path.join(tempfile.mkdtemp(dir=self.folder), name)
+        self.certs("issue", folder, "--authority", authority, "--role", role, "--name", name)
+        return folder
+
+    @staticmethod
+    def mount_secret(pod, folder):
+        """What the Secret holds that the pod mounts: the same under Kubernetes' names."""
+        os.makedirs(pod.place("/run/medley-tls"))
+        for given, in_secret in (("certificate.pem", "tls.crt"), ("key.pem", "tls.key"), ("authority.pem", "ca.crt")):
+            shutil.copy(os.path.join(folder, given), pod.place("/run/medley-tls/" + in_secret))
+
+    def certs(self, *arguments):
+        subprocess.run([os.path.join(self.programs, "medley"), "certs", *arguments], check=True, capture_output=True, timeout=PATIENCE)
+
+    def probe(self, file):
+        """What a probe of Kubernetes' kind "httpGet" with the scheme HTTPS asks: without a certificate, and whose it is does not matter."""
+        with open(file, encoding="utf-8") as opened:
+            address = opened.read().strip()
+        anybody = ssl.create_default_context()
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(address, timeout=PATIENCE, context=anybody)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status
+
+    def test_with_certificates_daemons_know_each_other_and_answer_probes(self):
+        authority, strangers = (os.path.join(tempfile.mkdtemp(dir=self.folder), name) for name in ("authority", "strangers"))
+        for folder in (authority, strangers):
+            self.certs("init", folder)
+        pod = self.pod("tls", "StatefulSet", "coordinator")
+        self.mount_secret(pod, self.certificate(authority, "coordinator", "coordinator"))
+        site = pod.place("/http-address")
+        with pod.start(MEDLEY_COORDINATOR_HTTP_ADDRESS_FILE=site) as coordinator:
+            address = address_in(coordinator.wait_for("listens at"))
+            self.assertEqual(200, self.probe(site))
+            agents = self.agent("tls", "DaemonSet", "agent-cpu", address)
+            self.mount_secret(agents, self.certificate(authority, "agent", "*"))
+            its_site = agents.place("/http-address")
+            with agents.start(MEDLEY_AGENT_HTTP_ADDRESS_FILE=its_site) as agent:
+                coordinator.wait_for("node rack-1.example at ")
+                self.assertEqual(200, self.probe(its_site))
+                self.assertEqual(0, agent.stop(agents.spec["terminationGracePeriodSeconds"]), agent.lines)
+            for signed_by, status in ((authority, 0), (strangers, 1)):
+                done = subprocess.run([os.path.join(self.programs, "medley"), "nodes", "--coordinator", address], capture_output=True,
+                                      text=True, timeout=PATIENCE,
+                                      env={**os.environ, "MEDLEY_CERTIFICATES": self.certificate(signed_by, "viewer", "somebody")})
+                self.assertEqual(status, done.returncode, done.stderr)
 
     def test_an_agent_of_a_job_has_the_jobs_index_and_its_end_is_no_success(self):
         with self.coordinator().start() as coordinator:

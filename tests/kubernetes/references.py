@@ -1,11 +1,15 @@
 """What the resources of one installation call each other by: names, labels, files."""
 import os
 
+import yaml
+
 from kustomization import pod_specs, references
 
 CONTROLLERS = ("StatefulSet", "DaemonSet", "Job")
 # Pods that users bring, by what the README tells them to label them with.
 BROUGHT = [{"app.kubernetes.io/name": "medley", "app.kubernetes.io/component": "client"}]
+# Secrets that users bring, where no Certificate makes them.
+BROUGHT_SECRETS = {"coordinator-tls", "agent-tls"}
 
 
 def title(document):
@@ -36,12 +40,18 @@ def containers(spec):
     return spec.get("initContainers", []) + spec["containers"]
 
 
+def secrets(documents):
+    """The names of those that there are: made by cert-manager, or else brought."""
+    return {one["spec"]["secretName"] for one in of_kind(documents, "Certificate")} or BROUGHT_SECRETS
+
+
 def missing_names(documents):
     """Resources that are named and are not there."""
     found = []
     for document in documents:
         for holder, key, kind in references(document):
-            if named(documents, kind, holder[key]) is None:
+            there = holder[key] in secrets(documents) if kind == "Secret" else named(documents, kind, holder[key]) is not None
+            if not there:
                 found.append("%s: there is no %s %s" % (title(document), kind, holder[key]))
     return found
 
@@ -85,10 +95,18 @@ def configuration_files(documents, spec, container):
 
 
 def configuration_of(documents, document):
-    """The text of the configuration of the program that the controller's pods run, or None."""
+    """By field, how the program is configured that the controller's pods run: by its file, and by variables, which go before it. None:
+    it has not one file."""
     spec = pod_specs(document)[0]
     texts = [text for container in containers(spec) for text in configuration_files(documents, spec, container).values()]
-    return texts[0] if len(texts) == 1 else None
+    if len(texts) != 1:
+        return None
+    given = yaml.safe_load(texts[0])
+    for one in spec["containers"][0].get("env", []):
+        prefix, _, field = one["name"].partition("_")
+        if prefix == "MEDLEY":
+            given[field.partition("_")[2].lower()] = yaml.safe_load(one["value"])
+    return given
 
 
 def unmatched_selectors(documents):
