@@ -3,6 +3,7 @@
 
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/audit.h"
+#include "coordinator/rpc/stream_quota.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 
@@ -65,6 +66,7 @@ class CoordinatorService final : public v1::Coordinator::Service {
   Orchestrator& orchestrator_;
   Store& store_;
   Audit& audit_;
+  StreamQuota streams_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> backups_ = 0;
 };
