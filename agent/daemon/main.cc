@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "agent/daemon/agent_metrics.h"
 #include "agent/discovery/discovery.h"
 #include "agent/joining/certificate_renewal.h"
@@ -22,6 +23,7 @@
 #include "runtime/base/available_memory.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/daemon/certificate_figure.h"
 #include "runtime/daemon/grpc_server.h"
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/daemon/service_manager.h"
@@ -150,6 +152,7 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
                             [&](const WebRequest& request) {
                               return AnswerMetrics(request, [&](OpenMetrics& metrics) {
                                 figures.AddTo(metrics);
+                                AddCertificateFigure(options.tls, absl::Now(), metrics);
                                 AddAgentFigures(node, supervisor.Tasks(), metrics);
                               });
                             }));

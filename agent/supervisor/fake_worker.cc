@@ -37,6 +37,7 @@ bool Next(medley::MessageChannel& channel, WorkerCommand& command, bool works = 
     if (!command.has_ping()) return true;
     reply.mutable_pong()->set_progress(works ? ++progress : progress);
     reply.mutable_pong()->set_activity("reading segment 3");
+    reply.mutable_pong()->set_allocated_bytes(12345);
     (void)channel.Send(reply);
   }
   return false;

@@ -187,6 +187,7 @@ void Supervisor::Note(Task& task, const v1::WorkerReply& reply) {
     task.last_pong = now;
     task.progress = pong.progress();
     task.activity = pong.activity();
+    task.allocated_bytes = pong.allocated_bytes();
     return;
   }
   task.last_pong = now;
@@ -303,6 +304,7 @@ std::vector<v1::AgentTask> Supervisor::Tasks() {
     described.set_attempt(task->attempt);
     described.set_device(device);
     described.set_started(task->started);
+    described.set_allocated_bytes(task->allocated_bytes);
   }
   return tasks;
 }

@@ -84,7 +84,7 @@ class Supervisor {
     bool ended = false;    // `finished` is the last of its events
     bool stopped = false;  // nobody is to hear of it any more
     absl::Time last_pong, last_progress;
-    uint64_t progress = 0;
+    uint64_t progress = 0, allocated_bytes = 0;
     std::string activity;
     std::string stacks;        // the newest answer
     uint64_t stacks_told = 0;  // answers so far

@@ -252,6 +252,8 @@ TEST_CASE("a task goes on when its follower leaves, and who comes later hears al
   CHECK(tasks[0].device() == "cpu0");
   CHECK(tasks[0].attempt() == 1);
   CHECK(tasks[0].started());
+  const absl::Time end = Now() + absl::Minutes(1);
+  while (supervisor.Tasks()[0].allocated_bytes() != 12345) REQUIRE(Now() < end);  // the next pong says it
   supervisor.FinishEarly("hang/1");
   const Reported reported = RunTask(supervisor, "hang/1");
   CHECK(reported.status.ok());

@@ -21,13 +21,14 @@ constexpr int kAgentGone = 3;
 constexpr int kAgentSilent = 4;
 constexpr absl::Duration kThreadPatience = absl::Seconds(1);
 
-v1::WorkerReply Pong() {
+v1::WorkerReply Pong(uint64_t allocated_bytes) {
   const CurrentPhase::Phase phase = CurrentPhase::OfProcess().phase();
   v1::WorkerReply reply;
   v1::Pong& pong = *reply.mutable_pong();
   pong.set_progress(Progress::OfProcess().count());
   pong.set_waits_for_peers(phase.waits_for_peers);
   pong.set_activity(ValidUtf8(phase.activity));
+  pong.set_allocated_bytes(allocated_bytes);
   return reply;
 }
 
@@ -62,7 +63,7 @@ void AgentWatch::Receive() {
 
 void AgentWatch::Handle(const v1::WorkerCommand& command) {
   // A pong that finds the channel full is lost: the agent has other life signs to read.
-  if (command.has_ping()) (void)channel_.TrySend(Pong());
+  if (command.has_ping()) (void)channel_.TrySend(Pong(allocated_bytes_));
   if (command.has_finish_early()) finish_early_ = true;
   if (command.has_describe_stacks()) {
     v1::WorkerReply reply;

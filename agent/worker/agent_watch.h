@@ -54,6 +54,9 @@ class AgentWatch {
   // Whether the agent has asked for an early end.
   const std::atomic<bool>& finish_early() const { return finish_early_; }
 
+  // Of the device's memory, in use by the task: what pongs say.
+  std::atomic<uint64_t>& allocated_bytes() { return allocated_bytes_; }
+
  private:
   [[noreturn]] void Receive();
   [[noreturn]] void Watch(absl::Duration lease);
@@ -63,6 +66,7 @@ class AgentWatch {
   Mutex mutex_;
   absl::Time heard_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> finish_early_ = false;
+  std::atomic<uint64_t> allocated_bytes_ = 0;
   bool told_ = false;  // of the receiving thread
   std::promise<std::vector<std::string>> promise_;
   std::future<std::vector<std::string>> started_;

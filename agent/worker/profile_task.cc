@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "agent/profile/block_timer.h"
+#include "agent/profile/matmul_peak.h"
 #include "agent/worker/task.h"
 #include "comm/staging/measure_copies.h"
 #include "runtime/base/current_phase.h"
@@ -75,13 +76,19 @@ class ProfileWorkerTask final : public WorkerTask {
     // Only plans with layers in host memory, or units of devices with memory of their own, need them: without them
     // it is a profile all the same.
     const absl::StatusOr<LayerCopySpeeds> copies = MeasureLayerCopies(*device_.queue, layer);
-    if (!copies.ok()) return absl::OkStatus();
-    profile.set_fetch_bytes_per_second(copies->fetch_bytes_per_second);
-    profile.set_store_bytes_per_second(copies->store_bytes_per_second);
-    profile.set_has_own_memory(!copies->host_reaches);
+    if (copies.ok()) FillCopies(*copies, profile);
+    CurrentPhase::OfProcess().Enter("measuring products of large matrices");
+    // For figures alone, and the last that is measured.
+    profile.set_matmul_flops_per_second(MeasureMatmulPeak(device_, spec_.precision).value_or(0));
+    return absl::OkStatus();
+  }
+
+  void FillCopies(const LayerCopySpeeds& copies, v1::DeviceProfile& profile) {
+    profile.set_fetch_bytes_per_second(copies.fetch_bytes_per_second);
+    profile.set_store_bytes_per_second(copies.store_bytes_per_second);
+    profile.set_has_own_memory(!copies.host_reaches);
     const absl::StatusOr<GroupLibrary*> library = device_.queue->groups();
     if (library.ok()) profile.set_group_library((*library)->name());
-    return absl::OkStatus();
   }
 
   absl::Status MeasureTogether(v1::DeviceProfile& profile) {

@@ -25,12 +25,12 @@ WorkerSite SiteOf(const v1::PrepareWorker& prepare) {
   return site;
 }
 
-absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare,
-                                                        const AgentWatch& watch) {
+absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareTask(const v1::PrepareWorker& prepare, AgentWatch& watch) {
   const v1::PrepareRequest& request = prepare.request();
   if (const absl::Status valid = ValidateMessage(request); !valid.ok()) return valid;
   WorkerSite site = SiteOf(prepare);
   site.finish_early = &watch.finish_early();
+  site.allocated_bytes = &watch.allocated_bytes();
   if (request.has_train()) return PrepareTraining(request, site);
   if (request.has_profile()) return PrepareProfile(request, site);
   if (request.has_probe()) return PrepareProbe(request, site);
@@ -76,7 +76,8 @@ int ServeOneTask(int channel_descriptor) {
   }
   reply.mutable_prepared()->set_data_plane_address((*task)->data_plane_address());
   for (const int peer : (*task)->peers()) reply.mutable_prepared()->add_peers(static_cast<uint32_t>(peer));
-  reply.mutable_prepared()->set_allocated_bytes(static_cast<uint64_t>((*task)->allocated().value));
+  watch.allocated_bytes() = static_cast<uint64_t>((*task)->allocated().value);
+  reply.mutable_prepared()->set_allocated_bytes(watch.allocated_bytes());
   reply.mutable_prepared()->set_data_fingerprint((*task)->data_fingerprint());
   CurrentPhase::OfProcess().Enter("waiting for the start", /*waits_for_peers=*/true);
   (void)channel.Send(reply);

@@ -22,6 +22,8 @@ struct WorkerSite {
   std::string network_devices;
   // Whether the agent has asked for an early end, with a checkpoint; lives as long as the process.
   const std::atomic<bool>* finish_early = nullptr;
+  // Where the task says how much of its device's memory it uses; null: nobody asks. Lives as long as the process.
+  std::atomic<uint64_t>* allocated_bytes = nullptr;
 };
 
 // One task of a worker: prepared when created, then run once.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -123,7 +124,7 @@ class TrainTask final : public WorkerTask {
   static absl::StatusOr<std::unique_ptr<WorkerTask>> Prepare(const v1::PrepareRequest& request,
                                                              const WorkerSite& site) {
     CurrentPhase& phase = CurrentPhase::OfProcess();
-    std::unique_ptr<TrainTask> task(new TrainTask(site.finish_early));
+    std::unique_ptr<TrainTask> task(new TrainTask(site));
     phase.Enter("reading the task");
     RETURN_IF_ERROR(task->ReadRequest(request));
     phase.Enter("opening the device");
@@ -160,7 +161,16 @@ class TrainTask final : public WorkerTask {
   }
 
  private:
-  explicit TrainTask(const std::atomic<bool>* finish_early) : finish_early_(finish_early) {}
+  explicit TrainTask(const WorkerSite& site)
+      : finish_early_(site.finish_early), allocated_bytes_(site.allocated_bytes) {}
+
+  // What ends now took all the time since the report before it: a rank does one thing after another.
+  template <typename Message>
+  void SayTime(Message& message) {
+    const absl::Time now = Now();
+    message.set_seconds(absl::ToDoubleSeconds(now - std::exchange(reported_, now)));
+    message.set_at_seconds(UnixSecondsNow());
+  }
 
   StepExecutor::Options ExecutorOptions() {
     return {.spec = setup_.spec,
@@ -354,6 +364,9 @@ class TrainTask final : public WorkerTask {
     TrainerReports reports;
     const bool speaks = setup_.rank == 0;  // losses and checkpoints are the same everywhere
     reports.step = [this, report, speaks](int64_t step, const StepOutcome& outcome) {
+      const Bytes allocated = device_.queue->allocated() + device_.ops->workspace();
+      if (allocated_bytes_ != nullptr) *allocated_bytes_ = static_cast<uint64_t>(allocated.value);
+      reported_ = Now();
       if (speaks) {
         const v1::WorkerEvent event = StepEvent(setup_, step, outcome);
         report(event);
@@ -370,24 +383,29 @@ class TrainTask final : public WorkerTask {
       v1::WorkerEvent event;
       event.mutable_validation()->set_step(static_cast<uint32_t>(step));
       event.mutable_validation()->set_loss(loss);
+      SayTime(*event.mutable_validation());
       report(event);
     };
-    reports.checkpoint_failed = [report](int64_t step, const std::string& reason) {
+    reports.checkpoint_failed = [this, report](int64_t step, const std::string& reason) {
       v1::WorkerEvent event;
       event.mutable_checkpoint_failed()->set_step(static_cast<uint32_t>(step));
       event.mutable_checkpoint_failed()->set_reason(ValidUtf8(reason));
+      SayTime(*event.mutable_checkpoint_failed());
       report(event);
     };
-    reports.checkpoint = [report](int64_t step, const std::string& directory) {
+    reports.checkpoint = [this, report](int64_t step, const std::string& directory) {
       v1::WorkerEvent event;
       event.mutable_checkpoint()->set_step(static_cast<uint32_t>(step));
       event.mutable_checkpoint()->set_path(directory);
+      SayTime(*event.mutable_checkpoint());
       report(event);
     };
     return reports;
   }
 
-  const std::atomic<bool>* const finish_early_;  // null: nobody asks
+  const std::atomic<bool>* const finish_early_;   // null: nobody asks
+  std::atomic<uint64_t>* const allocated_bytes_;  // null: nobody asks
+  absl::Time reported_ = Now();                   // the newest step, validation or checkpoint
   TrainingSetup setup_;
   TrainingEnd end_;
   Device device_;

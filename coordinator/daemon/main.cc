@@ -94,7 +94,7 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
     RETURN_IF_ERROR(Annotate(WriteFileAtomically(config.address_file(), address + "\n"), "address_file"));
   }
   WebApi api(*running.server, options.refused);
-  CoordinatorSite site(*orchestrator, *store, figures, api);
+  CoordinatorSite site(*orchestrator, *store, figures, api, options.tls);
   ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,
                    StartWeb(config.http_address(), config.http_address_file(), options.tls,
                             [&](const WebRequest& request) { return site.Answer(request); }));

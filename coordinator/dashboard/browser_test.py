@@ -383,6 +383,13 @@ class ViewsTest(PageTest):
         browser.press("j")
         self.assertTrue(browser.script("return document.activeElement.matches('table.nodes a')"))
 
+    def test_lengths_are_rounded(self):
+        self.visit("jobs")
+        lengths = [0, 1e-13, -9e-10, 1e-9, 2.5e-8, 1.5e-6, 0.0123, 12.34, 123.4, 1234]
+        self.assertEqual(browser.script("const lengths = arguments[0];"
+                                        "return import('/format.js').then(({ secondsText }) => lengths.map(secondsText))", lengths),
+                         ["0 s", "0 s", "0 s", "1.000 ns", "25.00 ns", "1.500 µs", "12.30 ms", "12.34 s", "123.4 s", "1234 s"])
+
     def test_dark_and_light(self):
         for scheme, other in (("dark", "light"), ("light", "dark")):
             browser.scheme(scheme)

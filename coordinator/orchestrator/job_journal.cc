@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/orchestrator/job_time.h"
 #include "coordinator/wire/job_life_codec.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -20,22 +21,6 @@ constexpr size_t kMostStepTimes = 4096;  // of the attempt's first steps; the me
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
-}
-
-// The time since the job came into its state is that state's.
-void EndState(v1::Job& job) {
-  const double now = UnixSecondsNow(),
-               since = job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds();
-  job.set_state_since_seconds(now);
-  if (since <= 0) return;
-  for (v1::StateTime& past : *job.mutable_past()) {
-    if (past.state() != job.state()) continue;
-    past.set_seconds(past.seconds() + std::max(0.0, now - since));
-    return;
-  }
-  v1::StateTime& past = *job.add_past();
-  past.set_state(job.state());
-  past.set_seconds(std::max(0.0, now - since));
 }
 
 }  // namespace
@@ -88,6 +73,20 @@ absl::StatusOr<std::vector<v1::Job>> JobJournal::List(int limit) {
     if (known != entries_.end()) job = View(known->second);
   }
   return jobs;
+}
+
+std::vector<JobJournal::Standing> JobJournal::Unfinished() {
+  MutexLock lock(mutex_);
+  std::vector<Standing> standing;
+  for (const auto& [id, entry] : entries_) {
+    const v1::Job& job = entry.job;
+    const absl::StatusOr<JobLife> life = LifeOf(job);
+    if (!life.ok() || IsEnded(life->state)) continue;
+    standing.push_back(
+        {id, job.state(),
+         job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds()});
+  }
+  return standing;
 }
 
 void JobJournal::Add(const v1::Job& job) {
@@ -145,6 +144,7 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   if (after == before) return View(*entry);
   if (after.state != before.state) EndState(job);
   SetLife(after, job);
+  if (after.state != before.state) BeginState(job);
   if (change) change(job);
   if (!WaitsForDevices(after.state)) entry->wait.clear();
   if (IsEnded(after.state) && job.ended_at_seconds() == 0) job.set_ended_at_seconds(UnixSecondsNow());
@@ -160,18 +160,6 @@ absl::StatusOr<v1::Job> JobJournal::Apply(const std::string& job_id, JobEvent ev
   return View(*entry);
 }
 
-void JobJournal::ForgetLater(const std::string& job_id, Entry& entry, uint32_t step) {
-  const absl::StatusOr<std::vector<v1::StepMetrics>> lost = store_.ListSteps(job_id, step);
-  const auto forget = [&](const v1::StepMetrics& one) {
-    entry.job.set_repeated_step_seconds(entry.job.repeated_step_seconds() + one.step_seconds());
-    entry.job.set_tokens_total(entry.job.tokens_total() - std::min(entry.job.tokens_total(), one.tokens()));
-  };
-  if (lost.ok()) std::for_each(lost->begin(), lost->end(), forget);
-  for (const v1::StepMetrics& one : entry.steps) {
-    if (one.step() > step) forget(one);  // not written yet
-  }
-}
-
 void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step) {
   MutexLock lock(mutex_);
   const absl::StatusOr<Entry*> entry = Find(job_id);
@@ -184,7 +172,6 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
     if (goes_on && step.step() <= e.job.last_step().step()) return;
     e.first_step = step.step();
     if (!goes_on) {
-      ForgetLater(job_id, e, step.step() - 1);
       if (const absl::Status dropped = store_.DropStepsAfter(job_id, step.step() - 1); !dropped.ok()) {
         spdlog::error("job {}: {}", job_id, std::string(dropped.message()));
       }
@@ -194,8 +181,15 @@ void JobJournal::AddStep(const std::string& job_id, const v1::StepMetrics& step)
     }
   }
   e.steps.push_back(step);
-  e.job.set_step_seconds_total(e.job.step_seconds_total() + step.step_seconds());
-  e.job.set_tokens_total(e.job.tokens_total() + step.tokens());
+  const double seconds = TakeTime(e.job, step.step_seconds(), step.at_seconds());
+  e.job.set_step_seconds_total(e.job.step_seconds_total() + seconds);
+  const uint32_t highest = std::max(e.job.highest_step(), e.job.last_step().step());
+  if (step.step() <= highest) {
+    e.job.set_repeated_step_seconds(e.job.repeated_step_seconds() + seconds);
+  } else {
+    e.job.set_tokens_total(e.job.tokens_total() + step.tokens());
+  }
+  e.job.set_highest_step(std::max(highest, step.step()));
   *e.job.mutable_last_step() = step;
   if (e.step_seconds.size() < kMostStepTimes) e.step_seconds.push_back(step.step_seconds());
   if (e.step_seconds.size() > kWarmUpSteps) {
@@ -209,7 +203,10 @@ void JobJournal::AddValidation(const std::string& job_id, const v1::ValidationMe
   const absl::StatusOr<Entry*> entry = Find(job_id);
   if (!entry.ok()) return;
   (*entry)->validations.push_back(validation);
-  *(*entry)->job.mutable_last_validation() = validation;
+  v1::Job& job = (*entry)->job;
+  job.set_validation_seconds_total(job.validation_seconds_total() +
+                                   TakeTime(job, validation.seconds(), validation.at_seconds()));
+  *job.mutable_last_validation() = validation;
   (*entry)->dirty = true;
 }
 

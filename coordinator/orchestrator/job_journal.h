@@ -35,6 +35,13 @@ class JobJournal {
   absl::Status Look(const std::string& job_id, const std::function<void(const v1::Job&)>& look);
   // Newest first, at most `limit` of them.
   absl::StatusOr<std::vector<v1::Job>> List(int limit);
+  // Those that have not ended, by id, and since when (Unix seconds) they are in their states.
+  struct Standing {
+    std::string id;
+    v1::JobState state;
+    double since_seconds;
+  };
+  std::vector<Standing> Unfinished();
   // A job that was inserted into the store. One that is known already stays as it is: it may be further on.
   void Add(const v1::Job& job);
   // FailedPrecondition: it has not ended.
@@ -89,9 +96,6 @@ class JobJournal {
     std::vector<v1::LogLine> logs;
   };
   absl::StatusOr<Entry*> Find(const std::string& job_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts the steps after `step` as lost.
-  void ForgetLater(const std::string& job_id, Entry& entry, uint32_t step)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AppendLog(Entry& entry, const std::string& source, const std::string& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TryWrite(const std::string& job_id, const Entry& entry);

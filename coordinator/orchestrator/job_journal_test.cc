@@ -6,6 +6,7 @@
 
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/unix_time.h"
 
 namespace medley {
 namespace {
@@ -74,23 +75,78 @@ TEST_CASE("what a job's time went to adds up to all of it") {
   CHECK(states.count(job.state()) == 0);
 }
 
-TEST_CASE("steps that are made again are counted as such, and their tokens once") {
+TEST_CASE("what a running job was at is counted once, and no count ever falls") {
   Desk desk;
+  for (const JobEvent event :
+       {JobEvent::kDevicesGranted, JobEvent::kProfiled, JobEvent::kPlanned, JobEvent::kLaunched})
+    REQUIRE(desk.journal.Apply(desk.id, event, "").ok());
+  const double began = UnixSecondsNow() - 1000;  // it runs for so long already
+  REQUIRE(desk.journal
+              .Change(desk.id,
+                      [&](v1::Job& job) {
+                        job.set_state_since_seconds(began);
+                        job.set_accounted_until_seconds(began);
+                      })
+              .ok());
+  double at = began;
+  v1::Job before = *desk.journal.Get(desk.id);
+  const auto look = [&] {
+    const v1::Job job = *desk.journal.Get(desk.id);
+    CHECK(job.step_seconds_total() >= before.step_seconds_total());
+    CHECK(job.repeated_step_seconds() >= before.repeated_step_seconds());
+    CHECK(job.step_seconds_total() - job.repeated_step_seconds() >=
+          before.step_seconds_total() - before.repeated_step_seconds());
+    CHECK(job.validation_seconds_total() >= before.validation_seconds_total());
+    CHECK(job.tokens_total() >= before.tokens_total());
+    CHECK(job.accounted_until_seconds() == at);
+    before = job;
+  };
   const auto step = [&](uint32_t number, uint32_t attempt) {
     v1::StepMetrics metrics = Timed(number, 2);
     metrics.set_attempt(attempt);
     metrics.set_tokens(10);
+    metrics.set_at_seconds(at += 3);  // a second of each three is between steps
     desk.journal.AddStep(desk.id, metrics);
+    look();
   };
   for (const uint32_t number : {1, 2, 3}) step(number, 1);
   desk.journal.Flush();
   for (const uint32_t number : {4, 5}) step(number, 1);
   REQUIRE(desk.journal.Change(desk.id, [](v1::Job& job) { job.set_attempt(2); }).ok());
-  for (const uint32_t number : {3, 4}) step(number, 2);
+  for (const uint32_t number : {3, 4, 5, 6}) step(number, 2);
+  v1::ValidationMetrics validation;
+  validation.set_step(6);
+  validation.set_seconds(4);
+  validation.set_at_seconds(at += 4);
+  desk.journal.AddValidation(desk.id, validation);
+  look();
   const v1::Job job = *desk.journal.Get(desk.id);
-  CHECK(job.step_seconds_total() == 14);
-  CHECK(job.repeated_step_seconds() == 6);
-  CHECK(job.tokens_total() == 40);
+  CHECK(job.step_seconds_total() == Approx(18));
+  CHECK(job.repeated_step_seconds() == Approx(6));
+  CHECK(job.validation_seconds_total() == Approx(4));
+  CHECK(job.tokens_total() == 60);
+  CHECK(job.highest_step() == 6);
+  // The next coordinator goes on counting from there.
+  desk.journal.Flush();
+  JobJournal next(*desk.store, desk.clock);
+  CHECK(next.Get(desk.id)->SerializeAsString() == job.SerializeAsString());
+  v1::StepMetrics again = Timed(6, 2);
+  again.set_attempt(2);
+  again.set_tokens(10);
+  next.AddStep(desk.id, again);
+  CHECK(next.Get(desk.id)->tokens_total() == 60);
+}
+
+TEST_CASE("those that have not ended are known with their states") {
+  Desk desk;
+  const std::string other = desk.store->InsertJob(SpecNamed("other"), "", 1)->id();
+  REQUIRE(desk.journal.Apply(desk.id, JobEvent::kDevicesGranted, "").ok());
+  REQUIRE(desk.journal.Apply(other, JobEvent::kCancelled, "").ok());
+  const std::vector<JobJournal::Standing> unfinished = desk.journal.Unfinished();
+  REQUIRE(unfinished.size() == 1);
+  CHECK(unfinished[0].id == desk.id);
+  CHECK(unfinished[0].state == v1::JOB_STATE_PROFILING);
+  CHECK(unfinished[0].since_seconds == desk.journal.Get(desk.id)->state_since_seconds());
 }
 
 TEST_CASE("an event that the state does not allow changes nothing") {

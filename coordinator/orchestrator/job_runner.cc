@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/orchestrator/job_beginning.h"
+#include "coordinator/orchestrator/job_time.h"
 #include "coordinator/orchestrator/profile_learning.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
@@ -69,6 +70,13 @@ absl::StatusOr<PlannedJob> PlanOn(const Cluster& cluster, const v1::JobSpec& spe
                                   const Plan& running = {}) {
   ASSIGN_OR_RETURN(const JobConstraints constraints, DecodeConstraints(spec));
   return PlanJob(training, constraints, cluster, comparison, left_out, limits, listing, running);
+}
+
+// Of a CheckpointWritten or a CheckpointFailed.
+template <typename Event>
+void CountCheckpointTime(v1::Job& job, const Event& event) {
+  job.set_checkpoint_seconds_total(job.checkpoint_seconds_total() +
+                                   TakeTime(job, event.seconds(), event.at_seconds()));
 }
 
 }  // namespace
@@ -507,6 +515,7 @@ void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulat
         job.set_checkpoint_step(event.checkpoint().step());
         job.clear_checkpoint_problem();
         job.set_restarts_without_progress(0);
+        CountCheckpointTime(job, event.checkpoint());
       });
       journal.Log(
           job_id_, device,
@@ -516,6 +525,7 @@ void JobRunner::OnEvent(const std::string& device, uint32_t attempt, bool emulat
       (void)journal.Change(job_id_, [&](v1::Job& job) {
         job.set_checkpoint_problem(ValidUtf8(absl::StrCat("step ", event.checkpoint_failed().step(), ": ",
                                                           event.checkpoint_failed().reason())));
+        CountCheckpointTime(job, event.checkpoint_failed());
       });
       journal.Log(job_id_, device,
                   absl::StrCat("no checkpoint of step ", event.checkpoint_failed().step(), ": ",

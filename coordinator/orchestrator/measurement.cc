@@ -67,18 +67,21 @@ Measurement::Profiled Measurement::ProfileOnce(const MeasurementRequest& request
   }
   Mutex mutex;
   std::optional<DeviceProfile> profile;
+  double matmul_flops_per_second = 0;
   AttemptEnd end = run_({task}, {.event = [&](int, const v1::WorkerEvent& event) {
                           MutexLock lock(mutex);
-                          if (event.has_profile()) profile = DecodeProfile(event.profile());
+                          if (!event.has_profile()) return;
+                          profile = DecodeProfile(event.profile());
+                          matmul_flops_per_second = event.profile().matmul_flops_per_second();
                         }});
-  if (!end.status.ok()) return {std::move(end), {}};
+  if (!end.status.ok()) return {.end = std::move(end)};
   if (!profile)
-    return {Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile"))), {}};
+    return {.end = Failed(absl::InternalError(absl::StrCat(FullName(device), " ended without a profile")))};
   profile->shape = ShapeKey(passes.share ? WithShare(request.training, *passes.share) : request.training);
   if (!profile->measured_with) profile->measured_with.emplace();
   profile->measured_with->device = FullName(device);
   profile->provenance = ProvenanceLine(*profile->measured_with);
-  return {{}, *std::move(profile)};
+  return {.profile = *std::move(profile), .matmul_flops_per_second = matmul_flops_per_second};
 }
 
 AttemptEnd Measurement::Profile(const MeasurementRequest& request, const ClusterDeviceLocation& device,
@@ -95,6 +98,8 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
       Profiled again = ProfileOnce(request, device, passes);
       if (!again.end.status.ok()) return std::move(again.end);
       profiled.profile = FasterOf(std::move(profiled.profile), std::move(again.profile));
+      profiled.matmul_flops_per_second =
+          std::max(profiled.matmul_flops_per_second, again.matmul_flops_per_second);
       slower = MuchSlower(before, profiled.profile);
     }
     MarkAsDoubtful(slower, profiled.profile);
@@ -105,7 +110,9 @@ AttemptEnd Measurement::Profile(const MeasurementRequest& request, const Cluster
     if (times.doubt.empty()) continue;
     progress_(absl::StrCat("the profile of ", device.device.kind, " is doubtful: ", times.doubt));
   }
-  return Failed(store_.PutProfile(EncodeProfile(profiled.profile)));
+  v1::DeviceProfile measured = EncodeProfile(profiled.profile);
+  measured.set_matmul_flops_per_second(profiled.matmul_flops_per_second);
+  return Failed(store_.PutProfile(measured));
 }
 
 Measurement::Result Measurement::Complete(const MeasurementRequest& request) {

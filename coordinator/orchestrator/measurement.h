@@ -60,8 +60,9 @@ class Measurement {
 
  private:
   struct Profiled {
-    AttemptEnd end;
-    DeviceProfile profile;
+    AttemptEnd end = {};
+    DeviceProfile profile = {};
+    double matmul_flops_per_second = 0;  // nothing is planned by it
   };
   // What a device is measured with.
   struct Passes {

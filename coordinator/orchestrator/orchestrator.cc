@@ -148,7 +148,9 @@ void Orchestrator::ExpireLeases() {
     const auto suspect = suspect_nodes_.find(renewal.node);
     if (suspect != suspect_nodes_.end() && renewal.at > suspect->second) suspect_nodes_.erase(suspect);
   }
-  HandleLost(cluster_.Expire(now), JobEvent::kLost);
+  const std::vector<LostNode> lost = cluster_.Expire(now);
+  lost_leases_ += lost.size();
+  HandleLost(lost, JobEvent::kLost);
 }
 
 void Orchestrator::Connect(const std::string& node, absl::Time now) {
@@ -434,6 +436,17 @@ std::vector<v1::Node> Orchestrator::Nodes() {
     nodes.back().set_drained(drained_nodes_.count(node.description.name) > 0);
   }
   return nodes;
+}
+
+Orchestrator::Leases Orchestrator::CountLeases() {
+  MutexLock lock(mutex_);
+  Leases leases{.lost = lost_leases_};
+  for (const NodeSnapshot& node : cluster_.Nodes(Time())) {
+    if (!node.alive) continue;
+    ++leases.held;
+    if (node.since_renewal > options_.lease * 2 / 3) ++leases.expiring;
+  }
+  return leases;
 }
 
 absl::StatusOr<std::vector<v1::DeviceProfile>> Orchestrator::Profiles() {

@@ -73,6 +73,12 @@ class Orchestrator {
   void Deregister(const v1::DeregisterRequest& request);
   v1::LeaveResponse Leave(const v1::LeaveRequest& request);
   std::vector<v1::Node> Nodes();
+  struct Leases {
+    int held = 0;       // of nodes that are alive, those that expire among them
+    int expiring = 0;   // not renewed for two thirds of their length, in which two renewals should have come
+    uint64_t lost = 0;  // that ended without a renewal, since this coordinator began
+  };
+  Leases CountLeases();
   absl::StatusOr<v1::ListKernelsResponse> Kernels(const std::string& node);
   absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
   absl::StatusOr<v1::GetStacksResponse> Stacks(const std::string& job_id);
@@ -187,6 +193,7 @@ class Orchestrator {
     absl::Time at;
   };
   std::map<std::string, Connected> connected_ ABSL_GUARDED_BY(mutex_);
+  uint64_t lost_leases_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time ticked_ ABSL_GUARDED_BY(mutex_);
   // When a node last came that was not there before.
   absl::Time last_news_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

@@ -63,6 +63,11 @@ std::string CallerOf(const grpc::ServerContext& context) {
   return shown.ok() ? shown->identity.name : "";
 }
 
+std::string ClientOf(const grpc::ServerContext& context) {
+  const std::string caller = CallerOf(context), peer = context.peer();
+  return caller.empty() ? peer.substr(0, peer.rfind(':')) : caller;
+}
+
 absl::Status MayBeNode(const grpc::ServerContext& context, const std::string& node) {
   const std::string pem = ShownCertificate(context);
   if (pem.empty()) return absl::OkStatus();

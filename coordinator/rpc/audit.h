@@ -19,6 +19,8 @@ std::string CallerOf(const grpc::ServerContext& context);
 
 // The certificate of the connection as PEM; empty: none was shown.
 std::string ShownCertificate(const grpc::ServerContext& context);
+// CallerOf, or where that is not known the address that the call comes from, without its port.
+std::string ClientOf(const grpc::ServerContext& context);
 
 // The certificate of the connection is a node's, or everybody may be any: on a connection in the clear, and with the name "*".
 // PermissionDenied: it is another node's.

@@ -135,6 +135,8 @@ grpc::Status CoordinatorService::ListJobs(grpc::ServerContext* context, const v1
 grpc::Status CoordinatorService::WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                                           grpc::ServerWriter<v1::JobUpdate>* writer) {
   if (const absl::Status valid = ValidateMessage(*request); !valid.ok()) return ToGrpc(valid);
+  const absl::StatusOr<StreamQuota::Slot> slot = streams_.Open(ClientOf(*context));
+  if (!slot.ok()) return ToGrpc(slot.status());
   JobJournal& journal = orchestrator_.journal();
   uint32_t after_step = request->after_step(), after_validation = request->after_step();
   uint64_t seen = 0;

@@ -4,6 +4,7 @@
 #include "coordinator/joining/joining.h"
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/rpc/audit.h"
+#include "coordinator/rpc/stream_quota.h"
 #include "coordinator/store/store.h"
 #include "proto/medley/v1/coordinator.grpc.pb.h"
 
@@ -73,6 +74,7 @@ class CoordinatorService final : public v1::Coordinator::Service {
   Store& store_;
   Joining& joining_;
   Audit& audit_;
+  StreamQuota streams_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> backups_ = 0;
 };

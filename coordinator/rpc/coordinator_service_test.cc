@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/fake_agents.h"
+#include "coordinator/rpc/stream_quota.h"
 #include "coordinator/store/store_under_test.h"
 #include "runtime/base/clock.h"
 #include "runtime/wire/grpc_channel.h"
@@ -211,6 +212,30 @@ TEST_CASE(
     CheckRefused(rpc(site, ""), Code::INVALID_ARGUMENT, {"job_id"});
     CheckRefused(rpc(site, std::string(129, 'x')), Code::INVALID_ARGUMENT, {"job_id", "128"});
   }
+}
+
+TEST_CASE("a client that keeps all its watches open is refused another, and gets one for one that it ends") {
+  Site site;
+  const v1::WatchJobRequest request = About<v1::WatchJobRequest>(site.Submit(FakeJob("watched")).id());
+  struct Open {
+    std::unique_ptr<grpc::ClientContext> context = Patient();
+    std::unique_ptr<grpc::ClientReader<v1::JobUpdate>> updates;
+  };
+  std::vector<Open> open(StreamQuota::kMostOfClient);
+  v1::JobUpdate update;
+  const auto begin = [&](Open& one) {
+    one.context = Patient();
+    one.updates = site.coordinator->WatchJob(one.context.get(), request);
+    return one.updates->Read(&update);
+  };
+  for (Open& one : open) REQUIRE(begin(one));
+  CheckRefused(Watch(site, request), Code::RESOURCE_EXHAUSTED, {"200 streams open"});
+  open.back().context->TryCancel();
+  open.back().updates->Finish();
+  // The server ends the stream once it has heard of that.
+  while (!begin(open.back())) REQUIRE(open.back().updates->Finish().error_code() == Code::RESOURCE_EXHAUSTED);
+  for (Open& one : open) one.context->TryCancel();
+  for (Open& one : open) one.updates->Finish();
 }
 
 TEST_CASE("what a request's rules refuse is INVALID_ARGUMENT with the field, and changes nothing") {

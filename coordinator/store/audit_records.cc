@@ -8,7 +8,7 @@
 namespace medley {
 
 absl::Status Store::AppendAudit(const v1::AuditRecord& record) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   v1::AuditRecord numbered = record;
   ASSIGN_OR_RETURN(const int64_t number, NextOf("audit"));
@@ -19,7 +19,7 @@ absl::Status Store::AppendAudit(const v1::AuditRecord& record) {
 }
 
 absl::StatusOr<std::vector<v1::AuditRecord>> Store::ListAudit(int limit) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(std::vector<v1::AuditRecord> newest_first,
                    AllOf<v1::AuditRecord>(
                        *database_, database_->Query("SELECT message FROM audit ORDER BY number DESC LIMIT ?",

@@ -38,20 +38,20 @@ constexpr int kTraces = 16;  // of a job
 }  // namespace
 
 absl::Status Store::AppendSteps(const std::string& job_id, absl::Span<const v1::StepMetrics> steps) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   return Append(*database_, "steps", job, steps);
 }
 
 absl::Status Store::AppendValidations(const std::string& job_id,
                                       absl::Span<const v1::ValidationMetrics> validations) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   return Append(*database_, "validations", job, validations);
 }
 
 absl::Status Store::DropStepsAfter(const std::string& job_id, uint32_t step) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   RETURN_IF_ERROR(database_->Run("DELETE FROM steps WHERE job = ? AND step > ?", job, step));
@@ -61,7 +61,7 @@ absl::Status Store::DropStepsAfter(const std::string& job_id, uint32_t step) {
 
 absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string& job_id, uint32_t after_step,
                                                               int limit) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   if (limit > 0) {
     ASSIGN_OR_RETURN(std::vector<v1::StepMetrics> newest_first,
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<v1::StepMetrics>> Store::ListSteps(const std::string&
 
 absl::StatusOr<std::vector<v1::StepMetrics>> Store::NextSteps(const std::string& job_id, uint32_t after_step,
                                                               int most) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   return AllOf<v1::StepMetrics>(
       *database_,
@@ -87,13 +87,13 @@ absl::StatusOr<std::vector<v1::StepMetrics>> Store::NextSteps(const std::string&
 
 absl::StatusOr<std::vector<v1::ValidationMetrics>> Store::ListValidations(const std::string& job_id,
                                                                           uint32_t after_step) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   return AllOf<v1::ValidationMetrics>(*database_, RowsAfter(*database_, "validations", job, after_step));
 }
 
 absl::Status Store::AppendLogs(const std::string& job_id, absl::Span<const v1::LogLine> lines) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   int64_t last = 0;
@@ -115,7 +115,7 @@ absl::Status Store::AppendLogs(const std::string& job_id, absl::Span<const v1::L
 
 absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_id, int limit,
                                                          uint64_t after_line) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(
       std::vector<v1::LogLine> newest_first,
@@ -130,13 +130,13 @@ absl::StatusOr<std::vector<v1::LogLine>> Store::ListLogs(const std::string& job_
 
 absl::Status Store::PutPlanGrounds(const v1::PlanGrounds& grounds) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(grounds));
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(grounds.job_id()));
   return database_->Run("REPLACE INTO plan_grounds (job, message) VALUES (?, ?)", job, Blob{bytes});
 }
 
 absl::StatusOr<v1::PlanGrounds> Store::GetPlanGrounds(const std::string& job_id) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   ASSIGN_OR_RETURN(const std::optional<v1::PlanGrounds> grounds,
                    FirstOf<v1::PlanGrounds>(
@@ -148,7 +148,7 @@ absl::StatusOr<v1::PlanGrounds> Store::GetPlanGrounds(const std::string& job_id)
 
 absl::Status Store::PutTrace(const v1::Trace& trace) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(trace));
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(trace.job_id()));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   RETURN_IF_ERROR(database_->Run("REPLACE INTO traces (job, step, message) VALUES (?, ?, ?)", job,
@@ -161,7 +161,7 @@ absl::Status Store::PutTrace(const v1::Trace& trace) {
 }
 
 absl::StatusOr<v1::Trace> Store::GetTrace(const std::string& job_id, uint32_t step) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t job, NumberOf(job_id));
   // The newest first: a step that ran again is newer than one after it.
   ASSIGN_OR_RETURN(

@@ -69,7 +69,7 @@ absl::Status NotMeasured(const std::string& device_kind, const std::string& shap
 }  // namespace
 
 absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(const std::optional<v1::DeviceProfile> older,
                    ReadProfile(*database_, profile.device_kind(), profile.shape()));
@@ -80,7 +80,7 @@ absl::Status Store::PutProfile(const v1::DeviceProfile& profile) {
 absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const std::string& shape,
                                           double measured_at_seconds,
                                           const v1::ProfileCorrection& correction) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
   if (!profile.has_value() || profile->measured_at_seconds() != measured_at_seconds) return false;
@@ -93,7 +93,7 @@ absl::StatusOr<bool> Store::PutCorrection(const std::string& device_kind, const 
 absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const std::string& shape,
                                                   const std::string& device, double measured_at_seconds,
                                                   const v1::ProfileCorrection& correction) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(
       std::optional<v1::HostSlowdown> slowdown,
@@ -110,19 +110,19 @@ absl::StatusOr<bool> Store::PutSlowdownCorrection(const std::string& host, const
 }
 
 absl::Status Store::PutHostSlowdown(const v1::HostSlowdown& slowdown) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return WriteHostSlowdown(*database_, slowdown);
 }
 
 absl::StatusOr<std::vector<v1::HostSlowdown>> Store::ListHostSlowdowns() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::HostSlowdown>(*database_,
                                  database_->Query("SELECT message FROM host_slowdowns ORDER BY host, shape"));
 }
 
 absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_kind, const std::string& shape,
                                                      absl::Span<const uint32_t> micro_batch_sizes) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(std::optional<v1::DeviceProfile> profile, ReadProfile(*database_, device_kind, shape));
   if (!profile.has_value()) return NotMeasured(device_kind, shape);
   std::set<uint32_t> missing(micro_batch_sizes.begin(), micro_batch_sizes.end());
@@ -133,7 +133,7 @@ absl::StatusOr<v1::DeviceProfile> Store::FindProfile(const std::string& device_k
 }
 
 absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::DeviceProfile>(
       *database_, database_->Query("SELECT message FROM device_profiles ORDER BY device_kind, shape"));
 }
@@ -141,14 +141,14 @@ absl::StatusOr<std::vector<v1::DeviceProfile>> Store::ListProfiles() {
 absl::Status Store::PutLink(const v1::LinkProfile& link) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(link));
   const auto [first, second] = EndsOf(link.a(), link.b());
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first, second,
                         Blob{bytes});
 }
 
 absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b) {
   const auto [first, second] = EndsOf(a, b);
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(std::optional<v1::LinkProfile> link,
                    FirstOf<v1::LinkProfile>(
                        *database_, database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?",
@@ -159,7 +159,7 @@ absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std:
 }
 
 absl::StatusOr<std::vector<v1::LinkProfile>> Store::ListLinks() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::LinkProfile>(*database_,
                                 database_->Query("SELECT message FROM link_profiles ORDER BY a, b"));
 }

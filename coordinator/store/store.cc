@@ -9,16 +9,21 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/store/message_rows.h"
 #include "coordinator/store/schema.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
 
 // The store itself and its jobs; job_reports.cc has what jobs report, profile_records.cc what was measured.
 namespace medley {
 namespace {
 
-int IsEnded(const v1::Job& job) {
+// The column `ended`: 0 of a job that has not, otherwise the state in which it has. Of an older version: kEndedSomehow.
+int EndOf(const v1::Job& job) {
   return job.state() == v1::JOB_STATE_DONE || job.state() == v1::JOB_STATE_FAILED ||
-         job.state() == v1::JOB_STATE_CANCELLED;
+                 job.state() == v1::JOB_STATE_CANCELLED
+             ? job.state()
+             : 0;
 }
+constexpr int kEndedSomehow = 1;
 
 std::string NewRunId() {
   std::random_device device;
@@ -37,7 +42,48 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory,
   ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                    Database::Open(directory + "/medley.db", options.max_size));
   RETURN_IF_ERROR(PrepareSchema(*database));
-  return std::unique_ptr<Store>(new Store(options, directory, std::move(lock), std::move(database)));
+  std::unique_ptr<Store> store(new Store(options, directory, std::move(lock), std::move(database)));
+  const MutexLock holds(store->mutex_);
+  RETURN_IF_ERROR(store->NoteEnds());
+  return store;
+}
+
+Store::Operation::Operation(Store& store, const char* name) : store_(store), name_(name), began_(Now()) {
+  store_.mutex_.Lock();
+}
+
+Store::Operation::~Operation() {
+  store_.durations_[name_].Add(absl::ToDoubleSeconds(Now() - began_));
+  store_.mutex_.Unlock();
+}
+
+std::map<std::string, DurationHistogram> Store::Durations() {
+  const MutexLock lock(mutex_);
+  return durations_;
+}
+
+absl::Status Store::NoteEnds() {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  // So that counting reads nothing else.
+  RETURN_IF_ERROR(database_->Run("CREATE INDEX IF NOT EXISTS jobs_by_end ON jobs (ended)"));
+  ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs,
+                   AllOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE ended = ?",
+                                                               kEndedSomehow)));
+  for (const v1::Job& job : jobs)
+    RETURN_IF_ERROR(database_->Run("UPDATE jobs SET ended = ? WHERE id = ?", EndOf(job), job.id()));
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::map<v1::JobState, int64_t>> Store::CountEndedJobs() {
+  const Operation operation(*this, __func__);
+  ASSIGN_OR_RETURN(Statement rows,
+                   database_->Query("SELECT ended, COUNT(*) FROM jobs WHERE ended > 0 GROUP BY ended"));
+  std::map<v1::JobState, int64_t> counts;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return counts;
+    counts[static_cast<v1::JobState>(rows.Integer(0))] = rows.Integer(1);
+  }
 }
 
 absl::StatusOr<int64_t> Store::NextOf(const std::string& counter) {
@@ -63,14 +109,14 @@ absl::StatusOr<std::optional<v1::Job>> Store::JobOfRequest(const std::string& re
 
 absl::StatusOr<bool> Store::HasRequest(const std::string& request_id) {
   if (request_id.empty()) return false;
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const std::optional<v1::Job> earlier, JobOfRequest(request_id));
   return earlier.has_value();
 }
 
 absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::string& request_id,
                                          double now_seconds) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   if (!request_id.empty()) {
     ASSIGN_OR_RETURN(std::optional<v1::Job> earlier, JobOfRequest(request_id));
@@ -101,14 +147,14 @@ absl::StatusOr<v1::Job> Store::InsertJob(const v1::JobSpec& spec, const std::str
 
 absl::Status Store::UpdateJob(const v1::Job& job) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(job));
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t number, NumberOf(job.id()));
-  return database_->Run("UPDATE jobs SET ended = ?, message = ? WHERE number = ?", IsEnded(job), Blob{bytes},
+  return database_->Run("UPDATE jobs SET ended = ?, message = ? WHERE number = ?", EndOf(job), Blob{bytes},
                         number);
 }
 
 absl::StatusOr<v1::Job> Store::GetJob(const std::string& id) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(
       std::optional<v1::Job> job,
       FirstOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs WHERE id = ?", id)));
@@ -117,19 +163,19 @@ absl::StatusOr<v1::Job> Store::GetJob(const std::string& id) {
 }
 
 absl::StatusOr<std::vector<v1::Job>> Store::ListJobs(int limit) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::Job>(*database_, database_->Query("SELECT message FROM jobs ORDER BY number DESC LIMIT ?",
                                                      std::max(limit, 0)));
 }
 
 absl::StatusOr<std::vector<v1::Job>> Store::UnfinishedJobs() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::Job>(*database_,
                         database_->Query("SELECT message FROM jobs WHERE ended = 0 ORDER BY number"));
 }
 
 absl::Status Store::DeleteJob(const std::string& id) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(const int64_t number, NumberOf(id));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   for (const char* table : {"steps", "validations", "logs", "traces", "plan_grounds"}) {
@@ -140,12 +186,12 @@ absl::Status Store::DeleteJob(const std::string& id) {
 }
 
 absl::Status Store::PutNode(const std::string& name) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return database_->Run("REPLACE INTO nodes (name) VALUES (?)", name);
 }
 
 absl::Status Store::DeleteNode(const std::string& name) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return database_->Run("DELETE FROM nodes WHERE name = ?", name);
 }
 
@@ -161,27 +207,27 @@ absl::StatusOr<std::vector<std::string>> Store::NamesOf(const char* table) {
 }
 
 absl::StatusOr<std::vector<std::string>> Store::ListNodes() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return NamesOf("nodes");
 }
 
 absl::Status Store::PutDrainedNode(const std::string& name) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return database_->Run("REPLACE INTO drained_nodes (name) VALUES (?)", name);
 }
 
 absl::Status Store::DeleteDrainedNode(const std::string& name) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return database_->Run("DELETE FROM drained_nodes WHERE name = ?", name);
 }
 
 absl::StatusOr<std::vector<std::string>> Store::ListDrainedNodes() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return NamesOf("drained_nodes");
 }
 
 absl::StatusOr<uint64_t> Store::NextAttempt() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   ASSIGN_OR_RETURN(const int64_t attempt, NextOf("attempts"));
   RETURN_IF_ERROR(transaction.Commit());

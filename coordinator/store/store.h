@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,11 +10,13 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "coordinator/store/database.h"
 #include "coordinator/store/directory_lock.h"
 #include "proto/medley/v1/coordinator.pb.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/duration_histogram.h"
 #include "runtime/base/mutex.h"
 
 namespace medley {
@@ -141,6 +144,10 @@ class Store {
 
   // --- All of it.
 
+  // How many jobs have ended in each way.
+  absl::StatusOr<std::map<v1::JobState, int64_t>> CountEndedJobs();
+  // How long the calls took so far, by their names, waiting for each other included.
+  std::map<std::string, DurationHistogram> Durations();
   // Where it is, as it was given.
   const std::string& directory() const { return directory_; }
   // Writes the store as it is now to a file, which must not be there yet; others go on meanwhile. Unavailable: it cannot be written.
@@ -188,6 +195,21 @@ class Store {
         std::unique_ptr<Database> database)
       : options_(options), directory_(directory), lock_(std::move(lock)), database_(std::move(database)) {}
 
+  // A call of this class, from its first line: holds the lock, and is timed.
+  class ABSL_SCOPED_LOCKABLE Operation {
+   public:
+    Operation(Store& store, const char* name) ABSL_EXCLUSIVE_LOCK_FUNCTION(store.mutex_);
+    ~Operation() ABSL_UNLOCK_FUNCTION();
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
+
+   private:
+    Store& store_;
+    const char* const name_;
+    const absl::Time began_;
+  };
+  // Rows of jobs that ended under a version that did not tell how.
+  absl::Status NoteEnds() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<int64_t> NextOf(const std::string& counter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a table that has names, ascending.
   absl::StatusOr<std::vector<std::string>> NamesOf(const char* table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -201,6 +223,7 @@ class Store {
   const std::unique_ptr<DirectoryLock> lock_;  // outlives the database
   Mutex mutex_;
   const std::unique_ptr<Database> database_ ABSL_PT_GUARDED_BY(mutex_);
+  std::map<std::string, DurationHistogram> durations_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace medley

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "coordinator/store/database.h"
 #include "coordinator/store/store_under_test.h"
 
 namespace medley {
@@ -168,6 +169,33 @@ TEST_CASE("jobs are listed newest first, and those that have not ended in order 
   v1::Job unknown;
   unknown.set_id("j-10");
   CHECK(absl::IsNotFound(store->UpdateJob(unknown)));
+}
+
+TEST_CASE("jobs that have ended are counted by how, however many there are, also those of older versions") {
+  const TemporaryDirectory directory;
+  {
+    const auto store = OpenStore(directory);
+    const auto end = [&](v1::JobState state) {
+      v1::Job job = *store->InsertJob(SpecNamed("gpt"), "", 1);
+      job.set_state(state);
+      REQUIRE(store->UpdateJob(job).ok());
+    };
+    for (int i = 0; i < 30; ++i) end(v1::JOB_STATE_DONE);
+    end(v1::JOB_STATE_FAILED);
+    end(v1::JOB_STATE_RUNNING);
+    const auto counts = store->CountEndedJobs();
+    REQUIRE(counts.ok());
+    CHECK(*counts == std::map<v1::JobState, int64_t>{{v1::JOB_STATE_DONE, 30}, {v1::JOB_STATE_FAILED, 1}});
+    CHECK(store->Durations().at("UpdateJob").seconds_total > 0);
+    CHECK(store->Durations().count("ListLinks") == 0);
+  }
+  {
+    const auto database = Database::Open(directory.database_path(), Bytes{0});
+    REQUIRE((*database)->Run("UPDATE jobs SET ended = 1 WHERE ended > 0").ok());
+    REQUIRE((*database)->Run("DROP INDEX jobs_by_end").ok());
+  }
+  CHECK(OpenStore(directory)->CountEndedJobs()->at(v1::JOB_STATE_DONE) == 30);
+  CHECK(OpenStore(directory)->UnfinishedJobs()->size() == 1);
 }
 
 TEST_CASE("steps after a restart replace those from before it") {

@@ -1,12 +1,12 @@
 #include "coordinator/web/coordinator_metrics.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace medley {
@@ -14,8 +14,6 @@ namespace {
 
 using Type = OpenMetrics::Type;
 
-// Labels are bounded: of jobs that have ended so many have figures.
-constexpr size_t kEndedJobs = 20;
 constexpr double kFlopsPerParameterAndToken = 6;
 
 std::string StateName(v1::JobState state) {
@@ -24,46 +22,107 @@ std::string StateName(v1::JobState state) {
 
 bool HasEnded(const v1::Job& job) { return job.state() >= v1::JOB_STATE_DONE; }
 
-// Each part of a job's time since it was submitted, by what it went to; they add up to it.
-std::map<std::string, double> TimeOf(const v1::Job& job, double now_seconds) {
-  std::map<std::string, double> parts;
-  double running = 0;
-  const auto add = [&](v1::JobState state, double seconds) {
-    (state == v1::JOB_STATE_RUNNING ? running : parts[StateName(state)]) += seconds;
-  };
-  for (const v1::StateTime& past : job.past()) add(past.state(), past.seconds());
-  const double since = job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds();
-  if (!HasEnded(job)) add(job.state(), std::max(0.0, now_seconds - since));
-  const double steps = std::min(running, job.step_seconds_total()),
-               repeated = std::min(steps, job.repeated_step_seconds());
-  parts["steps"] = steps - repeated;
-  parts["repeated_steps"] = repeated;
-  // Between steps: checkpoints, validation, the connection's making, and waiting to find out that somebody is gone.
-  parts["between_steps"] = running - steps;
-  return parts;
+// "node/device"
+OpenMetrics::Labels DeviceLabels(const std::string& name, const std::string& prefix = "") {
+  const size_t slash = std::min(name.find('/'), name.size());
+  return {{prefix + "node", name.substr(0, slash)},
+          {prefix + "device", slash < name.size() ? name.substr(slash + 1) : ""}};
+}
+
+template <typename... More>
+OpenMetrics::Labels Joined(OpenMetrics::Labels labels, const More&... more) {
+  (labels.insert(labels.end(), more.begin(), more.end()), ...);
+  return labels;
+}
+
+OpenMetrics::Labels JobLabel(const std::string& id) { return {{"medley_job", id}}; }
+
+// What the devices of the job's plan do at most, as was measured of their kinds in its precision; 0: not known of all of them.
+double PeakFlopsPerSecond(const v1::Job& job, const std::vector<v1::DeviceProfile>& profiles) {
+  const std::string name = v1::Precision_Name(job.spec().precision());
+  const std::string precision =
+      absl::StrCat(" precision=",
+                   job.spec().precision() == v1::PRECISION_UNSPECIFIED
+                       ? "f32"
+                       : absl::AsciiStrToLower(absl::string_view(name).substr(sizeof("PRECISION_") - 1)),
+                   " ");
+  std::map<std::string, double> by_kind;
+  for (const v1::DeviceProfile& profile : profiles) {
+    if (!absl::StrContains(absl::StrCat(profile.shape(), " "), precision)) continue;
+    double& most = by_kind[profile.device_kind()];
+    most = std::max(most, profile.matmul_flops_per_second());
+  }
+  double sum = 0;
+  for (const v1::DeviceShare& device : job.plan().devices()) {
+    if (!device.used()) continue;
+    if (by_kind[device.kind()] <= 0) return 0;
+    sum += by_kind[device.kind()];
+  }
+  return sum;
+}
+
+double ModelFlopsPerSecond(const v1::Job& job) {
+  return kFlopsPerParameterAndToken * static_cast<double>(job.parameters()) *
+         static_cast<double>(job.last_step().tokens()) / job.measured_step_seconds();
 }
 
 }  // namespace
 
-void AddJobFigures(const std::vector<v1::Job>& jobs, double now_seconds, OpenMetrics& metrics) {
-  std::array<int, v1::JobState_ARRAYSIZE> counts = {};
-  std::vector<const v1::Job*> shown;
-  size_t ended = 0;
-  for (const v1::Job& job : jobs) {
-    ++counts[job.state()];
-    if (!HasEnded(job) || ++ended <= kEndedJobs) shown.push_back(&job);
+std::vector<std::pair<std::string, double>> TimeOf(const v1::Job& job, double now_seconds) {
+  std::map<std::string, double> parts;
+  // A counter that is there from the beginning loses nothing of its first increase.
+  for (int state = v1::JOB_STATE_QUEUED; state < v1::JOB_STATE_DONE; ++state) {
+    if (state != v1::JOB_STATE_RUNNING) parts[StateName(static_cast<v1::JobState>(state))] = 0;
   }
-  metrics.Family("medley_jobs", Type::kGauge, "Jobs by state.");
-  for (int state = v1::JOB_STATE_QUEUED; state < v1::JobState_ARRAYSIZE; ++state)
-    metrics.Add({{"state", StateName(static_cast<v1::JobState>(state))}}, counts[state]);
+  double running = 0, unaccounted = 0;
+  for (const v1::StateTime& past : job.past())
+    (past.state() == v1::JOB_STATE_RUNNING ? running : parts[StateName(past.state())]) += past.seconds();
+  const double since = job.state_since_seconds() > 0 ? job.state_since_seconds() : job.submitted_at_seconds();
+  if (job.state() == v1::JOB_STATE_RUNNING) {
+    const double until = std::max(since, job.accounted_until_seconds());
+    running += until - since;
+    unaccounted = std::max(0.0, now_seconds - until);
+  } else if (!HasEnded(job)) {
+    parts[StateName(job.state())] += std::max(0.0, now_seconds - since);
+  }
+  // Of jobs that older versions began, more may have been counted than there was.
+  const auto take = [&](double seconds) {
+    const double taken = std::min(running, std::max(0.0, seconds));
+    running -= taken;
+    return taken;
+  };
+  parts["steps"] = take(job.step_seconds_total() - job.repeated_step_seconds());
+  parts["repeated_steps"] = take(job.repeated_step_seconds());
+  parts["validation"] = take(job.validation_seconds_total());
+  parts["checkpoint"] = take(job.checkpoint_seconds_total());
+  parts["between_steps"] = running;
+  parts[""] = unaccounted;
+  return {parts.begin(), parts.end()};
+}
+
+void AddJobFigures(const JobsToCount& jobs, double now_seconds, OpenMetrics& metrics) {
+  metrics.Family("medley_jobs", Type::kGauge, "All jobs by state.");
+  for (int state = v1::JOB_STATE_QUEUED; state < v1::JobState_ARRAYSIZE; ++state) {
+    const auto count = jobs.counts.find(static_cast<v1::JobState>(state));
+    metrics.Add({{"state", StateName(static_cast<v1::JobState>(state))}},
+                count == jobs.counts.end() ? 0 : static_cast<double>(count->second));
+  }
+  metrics.Single("medley_queue_jobs", Type::kGauge,
+                 "Jobs that wait for devices, those among them that lost some.",
+                 static_cast<double>(jobs.waiting));
+  metrics.Single("medley_queue_oldest_wait_seconds", Type::kGauge,
+                 "Of the job that waits for longest; 0: none waits.", jobs.oldest_wait_seconds);
+  metrics.Family("medley_job_state", Type::kGauge, "1: the state that the job is in.");
+  for (const v1::Job& job : jobs.shown)
+    metrics.Add(Joined(JobLabel(job.id()), OpenMetrics::Labels{{"state", StateName(job.state())}}), 1);
 
   // A figure of each job for which it is known.
   const auto of_jobs = [&](const char* name, Type type, const char* help,
                            const std::function<bool(const v1::Job&)>& is_known,
                            const std::function<double(const v1::Job&)>& value) {
     metrics.Family(name, type, help);
-    for (const v1::Job* job : shown) {
-      if (is_known(*job)) metrics.Add({{"job", job->id()}}, value(*job));
+    for (const v1::Job& job : jobs.shown) {
+      if (is_known(job)) metrics.Add(JobLabel(job.id()), value(job));
     }
   };
   const auto always = [](const v1::Job&) { return true; };
@@ -85,14 +144,22 @@ void AddJobFigures(const std::vector<v1::Job>& jobs, double now_seconds, OpenMet
       [](const v1::Job& job) { return job.last_validation().loss(); });
   of_jobs("medley_job_gradient_norm", Type::kGauge, "Of the newest step, before clipping.", has_step,
           [](const v1::Job& job) { return job.last_step().gradient_norm(); });
-  of_jobs("medley_job_tokens", Type::kCounter, "Tokens trained on; those of steps that were made again once.",
+  of_jobs("medley_job_tokens", Type::kCounter, "Tokens trained on, those of steps that were made again once.",
           always, [](const v1::Job& job) { return static_cast<double>(job.tokens_total()); });
   of_jobs("medley_job_tokens_per_second", Type::kGauge, "Of the attempt, by the median of its steps.",
           is_measured, speed);
   of_jobs("medley_job_flops_per_second", Type::kGauge,
-          "Operations of the model: six for each parameter and token.", is_measured, [&](const v1::Job& job) {
-            return kFlopsPerParameterAndToken * static_cast<double>(job.parameters()) * speed(job);
-          });
+          "Operations of the model: six for each parameter and token.", is_measured, ModelFlopsPerSecond);
+  const auto peak = [&](const v1::Job& job) { return PeakFlopsPerSecond(job, jobs.profiles); };
+  of_jobs(
+      "medley_job_peak_flops_per_second", Type::kGauge,
+      "What the plan's devices make of products of large matrices, as was measured.",
+      [&](const v1::Job& job) { return peak(job) > 0; }, peak);
+  of_jobs(
+      "medley_job_model_flops_utilization_ratio", Type::kGauge,
+      "MFU: the model's operations over what the plan's devices make of products of large matrices.",
+      [&](const v1::Job& job) { return is_measured(job) && peak(job) > 0; },
+      [&](const v1::Job& job) { return ModelFlopsPerSecond(job) / peak(job); });
   of_jobs("medley_job_step_seconds", Type::kGauge, "Median of the attempt's steps.", is_measured,
           [](const v1::Job& job) { return job.measured_step_seconds(); });
   of_jobs("medley_job_predicted_step_seconds", Type::kGauge, "What the plan says that a step takes.",
@@ -108,11 +175,20 @@ void AddJobFigures(const std::vector<v1::Job>& jobs, double now_seconds, OpenMet
   of_jobs("medley_job_checkpoint_problem", Type::kGauge, "1: the newest checkpoint could not be written.",
           always, [](const v1::Job& job) { return job.checkpoint_problem().empty() ? 0 : 1; });
   metrics.Family("medley_job_seconds", Type::kCounter,
-                 "Where a job's time since its submission went; the parts add up to it, and \"steps\" over "
-                 "them all is its goodput.");
-  for (const v1::Job* job : shown) {
-    for (const auto& [part, seconds] : TimeOf(*job, now_seconds))
-      metrics.Add({{"job", job->id()}, {"part", part}}, seconds);
+                 "Where a job's time since its submission went, as far as it is known; \"steps\" over all "
+                 "parts is its goodput.");
+  for (const v1::Job& job : jobs.shown) {
+    for (const auto& [part, seconds] : TimeOf(job, now_seconds)) {
+      if (!part.empty())
+        metrics.Add(Joined(JobLabel(job.id()), OpenMetrics::Labels{{"part", part}}), seconds);
+    }
+  }
+  metrics.Family(
+      "medley_job_unaccounted_seconds", Type::kGauge,
+      "Since a job that runs last ended a step, a validation or a checkpoint: not among its parts yet.");
+  for (const v1::Job& job : jobs.shown) {
+    if (job.state() == v1::JOB_STATE_RUNNING)
+      metrics.Add(JobLabel(job.id()), TimeOf(job, now_seconds).front().second);
   }
 }
 
@@ -140,6 +216,21 @@ void AddNodeFigures(const std::vector<v1::Node>& nodes, OpenMetrics& metrics) {
   }
 }
 
+void AddLeaseFigures(int held, int expiring, uint64_t lost, OpenMetrics& metrics) {
+  metrics.Family("medley_leases", Type::kGauge,
+                 "Of nodes: held ones, and those of them that were not renewed in time.");
+  metrics.Add({{"state", "held"}}, held);
+  metrics.Add({{"state", "expiring"}}, expiring);
+  metrics.Single("medley_leases_lost", Type::kCounter, "Leases that ended since this coordinator began.",
+                 static_cast<double>(lost));
+}
+
+void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, OpenMetrics& metrics) {
+  metrics.Family("medley_store_operation_duration_seconds", Type::kHistogram,
+                 "How long the store's calls took, those that write until the disk has it.");
+  for (const auto& [operation, calls] : durations) metrics.AddHistogram({{"operation", operation}}, calls);
+}
+
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics) {
   metrics.Family("medley_device_busy_ratio", Type::kGauge,
                  "The part of the newest traced step in which a device computes.");
@@ -155,7 +246,7 @@ void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics)
         if (instruction.stream() == 0)
           busy += instruction.measured_end_seconds() - instruction.measured_start_seconds();
       }
-      if (end > 0) metrics.Add({{"job", trace.job_id()}, {"device", lane.device()}}, busy / end);
+      if (end > 0) metrics.Add(Joined(JobLabel(trace.job_id()), DeviceLabels(lane.device())), busy / end);
     }
   }
   const auto of_peers = [&](const char* name, const char* help,
@@ -170,11 +261,10 @@ void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics)
                 value(traffic);
         }
         for (const auto& [what, sum] : sums)
-          metrics.Add({{"job", trace.job_id()},
-                       {"device", lane.device()},
-                       {"peer", what.first},
-                       {"operation", what.second}},
-                      sum);
+          metrics.Add(
+              Joined(JobLabel(trace.job_id()), DeviceLabels(lane.device()), DeviceLabels(what.first, "peer_"),
+                     OpenMetrics::Labels{{"operation", what.second}}),
+              sum);
       }
     }
   };

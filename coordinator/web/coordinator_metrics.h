@@ -1,16 +1,36 @@
 #pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/medley/v1/coordinator.pb.h"
+#include "runtime/base/duration_histogram.h"
 #include "runtime/web/open_metrics.h"
 
+// What the coordinator knows, as figures. README.md beside this file has their labels.
 namespace medley {
 
-// What the coordinator knows, as figures. README.md beside this file lists them. `jobs`: newest first, as many as are to be counted;
-// those that have not ended, and the newest that have, have figures of their own.
-void AddJobFigures(const std::vector<v1::Job>& jobs, double now_seconds, OpenMetrics& metrics);
+struct JobsToCount {
+  std::map<v1::JobState, int64_t> counts;  // of all jobs there are
+  // Those with figures of their own, as they are on disk: what a coordinator that comes back counts on from.
+  std::vector<v1::Job> shown;
+  std::vector<v1::DeviceProfile> profiles;  // of the devices' kinds
+  int64_t waiting = 0;                      // for devices
+  double oldest_wait_seconds = 0;
+};
+void AddJobFigures(const JobsToCount& jobs, double now_seconds, OpenMetrics& metrics);
+
+// Each part of a job's time since it was submitted, by what it went to, and with the name "" what is not known yet: they add up to it. All
+// but that never fall.
+std::vector<std::pair<std::string, double>> TimeOf(const v1::Job& job, double now_seconds);
 
 void AddNodeFigures(const std::vector<v1::Node>& nodes, OpenMetrics& metrics);
+void AddLeaseFigures(int held, int expiring, uint64_t lost, OpenMetrics& metrics);
+
+// Of the store's calls, by name.
+void AddStoreFigures(const std::map<std::string, DurationHistogram>& durations, OpenMetrics& metrics);
 
 // Of the newest traced step of each job that runs: what devices did with it, and what went between them since the attempt began.
 void AddTraceFigures(const std::vector<v1::Trace>& traces, OpenMetrics& metrics);

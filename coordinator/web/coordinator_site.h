@@ -1,6 +1,7 @@
 #pragma once
 #include "coordinator/orchestrator/orchestrator.h"
 #include "coordinator/store/store.h"
+#include "coordinator/web/coordinator_metrics.h"
 #include "coordinator/web/web_api.h"
 #include "runtime/daemon/rpc_figures.h"
 #include "runtime/web/open_metrics.h"
@@ -13,13 +14,15 @@ namespace medley {
 class CoordinatorSite {
  public:
   // All outlive it.
-  CoordinatorSite(Orchestrator& orchestrator, Store& store, RpcFigures& figures, WebApi& api)
-      : orchestrator_(orchestrator), store_(store), figures_(figures), api_(api) {}
+  CoordinatorSite(Orchestrator& orchestrator, Store& store, RpcFigures& figures, WebApi& api,
+                  const v1::TlsConfig* tls)
+      : orchestrator_(orchestrator), store_(store), figures_(figures), api_(api), tls_(tls) {}
 
   WebAnswer Answer(const WebRequest& request);
 
  private:
   void AddFigures(OpenMetrics& metrics);
+  absl::StatusOr<JobsToCount> LookAtJobs(double now_seconds);
   // The page of a job's plan.
   WebAnswer Plan(const std::string& job_id, const WebRequest& request);
 
@@ -27,6 +30,7 @@ class CoordinatorSite {
   Store& store_;
   RpcFigures& figures_;
   WebApi& api_;
+  const v1::TlsConfig* const tls_;  // null: in the clear
 };
 
 }  // namespace medley

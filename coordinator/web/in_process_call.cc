@@ -21,6 +21,7 @@ grpc::ByteBuffer BytesOf(const google::protobuf::Message& message) {
 }  // namespace
 
 struct InProcessCall::Impl {
+  std::shared_ptr<grpc::Channel> channel;  // outlives the call
   grpc::ClientContext context;
   grpc::CompletionQueue queue;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
@@ -38,12 +39,14 @@ struct InProcessCall::Impl {
   }
 };
 
-InProcessCall::InProcessCall(grpc::Channel& channel, const google::protobuf::MethodDescriptor& method,
-                             const std::string& caller, const google::protobuf::Message& request)
+InProcessCall::InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
+                             const google::protobuf::MethodDescriptor& method, const std::string& caller,
+                             const google::protobuf::Message& request)
     : impl_(new Impl) {
   impl_->answer = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
   impl_->context.AddMetadata(kCallerMetadata, caller);
-  grpc::GenericStub stub(std::shared_ptr<grpc::ChannelInterface>(&channel, [](grpc::ChannelInterface*) {}));
+  impl_->channel = channel;
+  grpc::GenericStub stub(channel);
   impl_->call = stub.PrepareCall(
       &impl_->context, absl::StrCat("/", method.service()->full_name(), "/", method.name()), &impl_->queue);
   impl_->call->StartCall(nullptr);

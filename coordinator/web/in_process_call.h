@@ -15,8 +15,9 @@ namespace medley {
 class InProcessCall {
  public:
   // `caller` is told to the service (caller_metadata.h).
-  InProcessCall(grpc::Channel& channel, const google::protobuf::MethodDescriptor& method,
-                const std::string& caller, const google::protobuf::Message& request);
+  InProcessCall(const std::shared_ptr<grpc::Channel>& channel,
+                const google::protobuf::MethodDescriptor& method, const std::string& caller,
+                const google::protobuf::Message& request);
   ~InProcessCall();
 
   // The next message of the answer; null at its end. While none comes, `goes_on` is asked several times a second, and when it says no

@@ -124,6 +124,13 @@ WebAnswer About(const Identity& caller) {
   return {.content_type = kJson, .body = about.dump() + "\n"};
 }
 
+// One for each call: the server lets a channel grow no older than connections (ServerOptions), and one like this makes no new ones.
+std::shared_ptr<grpc::Channel> ChannelTo(grpc::Server& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);  // it is as large here as it was there
+  return server.InProcessChannel(arguments);
+}
+
 absl::Status NoSuchMethod(const std::string& name) {
   std::vector<std::string> names;
   for (int i = 0; i < Service().method_count(); ++i) names.push_back(Service().method(i)->name());
@@ -138,14 +145,6 @@ absl::Status NoSuchMethod(const std::string& name) {
 WebAnswer ErrorAnswer(const absl::Status& status) {
   return {.status = HttpStatus(status.code()), .content_type = kJson, .body = ErrorLine(status)};
 }
-
-WebApi::WebApi(grpc::Server& server, Refused refused)
-    : channel_(server.InProcessChannel([] {
-        grpc::ChannelArguments arguments;
-        arguments.SetMaxReceiveMessageSize(-1);  // it is as large here as it was there
-        return arguments;
-      }())),
-      refused_(std::move(refused)) {}
 
 WebAnswer WebApi::Answer(const WebRequest& request) {
   const std::string name(absl::StripPrefix(absl::StripPrefix(request.path, kPrefix), "/"));
@@ -167,7 +166,8 @@ WebAnswer WebApi::Call(const MethodDescriptor& method, const WebRequest& request
   const std::unique_ptr<Message> message(
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.input_type())->New());
   if (const absl::Status read = ReadRequest(request, *message); !read.ok()) return ErrorAnswer(read);
-  const auto call = std::make_shared<InProcessCall>(*channel_, method, request.caller.name, *message);
+  const auto call =
+      std::make_shared<InProcessCall>(ChannelTo(server_), method, request.caller.name, *message);
   const auto goes_on = [this] { return !stopping_; };
   // The first message, or the error in its place, decides about the status.
   std::shared_ptr<Message> first = call->Next(goes_on);

@@ -1,11 +1,11 @@
 #pragma once
-#include <grpcpp/channel.h>
 #include <grpcpp/server.h>
 
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "google/protobuf/descriptor.h"
 #include "runtime/web/web_server.h"
@@ -15,12 +15,12 @@ namespace medley {
 // The rpcs of the service Coordinator as JSON over HTTP, under /api/v1: for the dashboard and for scripts. README.md beside this file
 // has the forms. Who may call what is what rpc_roles.h says, of the request's caller.
 //
-// Calls go to `server` over a channel within the process, with the caller's name. Thread-safe.
+// Calls go to `server`, which outlives it, over a channel within the process, with the caller's name. Thread-safe.
 class WebApi {
  public:
   using Refused =
       std::function<void(const Identity& who, const std::string& method, const absl::Status& why)>;
-  WebApi(grpc::Server& server, Refused refused);
+  WebApi(grpc::Server& server, Refused refused) : server_(server), refused_(std::move(refused)) {}
 
   // For paths that begin with /api/v1.
   WebAnswer Answer(const WebRequest& request);
@@ -31,7 +31,7 @@ class WebApi {
  private:
   WebAnswer Call(const google::protobuf::MethodDescriptor& method, const WebRequest& request);
 
-  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::Server& server_;
   const Refused refused_;
   std::atomic<bool> stopping_ = false;
 };

@@ -8,6 +8,7 @@ import shutil
 import ssl
 import subprocess
 import sys
+import time
 import unittest
 import urllib.parse
 
@@ -26,10 +27,10 @@ COORDINATOR, AGENTS = "medley-coordinator", "medley-agents"
 
 # What Prometheus itself makes, not the programs.
 OF_PROMETHEUS = {"up": {"job", "instance"}, "scrape_duration_seconds": {"job", "instance"}}
-# Expressions of the board that a run in which nothing goes wrong has nothing for.
-MAY_BE_EMPTY = ('grpc_status!="OK"',)
-# Figures that agents give and the coordinator, too; the board has the coordinator's.
-SAID_TWICE = {"medley_agent_device_memory_limit_bytes"}
+# What daemons with certificates alone export.
+WITH_TLS = {"medley_certificate_remaining_seconds": {"job", "instance"}}
+# Expressions of the board that a run in which nothing goes wrong, in the clear, has nothing for.
+MAY_BE_EMPTY = ('grpc_status!="OK"', *WITH_TLS)
 
 CODES = ("OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
          "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED").split()
@@ -39,14 +40,16 @@ LABELS = {
     "grpc_method": r"(medley\.v1\.(Coordinator|Registry|Agent)|grpc\.health\.v1\.Health|grpc\.reflection\.\w+\.ServerReflection)/[A-Z]\w+",
     "grpc_status": "|".join(CODES),
     "le": r"\+Inf|[0-9.e+-]+",
-    "state": "|".join([*STATES, "preparing", "started"]),
-    "part": "|".join([state for state in STATES if state != "running"] + ["steps", "repeated_steps", "between_steps"]),
+    "state": "|".join([*STATES, "preparing", "started", "held", "expiring"]),
+    "part": "|".join([state for state in STATES if state not in ("running", "done", "failed", "cancelled")]
+                     + ["steps", "repeated_steps", "validation", "checkpoint", "between_steps"]),
     "use": "busy|free|lost",
-    "operation": r"[a-z][a-z ]{2,30}",
-    "job": "watched-[0-9]+",
+    "operation": r"[a-z][a-z ]{2,30}|[A-Z][A-Za-z]{2,30}",  # of links and of the store
+    "medley_job": "watched-[0-9]+",
     "node": "a|b",
-    "device": "(a/|b/)?ref0",
-    "peer": "(a|b)/ref0",
+    "device": "ref0",
+    "peer_node": "a|b",
+    "peer_device": "ref0",
     "kind": r"[ -~]{1,100}",
     "version": r"[0-9][ -~]{0,40}",
 }
@@ -308,6 +311,7 @@ class PromtoolTest(ClusterTest):
         self.check("check", "config", "as-it-is.yaml", directory=viewer)
         prometheus = Prometheus(type(self), viewer, example(viewer, change))
         wait_for(lambda: str(prometheus.ask("targets")), lambda: prometheus.query('up{job="%s"}' % COORDINATOR) == [1])
+        self.assertGreater(prometheus.query("medley_certificate_remaining_seconds")[0], 86400)
         context = ssl.create_default_context(cafile=os.path.join(viewer, "authority.pem"))
         connection = http.client.HTTPSConnection(web, timeout=60, context=context)
         self.addCleanup(connection.close)
@@ -372,11 +376,11 @@ class RunTest(ClusterTest):
             self.assertEqual((status, out), (0, ""))
 
     def test_all_that_rules_and_board_ask_for_is_exported(self):
-        exported = {name: set(labels) for name, labels in OF_PROMETHEUS.items()}
+        exported = {name: set(labels) for name, labels in {**OF_PROMETHEUS, **WITH_TLS}.items()}
         for page in self.pages.values():
             for _, _, sample, labels in samples_of(page):
                 exported.setdefault(sample, {"job", "instance"}).update(labels)
-        recorded = {rule["record"]: {"job", "instance", "part"} for rule in rules() if "record" in rule}
+        recorded = {rule["record"]: {"job", "instance", "medley_job", "part"} for rule in rules() if "record" in rule}
         exported.update(recorded)
         every = {label for labels in exported.values() for label in labels}
         variables = [(one["name"], re.fullmatch(r"label_values\((\w+), (\w+)\)", one["definition"]))
@@ -394,7 +398,7 @@ class RunTest(ClusterTest):
     def test_all_that_is_exported_for_people_is_on_the_board_or_in_a_rule(self):
         text = json.dumps(board()) + json.dumps(rules())
         families = {family for page in self.pages.values() for family, _, _, _ in samples_of(page)}
-        self.assertEqual({family for family in families if family not in text}, SAID_TWICE)
+        self.assertEqual({family for family in families if family not in text}, set())
 
     def test_every_expression_is_evaluated(self):
         prometheus = self.prometheus
@@ -426,9 +430,44 @@ class RunTest(ClusterTest):
             "sum(%s)" % panels["Where the time goes"])] == [1])
         self.assertAlmostEqual(self.prometheus.query("%s + sum(%s)" % (panels["Goodput"], panels["Lost time by cause"]))[0], 1, 6)
 
-    def test_labels_of_jobs_are_medleys(self):
-        self.assertEqual(len(wait_for("steps", lambda: self.prometheus.query('medley_job_step{job="watched-1"}'))), 1)
-        self.assertEqual(self.prometheus.query('{exported_job!=""}'), [])
+    def test_no_label_is_one_of_prometheus(self):
+        """A job of Medley's has a label of its own, beside the one of the scrape."""
+        self.assertEqual(len(wait_for("steps", lambda: self.prometheus.query(
+            'medley_job_step{medley_job="watched-1", job="%s"}' % COORDINATOR))), 1)
+        self.assertEqual(self.prometheus.query('{__name__=~"exported_.*"} or {exported_job!=""} or {exported_instance!=""}'), [])
+
+    def test_counters_never_fall(self):
+        """Page by page, while the job goes on and checkpoints and validations come."""
+        before = {}
+        for _ in range(20):
+            for line in self.page("coordinator").splitlines():
+                match = SAMPLE.match(line)
+                if match and re.search(r"_(total|count|sum|bucket)$", match[1]):
+                    self.assertGreaterEqual(float(match[3]), before.get((match[1], match[2]), 0), line)
+                    before[match[1], match[2]] = float(match[3])
+        self.assertTrue(any(name == "medley_job_seconds_total" and 'part="steps"' in labels and value > 0
+                            for (name, labels), value in before.items()))
+
+    def test_a_jobs_time_adds_up_to_the_wall_time(self):
+        """Counters, and what is not among them yet, grow as time does, between two looks by a clock of the test's own."""
+        def look():
+            began = time.monotonic()
+            parts = [float(match[3]) for match in map(SAMPLE.match, self.page("coordinator").splitlines())
+                     if match and match[1] in ("medley_job_seconds_total", "medley_job_unaccounted_seconds")]
+            return began, time.monotonic(), sum(parts)
+
+        first_began, first_ended, first = look()
+        steps = int(self.prometheus.query("medley_job_step")[0]) if self.prometheus.query("medley_job_step") else 0
+        self.running.wait_for_step(self.job, steps + 20)
+        last_began, last_ended, last = look()
+        # A page is made at some moment of its look; what is on disk may be a flush older than that.
+        self.assertGreaterEqual(last - first, last_began - first_ended - 0.01)
+        self.assertLessEqual(last - first, last_ended - first_began + 0.01)
+
+    def test_memory_in_use_is_within_what_there_may_be(self):
+        used = wait_for("memory", lambda: [value for value in self.prometheus.query(
+            "medley_agent_device_memory_usage_bytes") if value > 0])
+        self.assertLessEqual(max(used), max(self.prometheus.query("medley_agent_device_memory_limit_bytes")))
 
 
 if __name__ == "__main__":

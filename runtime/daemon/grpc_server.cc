@@ -47,6 +47,13 @@ absl::StatusOr<RunningServer> StartServer(const ServerOptions& options) {
   // The other side asks every few seconds whether this host is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  if (options.tls != nullptr) {
+    const auto set = [&](const char* argument, absl::Duration duration) {
+      builder.AddChannelArgument(argument, static_cast<int>(absl::ToInt64Milliseconds(duration)));
+    };
+    set(GRPC_ARG_MAX_CONNECTION_AGE_MS, options.connection_age);
+    set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, options.connection_grace);
+  }
   if (options.figures != nullptr) {
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
     interceptors.push_back(options.figures->Interceptors());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "runtime/daemon/rpc_figures.h"
 #include "runtime/security/credentials.h"
 
@@ -17,7 +18,11 @@ struct ServerOptions {
   std::string http_address;  // of the daemon's web server, which is checked alike; empty: there is none
   bool insecure = false;     // in the clear also where others reach an address
   Refused refused;
-  RpcFigures* figures = nullptr;         // of its calls, if it is given
+  RpcFigures* figures = nullptr;  // of its calls, if it is given
+  // With tls: a connection that has stood for so long is for no further calls, which go to a new one, with the certificates of then.
+  // Calls that are under way go on, for `connection_grace` more at most: longer than any preparation or measurement takes, and streams
+  // that last longer are taken up again by who reads them.
+  absl::Duration connection_age = absl::Minutes(10), connection_grace = absl::Hours(24);
   std::vector<grpc::Service*> services;  // outlive the server
 };
 

@@ -2,18 +2,13 @@
 
 #include <grpcpp/support/interceptor.h>
 
-#include <algorithm>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "runtime/base/clock.h"
 
 namespace medley {
 namespace {
-
-// Seconds. The longest are for rpcs that plan, measure or watch.
-const std::vector<double> kBounds = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 10, 100};
 
 class Interceptor final : public grpc::experimental::Interceptor {
  public:
@@ -46,12 +41,8 @@ class Factory final : public grpc::experimental::ServerInterceptorFactoryInterfa
 }  // namespace
 
 void RpcFigures::Count(const std::string& method, const std::string& code, double seconds) {
-  const size_t bucket =
-      static_cast<size_t>(std::lower_bound(kBounds.begin(), kBounds.end(), seconds) - kBounds.begin());
   MutexLock lock(mutex_);
-  Calls& calls = calls_[{method, code}];
-  ++calls.within[bucket];
-  calls.seconds += seconds;
+  calls_[{method, code}].Add(seconds);
 }
 
 void RpcFigures::CountRefusal() {
@@ -66,7 +57,7 @@ void RpcFigures::AddTo(OpenMetrics& metrics) {
   for (const auto& [call, calls] : calls_) {
     metrics.AddHistogram(
         {{"grpc_method", call.first.substr(call.first.find_first_not_of('/'))}, {"grpc_status", call.second}},
-        kBounds, {calls.within.begin(), calls.within.end()}, calls.seconds);
+        calls);
   }
   metrics.Single("medley_refused_calls", OpenMetrics::Type::kCounter,
                  "Calls without a certificate or the role for them.", static_cast<double>(refusals_));

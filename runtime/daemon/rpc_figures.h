@@ -1,12 +1,12 @@
 #pragma once
 #include <grpcpp/support/server_interceptor.h>
 
-#include <array>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "runtime/base/duration_histogram.h"
 #include "runtime/base/mutex.h"
 #include "runtime/web/open_metrics.h"
 
@@ -25,12 +25,9 @@ class RpcFigures {
   std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Interceptors();
 
  private:
-  struct Calls {
-    std::array<uint64_t, 12> within = {};  // kBounds and beyond
-    double seconds = 0;
-  };
   Mutex mutex_;
-  std::map<std::pair<std::string, std::string>, Calls> calls_ ABSL_GUARDED_BY(mutex_);  // by method and code
+  // By method and code.
+  std::map<std::pair<std::string, std::string>, DurationHistogram> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -41,17 +41,17 @@ void OpenMetrics::AddNamed(const char* ending, const Labels& labels, double valu
                   NumberText(value), "\n");
 }
 
-void OpenMetrics::AddHistogram(const Labels& labels, const std::vector<double>& bounds,
-                               const std::vector<uint64_t>& counts, double sum) {
+void OpenMetrics::AddHistogram(const Labels& labels, const DurationHistogram& durations) {
+  const auto& bounds = DurationHistogram::kBounds;
   double so_far = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    so_far += static_cast<double>(counts[i]);
+  for (size_t i = 0; i < durations.counts.size(); ++i) {
+    so_far += static_cast<double>(durations.counts[i]);
     Labels with_bound = labels;
     with_bound.emplace_back("le", i < bounds.size() ? absl::StrFormat("%g", bounds[i]) : "+Inf");
     AddNamed("_bucket", with_bound, so_far);
   }
   AddNamed("_count", labels, so_far);
-  AddNamed("_sum", labels, sum);
+  AddNamed("_sum", labels, durations.seconds_total);
 }
 
 void OpenMetrics::Single(const std::string& name, Type type, const std::string& help, double value) {

@@ -1,8 +1,9 @@
 #pragma once
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/base/duration_histogram.h"
 
 namespace medley {
 
@@ -16,10 +17,8 @@ class OpenMetrics {
   void Family(const std::string& name, Type type, const std::string& help);
   // A figure of the family.
   void Add(const Labels& labels, double value);
-  // Of a histogram: how many values were not above each of `bounds` but above the one before, and at the end how many above them all; and
-  // their sum.
-  void AddHistogram(const Labels& labels, const std::vector<double>& bounds,
-                    const std::vector<uint64_t>& counts, double sum);
+  // Of a histogram.
+  void AddHistogram(const Labels& labels, const DurationHistogram& durations);
   // A family of one figure, without labels.
   void Single(const std::string& name, Type type, const std::string& help, double value);
   // All of it, ended as it must be.

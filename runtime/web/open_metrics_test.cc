@@ -26,11 +26,15 @@ TEST_CASE("figures are written as OpenMetrics has them") {
 TEST_CASE("a histogram counts what is not above each bound") {
   OpenMetrics metrics;
   metrics.Family("d_seconds", OpenMetrics::Type::kHistogram, "");
-  metrics.AddHistogram({{"m", "x"}}, {0.5, 1}, {2, 0, 3}, 7.5);
-  CHECK_THAT(metrics.Text(),
-             Catch::Contains("d_seconds_bucket{m=\"x\",le=\"0.5\"} 2\nd_seconds_bucket{m=\"x\",le=\"1\"} 2\n"
-                             "d_seconds_bucket{m=\"x\",le=\"+Inf\"} 5\nd_seconds_count{m=\"x\"} 5\n"
-                             "d_seconds_sum{m=\"x\"} 7.5\n"));
+  DurationHistogram durations;
+  for (const double seconds : {0.5, 0.25, 2.0, 200.0, 300.0}) durations.Add(seconds);
+  metrics.AddHistogram({{"m", "x"}}, durations);
+  CHECK_THAT(
+      metrics.Text(),
+      Catch::Contains("d_seconds_bucket{m=\"x\",le=\"0.1\"} 0\nd_seconds_bucket{m=\"x\",le=\"0.5\"} 2\n"
+                      "d_seconds_bucket{m=\"x\",le=\"1\"} 2\nd_seconds_bucket{m=\"x\",le=\"10\"} 3\n"
+                      "d_seconds_bucket{m=\"x\",le=\"100\"} 3\nd_seconds_bucket{m=\"x\",le=\"+Inf\"} 5\n"
+                      "d_seconds_count{m=\"x\"} 5\nd_seconds_sum{m=\"x\"} 502.75\n"));
 }
 
 TEST_CASE("numbers that are none are said so") {

@@ -2,26 +2,45 @@
 
 #include <httplib.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "runtime/base/loopback.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/security/credentials.h"
 #include "runtime/security/openssl_handles.h"
+#include "runtime/web/connection_gate.h"
+#include "runtime/web/web_stream.h"
 
 namespace medley {
 namespace {
 
 constexpr size_t kMostBody = size_t{16} << 20;
-constexpr size_t kThreads = 64;  // each open page holds one while it watches
+constexpr int kWorkers = 64;
+constexpr int kMostStreams = 48;  // each open page holds a worker while it watches; the others answer
 constexpr int kRequestsOfConnection = 1000;
-constexpr time_t kPatienceSeconds = 10;
+constexpr absl::Duration kHandshakeLimit = absl::Seconds(10), kHeadLimit = absl::Seconds(10),
+                         kIdleLimit = absl::Seconds(60);
+
+// What each answer has. Scripts and styles that stand in a page are for the page's own policy to allow; nobody frames one.
+constexpr std::pair<const char*, const char*> kHeaders[] = {
+    {"Cache-Control", "no-store"},
+    {"Content-Security-Policy",
+     "frame-ancestors 'none'; base-uri 'none'; object-src 'none'; form-action 'self'"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"},
+};
 
 // Files are read for each connection, so that new certificates are shown, and those of an authority that is no more refused, as soon as
 // they are there.
@@ -37,7 +56,7 @@ int ShowNewest(SSL* ssl, void* argument) {
              : 0;
 }
 
-bool SetUp(SSL_CTX& context, const v1::TlsConfig& tls) {
+void SetUpTls(SSL_CTX& context, const v1::TlsConfig& tls) {
   SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
   SSL_CTX_set_cert_cb(&context, ShowNewest, const_cast<v1::TlsConfig*>(&tls));
   SSL_CTX_set_verify(&context, SSL_VERIFY_PEER, nullptr);  // those who show one; others go on without
@@ -45,7 +64,7 @@ bool SetUp(SSL_CTX& context, const v1::TlsConfig& tls) {
   // A session that is resumed would not be looked at again.
   SSL_CTX_set_session_cache_mode(&context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
-  return true;  // the files were looked at before, and are read by ShowNewest
+  // The files were looked at before, and are read by ShowNewest.
 }
 
 std::string CertificateOf(const SSL* ssl) {
@@ -58,26 +77,50 @@ std::string CertificateOf(const SSL* ssl) {
   return std::string(bytes, static_cast<size_t>(size));
 }
 
-WebRequest RequestOf(const httplib::Request& from, const v1::TlsConfig* tls) {
-  WebRequest request{.method = from.method,
-                     .path = from.path,
-                     .parameters = {from.params.begin(), from.params.end()},
-                     .content_type = from.get_header_value("Content-Type"),
-                     .body = from.body,
-                     .caller = {}};
-  if (tls == nullptr) {
-    request.caller.role = v1::ROLE_ADMIN;
-  } else if (const absl::StatusOr<Identity> who = WhoCalls(*tls, CertificateOf(from.ssl)); who.ok()) {
-    request.caller = *who;
+// Its connections are the gate's: what httplib accepts is handed over at once, and comes back as requests.
+class HttpServer final : public httplib::Server {
+ public:
+  void Open(ConnectionGate::Options options) {
+    options.serve = [this](WebConnection& connection) { return Serve(connection); };
+    gate_ = std::make_unique<ConnectionGate>(std::move(options));
   }
-  return request;
-}
+  // Once it is bound: httplib lets five clients wait to be accepted, and a sixth comes again after a second.
+  void LetManyWait() { ::listen(svr_sock_, ConnectionGate::kMostConnections); }
+  // After stop().
+  void Close() { gate_ = nullptr; }
+
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    gate_->Add(socket);
+    return true;
+  }
+
+  bool Serve(WebConnection& connection) {
+    WebStream stream(connection);
+    bool is_over = false;
+    const bool is_last = connection.CountRequest() >= kRequestsOfConnection;
+    const bool answered = process_request(stream, is_last, is_over,
+                                          [&](httplib::Request& request) { request.ssl = connection.tls(); });
+    return answered && !is_over && !is_last && !stream.ends();
+  }
+
+  std::unique_ptr<ConnectionGate> gate_;
+};
+
+// In the accepting thread.
+class AtOnce final : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> task) override { task(); }
+  void shutdown() override {}
+};
 
 }  // namespace
 
 struct WebServer::Impl {
   Options options;
-  std::unique_ptr<httplib::Server> server;
+  std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>> context;  // null: in the clear
+  HttpServer server;
+  mutable std::atomic<int> streams = 0;
   bool is_for_this_machine = false;
   std::string address;
   std::thread thread;
@@ -97,13 +140,31 @@ struct WebServer::Impl {
     return "";
   }
 
+  // Of the request that this thread serves.
+  const absl::StatusOr<Identity>& WhoAsks() const {
+    std::optional<absl::StatusOr<Identity>>& who = WebStream::Current().who;
+    if (!who.has_value() && options.tls == nullptr) who = Identity{.role = v1::ROLE_ADMIN};
+    if (!who.has_value())
+      who = WhoCalls(*options.tls, CertificateOf(WebStream::Current().connection().tls()));
+    return *who;
+  }
+
+  WebRequest RequestOf(const httplib::Request& from) const {
+    const absl::StatusOr<Identity>& who = WhoAsks();
+    return {.method = from.method,
+            .path = from.path,
+            .parameters = {from.params.begin(), from.params.end()},
+            .content_type = from.get_header_value("Content-Type"),
+            .body = from.body,
+            .caller = who.ok() ? *who : Identity()};
+  }
+
   // Before the body is read. False: the request is answered.
   bool Admit(const httplib::Request& from, httplib::Response& to) const {
-    to.set_header("X-Content-Type-Options", "nosniff");
-    to.set_header("Cache-Control", "no-store");
     const auto refuse = [&](int status, const std::string& why) {
       to.status = status;
-      to.set_header("Connection", "close");  // what follows is the body that nobody reads
+      to.set_header("Connection", "close");
+      WebStream::Current().EndAfterAnswer();  // what follows is the body that nobody reads
       to.set_content(why + "\n", "text/plain; charset=utf-8");
       return false;
     };
@@ -117,24 +178,76 @@ struct WebServer::Impl {
       return refuse(400, "Content-Length: is not a number");
     if (length > kMostBody)
       return refuse(413, absl::StrCat("Content-Length: is ", length, ", and may be ", kMostBody));
-    if (options.tls != nullptr && length > 0 && !WhoCalls(*options.tls, CertificateOf(from.ssl)).ok())
-      return refuse(401, "a client certificate is needed");
+    if (length > 0 && !WhoAsks().ok()) return refuse(401, "a client certificate is needed");
     return true;
   }
 
   void Answer(const httplib::Request& from, httplib::Response& to) const {
-    WebAnswer answer = options.handler(RequestOf(from, options.tls));
+    WebAnswer answer = options.handler(RequestOf(from));
     to.status = answer.status;
     if (answer.stream == nullptr) return to.set_content(answer.body, answer.content_type);
-    to.set_chunked_content_provider(answer.content_type,
-                                    [stream = std::move(answer.stream)](size_t, httplib::DataSink& sink) {
-                                      stream([&](const std::string& text) {
-                                        if (text.empty()) return sink.is_writable();
-                                        return sink.is_writable() && sink.write(text.data(), text.size());
-                                      });
-                                      sink.done();
-                                      return true;
-                                    });
+    if (streams.fetch_add(1) >= kMostStreams) {
+      --streams;
+      to.status = 503;
+      return to.set_content(absl::StrCat("no more than ", kMostStreams, " streams may be open here\n"),
+                            "text/plain; charset=utf-8");
+    }
+    to.set_chunked_content_provider(
+        answer.content_type,
+        [stream = std::move(answer.stream)](size_t, httplib::DataSink& sink) {
+          stream([&](const std::string& text) {
+            if (text.empty()) return sink.is_writable();
+            return sink.is_writable() && sink.write(text.data(), text.size());
+          });
+          sink.done();
+          return true;
+        },
+        [this](bool) { --streams; });
+  }
+
+  // What httplib refuses by itself, it does without a word.
+  void Explain(httplib::Response& to) const {
+    if (WebStream::Current().was_silent()) {
+      to.status = 408;
+      to.set_header("Connection", "close");
+      to.set_content(
+          absl::StrCat("a request's body must come within ", absl::FormatDuration(WebStream::kSilenceLimit),
+                       " and ", WebStream::kLeastBytesPerSecond, " bytes a second\n"),
+          "text/plain; charset=utf-8");
+    } else if (to.body.empty()) {
+      to.set_content(
+          to.status == 404 ? "there is nothing here for this method\n" : "the request cannot be read\n",
+          "text/plain; charset=utf-8");
+    }
+  }
+
+  void SetUp() {
+    server.new_task_queue = [] { return new AtOnce; };
+    server.set_payload_max_length(kMostBody);
+    server.set_default_headers(httplib::Headers(std::begin(kHeaders), std::end(kHeaders)));
+    // Not SO_REUSEPORT, which is httplib's own: two servers would share the port.
+    server.set_socket_options([](socket_t socket) {
+      const int yes = 1;
+      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    });
+    const auto answer = [this](const httplib::Request& from, httplib::Response& to) { Answer(from, to); };
+    server.set_pre_routing_handler([this](const httplib::Request& from, httplib::Response& to) {
+      return Admit(from, to) ? httplib::Server::HandlerResponse::Unhandled
+                             : httplib::Server::HandlerResponse::Handled;
+    });
+    server.set_error_handler([this](const httplib::Request&, httplib::Response& to) { Explain(to); });
+    server.Get("/.*", answer);
+    server.Post("/.*", answer);
+    server.Open({.tls = context.get(),
+                 .workers = kWorkers,
+                 .handshake_limit = kHandshakeLimit,
+                 .head_limit = kHeadLimit,
+                 .idle_limit = kIdleLimit,
+                 .headers = absl::StrJoin(kHeaders, "",
+                                          [](std::string* out, const auto& header) {
+                                            absl::StrAppend(out, header.first, ": ", header.second, "\r\n");
+                                          }),
+                 .serve = nullptr});
   }
 };
 
@@ -144,32 +257,11 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(Options options) {
   const v1::TlsConfig* tls = impl->options.tls;
   if (tls != nullptr) {
     RETURN_IF_ERROR(CheckTls(*tls).status());
-    impl->server =
-        std::make_unique<httplib::SSLServer>([tls](SSL_CTX& context) { return SetUp(context, *tls); });
-  } else {
-    impl->server = std::make_unique<httplib::Server>();
+    impl->context.reset(SSL_CTX_new(TLS_server_method()));
+    SetUpTls(*impl->context, *tls);
   }
-  httplib::Server& server = *impl->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server.set_payload_max_length(kMostBody);
-  server.set_keep_alive_max_count(kRequestsOfConnection);
-  server.set_read_timeout(kPatienceSeconds);
-  server.set_write_timeout(kPatienceSeconds);
-  server.set_tcp_nodelay(true);
-  // Not SO_REUSEPORT, which is httplib's own: two servers would share the port.
-  server.set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  });
-  const auto answer = [raw = impl.get()](const httplib::Request& from, httplib::Response& to) {
-    raw->Answer(from, to);
-  };
-  server.set_pre_routing_handler([raw = impl.get()](const httplib::Request& from, httplib::Response& to) {
-    return raw->Admit(from, to) ? httplib::Server::HandlerResponse::Unhandled
-                                : httplib::Server::HandlerResponse::Handled;
-  });
-  server.Get("/.*", answer);
-  server.Post("/.*", answer);
+  impl->SetUp();
+  HttpServer& server = impl->server;
   const std::string& address = impl->options.address;
   const std::string host = HostOfAddress(address);
   int port = 0;
@@ -184,6 +276,7 @@ absl::StatusOr<std::unique_ptr<WebServer>> WebServer::Start(Options options) {
   if (port < 0)
     return absl::UnavailableError(
         absl::StrCat(impl->options.field, ": cannot listen at ", address, "; is it in use?"));
+  server.LetManyWait();
   impl->address = absl::StrCat(host, ":", port);
   impl->thread = std::thread([&server] { server.listen_after_bind(); });
   return std::unique_ptr<WebServer>(new WebServer(std::move(impl)));
@@ -193,9 +286,10 @@ WebServer::WebServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 WebServer::~WebServer() {
   // It may not have begun yet, and what has not begun cannot be stopped.
-  while (!impl_->server->is_running()) std::this_thread::yield();
-  impl_->server->stop();
+  while (!impl_->server.is_running()) std::this_thread::yield();
+  impl_->server.stop();
   impl_->thread.join();
+  impl_->server.Close();
 }
 
 const std::string& WebServer::address() const { return impl_->address; }

@@ -31,7 +31,8 @@ struct WebAnswer {
 };
 
 // A small server of HTTP, for pages, metrics and scripts, with TLS where there are certificates. Thread-safe handlers, each call in a
-// thread of the server's. Requests have 16 MiB at most, and come within seconds.
+// thread of the server's. What a client may send, hold and wait for is limited (README.md beside this file), and a client that says
+// nothing holds no thread.
 //
 // Who calls over TLS may show a certificate, as on gRPC; what needs one is the handler's to say. A page of another site cannot make a
 // browser do anything here: what is posted must come from the server's own pages, and a server that only this machine reaches answers to

@@ -1,17 +1,16 @@
 #include "runtime/web/web_server.h"
 
-#include <arpa/inet.h>
 #include <httplib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "runtime/security/test_certificates.h"
+#include "runtime/web/request_head.h"
+#include "runtime/web/test_client.h"
 
 namespace medley {
 namespace {
@@ -66,18 +65,9 @@ TEST_CASE("another page's requests are refused") {
 
 // The status line of the answer to `head`, behind which nothing comes.
 std::string FirstLineOf(const WebServer& server, const std::string& head) {
-  const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in to = {
-      .sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port)), .sin_addr = {}, .sin_zero = {}};
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
-  const std::string bytes = head + "Host: " + server.address() + "\r\nContent-Type: application/json\r\n\r\n";
-  REQUIRE(write(socket, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  std::string line;
-  for (char byte = 0; read(socket, &byte, 1) == 1 && byte != '\r';) line.push_back(byte);
-  close(socket);
-  return line;
+  TestClient client(server.address());
+  client.Send(head + "Host: " + server.address() + "\r\nContent-Type: application/json\r\n\r\n");
+  return client.HearLine();
 }
 
 TEST_CASE("a body without an end, or one that is too large, is refused before it is read") {
@@ -90,6 +80,98 @@ TEST_CASE("a body without an end, or one that is too large, is refused before it
   CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: 16777217\r\n") ==
         "HTTP/1.1 413 Payload Too Large");
   CHECK(FirstLineOf(*server, "POST /c HTTP/1.1\r\nContent-Length: many\r\n") == "HTTP/1.1 400 Bad Request");
+}
+
+TEST_CASE("what is too large is refused, and it is said what and how much there may be") {
+  const auto server = Serve(Echo);
+  const auto answer = [&](const std::string& request) {
+    TestClient client(server->address());
+    client.Send(request);
+    return client.HearAll();
+  };
+  const std::string line = "GET / HTTP/1.1\r\nHost: " + server->address() + "\r\n";
+  std::string many = line;
+  for (int i = 0; i < RequestHead::kMostHeaders; ++i) many += "X: 1\r\n";
+  for (const auto& [request, status, why] :
+       {std::tuple("GET /" + std::string(RequestHead::kMostLineBytes, 'a'), "HTTP/1.1 414 ",
+                   "the request line may have 8192 bytes\n"),
+        {line + "X: " + std::string(RequestHead::kMostLineBytes, 'a'), "HTTP/1.1 431 ",
+         "a header may have 8192 bytes\n"},
+        {many + "\r\n", "HTTP/1.1 431 ", "a request may have 100 headers\n"}}) {
+    const std::string said = answer(request);
+    CHECK_THAT(said, Catch::StartsWith(status) && Catch::EndsWith(why));
+    CHECK_THAT(said, Catch::Contains("\r\nX-Frame-Options: DENY\r\n") &&
+                         Catch::Contains("\r\nConnection: close\r\n"));
+  }
+  CHECK_THAT(answer("this is no request\r\nHost: a\r\n\r\n"), Catch::StartsWith("HTTP/1.1 400 "));
+  // Just as much as there may be.
+  const std::string path = "/" + std::string(8000, 'a');
+  CHECK(ClientOf(*server)->Get(path.c_str())->body == "GET " + path + " admin  ");
+}
+
+TEST_CASE("clients that say nothing, or not all of it, hold up nobody") {
+  const auto server = Serve(Echo);
+  std::vector<std::unique_ptr<TestClient>> silent;
+  for (int i = 0; i < 150; ++i) {  // more than there are threads
+    silent.push_back(std::make_unique<TestClient>(server->address()));
+    if (i % 2 == 0) silent.back()->Send("GET / HTTP/1.1\r\nX: ");
+  }
+  CHECK(ClientOf(*server)->Get("/a")->body == "GET /a admin  ");
+}
+
+TEST_CASE("a connection is for many requests, one after another") {
+  const auto server = Serve(Echo);
+  TestClient client(server->address());
+  const std::string head = " HTTP/1.1\r\nHost: " + server->address() + "\r\n";
+  const std::string post = "POST /b" + head + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+  client.Send("GET /a" + head + "\r\n" + post + post + "GET /c" + head + "Connection: close\r\n\r\n");
+  const std::string all = client.HearAll();
+  size_t answers = 0;
+  for (size_t at = all.find("HTTP/1.1 200 OK"); at != std::string::npos;
+       at = all.find("HTTP/1.1 200 OK", at + 1))
+    ++answers;
+  CHECK(answers == 4);
+  CHECK_THAT(all, Catch::Contains("POST /b admin  {}") && Catch::EndsWith("GET /c admin  "));
+}
+
+TEST_CASE("every answer says that nobody may frame it, and what it is") {
+  const auto server = Serve(Echo);
+  for (const char* path : {"/a", "/"}) {
+    const auto answer = ClientOf(*server)->Get(path);
+    CHECK(answer->get_header_value("X-Frame-Options") == "DENY");
+    CHECK_THAT(answer->get_header_value("Content-Security-Policy"),
+               Catch::Contains("frame-ancestors 'none'"));
+    CHECK(answer->get_header_value("Referrer-Policy") == "no-referrer");
+    CHECK(answer->get_header_value("X-Content-Type-Options") == "nosniff");
+  }
+  const auto refused = ClientOf(*server)->Put("/a", "{}", "application/json");
+  CHECK(refused->status == 404);
+  CHECK(refused->get_header_value("X-Frame-Options") == "DENY");
+}
+
+TEST_CASE("streams leave threads for others") {
+  absl::Notification end;
+  const auto server = Serve([&](const WebRequest& request) {
+    WebAnswer answer;
+    if (request.path == "/stream")
+      answer.stream = [&end](const std::function<bool(const std::string&)>& write) {
+        write("begun\n");
+        end.WaitForNotification();
+      };
+    return answer;
+  });
+  std::vector<std::unique_ptr<TestClient>> readers;
+  const std::string request = "GET /stream HTTP/1.1\r\nHost: " + server->address() + "\r\n\r\n";
+  for (int i = 0; i < 48; ++i) {
+    readers.push_back(std::make_unique<TestClient>(server->address()));
+    readers.back()->Send(request);
+    CHECK(readers.back()->HearLine() == "HTTP/1.1 200 OK");
+  }
+  const auto refused = ClientOf(*server)->Get("/stream");
+  CHECK(refused->status == 503);
+  CHECK(refused->body == "no more than 48 streams may be open here\n");
+  CHECK(ClientOf(*server)->Get("/a")->status == 200);
+  end.Notify();
 }
 
 TEST_CASE("a stream comes as it is written, and ends when nobody reads any more") {

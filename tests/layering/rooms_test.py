@@ -125,7 +125,7 @@ ROOMS = {
     "runtime/security": (BASE + ["gRPC", "OpenSSL", "proto", "runtime/base/mutex.h", "runtime/wire"], ["protobuf", "runtime/base/files"]),
 
     # Pages and figures over HTTP.
-    "runtime/web": (BASE + ["httplib", "OpenSSL", "proto", "runtime/security", "threads"], []),
+    "runtime/web": (LOCKS + ["httplib", "OpenSSL", "proto", "runtime/security"], []),
 
     # What both daemons are alike in.
     "runtime/daemon": (BASE + [

@@ -13,9 +13,9 @@ export function enumWord(value, prefix) {
   return (value.startsWith(prefix) ? value.slice(prefix.length) : value).toLowerCase();
 }
 
-// Four digits: "12.34 ms".
+// Four digits: "12.34 ms". Less than a nanosecond is what rounding leaves of nothing.
 export function secondsText(seconds) {
-  if (!(Math.abs(seconds) > 0)) return "0 s";
+  if (!(Math.abs(seconds) >= 1e-9)) return "0 s";
   const [unit, name] = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]].find(([least]) => Math.abs(seconds) >= least) || [1e-9, "ns"];
   const value = seconds / unit;
   return `${value.toFixed(Math.abs(value) >= 1000 ? 0 : Math.abs(value) >= 100 ? 1 : Math.abs(value) >= 10 ? 2 : 3)} ${name}`;
