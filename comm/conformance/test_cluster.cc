@@ -29,10 +29,10 @@ class Protected final : public Transport {
     if (protection == MessageProtection::kNone) return inner;
     auto made = std::make_unique<Protected>();
     made->inner_ = std::move(inner);
-    ASSIGN_OR_RETURN(made->outer_,
-                     ProtectedTransport::Create(*made->inner_, {.protection = protection,
-                                                                .secret = "sixteen bytes or more",
-                                                                .attempt = 7}));
+    ASSIGN_OR_RETURN(
+        made->outer_,
+        ProtectedTransport::Create(
+            *made->inner_, {.protection = protection, .secret = "sixteen bytes or more", .attempt = 7}));
     return std::unique_ptr<Transport>(std::move(made));
   }
   int rank() const override { return outer_->rank(); }

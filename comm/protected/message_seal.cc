@@ -158,8 +158,12 @@ void MessageSeal::GiveBack(std::unique_ptr<Context> context) const {
 }
 
 uint64_t MessageSeal::Checksum(MessageTag tag, uint64_t number, absl::Span<const std::byte> bytes) const {
-  const Associated associated{static_cast<uint32_t>(sender_), static_cast<uint32_t>(receiver_), TagBits(tag), 0,
-                              number, bytes.size()};
+  const Associated associated{static_cast<uint32_t>(sender_),
+                              static_cast<uint32_t>(receiver_),
+                              TagBits(tag),
+                              0,
+                              number,
+                              bytes.size()};
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), XXH3_64bits(&associated, sizeof(associated)));
 }
 

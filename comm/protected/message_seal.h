@@ -51,7 +51,8 @@ class MessageSeal {
   void Seal(MessageTag tag, uint64_t number, absl::Span<const std::byte> plain, std::byte* sealed,
             MessageTrailer& trailer) const;
   // Opens `bytes` where they are. False: they are not what was sealed with this tag and number; they are all zeros then.
-  bool Open(MessageTag tag, uint64_t number, absl::Span<std::byte> bytes, const MessageTrailer& trailer) const;
+  bool Open(MessageTag tag, uint64_t number, absl::Span<std::byte> bytes,
+            const MessageTrailer& trailer) const;
 
   // What a trailer says of its message; Open tells whether it is true.
   static uint64_t NumberIn(const MessageTrailer& trailer);
@@ -67,7 +68,8 @@ class MessageSeal {
   MessageKey key_;
   const int sender_, receiver_;
   mutable Mutex mutex_;
-  mutable std::vector<std::unique_ptr<Context>> free_ ABSL_GUARDED_BY(mutex_);  // as many as were at work at once
+  mutable std::vector<std::unique_ptr<Context>> free_
+      ABSL_GUARDED_BY(mutex_);  // as many as were at work at once
 };
 
 }  // namespace medley

@@ -40,12 +40,13 @@ Sealed SealedBy(const MessageSeal& seal, uint64_t number, const Bytes& plain, Me
 bool Opens(const MessageSeal& seal, uint64_t number, Sealed sealed, MessageTag tag = kTag) {
   const bool opens = seal.Open(tag, number, absl::MakeSpan(sealed.bytes), sealed.trailer);
   if (!opens) {
-    CHECK(std::all_of(sealed.bytes.begin(), sealed.bytes.end(), [](std::byte b) { return b == std::byte{}; }));
+    CHECK(
+        std::all_of(sealed.bytes.begin(), sealed.bytes.end(), [](std::byte b) { return b == std::byte{}; }));
   }
   return opens;
 }
 
-#define BOTH_KINDS()                                                                                  \
+#define BOTH_KINDS()                                                                                     \
   const MessageProtection kind = GENERATE(MessageProtection::kChecksum, MessageProtection::kEncryption); \
   CAPTURE(NameOf(kind))
 
@@ -94,9 +95,9 @@ TEST_CASE("it opens with its own number, tag, direction and ranks alone") {
   Sealed renumbered = sealed;
   renumbered.trailer[0] = std::byte{3};
   CHECK_FALSE(Opens(seal, 3, renumbered));
-  for (const MessageTag other : {MessageTag{MessageTag::Kind::kGradient, 3, 9},
-                                 MessageTag{MessageTag::Kind::kReduce, 4, 9},
-                                 MessageTag{MessageTag::Kind::kReduce, 3, 10}})
+  for (const MessageTag other :
+       {MessageTag{MessageTag::Kind::kGradient, 3, 9}, MessageTag{MessageTag::Kind::kReduce, 4, 9},
+        MessageTag{MessageTag::Kind::kReduce, 3, 10}})
     CHECK_FALSE(Opens(seal, 2, sealed, other));
   CHECK_FALSE(Opens(SealOf(kind, 1, 0), 2, sealed));
   CHECK_FALSE(Opens(SealOf(kind, 0, 2), 2, sealed));

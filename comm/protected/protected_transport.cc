@@ -58,14 +58,19 @@ class ProtectedReceive final : public Transfer {
  public:
   ProtectedReceive(ProtectedTransport& transport, ProtectedTransport::Link& link, int peer, MessageTag tag,
                    absl::Span<std::byte> bytes)
-      : transport_(transport), link_(link), stream_(link.StreamOf(tag)), peer_(peer), tag_(tag), bytes_(bytes) {}
+      : transport_(transport),
+        link_(link),
+        stream_(link.StreamOf(tag)),
+        peer_(peer),
+        tag_(tag),
+        bytes_(bytes) {}
 
   absl::Status Start() {
     MutexLock lock(stream_.mutex);
     Transport& inner = transport_.inner_;
     ASSIGN_OR_RETURN(first_, inner.Receive(peer_, tag_, bytes_));
-    ASSIGN_OR_RETURN(last_, inner.Receive(peer_, tag_,
-                                          absl::MakeSpan(trailer_).first(link_.receiving.trailer_bytes())));
+    ASSIGN_OR_RETURN(
+        last_, inner.Receive(peer_, tag_, absl::MakeSpan(trailer_).first(link_.receiving.trailer_bytes())));
     place_ = stream_.received.Post();
     return absl::OkStatus();
   }

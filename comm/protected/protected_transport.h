@@ -32,7 +32,7 @@ class ProtectedTransport final : public Transport {
  public:
   struct Options {
     MessageProtection protection = MessageProtection::kEncryption;  // not kNone
-    std::string secret;                                             // of the attempt; of encryption, at least 16 bytes
+    std::string secret;  // of the attempt; of encryption, at least 16 bytes
     uint64_t attempt = 0;
     // That a destroyed receive waits for the rest of a message whose first part is there, before the transport gives up.
     absl::Duration cancel_grace = absl::Milliseconds(200);

@@ -73,7 +73,8 @@ struct Pair {
   explicit Pair(MessageProtection protection, const std::string& other_secret = kSecret, int size = 2)
       : fabric(size), tap(fabric.Join(0)), inner(fabric.Join(1)) {
     sender = *ProtectedTransport::Create(tap, {.protection = protection, .secret = kSecret, .attempt = 5});
-    receiver = *ProtectedTransport::Create(*inner, {.protection = protection, .secret = other_secret, .attempt = 5});
+    receiver =
+        *ProtectedTransport::Create(*inner, {.protection = protection, .secret = other_secret, .attempt = 5});
   }
   void Send(const Message& message, MessageTag tag = kTag) {
     CHECK((*sender->Send(1, tag, message))->Wait(Soon()).ok());
@@ -95,11 +96,12 @@ struct Pair {
 void CheckLost(const absl::Status& status, const Message& got) {
   CAPTURE(status.ToString());
   CHECK(absl::IsDataLoss(status));
-  CHECK_THAT(std::string(status.message()), Catch::Contains("rank 0") && Catch::Contains("activation channel 3 sequence 9"));
+  CHECK_THAT(std::string(status.message()),
+             Catch::Contains("rank 0") && Catch::Contains("activation channel 3 sequence 9"));
   CHECK(std::all_of(got.begin(), got.end(), [](std::byte b) { return b == std::byte{}; }));
 }
 
-#define BOTH_KINDS()                                                                                  \
+#define BOTH_KINDS()                                                                                     \
   const MessageProtection kind = GENERATE(MessageProtection::kChecksum, MessageProtection::kEncryption); \
   CAPTURE(NameOf(kind))
 
@@ -244,16 +246,18 @@ TEST_CASE("a receive that went in the middle of its message ends the transport, 
   Wiretap tap(fabric.Join(0));
   const auto inner = fabric.Join(1);
   const auto sender = *ProtectedTransport::Create(tap, {.secret = kSecret});
-  const auto receiver = *ProtectedTransport::Create(
-      *inner, {.secret = kSecret, .cancel_grace = absl::Milliseconds(1)});
+  const auto receiver =
+      *ProtectedTransport::Create(*inner, {.secret = kSecret, .cancel_grace = absl::Milliseconds(1)});
   const Message message = RandomMessage(100, 1);
   REQUIRE((*sender->Send(1, kTag, message))->Wait(Soon()).ok());
   tap.caught.pop_back();
   Message got(100);
-  { const auto receive = *receiver->Receive(0, kTag, absl::MakeSpan(got));
+  {
+    const auto receive = *receiver->Receive(0, kTag, absl::MakeSpan(got));
     REQUIRE(tap.Deliver().ok());
     CHECK_FALSE(receive->Done());
-    CHECK(absl::IsDeadlineExceeded(receive->Wait(absl::InfinitePast()))); }
+    CHECK(absl::IsDeadlineExceeded(receive->Wait(absl::InfinitePast())));
+  }
   const absl::Status over = (*receiver->Receive(0, kTag, absl::MakeSpan(got)))->Wait(Soon());
   CHECK(absl::IsCancelled(over));
   CHECK_THAT(std::string(over.message()), Catch::Contains("in the middle"));

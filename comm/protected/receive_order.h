@@ -19,9 +19,10 @@ class ReceiveOrder {
   void Cancel(uint64_t receive);
 
  private:
-  uint64_t posted_ = 0;                               // ever
-  uint64_t next_ = 0;                                 // due to the next one
-  std::vector<std::pair<uint64_t, uint64_t>> open_;  // receive and what is due to it, as they were posted; a few
+  uint64_t posted_ = 0;  // ever
+  uint64_t next_ = 0;    // due to the next one
+  std::vector<std::pair<uint64_t, uint64_t>>
+      open_;  // receive and what is due to it, as they were posted; a few
 };
 
 }  // namespace medley

@@ -7,7 +7,8 @@
 namespace medley {
 namespace {
 
-TEST_CASE("receives are due the numbers in the order in which they were posted, whenever they are looked at") {
+TEST_CASE(
+    "receives are due the numbers in the order in which they were posted, whenever they are looked at") {
   ReceiveOrder order;
   const uint64_t first = order.Post(), second = order.Post();
   CHECK(order.Due(second) == 1);

@@ -46,8 +46,9 @@ std::vector<std::string> FuzzSeeds() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace medley;
   if (size == 0) return 0;
-  const auto protection =
-      data[0] == static_cast<uint8_t>(MessageProtection::kChecksum) ? MessageProtection::kChecksum : MessageProtection::kEncryption;
+  const auto protection = data[0] == static_cast<uint8_t>(MessageProtection::kChecksum)
+                              ? MessageProtection::kChecksum
+                              : MessageProtection::kEncryption;
   const MessageSeal& seal = SealOf(protection);
   if (size - 1 < seal.trailer_bytes()) return 0;
   MessageTrailer trailer = {};
@@ -61,7 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const std::string plain(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  Demand(Sealed(protection, plain).substr(1) == TextOf(data + 1, size - 1), "what opens is sealed as it came");
+  Demand(Sealed(protection, plain).substr(1) == TextOf(data + 1, size - 1),
+         "what opens is sealed as it came");
   Accepted();
   return 0;
 }
