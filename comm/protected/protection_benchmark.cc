@@ -1,13 +1,13 @@
 // Prints what protected messages cost beside plain ones, as "key value" lines: sealing and opening on one thread against a copy of
 // the same bytes, and messages over TCP between two transports of this process. The ways take turns, and the best of each counts,
 // since others use the machine too.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <thread>
 
-#include "CLI/CLI.hpp"
 #include "comm/protected/protected_transport.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/clock.h"

@@ -90,7 +90,7 @@ class Orchestrator {
                                    v1::MessageProtection protection = {});
   // `cancelled` as of Plan. FailedPrecondition, too: WithProtection.
   absl::StatusOr<KnownLinks> MeasureLinks(const std::vector<std::string>& devices,
-                                          v1::MessageProtection protection,
+                                          v1::MessageProtection protection = {},
                                           const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
   // Ends the dry runs, comparisons and measurements that calls are waiting for, and those to come, with Cancelled.
