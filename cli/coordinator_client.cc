@@ -252,16 +252,19 @@ absl::StatusOr<v1::GetStacksResponse> CoordinatorClient::GetStacks(const std::st
   return impl_->Call(&Stub::GetStacks, request, impl_->long_timeout());
 }
 
-absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices) {
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::ListLinks(const std::vector<std::string>& devices,
+                                                                   v1::MessageProtection protection) {
   v1::ListLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
+  request.set_message_protection(protection);
   return impl_->CallForParts(&Stub::ListLinks, request, impl_->timeout);
 }
 
-absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(
-    const std::vector<std::string>& devices) {
+absl::StatusOr<v1::ListLinksResponse> CoordinatorClient::MeasureLinks(const std::vector<std::string>& devices,
+                                                                      v1::MessageProtection protection) {
   v1::MeasureLinksRequest request;
   request.mutable_devices()->Add(devices.begin(), devices.end());
+  request.set_message_protection(protection);
   return impl_->CallForParts(&Stub::MeasureLinks, request, std::max(10 * impl_->timeout, absl::Hours(1)));
 }
 

@@ -64,10 +64,14 @@ class CoordinatorClient {
   // May take as long as PlanJob.
   absl::StatusOr<v1::CheckNodesResponse> CheckNodes(const v1::CheckNodesRequest& request);
   absl::StatusOr<v1::GetStacksResponse> GetStacks(const std::string& job_id);
-  // Between `devices`, or all that there are if it is empty.
-  absl::StatusOr<v1::ListLinksResponse> ListLinks(const std::vector<std::string>& devices);
+  // Between `devices`, or all that there are if it is empty. `protection`: as of ListLinksRequest.
+  absl::StatusOr<v1::ListLinksResponse> ListLinks(
+      const std::vector<std::string>& devices,
+      v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);
   // The same, measured anew. May take an hour: seconds a link.
-  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(const std::vector<std::string>& devices);
+  absl::StatusOr<v1::ListLinksResponse> MeasureLinks(
+      const std::vector<std::string>& devices,
+      v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const std::vector<std::string>& devices,
                                                             uint64_t bytes);
   // The trace of `step`; 0: of the newest that was traced.

@@ -84,6 +84,14 @@ std::string MeasuredBetween(const v1::LinkProfile& link) {
   return link.measured_between().empty() ? absl::StrCat(link.a(), " - ", link.b()) : link.measured_between();
 }
 
+// "tcp", "tcp, encryption"
+std::string OverOf(const v1::LinkProfile& link) {
+  const auto* value = v1::MessageProtection_descriptor()->FindValueByNumber(link.message_protection());
+  if (link.message_protection() <= v1::MESSAGE_PROTECTION_NONE || value == nullptr)
+    return Printable(link.transport());
+  return absl::StrCat(Printable(link.transport()), ", ", NameOf(*value));
+}
+
 // One line for each measurement, however many pairs it stands for.
 std::string FormatMeasurements(const v1::ListLinksResponse& links, double now, size_t columns) {
   std::map<std::string, int> pairs;
@@ -94,7 +102,7 @@ std::string FormatMeasurements(const v1::ListLinksResponse& links, double now, s
     const std::string between = MeasuredBetween(link);
     if (!seen.insert(between).second) continue;
     rows.push_back({Printable(between), absl::StrCat(pairs[between]), FormatLatency(link.latency_seconds()),
-                    FormatBandwidth(link.bytes_per_second()), Printable(link.transport()), AgeOf(link, now),
+                    FormatBandwidth(link.bytes_per_second()), OverOf(link), AgeOf(link, now),
                     Printable(link.provenance())});
   }
   return rows.size() == 1 ? "" : FormatTable(rows, columns);
@@ -141,7 +149,7 @@ std::string FormatLink(const v1::LinkProfile& link, double now_unix_seconds, siz
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty() && value != "-") facts.push_back({name, Printable(value)});
   };
-  add("over", link.transport());
+  add("over", OverOf(link));
   add("measured", AgeOf(link, now_unix_seconds));
   add("between", link.measured_between());
   add("with", link.provenance());

@@ -101,6 +101,11 @@ TEST_CASE("a link by size follows its points, both one way and of an exchange") 
                        Catch::Contains("498 MB/s"));  // exchanged over the line of half the rate
   CHECK_THAT(text, Catch::Contains("measured: 10 s ago\n") && Catch::Contains("between: a/cpu0 - b/cpu1\n") &&
                        Catch::Contains("over: tcp\n"));
+  link.set_message_protection(v1::MESSAGE_PROTECTION_ENCRYPTION);
+  CHECK_THAT(FormatLink(link, 1010), Catch::Contains("over: tcp, encryption\n"));
+  links.add_devices("a/cpu0");
+  links.add_devices("b/cpu0");
+  CHECK_THAT(FormatLinks(links, 1010), Catch::Contains("tcp, encryption"));
 }
 
 TEST_CASE("what is taken of the ways to sum is marked, and what cannot be says why") {

@@ -10,6 +10,7 @@
 #include "runtime/base/bytes.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/base/unix_time.h"
+#include "runtime/wire/enum_names.h"
 
 namespace medley {
 namespace {
@@ -20,13 +21,17 @@ absl::Status CheckOptions(const LinksCommand& command) {
   if (command.pair.size() == 1) return refuse("links: name two devices, or none for all");
   if (command.pair.size() == 2 && command.pair[0] == command.pair[1])
     return refuse("links: a link takes two different devices");
-  if (!command.job.empty() && (!command.pair.empty() || command.refresh || command.explain || group)) {
+  const bool protection = command.protection != v1::MESSAGE_PROTECTION_UNSPECIFIED;
+  if (!command.job.empty() &&
+      (!command.pair.empty() || command.refresh || command.explain || group || protection)) {
     return refuse("--job: goes with nothing else");
   }
   if (group && !command.explain) return refuse("--devices, --bytes: go with --explain");
   if (group && (command.devices.size() < 2 || command.bytes == 0)) {
     return refuse("--explain: a group takes --devices A,B,... of two or more and --bytes");
   }
+  if (!command.devices.empty() && protection)
+    return refuse("--protection: goes with links, not with --devices");
   if (group && !command.pair.empty()) return refuse("--devices: is for a group; a pair is named without it");
   if (command.explain && !group && command.pair.empty()) {
     return refuse("--explain: name two devices, or a group with --devices and --bytes");
@@ -63,9 +68,10 @@ absl::Status RunLinks(const Connection& connection, const LinksCommand& command)
   if (!command.job.empty()) return ShowTraffic(client, connection, command.job);
   if (command.refresh)
     RETURN_IF_ERROR(
-        AsInput(client.MeasureLinks(command.pair.empty() ? command.devices : command.pair).status()));
+        AsInput(client.MeasureLinks(command.pair.empty() ? command.devices : command.pair, command.protection)
+                    .status()));
   if (!command.devices.empty()) return ShowGroup(client, connection, command);
-  const absl::StatusOr<v1::ListLinksResponse> links = client.ListLinks(command.pair);
+  const absl::StatusOr<v1::ListLinksResponse> links = client.ListLinks(command.pair, command.protection);
   RETURN_IF_ERROR(AsInput(links.status()));
   if (connection.output == Output::kJson) {
     Print(JsonLine(*links));
@@ -102,6 +108,21 @@ void AddLinksCommand(CLI::App& app, const Connection& connection, std::function<
           },
           "that the group sums, as in 16MiB")
       ->type_name("SIZE");
+  links
+      ->add_option_function<std::string>(
+          "--protection",
+          [command](const std::string& text) {
+            const auto* value = FindEnumValue(*v1::MessageProtection_descriptor(), text);
+            if (value == nullptr)
+              throw CLI::ValidationError("--protection",
+                                         absl::StrCat("\"", text, "\" is none of: ",
+                                                      EnumNames(*v1::MessageProtection_descriptor())));
+            command->protection = static_cast<v1::MessageProtection>(value->number());
+          },
+          "links with messages protected like this: none, checksum, encryption; default: as the coordinator "
+          "and the "
+          "nodes ask for")
+      ->type_name("KIND");
   links->add_option("--job", command->job, "what the units of this job have exchanged");
   links->callback([command, &connection, &action] {
     action = [command, &connection] { return RunLinks(connection, *command); };

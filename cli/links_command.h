@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "cli/connection.h"
+#include "proto/medley/v1/message_protection.pb.h"
 
 namespace medley {
 
@@ -17,6 +18,8 @@ struct LinksCommand {
   std::vector<std::string> devices;  // of a group to explain
   int64_t bytes = 0;                 // that it sums
   std::string job;                   // whose traffic to show
+  // Of messages; unspecified: what the coordinator and the nodes ask for.
+  v1::MessageProtection protection = v1::MESSAGE_PROTECTION_UNSPECIFIED;
 };
 
 // Shows links, or explains what would be done over them, or a job's traffic, on standard output.

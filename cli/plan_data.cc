@@ -183,6 +183,7 @@ json PlanData(const std::string& title, const v1::PlanReport& report) {
           {"orders", report.orders()},
           {"reductions", report.reductions()},
           {"exchanges", report.exchanges()},
+          {"messages", ProtectionOf(report)},
           {"explanation", report.explanation()},
           {"compared", report.compared()},
           {"rejected", RejectedData(report)},

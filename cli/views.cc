@@ -232,6 +232,12 @@ std::string QualityOf(const v1::PlanReport& report) {
                          report.orders().empty() ? "" : " with a named schedule");
 }
 
+std::string ProtectionOf(const v1::PlanReport& report) {
+  const auto* value = v1::MessageProtection_descriptor()->FindValueByNumber(report.message_protection());
+  if (report.message_protection() <= v1::MESSAGE_PROTECTION_NONE || value == nullptr) return "";
+  return absl::StrCat("between hosts are protected by ", NameOf(*value));
+}
+
 std::string PriceOf(const v1::PlanReport& report) {
   if (report.price_per_hour() <= 0) return "";
   int unpriced = 0;
@@ -291,6 +297,7 @@ std::string FormatJob(const v1::Job& job, size_t columns) {
   add("NO CHECKPOINT", Printable(job.checkpoint_problem()));
   add("precision", InF32Instead(job.plan()));
   add("price", PriceOf(job.plan()));
+  add("messages", ProtectionOf(job.plan()));
   add("plan", Printable(job.plan().description()));
   return FormatFacts(rows, columns);
 }

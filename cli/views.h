@@ -29,6 +29,9 @@ std::string FormatPlan(const v1::PlanReport& report, PlanDetail detail, size_t c
 // How good a plan is known to be: "proven optimal", "at most 3.1 % slower than the best possible".
 std::string QualityOf(const v1::PlanReport& report);
 
+// How its messages between hosts are protected; empty: they are not.
+std::string ProtectionOf(const v1::PlanReport& report);
+
 // "7.20 an hour, 0.0375 a million tokens, 1.00 for the job's 1000 steps (8 min 20 s)"; empty: no device in use has a price.
 std::string PriceOf(const v1::PlanReport& report);
 

@@ -30,6 +30,7 @@
 #include "runtime/daemon/start_web.h"
 #include "runtime/web/metrics_answer.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
 namespace {
@@ -62,6 +63,8 @@ absl::Status FillDefaults(v1::AgentConfig& config) {
   ASSIGN_OR_RETURN(*config.mutable_listen_address(),
                    CompleteAddress("listen_address", config.listen_address(), 0, AnyPort::kAllowed));
   if (config.links().empty()) config.set_links("automatic");
+  if (config.message_protection() == v1::MESSAGE_PROTECTION_UNSPECIFIED)
+    config.set_message_protection(v1::MESSAGE_PROTECTION_NONE);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   if (!config.has_stop_within_seconds()) config.set_stop_within_seconds(10);
@@ -128,7 +131,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
        .links = config.links()});
   KernelReports kernels({.node_name = config.name(), .worker_program = WorkerProgram(), .devices = devices});
   AgentService service(supervisor, kernels,
-                       {config.allowed_directories().begin(), config.allowed_directories().end()});
+                       {config.allowed_directories().begin(), config.allowed_directories().end()},
+                       DecodeMessageProtection(config.message_protection()));
   ServerOptions options = ServerOptionsOf(config);
   RpcFigures figures;
   options.figures = &figures;
@@ -145,6 +149,8 @@ absl::Status Serve(const Daemon& daemon, const v1::AgentConfig& config) {
                                  ? config.host_memory_bytes()
                                  : static_cast<uint64_t>(AvailableHostMemory().value));
   node.set_network_cards(config.network_cards());
+  node.set_message_protection(config.message_protection());
+  node.set_protects_messages(true);
   node.set_agent_address(AdvertisedAddress(config, running.address));
   node.mutable_devices()->Add(devices.begin(), devices.end());
   ASSIGN_OR_RETURN(const std::unique_ptr<WebServer> web,

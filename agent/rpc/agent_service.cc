@@ -25,7 +25,7 @@ absl::Status NotUnavailable(const absl::Status& status) {
 
 grpc::Status AgentService::Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                                    v1::PrepareResponse* response) {
-  if (const absl::Status valid = CheckPrepare(*request, allowed_directories_); !valid.ok())
+  if (const absl::Status valid = CheckPrepare(*request, allowed_directories_, least_protection_); !valid.ok())
     return ToGrpc(valid);
   absl::StatusOr<v1::PrepareResponse> prepared =
       supervisor_.Prepare(*request, FromSystemClock(context->deadline()));

@@ -2,16 +2,21 @@
 #include "agent/supervisor/kernel_reports.h"
 #include "agent/supervisor/supervisor.h"
 #include "proto/medley/v1/agent.grpc.pb.h"
+#include "runtime/ir/link/message_protection.h"
 
 namespace medley {
 
 // The wire side of Supervisor and KernelReports, and nothing else: check, call, encode.
 class AgentService final : public v1::Agent::Service {
  public:
-  // `allowed_directories`: AgentConfig's.
+  // `allowed_directories`, `least_protection`: AgentConfig's.
   AgentService(Supervisor& supervisor, KernelReports& kernels,
-               std::vector<std::string> allowed_directories = {})
-      : supervisor_(supervisor), kernels_(kernels), allowed_directories_(std::move(allowed_directories)) {}
+               std::vector<std::string> allowed_directories = {},
+               MessageProtection least_protection = MessageProtection::kNone)
+      : supervisor_(supervisor),
+        kernels_(kernels),
+        allowed_directories_(std::move(allowed_directories)),
+        least_protection_(least_protection) {}
 
   grpc::Status Prepare(grpc::ServerContext* context, const v1::PrepareRequest* request,
                        v1::PrepareResponse* response) override;
@@ -30,6 +35,7 @@ class AgentService final : public v1::Agent::Service {
   Supervisor& supervisor_;
   KernelReports& kernels_;
   const std::vector<std::string> allowed_directories_;
+  const MessageProtection least_protection_;
 };
 
 }  // namespace medley

@@ -59,6 +59,26 @@ TEST_CASE("one unit alone has no peers; two do") {
   CHECK(CheckPrepare(two).ok());
 }
 
+TEST_CASE("messages are protected by no less than the node's least") {
+  v1::PrepareRequest request = Training(2);
+  request.set_attempt_secret(std::string(32, 's'));
+  const auto with = [&](v1::MessageProtection protection, MessageProtection least) {
+    request.mutable_train()->mutable_spec()->mutable_communication()->set_message_protection(protection);
+    return CheckPrepare(request, {}, least);
+  };
+  CHECK(with(v1::MESSAGE_PROTECTION_UNSPECIFIED, MessageProtection::kNone).ok());
+  CHECK(with(v1::MESSAGE_PROTECTION_CHECKSUM, MessageProtection::kChecksum).ok());
+  CHECK(with(v1::MESSAGE_PROTECTION_ENCRYPTION, MessageProtection::kChecksum).ok());
+  CHECK(with(v1::MESSAGE_PROTECTION_CHECKSUM, MessageProtection::kEncryption) ==
+        absl::InvalidArgumentError(
+            "train.spec.communication.message_protection: checksum; this node accepts no less than "
+            "encryption (message_protection in its agent's configuration)"));
+  CHECK(absl::IsInvalidArgument(with(v1::MESSAGE_PROTECTION_UNSPECIFIED, MessageProtection::kChecksum)));
+  // One unit alone sends nothing, and what a probe sends is worth nothing.
+  CHECK(CheckPrepare(Training(1), {}, MessageProtection::kEncryption).ok());
+  CHECK(CheckPrepare(Probe(std::string(32, 's')), {}, MessageProtection::kEncryption).ok());
+}
+
 TEST_CASE("exactly one task") {
   v1::PrepareRequest request = Probe(std::string(32, 's'));
   request.clear_probe();

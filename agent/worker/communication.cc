@@ -26,7 +26,8 @@ std::string NearestDevices(const WorkerSite& site) {
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request,
                                                                const WorkerSite& site, int rank, int size,
-                                                               std::vector<int> peers) {
+                                                               std::vector<int> peers,
+                                                               MessageProtection protection) {
   // Of each peer, a connection of the session, and one of UCX where memory is not shared.
   const int64_t connections = site.links == UcxTransport::Links::kSharedMemory ? 1 : 2;
   RETURN_IF_ERROR(CheckOpenFilesFor(connections * static_cast<int64_t>(peers.size()),
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::Prepare
                                 .peers = std::move(peers),
                                 .secret = request.attempt_secret(),
                                 .links = site.links,
+                                .message_protection = size > 1 ? protection : MessageProtection::kNone,
                                 .network_devices = site.network_devices};
   if (site.links != UcxTransport::Links::kSharedMemory && size > 1)
     options.network_devices = NearestDevices(site);

@@ -14,6 +14,7 @@ namespace medley {
 // FailedPrecondition: this process may not open as many connections as it has peers.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const v1::PrepareRequest& request,
                                                                const WorkerSite& site, int rank, int size,
-                                                               std::vector<int> peers);
+                                                               std::vector<int> peers,
+                                                               MessageProtection protection);
 
 }  // namespace medley

@@ -14,6 +14,7 @@
 #include "runtime/base/unix_time.h"
 #include "runtime/base/version.h"
 #include "runtime/wire/link_codec.h"
+#include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
 namespace {
@@ -69,6 +70,7 @@ class ProbeWorkerTask final : public WorkerTask {
     *profile.mutable_transfer() = EncodeLinkModel(memories.transfer);
     *profile.mutable_exchange() = EncodeLinkModel(link.cost.exchange);
     profile.set_transport(PathTo(transport, 1 - rank_));
+    profile.set_message_protection(EncodeMessageProtection(communicator_->ProtectionWith(1 - rank_)));
     profile.set_provenance(absl::StrCat(rank_ == 0 ? end_ : other_end, " - ", rank_ == 0 ? other_end : end_,
                                         memories.explanation.empty() ? "" : ". ", memories.explanation)
                                .substr(0, kMostProvenance));
@@ -100,7 +102,8 @@ absl::StatusOr<std::unique_ptr<WorkerTask>> PrepareProbe(const v1::PrepareReques
   ASSIGN_OR_RETURN(Device device, OpenDevice(site.device));
   const int rank = static_cast<int>(request.probe().rank());
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator,
-                   MakeCommunicator(request, site, rank, /*size=*/2, /*peers=*/{1 - rank}));
+                   MakeCommunicator(request, site, rank, /*size=*/2, /*peers=*/{1 - rank},
+                                    DecodeMessageProtection(request.probe().message_protection())));
   return std::make_unique<ProbeWorkerTask>(std::move(device), std::move(communicator), rank,
                                            DescribeEnd(site));
 }

@@ -138,8 +138,9 @@ class TrainTask final : public WorkerTask {
     phase.Enter("opening the network");
     task->peers_ =
         PlanPeers(task->setup_.plan, task->setup_.program, task->setup_.spec, task->setup_.reductions);
-    ASSIGN_OR_RETURN(task->communicator_, MakeCommunicator(request, site, task->setup_.rank,
-                                                           RankCount(task->setup_.plan), task->peers_));
+    ASSIGN_OR_RETURN(task->communicator_,
+                     MakeCommunicator(request, site, task->setup_.rank, RankCount(task->setup_.plan),
+                                      task->peers_, task->setup_.spec.communication.message_protection));
     return task;
   }
 

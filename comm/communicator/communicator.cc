@@ -16,6 +16,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Create(const Options
                                                            .peers = options.peers,
                                                            .network_devices = options.network_devices,
                                                            .secret = options.secret}));
+  if (options.message_protection != MessageProtection::kNone) {
+    ASSIGN_OR_RETURN(made->protected_,
+                     ProtectedTransport::Create(*made->transport_, {.protection = options.message_protection,
+                                                                    .secret = options.secret,
+                                                                    .attempt = options.attempt}));
+  }
   made->departures_ = std::make_unique<Departures>(
       [raw = made.get()](const Departures::Departure& departure) { raw->Tell(departure); });
   ASSIGN_OR_RETURN(const std::string devices, SessionDevices(options.network_devices));

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "comm/communicator/departures.h"
+#include "comm/protected/protected_transport.h"
 #include "comm/session/session.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/mutex.h"
@@ -33,6 +34,8 @@ class Communicator {
     // The attempt's secret, at least 16 bytes; it may be empty where there are no peers. It is never logged.
     std::string secret;
     UcxTransport::Links links = UcxTransport::Links::kAutomatic;
+    // Of messages with peers that share no memory with this one, under keys of the secret; the same on all ranks.
+    MessageProtection message_protection = MessageProtection::kNone;
     // As UcxTransport's; of an RDMA device, the session takes the interface beside it.
     std::string network_devices;
     absl::Duration heartbeat = absl::Seconds(1);
@@ -62,7 +65,13 @@ class Communicator {
   absl::Status Connect(const std::vector<std::string>& addresses_by_rank, absl::Time deadline);
 
   // For the data. Fails with Unavailable what needs a peer that is gone.
-  UcxTransport& transport() { return *transport_; }
+  Transport& transport() {
+    return protected_ == nullptr ? static_cast<Transport&>(*transport_) : *protected_;
+  }
+  // Of messages with `peer`, once it is connected.
+  MessageProtection ProtectionWith(int peer) const {
+    return protected_ == nullptr ? MessageProtection::kNone : protected_->ProtectionWith(peer);
+  }
 
   // To be set before Connect, lest some are missed: told once of each peer that is gone, after its transfers
   // have failed. `left`: it said goodbye. From a thread of the communicator's; may block, which delays the
@@ -100,8 +109,9 @@ class Communicator {
   Mutex mutex_;
   Session::GoneCallback on_gone_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<UcxTransport> transport_;
-  std::unique_ptr<Departures> departures_;  // after the transport, which its thread tells
-  std::unique_ptr<Session> session_;        // last: its thread feeds the departures
+  std::unique_ptr<ProtectedTransport> protected_;  // around it; null: messages go as they are
+  std::unique_ptr<Departures> departures_;         // after the transport, which its thread tells
+  std::unique_ptr<Session> session_;               // last: its thread feeds the departures
 };
 
 }  // namespace medley

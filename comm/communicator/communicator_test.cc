@@ -228,7 +228,7 @@ TEST_CASE("ranks that are no peers have no connection, and are refused") {
            kSize, [&](int rank) { return SendNumber(ranks[rank]->transport(), (rank + 1) % kSize, rank); })) {
     CHECK(status.ToString() == "OK");
   }
-  UcxTransport& transport = ranks[0]->transport();
+  Transport& transport = ranks[0]->transport();
   CHECK(transport.IsPeer(1));
   CHECK_FALSE(transport.IsPeer(2));
   CHECK_FALSE(transport.IsPeer(0));

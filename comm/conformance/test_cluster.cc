@@ -5,6 +5,7 @@
 
 #include "comm/faulty/faulty_transport.h"
 #include "comm/loopback/loopback_fabric.h"
+#include "comm/protected/protected_transport.h"
 #include "comm/ucx/ucx_transport.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status_macros.h"
@@ -20,12 +21,59 @@ std::unique_ptr<Transport> WithFaults(std::unique_ptr<Transport> transport) {
   return std::make_unique<FaultyTransport>(std::move(transport), options);
 }
 
+// Owns the transport whose messages it protects.
+class Protected final : public Transport {
+ public:
+  static absl::StatusOr<std::unique_ptr<Transport>> Around(std::unique_ptr<Transport> inner,
+                                                           MessageProtection protection) {
+    if (protection == MessageProtection::kNone) return inner;
+    auto made = std::make_unique<Protected>();
+    made->inner_ = std::move(inner);
+    ASSIGN_OR_RETURN(
+        made->outer_,
+        ProtectedTransport::Create(
+            *made->inner_, {.protection = protection, .secret = "sixteen bytes or more", .attempt = 7}));
+    return std::unique_ptr<Transport>(std::move(made));
+  }
+  int rank() const override { return outer_->rank(); }
+  int size() const override { return outer_->size(); }
+  bool IsPeer(int rank) const override { return outer_->IsPeer(rank); }
+  absl::StatusOr<std::unique_ptr<Transfer>> Send(int peer, MessageTag tag, absl::Span<const std::byte> bytes,
+                                                 MemoryType memory) override {
+    return outer_->Send(peer, tag, bytes, memory);
+  }
+  absl::StatusOr<std::unique_ptr<Transfer>> Receive(int peer, MessageTag tag, absl::Span<std::byte> bytes,
+                                                    MemoryType memory) override {
+    return outer_->Receive(peer, tag, bytes, memory);
+  }
+  void Abort(const std::string& reason) override { outer_->Abort(reason); }
+  void MarkGone(int peer, const std::string& why) override { outer_->MarkGone(peer, why); }
+  bool Reaches(MemoryType memory) const override { return outer_->Reaches(memory); }
+  bool SharesMemory(int peer) const override { return outer_->SharesMemory(peer); }
+  absl::StatusOr<std::unique_ptr<Registration>> Register(absl::Span<std::byte> bytes,
+                                                         MemoryType memory) override {
+    return outer_->Register(bytes, memory);
+  }
+  std::vector<PeerTraffic> Traffic() const override { return outer_->Traffic(); }
+  uint64_t DroppedMessages() const override { return outer_->DroppedMessages(); }
+
+ private:
+  std::unique_ptr<Transport> inner_;
+  std::unique_ptr<ProtectedTransport> outer_;
+};
+
 class LoopbackCluster final : public TestCluster {
  public:
-  LoopbackCluster(int size, bool faulty) : fabric_(size) {
+  explicit LoopbackCluster(int size) : fabric_(size) {}
+  static absl::StatusOr<std::unique_ptr<TestCluster>> Open(int size, bool faulty,
+                                                           MessageProtection protection) {
+    auto cluster = std::make_unique<LoopbackCluster>(size);
     for (int rank = 0; rank < size; ++rank) {
-      ranks_.push_back(faulty ? WithFaults(fabric_.Join(rank)) : fabric_.Join(rank));
+      std::unique_ptr<Transport> joined = cluster->fabric_.Join(rank);
+      if (faulty) joined = WithFaults(std::move(joined));
+      ASSIGN_OR_RETURN(cluster->ranks_.emplace_back(), Protected::Around(std::move(joined), protection));
     }
+    return cluster;
   }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Transport& rank(int rank) override { return *ranks_[rank]; }
@@ -41,7 +89,8 @@ class LoopbackCluster final : public TestCluster {
 
 class UcxCluster final : public TestCluster {
  public:
-  static absl::StatusOr<std::unique_ptr<TestCluster>> Open(UcxTransport::Links links, int size, bool faulty) {
+  static absl::StatusOr<std::unique_ptr<TestCluster>> Open(UcxTransport::Links links, int size, bool faulty,
+                                                           MessageProtection protection) {
     auto cluster = std::make_unique<UcxCluster>();
     std::vector<std::unique_ptr<UcxTransport>> ranks;
     std::vector<std::string> addresses;
@@ -59,7 +108,9 @@ class UcxCluster final : public TestCluster {
       RETURN_IF_ERROR(rank->Connect(addresses, Now() + absl::Seconds(20)));
     }
     for (std::unique_ptr<UcxTransport>& rank : ranks) {
-      cluster->ranks_.push_back(faulty ? WithFaults(std::move(rank)) : std::move(rank));
+      std::unique_ptr<Transport> joined = std::move(rank);
+      if (faulty) joined = WithFaults(std::move(joined));
+      ASSIGN_OR_RETURN(cluster->ranks_.emplace_back(), Protected::Around(std::move(joined), protection));
     }
     return cluster;
   }
@@ -84,13 +135,12 @@ std::vector<absl::Status> TestCluster::OnEveryRank(const std::function<absl::Sta
 std::vector<TransportUnderTest> AllTransports() {
   using Crashes = TransportUnderTest::Crashes;
   using Links = UcxTransport::Links;
-  const auto loopback = [](bool faulty) {
-    return [faulty](int size) -> absl::StatusOr<std::unique_ptr<TestCluster>> {
-      return std::make_unique<LoopbackCluster>(size, faulty);
-    };
+  constexpr auto kChecksum = MessageProtection::kChecksum, kEncryption = MessageProtection::kEncryption;
+  const auto loopback = [](bool faulty, MessageProtection protection = MessageProtection::kNone) {
+    return [=](int size) { return LoopbackCluster::Open(size, faulty, protection); };
   };
-  const auto ucx = [](Links links, bool faulty) {
-    return [links, faulty](int size) { return UcxCluster::Open(links, size, faulty); };
+  const auto ucx = [](Links links, bool faulty, MessageProtection protection = MessageProtection::kNone) {
+    return [=](int size) { return UcxCluster::Open(links, size, faulty, protection); };
   };
   return {
       {"loopback", Crashes::kAreNoticed, loopback(/*faulty=*/false)},
@@ -98,6 +148,10 @@ std::vector<TransportUnderTest> AllTransports() {
       {"ucx shared memory", Crashes::kAreNot, ucx(Links::kSharedMemory, /*faulty=*/false)},
       {"faulty loopback", Crashes::kAreNoticed, loopback(/*faulty=*/true)},
       {"faulty ucx shared memory", Crashes::kAreNot, ucx(Links::kSharedMemory, /*faulty=*/true)},
+      {"checksums, faulty loopback", Crashes::kAreNoticed, loopback(/*faulty=*/true, kChecksum)},
+      {"encryption, faulty loopback", Crashes::kAreNoticed, loopback(/*faulty=*/true, kEncryption)},
+      {"checksums, ucx tcp", Crashes::kAreNoticed, ucx(Links::kTcp, /*faulty=*/false, kChecksum)},
+      {"encryption, ucx tcp", Crashes::kAreNoticed, ucx(Links::kTcp, /*faulty=*/false, kEncryption)},
   };
 }
 

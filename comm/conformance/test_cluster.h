@@ -24,14 +24,14 @@ class TestCluster {
 
 // One kind of transport that must hold the contract.
 struct TransportUnderTest {
-  static constexpr int kKinds = 5;
+  static constexpr int kKinds = 9;
   std::string name;
   enum class Crashes { kAreNoticed, kAreNot } crashes;
   std::function<absl::StatusOr<std::unique_ptr<TestCluster>>(int size)> open;
 };
 
-// All kKinds of them: loopback, UCX over TCP, UCX over shared memory, and the first and the last of them with
-// late and overtaking messages.
+// All kKinds of them: loopback, UCX over TCP, UCX over shared memory, the first and the last of them with late and
+// overtaking messages, and both kinds of protected messages over overtaking loopback and over TCP.
 std::vector<TransportUnderTest> AllTransports();
 
 }  // namespace medley

@@ -49,6 +49,7 @@ class Transfer {
   //   Unavailable        the peer is known to be gone; names it.
   //   DeadlineExceeded   not done at `deadline`; names peer, tag and size. The transfer goes on.
   //   Internal           the message had another size than the receive; names both.
+  //   DataLoss           it is not what was sent (comm/protected); names peer and tag.
   //   Cancelled          the transport was closed.
   virtual absl::Status Wait(absl::Time deadline) = 0;
   // Whether Wait would answer at once. Drives progress a little; does not block.

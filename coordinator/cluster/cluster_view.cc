@@ -104,9 +104,15 @@ absl::StatusOr<ClusterDeviceLocation> ClusterView::Find(const std::string& devic
         return absl::FailedPreconditionError(
             absl::StrCat("device ", device, ": node ", name, " is not alive"));
       }
-      return ClusterDeviceLocation{
-          name,      description.agent_address, description.host,         description.incarnation,
-          candidate, description.host_memory,   description.network_cards};
+      return ClusterDeviceLocation{name,
+                                   description.agent_address,
+                                   description.host,
+                                   description.incarnation,
+                                   candidate,
+                                   description.host_memory,
+                                   description.network_cards,
+                                   description.message_protection,
+                                   description.protects_messages};
     }
   }
   return absl::NotFoundError(

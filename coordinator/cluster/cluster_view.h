@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "coordinator/cluster/lease_table.h"
 #include "runtime/ir/cluster/cluster.h"
+#include "runtime/ir/link/message_protection.h"
 
 // What the coordinator knows about its nodes and who uses which device. Devices are named "node/device".
 namespace medley {
@@ -23,6 +24,9 @@ struct NodeDescription {
   std::vector<ClusterDevice> devices;  // names unique
   Bytes host_memory;                   // ClusterNode::host_memory
   int network_cards = 0;               // ClusterNode::network_cards
+  // The least that its agent accepts, and whether it knows of protected messages at all.
+  MessageProtection message_protection = MessageProtection::kNone;
+  bool protects_messages = false;
 };
 
 // A life of a node that is over, with the jobs that had devices on it.
@@ -48,6 +52,9 @@ struct ClusterDeviceLocation {
   ClusterDevice device;
   Bytes host_memory;      // ClusterNode::host_memory
   int network_cards = 0;  // ClusterNode::network_cards
+  // As of NodeDescription.
+  MessageProtection message_protection = MessageProtection::kNone;
+  bool protects_messages = false;
 };
 
 struct ClusterOptions {

@@ -21,6 +21,7 @@
 #include "runtime/daemon/run_daemon.h"
 #include "runtime/daemon/start_web.h"
 #include "runtime/wire/address.h"
+#include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
 namespace {
@@ -44,6 +45,8 @@ absl::Status FillDefaults(v1::CoordinatorConfig& config) {
   if (!config.has_lease_seconds()) config.set_lease_seconds(6);
   if (!config.has_settle_seconds()) config.set_settle_seconds(2);
   if (config.most_waiting_jobs() == 0) config.set_most_waiting_jobs(10'000);
+  if (config.message_protection() == v1::MESSAGE_PROTECTION_UNSPECIFIED)
+    config.set_message_protection(v1::MESSAGE_PROTECTION_NONE);
   if (config.log_level() == v1::LOG_LEVEL_UNSPECIFIED) config.set_log_level(v1::LOG_LEVEL_INFO);
   if (config.log_format() == v1::LOG_FORMAT_UNSPECIFIED) config.set_log_format(v1::LOG_FORMAT_TEXT);
   RETURN_IF_ERROR(CheckServer(ServerOptionsOf(config)));
@@ -61,13 +64,15 @@ absl::Status Serve(const Daemon& daemon, const v1::CoordinatorConfig& config) {
   gpr_set_log_function([](gpr_log_func_args* said) { spdlog::debug("gRPC: {}", said->message); });
   ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(config.state_directory()));
   GrpcAgentClient agents(config.has_tls() ? ChannelTls(config.tls(), v1::ROLE_AGENT) : nullptr);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Orchestrator> orchestrator,
-                   Orchestrator::Create({.lease = absl::Seconds(config.lease_seconds()),
-                                         .settle = absl::Seconds(config.settle_seconds()),
-                                         .most_waiting_jobs = config.most_waiting_jobs(),
-                                         .allowed_directories = {config.allowed_directories().begin(),
-                                                                 config.allowed_directories().end()}},
-                                        *store, agents));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Orchestrator> orchestrator,
+      Orchestrator::Create(
+          {.lease = absl::Seconds(config.lease_seconds()),
+           .settle = absl::Seconds(config.settle_seconds()),
+           .most_waiting_jobs = config.most_waiting_jobs(),
+           .allowed_directories = {config.allowed_directories().begin(), config.allowed_directories().end()},
+           .message_protection = DecodeMessageProtection(config.message_protection())},
+          *store, agents));
   const PeriodicCheck check(*store, kCheckStoreEvery, [](const absl::Status& found) {
     if (!found.ok())
       spdlog::error("{}; `medley backup` what can be read, and restore a backup from before",

@@ -11,6 +11,7 @@
 #include "coordinator/orchestrator/job_beginning.h"
 #include "coordinator/orchestrator/job_time.h"
 #include "coordinator/orchestrator/profile_learning.h"
+#include "coordinator/orchestrator/protection_terms.h"
 #include "coordinator/orchestrator/trace_collector.h"
 #include "coordinator/problem/planning_problem.h"
 #include "coordinator/wire/plan_report_codec.h"
@@ -24,6 +25,7 @@
 #include "runtime/ir/model/parameters.h"
 #include "runtime/wire/cluster_codec.h"
 #include "runtime/wire/job_codec.h"
+#include "runtime/wire/message_protection_codec.h"
 #include "runtime/wire/plan_codec.h"
 #include "runtime/wire/reduction_codec.h"
 
@@ -199,8 +201,9 @@ absl::Status JobRunner::RefuseEmulated(const v1::JobSpec& spec) const {
   return EmulatedRefusal(spec.has_plan() ? "plan.units" : "constraints.devices", names);
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& spec, absl::Duration time_limit,
+absl::StatusOr<PlannedJob> JobRunner::PlanOnly(const v1::JobSpec& asked, absl::Duration time_limit,
                                                ParetoListing listing) {
+  ASSIGN_OR_RETURN(const v1::JobSpec spec, WithProtection(asked, services_.least_protection, devices_));
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   RETURN_IF_ERROR(RefuseEmulated(spec));
   const Measurement::Result measured = Measure(spec, training);
@@ -222,15 +225,18 @@ absl::StatusOr<Explanation> JobRunner::Compare(const Plan& plan, const v1::PlanG
   return explanation;
 }
 
-absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
+absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& asked,
                                                  const std::vector<ClusterDeviceLocation>& beside) {
+  std::vector<ClusterDeviceLocation> together = devices_;
+  together.insert(together.end(), beside.begin(), beside.end());
+  ASSIGN_OR_RETURN(const v1::JobSpec spec, WithProtection(asked, services_.least_protection, together));
   ASSIGN_OR_RETURN(const TrainingSpec training, ResolveSpec(spec, ""));
   MeasurementRequest all{.spec = spec, .training = training, .devices = devices_};
   if (!devices_.empty()) {
     const Measurement::Result measured = Measure(spec, training);
     RETURN_IF_ERROR(measured.end.status);
   }
-  all.devices.insert(all.devices.end(), beside.begin(), beside.end());
+  all.devices = together;
   ASSIGN_OR_RETURN(Cluster cluster, MeasurementOf().Known(all));
   // Links to devices that are in use cannot be measured now.
   std::vector<LinkCost> costs;
@@ -247,13 +253,13 @@ absl::StatusOr<PlannedJob> JobRunner::PlanBeside(const v1::JobSpec& spec,
   return planned;
 }
 
-absl::Status JobRunner::RefreshLinks() {
+absl::Status JobRunner::RefreshLinks(MessageProtection protection) {
   LinkMeasurement links(
       services_.store,
       [this](std::vector<AttemptTask> tasks, const AttemptRun::Callbacks& callbacks) {
         return RunAttempt(std::move(tasks), callbacks);
       },
-      [](const std::string& what) { spdlog::info("{}", what); });
+      [](const std::string& what) { spdlog::info("{}", what); }, protection);
   return links.Measure(devices_, LinkMeasurement::What::kAll).status;
 }
 
@@ -268,7 +274,9 @@ RunOutcome JobRunner::OutcomeOf(const AttemptEnd& end) {
   }
   if (end.status.ok()) return {};
   if (leaving_) return {.event = JobEvent::kInterrupted, .cause = "the coordinator was stopped", .end = end};
-  return {.event = IsLoss(end.status) ? JobEvent::kLost : JobEvent::kRefused,
+  // A message that did not arrive as it was sent says nothing against the job.
+  const bool lost_message = end.prepared && absl::IsDataLoss(end.status);
+  return {.event = IsLoss(end.status) || lost_message ? JobEvent::kLost : JobEvent::kRefused,
           .cause = std::string(end.status.message()),
           .end = end};
 }
@@ -277,17 +285,19 @@ RunOutcome JobRunner::Run() {
   const auto refuse = [&](const absl::Status& status) { return OutcomeOf({.status = status}); };
   const absl::StatusOr<v1::Job> job = services_.journal.Get(job_id_);
   if (!job.ok()) return refuse(job.status());
-  const absl::StatusOr<TrainingSpec> training = ResolveSpec(job->spec(), job_id_);
+  const absl::StatusOr<v1::JobSpec> spec = WithProtection(job->spec(), services_.least_protection, devices_);
+  if (!spec.ok()) return refuse(spec.status());
+  const absl::StatusOr<TrainingSpec> training = ResolveSpec(*spec, job_id_);
   if (!training.ok()) return refuse(training.status());
   if (const absl::Status allowed = RefuseEmulated(job->spec()); !allowed.ok()) return refuse(allowed);
 
-  const Measurement::Result measured = Measure(job->spec(), *training);
+  const Measurement::Result measured = Measure(*spec, *training);
   if (!measured.end.status.ok()) return OutcomeOf(measured.end);
   (void)services_.journal.Apply(job_id_, JobEvent::kProfiled, "");
 
   v1::PlanGrounds grounds;
   grounds.set_job_id(job_id_);
-  *grounds.mutable_spec() = OnDevicesOf(measured.cluster, job->spec());
+  *grounds.mutable_spec() = OnDevicesOf(measured.cluster, *spec);
   *grounds.mutable_cluster() = EncodeCluster(measured.cluster);
   // Under which it has run; what does not decode is none.
   Plan running;
@@ -305,6 +315,10 @@ RunOutcome JobRunner::Run() {
   if (!planned.ok()) return refuse(planned.status());
   (void)services_.journal.Apply(job_id_, JobEvent::kPlanned, "");
   services_.journal.Log(job_id_, "coordinator", absl::StrCat("plan: ", Describe(planned->plan)));
+  if (planned->report.message_protection != MessageProtection::kNone) {
+    services_.journal.Log(job_id_, "coordinator",
+                          absl::StrCat("message_protection: ", NameOf(planned->report.message_protection)));
+  }
   if (!running.units.empty()) {
     services_.journal.Log(job_id_, "coordinator",
                           running == planned->plan
@@ -333,6 +347,10 @@ v1::PrepareRequest JobRunner::SharedRequest(const v1::Job& job, const PlannedJob
   v1::TrainTask& train = *request.mutable_train();
   *train.mutable_spec() = job.spec();
   train.mutable_spec()->clear_plan();  // the task's own says it again
+  if (const MessageProtection protection = planned.report.message_protection;
+      protection != MessageProtection::kNone)
+    train.mutable_spec()->mutable_communication()->set_message_protection(
+        EncodeMessageProtection(protection));
   *train.mutable_plan() = EncodePlan(planned.plan);
   train.set_resume_from(checkpoint);
   train.set_resumes_other_run(other_run);

@@ -15,6 +15,7 @@
 #include "coordinator/problem/planned_job.h"
 #include "coordinator/store/store.h"
 #include "runtime/base/mutex.h"
+#include "runtime/ir/link/message_protection.h"
 
 namespace medley {
 
@@ -38,6 +39,8 @@ class JobRunner {
     AgentClient& agents;
     // Called with the devices that the plan uses, once it is known. May be null.
     std::function<void(const std::vector<std::string>& devices)> planned;
+    // CoordinatorConfig.message_protection.
+    MessageProtection least_protection = MessageProtection::kNone;
   };
   JobRunner(const Services& services, std::string job_id, std::vector<ClusterDeviceLocation> devices)
       : services_(services), job_id_(std::move(job_id)), devices_(std::move(devices)) {}
@@ -47,24 +50,25 @@ class JobRunner {
   // The job as it was stored, running. Its agents are waited for, `patience` long.
   RunOutcome TakeUp(const v1::Job& job, absl::Duration patience);
 
-  // Measures and plans, starts nothing. For jobs that are not queued: `spec` need not be the journal's. When planning
+  // Measures and plans, starts nothing. For jobs that are not queued: `asked` need not be the journal's. When planning
   // has taken `time_limit` it ends with the best plan so far. Cancelled: it was aborted. DeadlineExceeded: no plan had been
   // found by then.
-  absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& spec,
+  absl::StatusOr<PlannedJob> PlanOnly(const v1::JobSpec& asked,
                                       absl::Duration time_limit = absl::InfiniteDuration(),
                                       ParetoListing listing = ParetoListing::kIfNeeded);
 
   // Why other plans than `plan` would be slower: ComparePlan by what it was made from. Cancelled: it was aborted.
   absl::StatusOr<Explanation> Compare(const Plan& plan, const v1::PlanGrounds& grounds);
 
-  // How `spec` would be planned on the devices and `beside`, which are in use: what is missing of the former
+  // How `asked` would be planned on the devices and `beside`, which are in use: what is missing of the former
   // is measured, links to the latter that were not measured are taken to be as slow as the slowest that was,
   // or as 1 Gbit/s Ethernet.
-  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& spec,
+  absl::StatusOr<PlannedJob> PlanBeside(const v1::JobSpec& asked,
                                         const std::vector<ClusterDeviceLocation>& beside);
 
-  // Measures the links between the devices anew and starts nothing else. Errors: those of link_measurement.h.
-  absl::Status RefreshLinks();
+  // Measures the links between the devices anew, with messages of this protection, and starts nothing else. Errors: those of
+  // link_measurement.h.
+  absl::Status RefreshLinks(MessageProtection protection);
 
   // Ends what is under way, planning too. kLost: something it needs is gone; kCancelled: the user's wish; kInterrupted:
   // planned anew.

@@ -10,6 +10,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status_macros.h"
 #include "runtime/wire/link_codec.h"
+#include "runtime/wire/message_protection_codec.h"
 #include "runtime/wire/validate.h"
 
 namespace medley {
@@ -44,11 +45,11 @@ AttemptTask TaskOn(const ClusterDeviceLocation& device, const std::string& task_
 }
 
 AttemptEnd LinkMeasurement::Measure(const std::vector<ClusterDeviceLocation>& devices, What what) {
-  LinkTable known({});
+  LinkTable known({}, protection_);
   if (what == What::kMissing) {
     const absl::StatusOr<std::vector<v1::LinkProfile>> stored = store_.ListLinks();
     if (!stored.ok()) return {.status = stored.status()};
-    known = LinkTable(*stored);
+    known = LinkTable(*stored, protection_);
   }
   while (true) {
     const std::vector<DevicePair> pairs = PairsToMeasure(devices, known);
@@ -64,7 +65,11 @@ AttemptEnd LinkMeasurement::MeasureRound(const std::vector<ClusterDeviceLocation
                                          const std::vector<DevicePair>& round, LinkTable& known) {
   std::vector<std::string> names;
   for (const DevicePair& pair : round) names.push_back(NameOf(devices, pair));
-  progress_(absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", ")));
+  const std::string with = protection_ == MessageProtection::kNone
+                               ? ""
+                               : absl::StrCat(" with message_protection ", NameOf(protection_));
+  progress_(
+      absl::StrCat("measuring the link", round.size() > 1 ? "s " : " ", absl::StrJoin(names, ", "), with));
   std::vector<Probed> probed = ProbeTogether(devices, round);
   AttemptEnd end = ProbeAgainIfDisturbed(devices, round, probed);
   for (const Probed& one : probed) {
@@ -121,6 +126,8 @@ LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
     AttemptTask& task =
         tasks.emplace_back(TaskOn(*device, absl::StrCat("probe/", *attempt, "/", tasks.size()), *attempt));
     task.request.mutable_probe()->set_rank(static_cast<uint32_t>(tasks.size()) - 1);
+    if (protection_ != MessageProtection::kNone)
+      task.request.mutable_probe()->set_message_protection(EncodeMessageProtection(protection_));
   }
   Mutex mutex;
   std::optional<v1::LinkProfile> link;
@@ -137,6 +144,11 @@ LinkMeasurement::Probed LinkMeasurement::Probe(const ClusterDeviceLocation& a,
   link->set_b(FullName(b));
   link->set_kind(LinkKind(a, b));
   link->set_link_class(LinkClass(a, b));
+  if (!HoldsUnder(protection_, *link)) {
+    return {.end = {.status = absl::InternalError(absl::StrCat(
+                        name, ": it was to be measured with message_protection ", NameOf(protection_),
+                        ", and was with ", NameOf(DecodeMessageProtection(link->message_protection()))))}};
+  }
   if (const absl::Status sound = CheckMeasured(*link); !sound.ok()) {
     return {.end = {.status = absl::InternalError(
                         absl::StrCat(name, ": the probe's measurement: ", sound.message()))}};

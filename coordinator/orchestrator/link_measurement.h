@@ -23,9 +23,10 @@ class LinkMeasurement {
  public:
   // Runs one attempt of tasks, blocking; from several threads at a time.
   using RunAttempt = std::function<AttemptEnd(std::vector<AttemptTask>, const AttemptRun::Callbacks&)>;
-  // `progress` hears what is being measured, from the thread that measures.
-  LinkMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress)
-      : store_(store), run_(std::move(run)), progress_(std::move(progress)) {}
+  // `progress` hears what is being measured, from the thread that measures. `protection`: of the messages that are measured.
+  LinkMeasurement(Store& store, RunAttempt run, std::function<void(const std::string&)> progress,
+                  MessageProtection protection = MessageProtection::kNone)
+      : store_(store), run_(std::move(run)), progress_(std::move(progress)), protection_(protection) {}
 
   enum class What { kMissing, kAll };
   // Blocks, for seconds a round of links. What was measured before an error is kept. Never has more than
@@ -51,6 +52,7 @@ class LinkMeasurement {
   Store& store_;
   const RunAttempt run_;
   const std::function<void(const std::string&)> progress_;
+  const MessageProtection protection_;
 };
 
 // A task on a device, without what it is to do.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/orchestrator/link_pairs.h"
+#include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 constexpr double kBandwidthSpread = 1.3, kLatencySpread = 2, kLatencyNoiseSeconds = 2e-5;
 // From so many on half of them, the middle ones, have to agree: some may join a node that is not like the others.
 constexpr size_t kMany = 12;
+// PeerTraffic::path of ranks that share memory.
+constexpr char kSharedMemory[] = "shared memory";
 
 bool Within(double spread, double noise, double a, double b) {
   return std::max(a, b) <= spread * std::min(a, b) + noise;
@@ -52,12 +55,18 @@ std::string FullName(const ClusterDeviceLocation& device) {
   return absl::StrCat(device.node, "/", device.device.description.name);
 }
 
-LinkTable::LinkTable(const std::vector<v1::LinkProfile>& measured) {
+bool HoldsUnder(MessageProtection protection, const v1::LinkProfile& measured) {
+  const MessageProtection with = DecodeMessageProtection(measured.message_protection());
+  return with == protection || (with == MessageProtection::kNone && measured.transport() == kSharedMemory);
+}
+
+LinkTable::LinkTable(const std::vector<v1::LinkProfile>& measured, MessageProtection protection)
+    : protection_(protection) {
   for (const v1::LinkProfile& link : measured) Add(link);
 }
 
 void LinkTable::Add(const v1::LinkProfile& measured) {
-  if (measured.kind().empty()) return;
+  if (measured.kind().empty() || !HoldsUnder(protection_, measured)) return;
   const auto [present, is_new] = newest_.emplace(measured.kind(), measured);
   if (!is_new && measured.measured_at_seconds() > present->second.measured_at_seconds())
     present->second = measured;

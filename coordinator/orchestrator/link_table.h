@@ -8,14 +8,21 @@
 
 #include "coordinator/cluster/cluster_view.h"
 #include "proto/medley/v1/cluster.pb.h"
+#include "runtime/ir/link/message_protection.h"
 
 namespace medley {
 
-// What was measured of links, by kind and class (link_pairs.h). Pure.
+// Whether a link that was measured so is what messages under `protection` find: it was measured with it, or goes through
+// memory that both ends share, where nothing is protected.
+bool HoldsUnder(MessageProtection protection, const v1::LinkProfile& measured);
+
+// What was measured of links, by kind and class (link_pairs.h), for messages of one protection. Pure.
 class LinkTable {
  public:
-  // The newest of several of a kind counts. Those without a kind, from before there were kinds, are left out.
-  explicit LinkTable(const std::vector<v1::LinkProfile>& measured);
+  // The newest of several of a kind counts. Those without a kind, from before there were kinds, are left out, and so are those
+  // that do not hold under `protection`.
+  explicit LinkTable(const std::vector<v1::LinkProfile>& measured,
+                     MessageProtection protection = MessageProtection::kNone);
   void Add(const v1::LinkProfile& measured);
 
   // The link between two devices: its kind's, or that which stands for its class, with these ends, and
@@ -46,6 +53,7 @@ class LinkTable {
   std::optional<v1::LinkProfile> Between(const ClusterDeviceLocation& a, const ClusterDeviceLocation& b,
                                          SamplesByClass& known) const;
 
+  MessageProtection protection_;
   std::map<std::string, v1::LinkProfile> newest_;  // by kind
   std::map<std::string, std::set<std::string>> kinds_of_class_;
 };

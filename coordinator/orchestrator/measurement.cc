@@ -218,7 +218,7 @@ Measurement::Result Measurement::MeasureTogether(const MeasurementRequest& reque
   SlowdownMeasurement slowdowns(store_, run_, progress_);
   AttemptEnd slowed = slowdowns.Measure(request.spec, ShapeKey(request.training), request.devices, *known);
   if (!slowed.status.ok()) return {std::move(slowed), {}};
-  LinkMeasurement links(store_, run_, progress_);
+  LinkMeasurement links(store_, run_, progress_, request.training.communication.message_protection);
   AttemptEnd end = links.Measure(request.devices, LinkMeasurement::What::kMissing);
   if (!end.status.ok()) return {std::move(end), {}};
   absl::StatusOr<Cluster> cluster = Known(request);
@@ -231,7 +231,8 @@ absl::StatusOr<Cluster> Measurement::Known(const MeasurementRequest& request) {
   ASSIGN_OR_RETURN(const std::vector<v1::DeviceProfile> profiles, store_.ListProfiles());
   for (const v1::DeviceProfile& profile : profiles) cluster.profiles.push_back(DecodeProfile(profile));
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  RETURN_IF_ERROR(AddLinks(LinkTable(measured), request.devices, cluster));
+  RETURN_IF_ERROR(AddLinks(LinkTable(measured, request.training.communication.message_protection),
+                           request.devices, cluster));
   ASSIGN_OR_RETURN(const std::vector<v1::HostSlowdown> slowdowns, store_.ListHostSlowdowns());
   for (const v1::HostSlowdown& slowdown : slowdowns) cluster.slowdowns.push_back(DecodeSlowdown(slowdown));
   return cluster;

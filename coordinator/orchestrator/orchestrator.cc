@@ -194,6 +194,7 @@ Orchestrator::Round Orchestrator::LookAround() {
       const std::string name = absl::StrCat(node.description.name, "/", device.description.name);
       if (node.alive) round.live.push_back(name);
       if (device.emulated) round.emulated.push_back(name);
+      if (!node.description.protects_messages) round.unprotecting.push_back(name);
     }
   }
   return round;
@@ -220,7 +221,8 @@ bool Orchestrator::StartJob(const std::string& job_id, const std::vector<std::st
           .store = store_,
           .journal = journal_,
           .agents = agents_,
-          .planned = [this, job_id](const std::vector<std::string>& used) { KeepOnly(job_id, used); }},
+          .planned = [this, job_id](const std::vector<std::string>& used) { KeepOnly(job_id, used); },
+          .least_protection = options_.message_protection},
       job_id, *locations);
   active.thread =
       std::thread([this, job_id, runner = active.runner.get()] { Settle(job_id, *runner, runner->Run()); });
@@ -235,9 +237,7 @@ void Orchestrator::TakeUp(const v1::Job& job) {
     active.devices.insert(task.device());
   }
   active.looked_at_checkpoint = job.checkpoint_step();
-  active.runner = std::make_unique<JobRunner>(
-      JobRunner::Services{.store = store_, .journal = journal_, .agents = agents_}, job.id(),
-      std::vector<ClusterDeviceLocation>());
+  active.runner = std::make_unique<JobRunner>(Services(), job.id(), std::vector<ClusterDeviceLocation>());
   journal_.Log(job.id(), "coordinator", "the coordinator was restarted; the job is taken up where it is");
   active.thread = std::thread([this, job, runner = active.runner.get()] {
     Settle(job.id(), *runner, runner->TakeUp(job, 2 * options_.lease));

@@ -39,11 +39,12 @@ class Orchestrator {
     // No job starts before no new node has come for so long, nor, after a start, before those that were there
     // before have come or a lease has passed.
     absl::Duration settle = absl::Seconds(2);
-    absl::Duration back_off = absl::Seconds(5);         // see BackOff
-    size_t most_waiting_jobs = 10'000;                  // further ones are refused
-    std::vector<std::string> allowed_directories = {};  // CheckJobPaths
-    const Clock* clock = &Clock::Steady();              // of leases and pauses; outlives it
-    bool own_thread = true;                             // false: somebody else calls Tick
+    absl::Duration back_off = absl::Seconds(5);                       // see BackOff
+    size_t most_waiting_jobs = 10'000;                                // further ones are refused
+    std::vector<std::string> allowed_directories = {};                // CheckJobPaths
+    MessageProtection message_protection = MessageProtection::kNone;  // the least, of every job
+    const Clock* clock = &Clock::Steady();                            // of leases and pauses; outlives it
+    bool own_thread = true;                                           // false: somebody else calls Tick
   };
   // Jobs that train are taken up where they are; others that the last coordinator was at wait for devices
   // again.
@@ -90,9 +91,12 @@ class Orchestrator {
     std::vector<ClusterDeviceLocation> devices;
     LinkTable table;
   };
-  absl::StatusOr<KnownLinks> Links(const std::vector<std::string>& devices);
-  // `cancelled` as of Plan.
+  // With messages of `protection`; unspecified: the least that this coordinator and the devices' nodes ask for.
+  absl::StatusOr<KnownLinks> Links(const std::vector<std::string>& devices,
+                                   v1::MessageProtection protection = {});
+  // `cancelled` as of Plan. FailedPrecondition, too: WithProtection.
   absl::StatusOr<KnownLinks> MeasureLinks(const std::vector<std::string>& devices,
+                                          v1::MessageProtection protection = {},
                                           const std::function<bool()>& cancelled = nullptr);
   absl::StatusOr<v1::AllReduceExplanation> ExplainAllReduce(const v1::ExplainAllReduceRequest& request);
   // Ends the dry runs, comparisons and measurements that calls are waiting for, and those to come, with Cancelled.
@@ -118,6 +122,7 @@ class Orchestrator {
   struct Round {
     std::vector<NodeSnapshot> nodes;
     std::vector<std::string> live, emulated;  // devices
+    std::vector<std::string> unprotecting;    // those of nodes that know of no protected messages
   };
 
   Orchestrator(const Options& options, Store& store, AgentClient& agents);
@@ -162,7 +167,20 @@ class Orchestrator {
              const std::function<bool()>& cancelled = nullptr);
   absl::Status RefuseInUse(const std::vector<ClusterDeviceLocation>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<KnownLinks> LinksAmong(const std::vector<ClusterDeviceLocation>& devices);
+  absl::StatusOr<KnownLinks> LinksAmong(const std::vector<ClusterDeviceLocation>& devices,
+                                        MessageProtection protection);
+  // Of messages between `devices`, of links that are asked for with `asked`.
+  MessageProtection ProtectionOf(v1::MessageProtection asked,
+                                 const std::vector<ClusterDeviceLocation>& devices) const;
+  // Whether the job's messages are protected whatever devices it gets.
+  bool AsksForProtection(const v1::JobSpec& spec) const;
+  JobRunner::Services Services() {
+    return {.store = store_,
+            .journal = journal_,
+            .agents = agents_,
+            .planned = nullptr,
+            .least_protection = options_.message_protection};
+  }
   absl::StatusOr<std::vector<ClusterDeviceLocation>> Locate(const std::vector<std::string>& devices)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

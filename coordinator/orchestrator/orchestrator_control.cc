@@ -198,6 +198,8 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
             "all devices that are free are emulated, and the job does not have allow_emulated: true");
       }
     }
+    if (wanted.empty() && AsksForProtection(spec))
+      std::erase_if(devices, [&](const std::string& d) { return Has(round.unprotecting, d); });
     if (devices.empty()) {
       return absl::FailedPreconditionError(
           "no device that the job may use is free; `medley nodes` shows who has them, and `medley plan "
@@ -208,7 +210,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::Plan(const v1::PlanJobRequest& requ
     name = absl::StrCat("(dry run ", ++dry_runs_, ")");
     RETURN_IF_ERROR(cluster_.Occupy(devices, name));
   }
-  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  JobRunner runner(Services(), name, locations);
   const absl::Duration time_limit = request.time_limit_seconds() > 0
                                         ? absl::Seconds(request.time_limit_seconds())
                                         : absl::InfiniteDuration();
@@ -237,7 +239,7 @@ absl::StatusOr<v1::PlanReport> Orchestrator::PlanOf(const v1::GetPlanRequest& re
   ASSIGN_OR_RETURN(const medley::Plan plan, DecodePlan(job.plan().plan()));
   v1::PlanReport report = job.plan();
   if (!report.compared()) {
-    JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, job_id, {});
+    JobRunner runner(Services(), job_id, {});
     absl::StatusOr<Explanation> explanation;
     Serve(
         absl::StrCat("(comparison of ", job_id, ")"), runner,

@@ -7,7 +7,9 @@
 #include "coordinator/orchestrator/explain_all_reduce.h"
 #include "coordinator/orchestrator/link_table.h"
 #include "coordinator/orchestrator/orchestrator.h"
+#include "coordinator/orchestrator/protection_terms.h"
 #include "runtime/base/status_macros.h"
+#include "runtime/wire/message_protection_codec.h"
 
 namespace medley {
 
@@ -31,20 +33,32 @@ absl::StatusOr<std::vector<ClusterDeviceLocation>> Orchestrator::LocateOrAll(
       absl::StrCat(located.status().message(), "; there are ", absl::StrJoin(live, ", ")));
 }
 
-absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::LinksAmong(
-    const std::vector<ClusterDeviceLocation>& devices) {
-  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  return KnownLinks{devices, LinkTable(measured)};
+MessageProtection Orchestrator::ProtectionOf(v1::MessageProtection asked,
+                                             const std::vector<ClusterDeviceLocation>& devices) const {
+  return asked == v1::MESSAGE_PROTECTION_UNSPECIFIED ? LeastProtection(options_.message_protection, devices)
+                                                     : DecodeMessageProtection(asked);
 }
 
-absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::Links(const std::vector<std::string>& devices) {
+bool Orchestrator::AsksForProtection(const v1::JobSpec& spec) const {
+  return options_.message_protection != MessageProtection::kNone ||
+         DecodeMessageProtection(spec.communication().message_protection()) != MessageProtection::kNone;
+}
+
+absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::LinksAmong(
+    const std::vector<ClusterDeviceLocation>& devices, MessageProtection protection) {
+  ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
+  return KnownLinks{devices, LinkTable(measured, protection)};
+}
+
+absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::Links(const std::vector<std::string>& devices,
+                                                             v1::MessageProtection protection) {
   absl::StatusOr<std::vector<ClusterDeviceLocation>> locations;
   {
     MutexLock lock(mutex_);
     locations = LocateOrAll(devices);
   }
   RETURN_IF_ERROR(locations.status());
-  return LinksAmong(*locations);
+  return LinksAmong(*locations, ProtectionOf(protection, *locations));
 }
 
 absl::StatusOr<v1::AllReduceExplanation> Orchestrator::ExplainAllReduce(
@@ -56,7 +70,8 @@ absl::StatusOr<v1::AllReduceExplanation> Orchestrator::ExplainAllReduce(
   }
   RETURN_IF_ERROR(locations.status());
   ASSIGN_OR_RETURN(const std::vector<v1::LinkProfile> measured, store_.ListLinks());
-  return medley::ExplainAllReduce(*locations, request.bytes(), LinkTable(measured));
+  return medley::ExplainAllReduce(*locations, request.bytes(),
+                                  LinkTable(measured, ProtectionOf({}, *locations)));
 }
 
 absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>& devices) {
@@ -73,8 +88,10 @@ absl::Status Orchestrator::RefuseInUse(const std::vector<ClusterDeviceLocation>&
 }
 
 absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::vector<std::string>& devices,
+                                                                    v1::MessageProtection protection,
                                                                     const std::function<bool()>& cancelled) {
   std::vector<ClusterDeviceLocation> locations;
+  MessageProtection with = MessageProtection::kNone;
   std::string name;
   {
     MutexLock lock(mutex_);
@@ -85,16 +102,20 @@ absl::StatusOr<Orchestrator::KnownLinks> Orchestrator::MeasureLinks(const std::v
       return absl::InvalidArgumentError(
           absl::StrCat("devices: ", absl::StrJoin(names, ", "), ": a link takes two different ones"));
     }
+    with = ProtectionOf(protection, locations);
+    v1::JobSpec asked;
+    asked.mutable_communication()->set_message_protection(EncodeMessageProtection(with));
+    RETURN_IF_ERROR(WithProtection(asked, MessageProtection::kNone, locations).status());
     RETURN_IF_ERROR(RefuseInUse(locations));
     name = absl::StrCat("(measuring links ", ++dry_runs_, ")");
     RETURN_IF_ERROR(cluster_.Occupy(std::vector<std::string>(names.begin(), names.end()), name));
   }
-  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, name, locations);
+  JobRunner runner(Services(), name, locations);
   absl::Status measured;
   Serve(
-      name, runner, [&] { measured = runner.RefreshLinks(); }, cancelled);
+      name, runner, [&] { measured = runner.RefreshLinks(with); }, cancelled);
   RETURN_IF_ERROR(measured);
-  return LinksAmong(locations);
+  return LinksAmong(locations, with);
 }
 
 }  // namespace medley

@@ -73,6 +73,8 @@ absl::StatusOr<WaitingJob> Orchestrator::Describe(const v1::Job& job, const Roun
   const auto tried = tried_in_vain_.find(job.id());
   if (tried != tried_in_vain_.end()) waiting.tried_in_vain = tried->second.devices;
   if (!job.spec().allow_emulated()) waiting.never = round.emulated;
+  if (AsksForProtection(job.spec()))
+    waiting.never.insert(waiting.never.end(), round.unprotecting.begin(), round.unprotecting.end());
   waiting.priority = scheduling.priority();
   waiting.least = std::max<uint32_t>(scheduling.least_devices(), 1);
   waiting.most = scheduling.most_devices();
@@ -157,6 +159,13 @@ std::string Orchestrator::WhatItWaitsFor(const WaitingJob& waiting, const std::v
     std::vector<std::string> usable = free;
     std::erase_if(usable, [&](const std::string& device) { return Has(waiting.never, device); });
     if (round.live.empty()) return "waits for a device: no agent is registered";
+    const bool only_unprotecting = std::all_of(
+        free.begin(), free.end(), [&](const auto& device) { return Has(round.unprotecting, device); });
+    if (usable.empty() && !free.empty() && only_unprotecting) {
+      return "waits for a node whose agent knows of message_protection, which the job or the coordinator "
+             "asks for: those "
+             "with free devices are of older versions";
+    }
     if (usable.empty() && !free.empty()) {
       return "waits for a device that is not emulated: the job does not have allow_emulated: true";
     }
@@ -189,6 +198,9 @@ bool Orchestrator::MoreMayCome(const v1::Job& job, const std::vector<std::string
   for (const std::string& device : given) devices.erase(device);
   if (!job.spec().allow_emulated()) {
     for (const std::string& device : round.emulated) devices.erase(device);
+  }
+  if (AsksForProtection(job.spec())) {
+    for (const std::string& device : round.unprotecting) devices.erase(device);
   }
   return !devices.empty();
 }

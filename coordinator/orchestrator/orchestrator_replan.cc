@@ -39,7 +39,11 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
   std::erase_if(free, [&](const std::string& device) {
     const bool emulated =
         std::find(round.emulated.begin(), round.emulated.end(), device) != round.emulated.end();
-    return (!named.empty() && named.count(device) == 0) || (emulated && !spec.allow_emulated());
+    const bool unprotecting =
+        growth.job.plan().message_protection() > v1::MESSAGE_PROTECTION_NONE &&
+        std::find(round.unprotecting.begin(), round.unprotecting.end(), device) != round.unprotecting.end();
+    return (!named.empty() && named.count(device) == 0) || (emulated && !spec.allow_emulated()) ||
+           unprotecting;
   });
   const size_t most = spec.scheduling().most_devices();
   if (most > 0) free.resize(std::min(free.size(), most - std::min(most, own.size())));
@@ -51,7 +55,7 @@ absl::StatusOr<Orchestrator::Growth> Orchestrator::PrepareGrowth(const std::stri
 
 absl::StatusOr<v1::ReplanJobResponse> Orchestrator::Decide(const Growth& growth, bool force) {
   const v1::Job& job = growth.job;
-  JobRunner runner({.store = store_, .journal = journal_, .agents = agents_}, growth.name, growth.free);
+  JobRunner runner(Services(), growth.name, growth.free);
   absl::StatusOr<PlannedJob> planned;
   Serve(growth.name, runner, [&] { planned = runner.PlanBeside(job.spec(), growth.own); });
   RETURN_IF_ERROR(planned.status());

@@ -21,6 +21,18 @@ std::string Seconds(double seconds) {
   return absl::StrFormat("%.2f s", seconds);
 }
 
+std::string DescribeProtection(MessageProtection protection) {
+  switch (protection) {
+    case MessageProtection::kNone:
+      break;
+    case MessageProtection::kChecksum:
+      return "between hosts are protected by a checksum, which the links were measured with";
+    case MessageProtection::kEncryption:
+      return "between hosts are protected by encryption, which the links were measured with";
+  }
+  return "";
+}
+
 // How one step of a plan passes.
 struct Portrait {
   StepPrediction prediction;
@@ -294,6 +306,7 @@ absl::StatusOr<Explanation> ExplainPlan(const PlanningProblem& problem, const Pl
   for (const Explanation::Device& device : explanation.devices) busy_share += device.busy_share;
   explanation.bubble_share = 1 - busy_share / static_cast<double>(prediction.ranks.size());
   explanation.bottleneck = BottleneckOf(portrait);
+  explanation.messages = DescribeProtection(problem.message_protection);
   ASSIGN_OR_RETURN(explanation.reductions, DescribeReductions(problem, plan));
   ASSIGN_OR_RETURN(explanation.exchanges, DescribeExchanges(problem, plan, portrait));
   explanation.summary = Summary(plan, explanation, prediction);

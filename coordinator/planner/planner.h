@@ -144,6 +144,7 @@ struct Explanation {
   // unit is one device.
   std::string exchanges;
   std::string fitting, orders;  // of ChosenPlan; not known of a plan alone
+  std::string messages;         // how those between hosts are protected; empty: they are not
   double bubble_share = 0;      // device time of the used devices that is not computing
   std::vector<Device> devices;  // every device of the problem
   struct Rejected {

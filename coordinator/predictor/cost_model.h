@@ -11,6 +11,7 @@
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/link/device_memory_strategy.h"
 #include "runtime/ir/link/link_model.h"
+#include "runtime/ir/link/message_protection.h"
 #include "runtime/ir/model/model_config.h"
 #include "runtime/ir/model/model_share.h"
 #include "runtime/ir/plan/device_room.h"
@@ -106,6 +107,8 @@ struct PlanningProblem {
   double wire_bytes_per_element = 4;  // 2: bf16
   // How the job has memory of devices sent.
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
+  // Of messages between hosts; `links` were measured with it.
+  MessageProtection message_protection = MessageProtection::kNone;
 };
 
 // Of all devices that `plan` uses.

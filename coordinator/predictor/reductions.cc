@@ -95,14 +95,17 @@ CollectiveProblem Reductions::ProblemOf(const std::vector<int>& devices) const {
 }
 
 GroupWay Reductions::ExchangeWay(const std::vector<int>& devices) const {
-  GroupWayQuestion question{.use = GroupUse::kPasses, .device_memory = problem_.device_memory};
+  GroupWayQuestion question{.use = GroupUse::kPasses,
+                            .device_memory = problem_.device_memory,
+                            .message_protection = problem_.message_protection};
   for (const int d : devices) {
     const DeviceCost& device = problem_.devices[d];
     question.members.push_back(static_cast<int>(question.facts.size()));
     question.facts.push_back({.device = device.name,
                               .library = device.group_library,
                               .identity = device.name,
-                              .host_reaches = !device.has_own_memory});
+                              .host_reaches = !device.has_own_memory,
+                              .node = device.name.substr(0, device.name.find('/'))});
   }
   return ChooseGroupWay(question).way;
 }

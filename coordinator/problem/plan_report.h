@@ -7,6 +7,7 @@
 
 #include "coordinator/planner/planner.h"
 #include "runtime/ir/job/job_constraints.h"
+#include "runtime/ir/link/message_protection.h"
 #include "runtime/ir/plan/plan.h"
 
 namespace medley {
@@ -50,7 +51,8 @@ struct PlanReport {
   int64_t tokens_per_step = 0;
   int64_t steps = 0;  // of the job
   Objective objective = Objective::kThroughput;
-  double price_per_hour = 0;       // of all devices in use; 0: free, or not known
+  double price_per_hour = 0;  // of all devices in use; 0: free, or not known
+  MessageProtection message_protection = MessageProtection::kNone;  // between hosts
   std::vector<ParetoPlan> pareto;  // from the fastest to the cheapest; empty: it was not asked for
   bool pareto_complete = false;    // ParetoList::complete
   Explanation explanation;

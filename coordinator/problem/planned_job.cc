@@ -146,6 +146,7 @@ absl::StatusOr<PlannedJob> PlanJob(const TrainingSpec& training, const JobConstr
   ASSIGN_OR_RETURN(const std::vector<ReductionChoice> exchanges, ExchangesOf(problem, planned.plan));
   planned.reductions.insert(planned.reductions.end(), exchanges.begin(), exchanges.end());
   report.steps = training.steps;
+  report.message_protection = problem.message_protection;
   report.price_per_hour = PricePerHour(problem, planned.plan);
   report.tokens_per_step = int64_t{problem.shape.sequence} * problem.shape.global_batch_sequences;
   // Other kinds are compared by speed, which is not what such a job is for; it has the list instead.

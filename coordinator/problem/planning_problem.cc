@@ -346,6 +346,7 @@ absl::StatusOr<PlanningProblem> BuildProblem(const TrainingSpec& spec, const Job
   problem.forced_all_reduce = spec.communication.all_reduce;
   problem.wire_bytes_per_element = spec.communication.gradient_wire == Precision::kBf16 ? 2 : 4;
   problem.device_memory = spec.communication.device_memory;
+  problem.message_protection = spec.communication.message_protection;
 
   const std::map<std::string, ModelShare> pinned = PinnedShares(constraints, spec.shape.model);
   const std::vector<int>& sizes = problem.micro_batch_sizes;

@@ -291,7 +291,8 @@ grpc::Status CoordinatorService::ListLinks(grpc::ServerContext* context, const v
   return AnswerInParts(
       audit_, *context, *request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
         ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
-                         orchestrator_.Links({request->devices().begin(), request->devices().end()}));
+                         orchestrator_.Links({request->devices().begin(), request->devices().end()},
+                                             request->message_protection()));
         AddLinks(links, parts);
         return absl::OkStatus();
       });
@@ -304,6 +305,7 @@ grpc::Status CoordinatorService::MeasureLinks(grpc::ServerContext* context,
       audit_, *context, *request, *writer, [&](Parts<v1::ListLinksResponse>& parts) -> absl::Status {
         ASSIGN_OR_RETURN(const Orchestrator::KnownLinks links,
                          orchestrator_.MeasureLinks({request->devices().begin(), request->devices().end()},
+                                                    request->message_protection(),
                                                     [&] { return context->IsCancelled(); }));
         AddLinks(links, parts);
         return absl::OkStatus();

@@ -7,7 +7,7 @@ namespace medley {
 
 absl::Status Store::InsertJoinToken(const v1::JoinTokenRecord& record, double forget_before_seconds) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(record));
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   RETURN_IF_ERROR(database_->Run("DELETE FROM join_tokens WHERE expires_at_seconds < ?",
                                  static_cast<int64_t>(forget_before_seconds)));
@@ -19,7 +19,7 @@ absl::Status Store::InsertJoinToken(const v1::JoinTokenRecord& record, double fo
 
 absl::Status Store::ChangeJoinToken(const std::string& id,
                                     absl::FunctionRef<absl::Status(v1::JoinTokenRecord&)> change) {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(std::optional<v1::JoinTokenRecord> record,
                    FirstOf<v1::JoinTokenRecord>(
                        *database_, database_->Query("SELECT message FROM join_tokens WHERE id = ?", id)));
@@ -30,7 +30,7 @@ absl::Status Store::ChangeJoinToken(const std::string& id,
 }
 
 absl::StatusOr<std::vector<v1::JoinTokenRecord>> Store::ListJoinTokens() {
-  const MutexLock lock(mutex_);
+  const Operation operation(*this, __func__);
   return AllOf<v1::JoinTokenRecord>(*database_,
                                     database_->Query("SELECT message FROM join_tokens ORDER BY rowid DESC"));
 }

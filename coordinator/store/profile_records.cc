@@ -49,6 +49,18 @@ std::pair<std::string, std::string> EndsOf(const std::string& a, const std::stri
   return std::minmax(a, b);
 }
 
+// What sets links with protected messages apart from the plain one of the same ends: no device's name has a space.
+std::string With(v1::MessageProtection protection) {
+  switch (protection) {
+    case v1::MESSAGE_PROTECTION_CHECKSUM:
+      return " checksum";
+    case v1::MESSAGE_PROTECTION_ENCRYPTION:
+      return " encryption";
+    default:
+      return "";
+  }
+}
+
 absl::Status WriteProfile(Database& database, const v1::DeviceProfile& profile) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(profile));
   return database.Run("REPLACE INTO device_profiles (device_kind, shape, message) VALUES (?, ?, ?)",
@@ -142,17 +154,18 @@ absl::Status Store::PutLink(const v1::LinkProfile& link) {
   ASSIGN_OR_RETURN(const std::string bytes, ToRow(link));
   const auto [first, second] = EndsOf(link.a(), link.b());
   const Operation operation(*this, __func__);
-  return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first, second,
-                        Blob{bytes});
+  return database_->Run("REPLACE INTO link_profiles (a, b, message) VALUES (?, ?, ?)", first,
+                        second + With(link.message_protection()), Blob{bytes});
 }
 
-absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b) {
+absl::StatusOr<v1::LinkProfile> Store::FindLink(const std::string& a, const std::string& b,
+                                                v1::MessageProtection protection) {
   const auto [first, second] = EndsOf(a, b);
   const Operation operation(*this, __func__);
   ASSIGN_OR_RETURN(std::optional<v1::LinkProfile> link,
                    FirstOf<v1::LinkProfile>(
                        *database_, database_->Query("SELECT message FROM link_profiles WHERE a = ? AND b = ?",
-                                                    first, second)));
+                                                    first, second + With(protection))));
   if (!link.has_value())
     return absl::NotFoundError(absl::StrCat("the link between ", a, " and ", b, " was not measured"));
   return *std::move(link);

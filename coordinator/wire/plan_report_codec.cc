@@ -1,5 +1,6 @@
 #include "coordinator/wire/plan_report_codec.h"
 
+#include "runtime/wire/message_protection_codec.h"
 #include "runtime/wire/plan_codec.h"
 
 namespace medley {
@@ -118,6 +119,7 @@ v1::PlanReport EncodePlanReport(const PlannedJob& planned) {
   }
   EncodePrice(planned, encoded);
   encoded.set_pinned(report.origin == PlanOrigin::kPinned);
+  encoded.set_message_protection(EncodeMessageProtection(report.message_protection));
   if (report.origin == PlanOrigin::kPlanner) {
     encoded.set_lower_bound_seconds(report.lower_bound_seconds);
     encoded.set_proven_optimal(report.proven_optimal);

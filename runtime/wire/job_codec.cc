@@ -9,6 +9,7 @@
 #include "runtime/ir/plan/check_plan.h"
 #include "runtime/wire/algorithm_codec.h"
 #include "runtime/wire/job_paths.h"
+#include "runtime/wire/message_protection_codec.h"
 #include "runtime/wire/model_codec.h"
 #include "runtime/wire/number_text.h"
 #include "runtime/wire/plan_codec.h"
@@ -255,6 +256,14 @@ absl::StatusOr<CommunicationSettings> DecodeCommunication(const v1::Communicatio
   if (settings.gradient_wire == Precision::kF16)
     return absl::InvalidArgumentError("communication.gradient_wire: f16, must be f32 or bf16");
   settings.device_memory = DecodeDeviceMemory(spec.device_memory());
+  settings.message_protection = DecodeMessageProtection(spec.message_protection());
+  if (settings.device_memory == DeviceMemoryStrategy::kDirect &&
+      settings.message_protection != MessageProtection::kNone) {
+    return Invalid(
+        "communication.device_memory: direct hands the memory of devices to the network as it is, and "
+        "message_protection is ",
+        NameOf(settings.message_protection), ", by the job, its coordinator or a node; say staged or whole");
+  }
   return settings;
 }
 

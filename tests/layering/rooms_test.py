@@ -97,7 +97,8 @@ ROOMS = {
     "comm/faulty": (TRANSPORT + LOCKS, []),
     "comm/ucx": (TRANSPORT + LOCKS + ["UCX"], []),
     "comm/session": (TRANSPORT + LOCKS + ["OpenSSL"], []),
-    "comm/communicator": (TRANSPORT + LOCKS + ["comm/session", "comm/ucx"], []),
+    "comm/protected": (TRANSPORT + LOCKS + ["hashes", "OpenSSL", "runtime/ir/link"], ["CLI11", "comm/ucx"]),
+    "comm/communicator": (TRANSPORT + LOCKS + ["comm/protected", "comm/session", "comm/ucx", "runtime/ir/link"], []),
     "comm/collective": (TRANSPORT + ["runtime/ir/collective", "threads"], ["comm/ucx"]),
     "comm/staging": (TRANSPORT + DEVICE + ["runtime/ir/link"],
                      REGISTRY + ["kernels/cuda", "kernels/emulated", "kernels/host", "kernels/opencl", "threads"]),
@@ -105,7 +106,7 @@ ROOMS = {
                    ["kernels/cuda", "kernels/host"]),
     "comm/topology": (DEVICE + ["hwloc"], []),
     "comm/probe": (TRANSPORT + ["comm/collective", "runtime/ir/link"], ["CLI11", "comm/ucx"]),
-    "comm/conformance": (TRANSPORT + LOCKS, ["comm/probe", "comm/ucx"]),
+    "comm/conformance": (TRANSPORT + LOCKS, ["comm/probe", "comm/protected", "comm/ucx"]),
     "comm/perf": (TRANSPORT, ["comm/probe", "comm/ucx"]),
 
     # What the worker alone runs. It knows devices and transports, never a vendor.

@@ -19,6 +19,7 @@
 #   tests/perf/run.sh links           latency and bandwidth of the transport
 #   tests/perf/run.sh comm [PART...]  the communicator against ucx_perftest, Open MPI and Gloo; parts: p2p allreduce links
 #                                     hierarchical overlap; all without
+#   tests/perf/run.sh protection [--quick]   messages with checksums and encrypted against plain ones: on a thread and over TCP
 #   tests/perf/run.sh prediction --data DIR [--judge TABLE] [--as-shipped] [--rows] [--only PART]
 #                                     predictions against published step times and memory of hardware that is not here; DIR
 #                                     has validation.csv and profiles/zorse, prediction/README.md says how
@@ -170,6 +171,11 @@ case $name in
       esac
     done
     ;;
+  protection)
+    build //comm/protected:protection_benchmark
+    machine
+    bazel-bin/comm/protected/protection_benchmark "$@"
+    ;;
   prediction)
     build //tests/perf/prediction:prediction_benchmark
     machine
@@ -181,7 +187,7 @@ case $name in
     tests/perf/gpu.sh bazel-bin/tests/perf/step_benchmark "$@"
     ;;
   *)
-    sed -n '2,26s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

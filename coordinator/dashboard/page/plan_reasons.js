@@ -16,7 +16,8 @@ function reasonsOf(report) {
     simulated > 0 ? `${countText(simulated, "plan was", "plans were")} simulated` : ""].filter(Boolean).join("; ");
   return [["Plan", report.description], ["Bottleneck", report.bottleneck],
     ["Bubble", `${percentText(number(report.bubble_share), 1)} of the time of the devices in use`],
-    ["Proof", proof], ["Fitting", report.fitting], ["Order", report.orders], ["Sums", report.reductions], ["Exchanges", report.exchanges]]
+    ["Proof", proof], ["Fitting", report.fitting], ["Order", report.orders], ["Sums", report.reductions], ["Exchanges", report.exchanges],
+    ["Messages", report.messages]]
     .filter(([, text]) => text);
 }
 

@@ -35,9 +35,14 @@ GroupFacts FactsOf(DeviceQueue& queue, const EndMemory& memory) {
 }  // namespace
 
 StepExchange::StepExchange(const StepProgram& program, const std::vector<ReductionChoice>& reductions,
-                           std::vector<std::vector<int>> units, const CommunicationSettings& settings,
-                           ModelShard& shard, Transport& transport)
-    : program_(program), units_(std::move(units)), settings_(settings), shard_(shard), transport_(transport) {
+                           std::vector<std::vector<int>> units, std::vector<std::string> nodes,
+                           const CommunicationSettings& settings, ModelShard& shard, Transport& transport)
+    : program_(program),
+      units_(std::move(units)),
+      nodes_(std::move(nodes)),
+      settings_(settings),
+      shard_(shard),
+      transport_(transport) {
   sums_.wire = WireOf(settings);
   for (const GradientSlice& slice : program.slices)
     members_.emplace_back(slice.holders.begin(), slice.holders.end());
@@ -68,16 +73,20 @@ absl::Status StepExchange::Open(const std::function<void(const std::string&)>& t
 absl::Status StepExchange::OpenGroups(const EndMemory& memory,
                                       const std::function<void(const std::string&)>& tell,
                                       absl::Time deadline) {
-  GroupWayQuestion of_gradients{
-      .device_memory = settings_.device_memory, .wire = WireOf(settings_), .algorithm = settings_.all_reduce};
+  GroupWayQuestion of_gradients{.device_memory = settings_.device_memory,
+                                .wire = WireOf(settings_),
+                                .algorithm = settings_.all_reduce,
+                                .message_protection = settings_.message_protection};
   ASSIGN_OR_RETURN(of_gradients.facts,
                    ExchangeGroupFacts(transport_, FactsOf(shard_.queue(), memory), deadline));
+  for (size_t rank = 0; rank < nodes_.size(); ++rank) of_gradients.facts[rank].node = nodes_[rank];
   // All ranks know of all units which of them are to exchange by a library, whether or not these then come together.
   for (const std::vector<int>& unit : units_) {
     const GroupWayQuestion of_passes{.use = GroupUse::kPasses,
                                      .members = unit,
                                      .facts = of_gradients.facts,
-                                     .device_memory = settings_.device_memory};
+                                     .device_memory = settings_.device_memory,
+                                     .message_protection = settings_.message_protection};
     if (ChooseGroupWay(of_passes).way == GroupWay::kLibrary) {
       std::vector<int>& busy = of_gradients.exchanging_in_passes;
       busy.insert(busy.end(), unit.begin(), unit.end());

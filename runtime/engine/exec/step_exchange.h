@@ -35,10 +35,10 @@ namespace medley {
 class StepExchange {
  public:
   // `reductions` have been checked against the plan; slices without one: an even ring. `units`: the ranks of each unit
-  // of several devices, ascending, in the plan's order. What is referred to outlives the exchange.
+  // of several devices, ascending, in the plan's order; `nodes`: that of each rank. What is referred to outlives the exchange.
   StepExchange(const StepProgram& program, const std::vector<ReductionChoice>& reductions,
-               std::vector<std::vector<int>> units, const CommunicationSettings& settings, ModelShard& shard,
-               Transport& transport);
+               std::vector<std::vector<int>> units, std::vector<std::string> nodes,
+               const CommunicationSettings& settings, ModelShard& shard, Transport& transport);
 
   // Measures this rank's memory where that matters, learns how the others handle theirs, and brings devices together
   // that can sum among themselves. All ranks call it before anything else; only the first call does something. `tell`
@@ -122,6 +122,7 @@ class StepExchange {
 
   const StepProgram& program_;
   const std::vector<std::vector<int>> units_;
+  const std::vector<std::string> nodes_;  // by rank
   const CommunicationSettings settings_;
   ModelShard& shard_;
   Transport& transport_;

@@ -41,6 +41,13 @@ std::vector<std::vector<int>> SharedUnits(const Plan& plan) {
   return units;
 }
 
+// The node of each rank, of "node/device".
+std::vector<std::string> NodesOf(const Plan& plan) {
+  std::vector<std::string> nodes = DevicesOf(plan);
+  for (std::string& name : nodes) name.resize(std::min(name.size(), name.find('/')));
+  return nodes;
+}
+
 // Of the messages within units; no slice of gradients has it, and no checkpoint (gather_segments.cc).
 constexpr uint16_t kUnitChannel = kMaximumChannels - 2;
 
@@ -55,8 +62,8 @@ StepExecutor::StepExecutor(Options options, ModelShard& shard, Transport& transp
       evaluate_program_(CompileStep(options_.plan, options_.rank, options_.spec.shape, Purpose::kEvaluate)),
       all_ranks_(AllRanks(options_.plan)),
       unit_ranks_(RanksOf(options_.plan, train_program_.unit)),
-      exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), options_.spec.communication,
-                shard, transport),
+      exchange_(train_program_, options_.reductions, SharedUnits(options_.plan), NodesOf(options_.plan),
+                options_.spec.communication, shard, transport),
       submitted_(train_program_.instructions.size()),
       arrivals_(train_program_.instructions.size()),
       scalars_(ScalarCount(options_.spec.shape.model)),

@@ -14,6 +14,7 @@ struct GroupFacts {
   std::string objection;     // why there is no library; empty: there is one
   bool host_reaches = true;  // as of EndMemory (comm/staging)
   bool network_reaches = false;
+  std::string node;  // by the plan, which all ranks know: it is not told
   friend bool operator==(const GroupFacts&, const GroupFacts&) = default;
 };
 

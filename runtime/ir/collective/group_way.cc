@@ -52,6 +52,11 @@ std::string ObjectionToLibrary(const GroupWayQuestion& question) {
   const int first = question.members.front();
   std::map<std::string, int> rank_by_identity;
   for (const int rank : question.members) {
+    if (question.message_protection != MessageProtection::kNone && facts[rank].node != facts[first].node) {
+      return absl::StrCat(
+          "ranks ", first, " and ", rank, " are on different nodes, and message_protection is ",
+          NameOf(question.message_protection), ": the library's own messages would go without");
+    }
     if (facts[rank].library != facts[first].library) {
       return absl::StrCat("rank ", first, " has ", facts[first].library, ", rank ", rank, " has ",
                           facts[rank].library);

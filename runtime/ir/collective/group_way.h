@@ -7,6 +7,7 @@
 #include "runtime/ir/collective/group_facts.h"
 #include "runtime/ir/collective/wire_type.h"
 #include "runtime/ir/link/device_memory_strategy.h"
+#include "runtime/ir/link/message_protection.h"
 
 // Which way sums of gradients go among some ranks, or what the ranks of a unit exchange within passes. Pure; all
 // ranks come to the same.
@@ -31,6 +32,8 @@ struct GroupWayQuestion {
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
   WireType wire = WireType::kF32;
   std::optional<CollectiveAlgorithm> algorithm;
+  // Of messages between nodes. A library has its own, which go past it.
+  MessageProtection message_protection = MessageProtection::kNone;
   // Of gradients: the ranks whose units are to exchange by a library within passes. A device has one group at work at a
   // time: libraries promise nothing where two of them are taken in different orders.
   std::vector<int> exchanging_in_passes;

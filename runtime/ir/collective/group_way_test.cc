@@ -147,6 +147,25 @@ TEST_CASE("the way through the network says what it lacks") {
         "sums on a device of what the network brings into its memory are not built");
 }
 
+TEST_CASE("a library is not asked where its messages would leave a node without the protection of others") {
+  GroupWayQuestion question;
+  question.members = {0, 1};
+  for (const std::string identity : {"gpu a", "gpu b"}) {
+    question.facts.push_back(
+        {.device = identity, .library = "NCCL 2.28.3", .identity = identity, .host_reaches = false});
+    question.facts.back().node = "one";
+  }
+  question.message_protection = MessageProtection::kEncryption;
+  CHECK(ChooseGroupWay(question).way == GroupWay::kLibrary);
+  question.facts[1].node = "two";
+  const GroupWayChoice choice = ChooseGroupWay(question);
+  CHECK(choice.way == GroupWay::kHost);
+  CHECK_THAT(choice.candidates[0].objection, Catch::Contains("ranks 0 and 1 are on different nodes") &&
+                                                 Catch::Contains("message_protection is encryption"));
+  question.message_protection = MessageProtection::kNone;
+  CHECK(ChooseGroupWay(question).way == GroupWay::kLibrary);
+}
+
 TEST_CASE("facts travel as they are, with texts cut to their room") {
   GroupFacts facts = Gpu("0123");
   facts.network_reaches = true;

@@ -7,6 +7,7 @@
 #include "runtime/ir/collective/collective_schedule.h"
 #include "runtime/ir/job/data_choice.h"
 #include "runtime/ir/link/device_memory_strategy.h"
+#include "runtime/ir/link/message_protection.h"
 #include "runtime/ir/model/model_config.h"
 
 // What a job trains, in domain terms: checked, defaults filled in. Nothing in it depends on a plan.
@@ -34,6 +35,7 @@ struct CommunicationSettings {
   std::optional<CollectiveAlgorithm> all_reduce;  // of gradients; none: by the links
   Precision gradient_wire = Precision::kF32;      // gradients are sent as; summed in f32
   DeviceMemoryStrategy device_memory = DeviceMemoryStrategy::kAutomatic;
+  MessageProtection message_protection = MessageProtection::kNone;  // between hosts
 };
 
 struct TrainingSpec {
