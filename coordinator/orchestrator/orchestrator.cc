@@ -441,11 +441,11 @@ std::vector<v1::Node> Orchestrator::Nodes() {
 Orchestrator::Leases Orchestrator::CountLeases() {
   MutexLock lock(mutex_);
   Leases leases{.lost = lost_leases_};
-  for (const NodeSnapshot& node : cluster_.Nodes(Time())) {
-    if (!node.alive) continue;
-    ++leases.held;
-    if (node.since_renewal > options_.lease * 2 / 3) ++leases.expiring;
-  }
+  std::vector<NodeSnapshot> nodes = cluster_.Nodes(Time());
+  std::erase_if(nodes, [](const NodeSnapshot& node) { return !node.alive; });
+  leases.held = static_cast<int>(nodes.size());
+  const absl::Duration late = LeaseOf(options_.lease, nodes.size()) * 2 / 3;
+  for (const NodeSnapshot& node : nodes) leases.expiring += node.since_renewal > late ? 1 : 0;
   return leases;
 }
 
